@@ -1,0 +1,12 @@
+// Environment variables, read once by their users. Names and meanings: docs/environment.md.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace mxlite {
+
+std::string env_string(const char* name, const std::string& fallback);
+// Throws a value error that names the variable when its text is no integer.
+int64_t env_int(const char* name, int64_t fallback);
+
+}  // namespace mxlite

@@ -1,0 +1,65 @@
+// The one exception type of the core. The kind decides the Python class (python/mxlite/base.py).
+#pragma once
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "cpp/base/str.h"
+
+namespace mxlite {
+
+enum class ErrorKind {
+  kError,  // MXNetError: none of the others fits
+  kShape,
+  kDType,
+  kIndex,
+  kValue,
+  kType,
+  kDevice,
+  kOutOfMemory,
+  kRecord,
+  kCommunicator,
+  kNotSupported,
+};
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+
+  ErrorKind kind() const { return kind_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+  // Appends an indented line such as "while running softmax (2, 3)".
+  void add_context(const std::string& line) { message_ += "\n    " + line; }
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+};
+
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, const Args&... args) {
+  throw Error(kind, str(args...));
+}
+
+[[noreturn]] void internal_error(const char* condition, const char* file, int line);
+
+}  // namespace mxlite
+
+// The user's mistake: message only. The kind is one of ErrorKind without the prefix.
+#define MX_CHECK_KIND(condition, kind, ...) \
+  do {                                      \
+    if (!(condition)) [[unlikely]]          \
+      ::mxlite::fail((kind), __VA_ARGS__);  \
+  } while (0)
+#define MX_CHECK(condition, ...) MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kValue, __VA_ARGS__)
+#define MX_CHECK_SHAPE(condition, ...) \
+  MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kShape, __VA_ARGS__)
+#define MX_CHECK_DTYPE(condition, ...) \
+  MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kDType, __VA_ARGS__)
+// Our mistake.
+#define MX_ASSERT(condition)                                                            \
+  do {                                                                                  \
+    if (!(condition)) [[unlikely]]                                                      \
+      ::mxlite::internal_error(#condition, __FILE__, __LINE__);                         \
+  } while (0)
