@@ -58,8 +58,8 @@ template <class... Args>
 #define MX_CHECK_DTYPE(condition, ...) \
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kDType, __VA_ARGS__)
 // Our mistake.
-#define MX_ASSERT(condition)                                                            \
-  do {                                                                                  \
-    if (!(condition)) [[unlikely]]                                                      \
-      ::mxlite::internal_error(#condition, __FILE__, __LINE__);                         \
+#define MX_ASSERT(condition)                                    \
+  do {                                                          \
+    if (!(condition)) [[unlikely]]                              \
+      ::mxlite::internal_error(#condition, __FILE__, __LINE__); \
   } while (0)

@@ -26,10 +26,7 @@ class SmallVector {
     for (size_t i = 0; i < n; ++i) push_back(value);
   }
   template <class It>
-    requires(!std::is_integral_v<It>)
-  SmallVector(It first, It last) {
-    append(first, last);
-  }
+  requires(!std::is_integral_v<It>) SmallVector(It first, It last) { append(first, last); }
   SmallVector(std::span<const T> values) { append(values.begin(), values.end()); }  // NOLINT
   SmallVector(const SmallVector& o) { append(o.begin(), o.end()); }
   SmallVector(SmallVector&& o) noexcept { take(o); }

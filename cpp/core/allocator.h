@@ -1,0 +1,31 @@
+// Host memory: 64-byte aligned blocks, cached by size class.
+#pragma once
+#include <cstddef>
+
+namespace mxlite {
+
+struct MemoryStats {
+  size_t in_use = 0, cached = 0, peak = 0, limit = 0;  // bytes
+};
+
+struct Block {
+  void* data = nullptr;
+  size_t bytes = 0;  // the size class, at least what was asked for
+};
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
+  virtual Block allocate(size_t bytes) = 0;
+  virtual void free(Block block) noexcept = 0;
+  virtual void release_cached() = 0;
+  virtual MemoryStats stats() const = 0;
+};
+
+Allocator& cpu_allocator();
+// Around fork(): the child must find the allocator's lock free.
+void lock_cpu_allocator();
+void unlock_cpu_allocator();
+
+}  // namespace mxlite

@@ -1,0 +1,132 @@
+// Powers of two below 1 MiB, steps of 2 MiB above with huge pages advised. Freed blocks stay cached
+// until the cache holds MXLITE_CPU_CACHE_BYTES (default 1 GiB).
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/core/allocator.h"
+
+namespace mxlite {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kSmallLimit = size_t{1} << 20;
+constexpr size_t kLargeStep = size_t{2} << 20;
+
+size_t size_class(size_t bytes) {
+  if (bytes <= kAlignment) return kAlignment;
+  if (bytes < kSmallLimit) return std::bit_ceil(bytes);
+  return (bytes + kLargeStep - 1) / kLargeStep * kLargeStep;
+}
+
+class CpuAllocator final : public Allocator {
+ public:
+  CpuAllocator()
+      : cache_limit_(static_cast<size_t>(env_int("MXLITE_CPU_CACHE_BYTES", int64_t{1} << 30))),
+        limit_(static_cast<size_t>(env_int("MXLITE_CPU_MEMORY_LIMIT", 0))) {}
+
+  Block allocate(size_t asked) override {
+    MX_CHECK_KIND(asked <= (size_t{1} << 62), ErrorKind::kOutOfMemory, "allocation of ", asked,
+                  " bytes is larger than any memory");
+    const size_t bytes = size_class(asked);
+    {
+      std::lock_guard lock(mutex_);
+      auto it = cached_.find(bytes);
+      if (it != cached_.end() && !it->second.empty()) {
+        void* data = it->second.back();
+        it->second.pop_back();
+        stats_.cached -= bytes;
+        count_use(bytes);
+        return {data, bytes};
+      }
+      if (limit_ && stats_.in_use + stats_.cached + bytes > limit_) release_locked();
+      if (limit_ && stats_.in_use + bytes > limit_) throw_out_of_memory(asked);
+      count_use(bytes);
+    }
+    void* data = system_allocate(bytes);
+    if (!data) {
+      std::lock_guard lock(mutex_);
+      release_locked();
+      data = system_allocate(bytes);
+      if (!data) {
+        stats_.in_use -= bytes;
+        throw_out_of_memory(asked);
+      }
+    }
+    return {data, bytes};
+  }
+
+  void free(Block block) noexcept override {
+    {
+      std::lock_guard lock(mutex_);
+      stats_.in_use -= block.bytes;
+      if (stats_.cached + block.bytes <= cache_limit_) {
+        cached_[block.bytes].push_back(block.data);
+        stats_.cached += block.bytes;
+        return;
+      }
+    }
+    std::free(block.data);
+  }
+
+  void release_cached() override {
+    std::lock_guard lock(mutex_);
+    release_locked();
+  }
+
+  MemoryStats stats() const override {
+    std::lock_guard lock(mutex_);
+    MemoryStats s = stats_;
+    s.limit = limit_;
+    return s;
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static void* system_allocate(size_t bytes) {
+    const bool large = bytes >= kSmallLimit;
+    void* data = std::aligned_alloc(large ? kLargeStep : kAlignment, bytes);
+    if (data && large) madvise(data, bytes, MADV_HUGEPAGE);
+    return data;
+  }
+  void count_use(size_t bytes) {
+    stats_.in_use += bytes;
+    stats_.peak = std::max(stats_.peak, stats_.in_use);
+  }
+  void release_locked() {
+    for (auto& [bytes, blocks] : cached_)
+      for (void* data : blocks) std::free(data);
+    cached_.clear();
+    stats_.cached = 0;
+  }
+  [[noreturn]] void throw_out_of_memory(size_t asked) {
+    fail(ErrorKind::kOutOfMemory, "out of memory on cpu: ", asked, " bytes asked, ", stats_.in_use,
+         " in use, ", stats_.cached, " cached, limit ", limit_ ? str(limit_) : "of the machine");
+  }
+
+  mutable std::mutex mutex_;
+  std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
+  MemoryStats stats_;                            // guarded by mutex_
+  const size_t cache_limit_, limit_;
+};
+
+CpuAllocator& instance() {
+  static auto* allocator = new CpuAllocator;  // leaked: arrays may outlive static destructors
+  return *allocator;
+}
+
+}  // namespace
+
+Allocator& cpu_allocator() { return instance(); }
+void lock_cpu_allocator() { instance().lock(); }
+void unlock_cpu_allocator() { instance().unlock(); }
+
+}  // namespace mxlite

@@ -1,0 +1,38 @@
+#include "cpp/core/dtype.h"
+
+#include <array>
+
+namespace mxlite {
+namespace {
+
+struct Row {
+  const char* name;
+  uint8_t size;
+};
+// Indexed by dtype code.
+constexpr std::array<Row, 13> kRows = {{{"float32", 4},
+                                        {"float64", 8},
+                                        {"float16", 2},
+                                        {"uint8", 1},
+                                        {"int32", 4},
+                                        {"int8", 1},
+                                        {"int64", 8},
+                                        {"bool", 1},
+                                        {"int16", 2},
+                                        {"uint16", 2},
+                                        {"uint32", 4},
+                                        {"uint64", 8},
+                                        {"bfloat16", 2}}};
+
+}  // namespace
+
+size_t dtype_size(DType dtype) { return kRows[static_cast<size_t>(dtype)].size; }
+const char* dtype_name(DType dtype) { return kRows[static_cast<size_t>(dtype)].name; }
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (size_t i = 0; i < kRows.size(); ++i)
+    if (name == kRows[i].name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+}  // namespace mxlite

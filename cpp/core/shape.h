@@ -1,0 +1,102 @@
+// Shape and strides: up to kMaxNdim numbers without heap memory. A dimension of -1 is unknown and
+// occurs only while shapes are inferred.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <span>
+
+#include "cpp/base/error.h"
+#include "cpp/core/dtype.h"
+
+namespace mxlite {
+
+class Shape {
+ public:
+  static constexpr int kMaxNdim = 16;
+
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims)
+      : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const int64_t> dims) {
+    check_ndim(dims.size());
+    std::copy(dims.begin(), dims.end(), dims_);
+    ndim_ = static_cast<int>(dims.size());
+  }
+  Shape(const Shape& o) : ndim_(o.ndim_) { std::copy_n(o.dims_, ndim_, dims_); }
+  Shape& operator=(const Shape& o) {
+    ndim_ = o.ndim_;
+    std::copy_n(o.dims_, ndim_, dims_);
+    return *this;
+  }
+  static Shape filled(int ndim, int64_t value) {
+    Shape s;
+    for (int i = 0; i < ndim; ++i) s.push_back(value);
+    return s;
+  }
+
+  int ndim() const { return ndim_; }
+  int64_t operator[](int axis) const { return dims_[axis]; }
+  int64_t& operator[](int axis) { return dims_[axis]; }
+  const int64_t* begin() const { return dims_; }
+  const int64_t* end() const { return dims_ + ndim_; }
+  int64_t* begin() { return dims_; }
+  int64_t* end() { return dims_ + ndim_; }
+  int64_t back() const { return dims_[ndim_ - 1]; }
+  std::span<const int64_t> span() const { return {dims_, static_cast<size_t>(ndim_)}; }
+  void push_back(int64_t dim) {
+    check_ndim(static_cast<size_t>(ndim_) + 1);
+    dims_[ndim_++] = dim;
+  }
+  void insert(int axis, int64_t dim) {
+    push_back(dim);
+    std::rotate(dims_ + axis, dims_ + ndim_ - 1, dims_ + ndim_);
+  }
+  void erase(int axis) {
+    std::copy(dims_ + axis + 1, dims_ + ndim_, dims_ + axis);
+    --ndim_;
+  }
+
+  // Number of elements; 1 for ndim 0.
+  int64_t size() const { return product(0, ndim_); }
+  int64_t product(int first, int last) const {
+    int64_t n = 1;
+    for (int i = first; i < last; ++i) n *= dims_[i];
+    return n;
+  }
+  bool is_known() const {
+    return std::all_of(begin(), end(), [](int64_t d) { return d >= 0; });
+  }
+  bool operator==(const Shape& o) const { return std::equal(begin(), end(), o.begin(), o.end()); }
+
+ private:
+  static void check_ndim(size_t ndim) {
+    MX_CHECK_SHAPE(ndim <= kMaxNdim, "shape with ", ndim, " dimensions given, at most ", kMaxNdim,
+                   " supported");
+  }
+  int ndim_ = 0;
+  int64_t dims_[kMaxNdim];
+};
+
+using Strides = Shape;  // in elements
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape);  // as Python prints a tuple
+
+Strides contiguous_strides(const Shape& shape);
+bool is_contiguous(const Shape& shape, const Strides& strides);
+// Axis in [0, ndim) or an index error that names op, axis and ndim.
+int normalize_axis(const char* op, int64_t axis, int ndim);
+// NumPy's broadcasting; shape error naming op and both shapes.
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::kFloat32;
+  bool operator==(const TensorSpec&) const = default;
+  size_t bytes() const { return static_cast<size_t>(shape.size()) * dtype_size(dtype); }
+};
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);  // float32(2, 3)
+
+}  // namespace mxlite

@@ -1,0 +1,56 @@
+#include "cpp/core/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+
+namespace mxlite {
+namespace {
+
+int allowed_cores() {
+  cpu_set_t mask;
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
+  std::ifstream file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "200000 100000"
+  std::string quota;
+  double period = 0;
+  if (file >> quota >> period && quota != "max" && period > 0)
+    cores = std::min(cores, static_cast<int>(std::ceil(std::stod(quota) / period)));
+  return std::max(1, cores);
+}
+
+int default_threads() {
+  for (const char* name : {"MXLITE_CPU_THREADS", "OMP_NUM_THREADS"}) {
+    const int64_t n = env_int(name, 0);
+    MX_CHECK(n >= 0, "environment variable ", name, "=", n, " given, a positive count expected");
+    if (n > 0) return static_cast<int>(n);
+  }
+  int64_t local_ranks = 1;
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"})
+    local_ranks = std::max(local_ranks, env_int(name, 1));
+  return static_cast<int>(std::max<int64_t>(1, allowed_cores() / local_ranks));
+}
+
+std::atomic<int>& count() {
+  static std::atomic<int> threads{default_threads()};
+  return threads;
+}
+
+}  // namespace
+
+int cpu_threads() { return count().load(std::memory_order_relaxed); }
+
+void set_cpu_threads(int n) {
+  MX_CHECK(n > 0, "thread count ", n, " given, a positive count expected");
+  count().store(n, std::memory_order_relaxed);
+}
+
+}  // namespace mxlite
