@@ -1,0 +1,71 @@
+# Everything that is not ours. An option that is ON and cannot be served is an error, never a fallback.
+find_package(Threads REQUIRED)
+
+if(MXLITE_CUDA)
+  message(FATAL_ERROR "MXLITE_CUDA=ON: this source tree has no CUDA backend (no folder cpp/*/cuda)")
+endif()
+if(MXLITE_MPI)
+  file(GLOB mpi_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/mpi/*.cc)
+  if(NOT mpi_sources)
+    message(FATAL_ERROR "MXLITE_MPI=ON: this source tree has no MPI communicator (no folder cpp/kvstore/mpi)")
+  endif()
+  find_package(MPI REQUIRED COMPONENTS CXX)
+endif()
+
+if(MXLITE_OPENCV)
+  # No find_package: OpenCVConfig.cmake comes only with the package of all of OpenCV.
+  find_path(OPENCV_INCLUDE_DIR opencv2/imgproc.hpp PATH_SUFFIXES opencv4)
+  find_library(OPENCV_CORE_LIBRARY opencv_core)
+  find_library(OPENCV_IMGPROC_LIBRARY opencv_imgproc)
+  find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h)
+  find_library(TURBOJPEG_LIBRARY turbojpeg)
+  foreach(part OPENCV_INCLUDE_DIR OPENCV_CORE_LIBRARY OPENCV_IMGPROC_LIBRARY TURBOJPEG_INCLUDE_DIR
+               TURBOJPEG_LIBRARY)
+    if(NOT ${part})
+      message(FATAL_ERROR "MXLITE_OPENCV=ON: ${part} not found; install libopencv-core-dev, "
+                          "libopencv-imgproc-dev and libturbojpeg0-dev, or set MXLITE_OPENCV=OFF")
+    endif()
+  endforeach()
+  add_library(mxlite_imaging INTERFACE)
+  add_library(mxlite::imaging ALIAS mxlite_imaging)
+  target_include_directories(mxlite_imaging SYSTEM INTERFACE ${OPENCV_INCLUDE_DIR}
+                                                             ${TURBOJPEG_INCLUDE_DIR})
+  target_link_libraries(mxlite_imaging INTERFACE ${OPENCV_IMGPROC_LIBRARY} ${OPENCV_CORE_LIBRARY}
+                                                 ${TURBOJPEG_LIBRARY})
+endif()
+
+if(MXLITE_SANITIZE)
+  return()
+endif()
+
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# The first Python in PATH (the active environment), not the newest that the machine has.
+set(Python_FIND_STRATEGY LOCATION)
+find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+set(PYBIND11_FINDPYTHON ON)
+find_package(pybind11 3.0 CONFIG QUIET)
+if(NOT pybind11_FOUND)
+  execute_process(COMMAND ${Python_EXECUTABLE} -m pybind11 --cmakedir
+                  OUTPUT_VARIABLE pybind11_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_package(pybind11 3.0 CONFIG REQUIRED)
+endif()
+
+# The PyPI package of oneDNN puts its CMake files under <environment>/lib/cmake/dnnl. The environment
+# is pip's build environment (found through pybind11's place in it) or the active one.
+if(MXLITE_ONEDNN_ROOT)
+  find_package(dnnl 3.2 CONFIG REQUIRED PATHS ${MXLITE_ONEDNN_ROOT} NO_DEFAULT_PATH)
+else()
+  get_filename_component(build_environment ${pybind11_DIR}/../../../../../../.. ABSOLUTE)
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
+                  OUTPUT_VARIABLE python_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_package(dnnl 3.2 CONFIG QUIET HINTS ${build_environment} ${python_prefix})
+  if(NOT dnnl_FOUND)
+    message(FATAL_ERROR "oneDNN >= 3.2 not found: pip install onednn-devel-cpu-gomp==2023.2.0, or set "
+                        "MXLITE_ONEDNN_ROOT")
+  endif()
+endif()
+get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl IMPORTED_LOCATION_RELEASE)
+if(NOT MXLITE_DNNL_LIBRARY)
+  get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl LOCATION)
+endif()

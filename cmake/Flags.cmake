@@ -1,0 +1,41 @@
+# Language, optimization and warning flags of every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Same optimization in both, so that what is measured in a developer's build is what the wheel runs.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
+
+add_compile_options(-Wall -Wextra)
+if(MXLITE_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-march=x86-64-v3)  # AVX2 and FMA; module.cc refuses older processors
+endif()
+# Lets the compiler vectorize sqrt and selects; results stay those of IEEE arithmetic, NaN included.
+add_compile_options(-fno-math-errno -fno-trapping-math)
+
+if(MXLITE_SANITIZE)
+  if(NOT MXLITE_SANITIZE MATCHES "^(address|thread)$")
+    message(FATAL_ERROR "MXLITE_SANITIZE=${MXLITE_SANITIZE}: expected address or thread")
+  endif()
+  set(sanitizers ${MXLITE_SANITIZE})
+  if(MXLITE_SANITIZE STREQUAL "address")
+    set(sanitizers address,undefined)
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${sanitizers})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()

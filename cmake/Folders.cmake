@@ -1,0 +1,28 @@
+# mxlite_folder(<folder> [EXCEPT sub...] [DEPENDS folder...] [USES target...])
+#
+# Library mxlite_<folder> from cpp/<folder>, subfolders included but for those in EXCEPT and the plug-in
+# folders cuda, mpi and nccl. A folder without sources makes no library. USES are foreign libraries that
+# only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake).
+function(mxlite_folder folder)
+  cmake_parse_arguments(ARG "" "" "EXCEPT;DEPENDS;USES" ${ARGN})
+  string(REPLACE "/" "_" name mxlite_${folder})
+  set(root ${PROJECT_SOURCE_DIR}/cpp/${folder})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/(cuda|mpi|nccl)/[^/]*$")
+  foreach(sub ${ARG_EXCEPT})
+    list(FILTER sources EXCLUDE REGEX "^${root}/${sub}/")
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC Threads::Threads PRIVATE ${ARG_USES})
+  foreach(dependency ${ARG_DEPENDS})
+    if(TARGET mxlite_${dependency})
+      target_link_libraries(${name} PUBLIC mxlite_${dependency})
+    endif()
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY MXLITE_FOLDERS ${name})
+  set_property(GLOBAL APPEND PROPERTY MXLITE_FOREIGN ${ARG_USES})
+endfunction()

@@ -1,0 +1,45 @@
+# libmxlite.so (all folders) and _core (the bindings), side by side in the package mxlite.
+get_property(folders GLOBAL PROPERTY MXLITE_FOLDERS)
+
+# The map exports namespace mxlite and nothing else: _core, the plug-ins and the tests share its statics
+# and types, while what oneDNN, OpenCV and the C++ library instantiate here cannot meet another copy in
+# the same process. Calls inside the library stay direct.
+add_library(mxlite SHARED)
+set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX
+                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+target_include_directories(mxlite PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_options(mxlite PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
+                                   -Wl,-Bsymbolic-functions -Wl,--no-undefined)
+get_property(foreign GLOBAL PROPERTY MXLITE_FOREIGN)
+target_link_libraries(mxlite PRIVATE ${foreign} Threads::Threads)
+foreach(folder ${folders})
+  target_sources(mxlite PRIVATE $<TARGET_OBJECTS:${folder}>)
+endforeach()
+set(MXLITE_LIBRARIES mxlite)
+
+file(GLOB_RECURSE binding_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
+if(binding_sources)
+  pybind11_add_module(_core NO_EXTRAS ${binding_sources})
+  # Default visibility so that inline statics of our headers are one object in _core and libmxlite; the
+  # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
+  set_target_properties(_core PROPERTIES CXX_VISIBILITY_PRESET default
+                        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  target_compile_options(_core PRIVATE -Wno-attributes)
+  target_link_libraries(_core PRIVATE mxlite)
+  target_link_options(_core PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  list(APPEND MXLITE_LIBRARIES _core)
+endif()
+
+get_filename_component(dnnl_dir ${MXLITE_DNNL_LIBRARY} DIRECTORY)
+set_target_properties(${MXLITE_LIBRARIES} PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite
+  BUILD_RPATH "$ORIGIN;${dnnl_dir}"
+  INSTALL_RPATH "$ORIGIN")
+if(SKBUILD)
+  # A wheel's build must not write into the source tree.
+  set_target_properties(${MXLITE_LIBRARIES} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  install(TARGETS ${MXLITE_LIBRARIES} LIBRARY DESTINATION mxlite)
+  # oneDNN travels in the package, under the name that the loader asks for.
+  file(REAL_PATH ${MXLITE_DNNL_LIBRARY} dnnl_file)
+  install(FILES ${dnnl_file} DESTINATION mxlite RENAME libdnnl.so.3)
+endif()

@@ -1,0 +1,25 @@
+# One executable per tests/cpp/<subject>_test.cc. The sanitizer builds link the static libraries of the
+# lower folders and take only their tests; the others link libmxlite.so as _core does.
+enable_testing()
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+if(MXLITE_SANITIZE)
+  get_property(libraries GLOBAL PROPERTY MXLITE_FOLDERS)
+  file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
+  list(FILTER test_sources INCLUDE REGEX "/(base|core|engine|io|kvstore)[a-z0-9_]*_test.cc$")
+else()
+  set(libraries mxlite)
+  file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
+endif()
+
+add_custom_target(cpp_tests)
+foreach(source ${test_sources})
+  get_filename_component(test ${source} NAME_WE)
+  add_executable(${test} EXCLUDE_FROM_ALL ${source})
+  set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${test} PRIVATE ${libraries} GTest::gtest_main Threads::Threads)
+  gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST
+                       PROPERTIES TIMEOUT 600)
+  add_dependencies(cpp_tests ${test})
+endforeach()
