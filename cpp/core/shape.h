@@ -1,5 +1,5 @@
-// Shape and strides: up to kMaxNdim numbers without heap memory. A dimension of -1 is unknown and
-// occurs only while shapes are inferred.
+// Shape and strides: up to kMaxNdim numbers without heap memory. While shapes are inferred a
+// dimension may be -1 (unknown), and ndim -1 stands for a shape of which nothing is known.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace mxlite {
 
 class Shape {
  public:
-  static constexpr int kMaxNdim = 16;
+  static constexpr int kMaxNdim = 12;
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims)
@@ -25,11 +25,16 @@ class Shape {
     std::copy(dims.begin(), dims.end(), dims_);
     ndim_ = static_cast<int>(dims.size());
   }
-  Shape(const Shape& o) : ndim_(o.ndim_) { std::copy_n(o.dims_, ndim_, dims_); }
+  Shape(const Shape& o) : ndim_(o.ndim_) { std::copy_n(o.dims_, std::max(ndim_, 0), dims_); }
   Shape& operator=(const Shape& o) {
     ndim_ = o.ndim_;
-    std::copy_n(o.dims_, ndim_, dims_);
+    std::copy_n(o.dims_, std::max(ndim_, 0), dims_);
     return *this;
+  }
+  static Shape unknown() {
+    Shape s;
+    s.ndim_ = -1;
+    return s;
   }
   static Shape filled(int ndim, int64_t value) {
     Shape s;
@@ -38,14 +43,15 @@ class Shape {
   }
 
   int ndim() const { return ndim_; }
+  bool is_known() const { return ndim_ >= 0 && std::find(begin(), end(), -1) == end(); }
   int64_t operator[](int axis) const { return dims_[axis]; }
   int64_t& operator[](int axis) { return dims_[axis]; }
   const int64_t* begin() const { return dims_; }
-  const int64_t* end() const { return dims_ + ndim_; }
+  const int64_t* end() const { return dims_ + std::max(ndim_, 0); }
   int64_t* begin() { return dims_; }
-  int64_t* end() { return dims_ + ndim_; }
+  int64_t* end() { return dims_ + std::max(ndim_, 0); }
   int64_t back() const { return dims_[ndim_ - 1]; }
-  std::span<const int64_t> span() const { return {dims_, static_cast<size_t>(ndim_)}; }
+  std::span<const int64_t> span() const { return {begin(), end()}; }
   void push_back(int64_t dim) {
     check_ndim(static_cast<size_t>(ndim_) + 1);
     dims_[ndim_++] = dim;
@@ -66,10 +72,9 @@ class Shape {
     for (int i = first; i < last; ++i) n *= dims_[i];
     return n;
   }
-  bool is_known() const {
-    return std::all_of(begin(), end(), [](int64_t d) { return d >= 0; });
+  bool operator==(const Shape& o) const {
+    return ndim_ == o.ndim_ && std::equal(begin(), end(), o.begin());
   }
-  bool operator==(const Shape& o) const { return std::equal(begin(), end(), o.begin(), o.end()); }
 
  private:
   static void check_ndim(size_t ndim) {

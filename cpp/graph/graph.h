@@ -1,0 +1,50 @@
+// The program that a trace gives and passes change: nodes in topological order, values are
+// (node, output). Shapes are fixed, because an executable serves one signature.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cpp/ndarray/ndarray.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::graph {
+
+struct ValueId {
+  int32_t node = -1;
+  int32_t output = 0;
+  bool operator==(const ValueId&) const = default;
+};
+
+enum class NodeKind : uint8_t {
+  kInput,      // data, new at every run
+  kParameter,  // weights and running statistics: an array that stays, its version tells changes
+  kConstant,   // value known when the graph was made
+  kOp,
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kOp;
+  const OpSchema* op = nullptr;  // kOp only
+  ParamsRef params;
+  std::vector<ValueId> inputs;      // op's own, then the extra inputs of post_ops
+  std::vector<TensorSpec> outputs;  // specs, hidden outputs too
+  std::string name;
+  std::vector<PostOp> post_ops;
+  NDArrayRef value;  // kConstant: the value; kParameter of a captured array: that array
+  int index = -1;    // kInput, kParameter: position in Graph::inputs / Graph::parameters
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<int32_t> inputs, parameters;  // node ids
+  std::vector<ValueId> outputs;
+  bool training = false;  // how training-dependent ops behave
+
+  const TensorSpec& spec(ValueId v) const { return nodes[v.node].outputs[v.output]; }
+  ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
+                 std::string name = {});  // infers the outputs' specs
+  std::string text() const;               // for MXLITE_DUMP_GRAPH and tests
+};
+
+}  // namespace mxlite::graph

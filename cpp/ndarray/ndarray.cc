@@ -1,0 +1,67 @@
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite {
+
+NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& strides, int64_t offset,
+                 Device device)
+    : storage_(std::move(storage)),
+      spec_(spec),
+      strides_(strides),
+      offset_(offset),
+      device_(device),
+      contiguous_(is_contiguous(spec.shape, strides)) {}
+
+NDArrayRef NDArray::empty(const TensorSpec& spec, Device device) {
+  return from_storage(Storage::allocate(device, spec.bytes()), spec);
+}
+
+NDArrayRef NDArray::from_storage(StorageRef storage, const TensorSpec& spec) {
+  return view_of(std::move(storage), spec, contiguous_strides(spec.shape), 0);
+}
+
+NDArrayRef NDArray::view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
+                            int64_t offset) {
+  const Device device = storage->device();
+  return NDArrayRef(new NDArray(std::move(storage), spec, strides, offset, device));
+}
+
+NDArrayRef NDArray::traced(const TensorSpec& spec, Device device, IntrusivePtr<TraceInfo> trace) {
+  NDArrayRef array(new NDArray(nullptr, spec, Strides(), 0, device));
+  array->contiguous_ = true;
+  array->trace_ = std::move(trace);
+  return array;
+}
+
+NDArrayRef NDArray::reshaped(const Shape& shape) const {
+  MX_ASSERT(contiguous_ && shape.size() == size());
+  return view_of(storage_, {shape, dtype()}, contiguous_strides(shape), offset_);
+}
+
+NDArrayRef NDArray::strided(const Shape& shape, const Strides& strides, int64_t offset) const {
+  return view_of(storage_, {shape, dtype()}, strides, offset);
+}
+
+NDArrayRef NDArray::detached() const {
+  NDArrayRef array(new NDArray(storage_, spec_, strides_, offset_, device_));
+  array->trace_ = trace_;
+  return array;
+}
+
+void NDArray::wait_to_read() const {
+  if (storage_) engine::Engine::get().wait(storage_->var());
+}
+
+void NDArray::wait_to_write() const {
+  if (storage_) engine::Engine::get().wait_for_write(storage_->var());
+}
+
+void NDArray::assign_handle(const NDArray& other) {
+  storage_ = other.storage_;
+  spec_ = other.spec_;
+  strides_ = other.strides_;
+  offset_ = other.offset_;
+  device_ = other.device_;
+  contiguous_ = other.contiguous_;
+}
+
+}  // namespace mxlite

@@ -1,0 +1,37 @@
+// Reference-counted memory with the engine variable that orders its users.
+#pragma once
+#include <functional>
+
+#include "cpp/base/intrusive_ptr.h"
+#include "cpp/core/allocator.h"
+#include "cpp/core/device.h"
+#include "cpp/engine/engine.h"
+
+namespace mxlite {
+
+class Storage final : public RefCounted {
+ public:
+  // Memory from the device's allocator, not initialised.
+  static IntrusivePtr<Storage> allocate(Device device, size_t bytes);
+  // Foreign memory (NumPy, DLPack); release runs when the last user is done, on any thread.
+  static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
+                                    std::function<void()> release);
+  ~Storage() override;
+
+  void* data() const { return block_.data; }
+  size_t bytes() const { return block_.bytes; }
+  Device device() const { return device_; }
+  engine::Var& var() const { return var_; }
+
+ private:
+  Storage(Device device, Block block, std::function<void()> release)
+      : device_(device), block_(block), release_(std::move(release)) {}
+
+  Device device_;
+  Block block_;
+  std::function<void()> release_;  // empty: the block goes back to the allocator
+  mutable engine::Var var_;
+};
+using StorageRef = IntrusivePtr<Storage>;
+
+}  // namespace mxlite

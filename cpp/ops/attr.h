@@ -1,0 +1,163 @@
+// Values of operator parameters as they cross the Python and JSON borders. Conversion and spelling
+// are written once per C++ type (AttrTraits), never once per operator.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/core/dtype.h"
+#include "cpp/core/shape.h"
+
+namespace mxlite {
+
+using OptionalInts = std::vector<std::optional<int64_t>>;  // slice's begin and end: (None, 2)
+using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, Shape,
+                               std::vector<double>, OptionalInts, DType>;
+
+// A conversion failed; the caller adds operator and parameter name.
+struct AttrMismatch {
+  std::string expected;
+};
+
+std::string attr_text(const AttrValue& value);  // as 1.x writes it: (3, 3), True, None, float32
+// Reads the text of a JSON file or of a string given for a number or tuple.
+AttrValue parse_attr_text(std::string_view text);
+
+int64_t attr_to_int(const AttrValue& value);
+double attr_to_double(const AttrValue& value);
+bool attr_to_bool(const AttrValue& value);
+Shape attr_to_ints(const AttrValue& value);  // one int counts as a tuple of one
+OptionalInts attr_to_optional_ints(const AttrValue& value);
+std::vector<double> attr_to_doubles(const AttrValue& value);
+DType attr_to_dtype(const AttrValue& value);
+std::string attr_to_string(const AttrValue& value);
+
+// Specialise for an enum: static constexpr std::array<std::pair<const char*, E>, N> names.
+template <class E>
+struct EnumNames;
+
+template <class T>
+struct AttrTraits;
+
+template <>
+struct AttrTraits<bool> {
+  static std::string python_type() { return "bool"; }
+  static bool from(const AttrValue& v) { return attr_to_bool(v); }
+  static AttrValue to(bool v) { return v; }
+};
+template <std::integral T>
+struct AttrTraits<T> {
+  static std::string python_type() { return "int"; }
+  static T from(const AttrValue& v) { return static_cast<T>(attr_to_int(v)); }
+  static AttrValue to(T v) { return static_cast<int64_t>(v); }
+};
+template <std::floating_point T>
+struct AttrTraits<T> {
+  static std::string python_type() { return "float"; }
+  static T from(const AttrValue& v) { return static_cast<T>(attr_to_double(v)); }
+  static AttrValue to(T v) { return static_cast<double>(v); }
+};
+template <>
+struct AttrTraits<std::string> {
+  static std::string python_type() { return "str"; }
+  static std::string from(const AttrValue& v) { return attr_to_string(v); }
+  static AttrValue to(const std::string& v) { return v; }
+};
+template <>
+struct AttrTraits<Shape> {
+  static std::string python_type() { return "int | Sequence[int]"; }
+  static Shape from(const AttrValue& v) { return attr_to_ints(v); }
+  static AttrValue to(const Shape& v) { return v; }
+};
+template <>
+struct AttrTraits<OptionalInts> {
+  static std::string python_type() { return "int | Sequence[int | None] | None"; }
+  static OptionalInts from(const AttrValue& v) { return attr_to_optional_ints(v); }
+  static AttrValue to(const OptionalInts& v) { return v; }
+};
+template <>
+struct AttrTraits<std::vector<double>> {
+  static std::string python_type() { return "float | Sequence[float]"; }
+  static std::vector<double> from(const AttrValue& v) { return attr_to_doubles(v); }
+  static AttrValue to(const std::vector<double>& v) { return v; }
+};
+template <>
+struct AttrTraits<DType> {
+  static std::string python_type() { return "DTypeLike"; }
+  static DType from(const AttrValue& v) { return attr_to_dtype(v); }
+  static AttrValue to(DType v) { return v; }
+};
+template <class T>
+struct AttrTraits<std::optional<T>> {
+  static std::string python_type() {
+    const std::string inner = AttrTraits<T>::python_type();
+    return inner.ends_with("None") ? inner : inner + " | None";
+  }
+  static std::optional<T> from(const AttrValue& v) {
+    if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+    if (const auto* text = std::get_if<std::string>(&v); text && *text == "None")
+      return std::nullopt;
+    return AttrTraits<T>::from(v);
+  }
+  static AttrValue to(const std::optional<T>& v) {
+    return v ? AttrTraits<T>::to(*v) : AttrValue(std::monostate{});
+  }
+};
+template <class E>
+requires std::is_enum_v<E>
+struct AttrTraits<E> {
+  static std::string python_type() {
+    std::string s = "Literal[";
+    for (const auto& [name, value] : EnumNames<E>::names)
+      s += (s.back() == '[' ? "'" : ", '") + std::string(name) + "'";
+    return s + "]";
+  }
+  static E from(const AttrValue& v) {
+    if (const auto* text = std::get_if<std::string>(&v))
+      for (const auto& [name, value] : EnumNames<E>::names)
+        if (*text == name) return value;
+    throw AttrMismatch{"one of " + python_type().substr(7)};
+  }
+  static AttrValue to(E v) {
+    for (const auto& [name, value] : EnumNames<E>::names)
+      if (value == v) return std::string(name);
+    return std::monostate{};
+  }
+};
+
+// ---- fields of a parameter struct ------------------------------------------------------------
+
+template <class P, class T>
+struct Field {
+  const char* name;
+  T P::*member;
+  const char* doc;
+  bool required;
+};
+template <class P, class T>
+constexpr Field<P, T> field(const char* name, T P::*member, const char* doc) {
+  return {name, member, doc, false};
+}
+template <class P, class T>
+constexpr Field<P, T> required_field(const char* name, T P::*member, const char* doc) {
+  return {name, member, doc, true};
+}
+
+// For operators without parameters.
+struct NoParams {
+  static constexpr auto fields() { return std::tuple<>(); }
+};
+
+template <class P, class F>
+void for_each_field(F&& fn) {
+  std::apply([&](const auto&... f) { (fn(f), ...); }, P::fields());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,31 @@
+// Runs an operator on arrays: checks and shape inference in the caller's thread, then one task for
+// the engine. Knows nothing of autograd, traces or Python.
+#pragma once
+#include <span>
+
+#include "cpp/ndarray/ndarray.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+using NDArrays = SmallVector<NDArrayRef, 4>;
+
+struct InvokeOptions {
+  Device device;  // used when there are no inputs
+  bool training = false;
+  std::span<const NDArrayRef> out;  // given outputs (`out=`); empty: allocate
+  engine::Origin origin;
+};
+
+// Returns all outputs, hidden ones too.
+NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+                const InvokeOptions& options);
+
+// Inference with the op's name and the input shapes in every error.
+Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
+
+// Copies values, converting dtype, between any strides; dst keeps its storage.
+void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
+NDArrayRef contiguous(const NDArrayRef& array);
+
+}  // namespace mxlite

@@ -1,0 +1,242 @@
+// One operator: names, parameters, shape and type rule, gradient, traits, kernels. Everything that
+// Python, graphs, stubs, docs and tests know of an operator is read from here.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/base/small_vector.h"
+#include "cpp/ops/attr.h"
+#include "cpp/ops/grad_builder.h"
+#include "cpp/ops/kernel.h"
+
+namespace mxlite {
+
+using Specs = SmallVector<TensorSpec, 2>;
+
+struct ParamInfo {
+  std::string name, python_type, default_text, doc;
+  bool required = false;
+};
+
+// Which precision mixed-precision training uses for the op.
+enum class AmpClass : uint8_t { kNeutral, kLowPrecision, kFloat32, kWidest };
+
+struct InplacePair {
+  int input = 0, output = 0;
+};
+
+struct OpSchema {
+  std::string name, doc;
+  std::vector<std::string> aliases;
+  std::vector<std::string> inputs;
+  std::vector<std::string> input_docs;
+  bool variadic = false;  // inputs[0] names a list of any length
+  std::vector<ParamInfo> params;
+
+  // How many of `inputs` this call takes (no_bias); null: all of them.
+  std::function<int(const void* params)> input_count;
+  int num_outputs = 1;
+  std::function<int(const void* params, int num_inputs)> output_count;  // null: num_outputs
+  // The user sees the first ones (BatchNorm: 1 of 3); null: all of them.
+  std::function<int(const void* params)> visible_outputs;
+
+  std::function<Specs(const void* params, std::span<const TensorSpec>)> infer;
+  // Fills unknown dimensions of inputs that are parameters; null: nothing can be completed.
+  std::function<void(const void* params, std::span<TensorSpec>)> complete;
+  GradFn gradient = nullptr;   // null: not differentiable
+  bool zero_gradient = false;  // differentiable, the gradient is zero (sign, floor, comparisons)
+
+  std::vector<int> mutated_inputs;  // state that the kernel writes: running statistics, momentum
+  // Inputs written only when training (BatchNorm); otherwise mutated_inputs always are.
+  bool mutates_only_in_training = false;
+  std::vector<InplacePair> inplace;  // output may use the input's memory
+  bool alias = false;                // output 0 is input 0 with another shape (reshape)
+  bool pointwise = false;
+  AmpClass amp = AmpClass::kNeutral;
+  bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
+  // Random counters used by a call; null: deterministic.
+  std::function<uint64_t(const void* params, std::span<const TensorSpec> outputs)> random_count;
+
+  std::function<ParamsRef(std::span<const AttrValue> values, uint64_t given)> make_params;
+  std::function<std::vector<AttrValue>(const void* params)> params_values;  // in `params` order
+  ParamsRef default_params;  // null when one is required
+
+  std::vector<Kernel> cpu_kernels, cuda_kernels;
+
+  std::string input_name(int i) const;
+  int count_inputs(const void* p) const;  // of a call that is not variadic
+  int count_outputs(const void* p, int num_inputs) const;
+  int count_visible_outputs(const void* p, int num_inputs) const;
+  int param_index(std::string_view name) const;  // -1: none of that name
+  // Attributes by name, for graphs and gradients. Throws a type error for unknown names.
+  ParamsRef make_params_by_name(
+      std::span<const std::pair<std::string_view, AttrValue>> attrs) const;
+  bool mutates(int input, bool training) const;
+  // First kernel that takes the call; throws a device or not-supported error when there is none.
+  const Kernel& select_kernel(DeviceType device, const void* params, std::span<const TensorSpec> in,
+                              std::span<const TensorSpec> out) const;
+  std::string signature() const;  // "(data, *, axis: int = -1) -> NDArray"
+};
+
+// Throws a type error "<op>: parameter <name>: <text> given, <expected> expected".
+[[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
+                                      const AttrValue& given, const std::string& expected);
+[[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
+
+template <class P>
+class OpBuilder {
+ public:
+  explicit OpBuilder(std::string name) {
+    schema_.name = std::move(name);
+    const P defaults{};
+    bool any_required = false;
+    for_each_field<P>([&](const auto& f) {
+      using Traits = AttrTraits<std::remove_cvref_t<decltype(defaults.*(f.member))>>;
+      any_required |= f.required;
+      schema_.params.push_back({f.name, Traits::python_type(),
+                                f.required ? "" : attr_text(Traits::to(defaults.*(f.member))),
+                                f.doc, f.required});
+    });
+    if (!any_required) schema_.default_params = std::make_shared<P>();
+    schema_.make_params = [op = schema_.name](std::span<const AttrValue> values,
+                                              uint64_t given) -> ParamsRef {
+      auto params = std::make_shared<P>();
+      size_t i = 0;
+      for_each_field<P>([&](const auto& f) {
+        auto& member = (*params).*(f.member);
+        using Traits = AttrTraits<std::remove_cvref_t<decltype(member)>>;
+        if (given >> i & 1) {
+          try {
+            member = Traits::from(values[i]);
+          } catch (const AttrMismatch& m) {
+            throw_attr_mismatch(op, f.name, values[i], m.expected);
+          }
+        } else if (f.required) {
+          throw_missing_param(op, f.name);
+        }
+        ++i;
+      });
+      return params;
+    };
+    schema_.params_values = [](const void* p) {
+      std::vector<AttrValue> values;
+      for_each_field<P>([&](const auto& f) {
+        const auto& member = static_cast<const P*>(p)->*(f.member);
+        values.push_back(AttrTraits<std::remove_cvref_t<decltype(member)>>::to(member));
+      });
+      return values;
+    };
+  }
+
+  OpBuilder& doc(std::string text) { return set(schema_.doc, std::move(text)); }
+  OpBuilder& alias(std::vector<std::string> names) {
+    return set(schema_.aliases, std::move(names));
+  }
+  OpBuilder& inputs(std::vector<std::string> names) {
+    return set(schema_.inputs, std::move(names));
+  }
+  OpBuilder& variadic(std::string name) {
+    schema_.variadic = true;
+    return set(schema_.inputs, {std::move(name)});
+  }
+  // int fn(const P&)
+  template <class F>
+  OpBuilder& input_count(F fn) {
+    schema_.input_count = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
+    return *this;
+  }
+  OpBuilder& outputs(int n) { return set(schema_.num_outputs, n); }
+  // int fn(const P&, int num_inputs)
+  template <class F>
+  OpBuilder& output_count(F fn) {
+    schema_.output_count = [fn](const void* p, int n) { return fn(*static_cast<const P*>(p), n); };
+    return *this;
+  }
+  OpBuilder& visible_outputs(int n) {
+    schema_.visible_outputs = [n](const void*) { return n; };
+    return *this;
+  }
+  // int fn(const P&)
+  template <class F>
+  OpBuilder& visible_outputs_if(F fn) {
+    schema_.visible_outputs = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
+    return *this;
+  }
+  // Specs fn(const P&, std::span<const TensorSpec>)
+  template <class F>
+  OpBuilder& infer(F fn) {
+    schema_.infer = [fn](const void* p, std::span<const TensorSpec> in) -> Specs {
+      return fn(*static_cast<const P*>(p), in);
+    };
+    return *this;
+  }
+  // void fn(const P&, std::span<TensorSpec>)
+  template <class F>
+  OpBuilder& complete(F fn) {
+    schema_.complete = [fn](const void* p, std::span<TensorSpec> in) {
+      fn(*static_cast<const P*>(p), in);
+    };
+    return *this;
+  }
+  OpBuilder& gradient(GradFn fn) { return set(schema_.gradient, fn); }
+  OpBuilder& zero_gradient() { return set(schema_.zero_gradient, true); }
+  OpBuilder& mutates(std::vector<int> inputs, bool only_in_training = false) {
+    schema_.mutates_only_in_training = only_in_training;
+    return set(schema_.mutated_inputs, std::move(inputs));
+  }
+  OpBuilder& inplace(int input, int output) {
+    schema_.inplace.push_back({input, output});
+    return *this;
+  }
+  OpBuilder& aliases_input() { return set(schema_.alias, true); }
+  OpBuilder& pointwise() { return set(schema_.pointwise, true); }
+  OpBuilder& amp(AmpClass c) { return set(schema_.amp, c); }
+  OpBuilder& training_dependent() { return set(schema_.training_dependent, true); }
+  // uint64_t fn(const P&, std::span<const TensorSpec> outputs)
+  template <class F>
+  OpBuilder& random(F fn) {
+    schema_.random_count = [fn](const void* p, std::span<const TensorSpec> out) -> uint64_t {
+      return fn(*static_cast<const P*>(p), out);
+    };
+    return *this;
+  }
+  OpSchema build() { return std::move(schema_); }
+
+ private:
+  template <class T>
+  OpBuilder& set(T& slot, std::type_identity_t<T> value) {
+    slot = std::move(value);
+    return *this;
+  }
+  OpSchema schema_;
+};
+
+class OpRegistry {
+ public:
+  OpSchema& add(OpSchema schema);
+  // Fn is void(KernelContext&, const P&, Inputs, Outputs).
+  template <auto Fn>
+  void kernel(std::string_view op, DeviceType device, Kernel k = {}) {
+    k.run = &Erase<Fn>::call;
+    add_kernel(op, device, k);
+  }
+  void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
+  const OpSchema* find(std::string_view name_or_alias) const;
+  const OpSchema& get(std::string_view name_or_alias) const;  // throws with a suggestion
+  // Every operator once, in order of registration.
+  const std::vector<OpSchema*>& all() const { return order_; }
+
+ private:
+  std::vector<OpSchema*> order_;  // leaked with the registry: graphs and tasks point to them
+  std::unordered_map<std::string, OpSchema*> by_name_;
+};
+
+// Filled on first use by register_all_ops (register_ops.cc).
+OpRegistry& ops();
+
+}  // namespace mxlite

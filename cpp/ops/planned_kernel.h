@@ -1,0 +1,75 @@
+// Kernels prepared once for fixed shapes, in the memory format their library likes best. Only
+// executables use them: an NDArray is always plain strided memory, so blocked formats begin and
+// end at reorders that the layout pass inserts.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+// How a tensor lies in memory. A null desc is plain row-major; otherwise desc is the backend's own
+// descriptor (dnnl::memory::desc on the CPU) and bytes its size, padding included.
+struct Layout {
+  std::shared_ptr<const void> desc;
+  size_t bytes = 0;
+  bool is_plain() const { return desc == nullptr; }
+};
+bool same_layout(const Layout& a, const Layout& b);
+
+// Work appended to a kernel's output before it is stored.
+struct PostOp {
+  enum class Kind : uint8_t {
+    kAdd,         // output += extra input (same shape, any layout)
+    kActivation,  // output = act(output)
+  };
+  Kind kind = Kind::kActivation;
+  const OpSchema* op = nullptr;  // the op that was fused: its name and params define the meaning
+  ParamsRef params;
+};
+
+struct PlanRequest {
+  const OpSchema& op;
+  const void* params;
+  bool training = false;
+  std::span<const TensorSpec> inputs;  // the op's own, then one per kAdd of post_ops, in order
+  std::span<const TensorSpec> outputs;
+  std::span<const Layout> layouts;    // of inputs, as their producers leave them
+  std::span<const uint8_t> constant;  // 1: fixed between runs (weights), reordering is free
+  std::span<const PostOp> post_ops;
+};
+
+struct Plan {
+  std::vector<Layout> inputs;   // wanted; where one differs from `layouts` a reorder is inserted
+  std::vector<Layout> outputs;  // given
+  size_t scratch_bytes = 0;
+  // Pairs (input, output) that must share memory, e.g. the sum post-op.
+  std::vector<InplacePair> required_inplace;
+  std::function<void(KernelContext&, std::span<void* const> in, std::span<void* const> out,
+                     void* scratch)>
+      run;
+};
+
+// nullopt: no planned kernel for this call, use the plain one.
+using PlanFn = std::optional<Plan> (*)(const PlanRequest&);
+// May `candidate` be appended to the op with what is already fused?
+using FuseFn = bool (*)(const PlanRequest& so_far, const PostOp& candidate,
+                        const TensorSpec* extra_input);
+
+struct PlannedKernel {
+  PlanFn plan = nullptr;
+  FuseFn can_fuse = nullptr;  // null: takes no post-ops
+};
+// Kept beside the schemas so that op_schema.h does not depend on this file.
+void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel);
+const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
+
+// Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
+Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                  const Layout& to);
+
+}  // namespace mxlite
