@@ -1,0 +1,93 @@
+// The dependency engine: tasks say which variables they read and write and run as soon as that
+// order allows, on worker threads (or in the caller: naive). Note [Errors] tells where failures
+// appear.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "cpp/engine/task.h"
+#include "cpp/engine/var.h"
+
+namespace mxlite::engine {
+
+// Note [Errors]
+// A failure stays with the values that the task writes. Tasks that use such a value (reads,
+// updates) do not run and share the failure; tasks that only come after it (overwrites) run and
+// clear it. Every wait on a failed value raises the same mxlite::Error. An engine that runs tasks
+// in the caller (naive, after fork, after stop) raises at push as well.
+
+enum class WorkerKind : uint8_t { kCpu, kComm };
+inline constexpr size_t kNumWorkerKinds = 2;
+const char* worker_name(WorkerKind kind);
+
+// A variable may be in several lists and several times in one.
+struct Access {
+  std::span<Var* const> reads;
+  std::span<Var* const> overwrites;  // fully written: an old error is dropped
+  std::span<Var* const> updates;     // read and written in place: an old error stays
+};
+
+struct PushOptions {
+  WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
+  bool may_inline = false;  // cheaper than a hand-over: runs in push if nothing stands in its way
+  size_t bytes = 0;         // memory that stays allocated until the task is done
+};
+
+struct EngineStats {
+  uint64_t pushed = 0;
+  uint64_t run_by_caller = 0;  // inline and naive
+  uint64_t in_flight = 0;
+  uint64_t bytes_in_flight = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // The process's engine, never destroyed. MXLITE_ENGINE=naive|threaded, else MXNET_ENGINE_TYPE.
+  static Engine& get();
+
+  // Thread-safe. Blocks while too many tasks or bytes are in flight, but not inside a task.
+  virtual void push(TaskRef task, const Access& access, const PushOptions& options) = 0;
+  template <class F>
+  void push_fn(const char* name, const Access& access, const PushOptions& options, F&& fn) {
+    push(TaskRef(new LambdaTask<std::decay_t<F>>(name, std::forward<F>(fn))), access, options);
+  }
+
+  // The waits throw an error instead of a deadlock when a task calls them for something that cannot
+  // happen before that task ends.
+
+  // Until the last write is done; raises its failure every time.
+  virtual void wait(Var& var) = 0;
+  // Until the last write and all reads are done: the host may write the memory. Does not raise the
+  // failure of the old value; after writing, call host_wrote.
+  virtual void wait_for_write(Var& var) = 0;
+  // The host has written the whole memory: next version, an old failure is dropped.
+  virtual void host_wrote(Var& var) = 0;
+  // Until nothing is in flight; raises the earliest failure that no wait has raised. The failures
+  // that came with it count as seen: a second call succeeds.
+  virtual void wait_all() = 0;
+
+  // Finishes queued work and joins the workers; later pushes run in the caller. Idempotent.
+  virtual void stop() = 0;
+  virtual bool runs_in_caller() const = 0;  // naive, stopped, or in a forked child
+  virtual EngineStats stats() const = 0;
+};
+
+// Called around everything that blocks: release gives up what other threads may need to make
+// progress (the GIL) and returns a token, acquire takes it back. Set once, before the first push.
+struct BlockingHooks {
+  void* (*release)() = nullptr;
+  void (*acquire)(void* token) = nullptr;
+};
+void set_blocking_hooks(BlockingHooks hooks);
+inline void set_blocking_hooks(void* (*release)(), void (*acquire)(void*)) {
+  set_blocking_hooks(BlockingHooks{release, acquire});
+}
+
+// Is this process a fork of one that had used the engine? Then tasks run in the caller.
+bool in_forked_child();
+
+}  // namespace mxlite::engine

@@ -1,0 +1,46 @@
+#include "cpp/engine/failure.h"
+
+#include <new>
+#include <string>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/task.h"
+
+namespace mxlite::engine {
+namespace {
+
+std::string context_line(const Task& task) {
+  std::string line = "while running ";
+  task.describe(line);
+  if (task.origin.file)
+    line += std::string(", called at ") + task.origin.file + ":" + std::to_string(task.origin.line);
+  return line;
+}
+
+Error as_error(const Task& task) {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return e;  // a copy: the object may be shared with a value that other threads wait for
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kOutOfMemory, str(task.name, ": out of memory")};
+  } catch (const std::exception& e) {
+    return {ErrorKind::kError, str(task.name, ": ", e.what())};
+  } catch (...) {
+    return {ErrorKind::kError, str(task.name, ": unknown exception")};
+  }
+}
+
+}  // namespace
+
+std::exception_ptr decorate_current_exception(const Task& task) noexcept {
+  try {
+    Error error = as_error(task);
+    error.add_context(context_line(task));
+    return std::make_exception_ptr(std::move(error));
+  } catch (...) {
+    return std::current_exception();  // no memory for the text: the plain cause
+  }
+}
+
+}  // namespace mxlite::engine

@@ -1,0 +1,25 @@
+// The error of a task. Tasks that use its value share it, so what is raised is always the first
+// cause.
+#pragma once
+#include <cstdint>
+#include <exception>
+
+#include "cpp/base/intrusive_ptr.h"
+
+namespace mxlite::engine {
+
+class Task;
+
+struct Failure final : RefCounted {
+  Failure(std::exception_ptr e, uint64_t s) : error(std::move(e)), sequence(s) {}
+  const std::exception_ptr error;  // always a mxlite::Error
+  const uint64_t sequence;         // of the task that failed: of several causes the earliest wins
+  bool seen = false;               // raised by a wait; guarded by the scheduler's mutex
+};
+using FailureRef = IntrusivePtr<Failure>;
+
+// Inside a catch block: the current exception as mxlite::Error (std::bad_alloc as out of memory),
+// with one line that says what the task did and where it was called.
+std::exception_ptr decorate_current_exception(const Task& task) noexcept;
+
+}  // namespace mxlite::engine

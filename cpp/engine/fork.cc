@@ -1,0 +1,70 @@
+#include "cpp/engine/fork.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "cpp/core/allocator.h"
+#include "cpp/core/threads.h"
+#include "cpp/engine/graph_engine.h"
+
+namespace mxlite::engine {
+namespace {
+
+struct Engines {
+  std::mutex mutex;
+  std::vector<GraphEngine*> all;  // guarded by mutex
+};
+
+// Leaked: a fork may happen while static objects are being destroyed.
+Engines& engines() {
+  static Engines& instance = *new Engines;
+  return instance;
+}
+
+std::atomic<bool> forked{false};
+
+}  // namespace
+
+bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+void ForkHandlers::add(GraphEngine& engine) {
+  static const int registered = [] {
+    cpu_threads();  // reads the environment now: the child only stores a number
+    return pthread_atfork(prepare, in_parent, in_child);
+  }();
+  static_cast<void>(registered);
+  std::lock_guard lock(engines().mutex);
+  engines().all.push_back(&engine);
+}
+
+void ForkHandlers::remove(GraphEngine& engine) {
+  std::lock_guard lock(engines().mutex);
+  std::erase(engines().all, &engine);
+}
+
+void ForkHandlers::prepare() {
+  engines().mutex.lock();
+  for (GraphEngine* engine : engines().all) engine->scheduler_.mutex.lock();
+  lock_cpu_allocator();
+}
+
+void ForkHandlers::in_parent() {
+  unlock_cpu_allocator();
+  for (GraphEngine* engine : engines().all) engine->scheduler_.mutex.unlock();
+  engines().mutex.unlock();
+}
+
+void ForkHandlers::in_child() {
+  forked = true;
+  set_cpu_threads(1);  // the parent's OpenMP threads are gone
+  for (GraphEngine* engine : engines().all) {
+    engine->scheduler_.abandon_unfinished();
+    engine->after_fork_in_child();
+  }
+  in_parent();
+}
+
+}  // namespace mxlite::engine

@@ -1,0 +1,74 @@
+#include "cpp/engine/graph_engine.h"
+
+#include <optional>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
+#include "cpp/engine/fork.h"
+
+namespace mxlite::engine {
+
+GraphEngine::GraphEngine() { ForkHandlers::add(*this); }
+
+GraphEngine::~GraphEngine() { ForkHandlers::remove(*this); }
+
+void GraphEngine::wait(Var& var) {
+  std::unique_lock lock(scheduler_.mutex);
+  TaskRef writer = scheduler_.last_writer(var);
+  if (!writer) return;
+  scheduler_.check_may_wait(*writer);
+  scheduler_.sleep_until_done(lock, *writer);
+  if (FailureRef failure = scheduler_.see_failure(*writer)) {
+    lock.unlock();
+    std::rethrow_exception(failure->error);
+  }
+}
+
+void GraphEngine::wait_for_write(Var& var) {
+  std::unique_lock lock(scheduler_.mutex);
+  const std::vector<TaskRef> users = scheduler_.unfinished_users(var);
+  for (const TaskRef& user : users) scheduler_.check_may_wait(*user);
+  for (const TaskRef& user : users) scheduler_.sleep_until_done(lock, *user);
+}
+
+void GraphEngine::host_wrote(Var& var) {
+  std::lock_guard lock(scheduler_.mutex);
+  scheduler_.host_wrote(var);
+}
+
+void GraphEngine::wait_all() {
+  std::unique_lock lock(scheduler_.mutex);
+  scheduler_.check_may_wait_for_all();
+  scheduler_.sleep_until_empty(lock);
+  if (FailureRef failure = scheduler_.take_unseen_failure()) {
+    lock.unlock();
+    std::rethrow_exception(failure->error);
+  }
+}
+
+EngineStats GraphEngine::stats() const {
+  std::lock_guard lock(scheduler_.mutex);
+  return scheduler_.stats();
+}
+
+void GraphEngine::push_and_run(std::unique_lock<std::mutex> lock, TaskRef task,
+                               const Access& access, const PushOptions& options) {
+  scheduler_.check_may_wait_for_dependencies(access, options);
+  scheduler_.admit(task, access, options, /*run_by_caller=*/true);
+  scheduler_.sleep_until_ready(lock, *task);
+  scheduler_.mark_running(*task);
+  lock.unlock();
+  {
+    std::optional<BlockingScope> blocking;
+    if (!options.may_inline) blocking.emplace();
+    scheduler_.execute(*task, /*on_worker=*/false);
+  }
+  lock.lock();
+  scheduler_.complete(*task);
+  if (FailureRef failure = scheduler_.see_failure(*task)) {
+    lock.unlock();
+    std::rethrow_exception(failure->error);
+  }
+}
+
+}  // namespace mxlite::engine

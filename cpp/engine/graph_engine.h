@@ -1,0 +1,34 @@
+// What the engines share: the scheduler, waits, and running a task in the calling thread.
+#pragma once
+#include <atomic>
+#include <mutex>
+
+#include "cpp/engine/engine.h"
+#include "cpp/engine/scheduler.h"
+
+namespace mxlite::engine {
+
+class GraphEngine : public Engine {
+ public:
+  GraphEngine();
+  ~GraphEngine() override;
+
+  void wait(Var& var) final;
+  void wait_for_write(Var& var) final;
+  void host_wrote(Var& var) final;
+  void wait_all() final;
+  EngineStats stats() const final;
+
+ protected:
+  // Waits for the dependencies, runs the task here and raises its failure.
+  void push_and_run(std::unique_lock<std::mutex> lock, TaskRef task, const Access& access,
+                    const PushOptions& options);
+
+  Scheduler scheduler_;
+
+ private:
+  friend struct ForkHandlers;
+  virtual void after_fork_in_child() {}  // with the mutex held, by the only thread
+};
+
+}  // namespace mxlite::engine

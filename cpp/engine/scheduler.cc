@@ -1,0 +1,255 @@
+#include "cpp/engine/scheduler.h"
+
+#include <algorithm>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/core/profile_hooks.h"
+
+namespace mxlite::engine {
+namespace {
+
+constexpr size_t kMaxUnseen = 64;  // a process that never waits must not collect failures for ever
+
+thread_local Scheduler::RunScope* current_scope = nullptr;
+
+uint64_t positive_env(const char* name, int64_t fallback) {
+  const int64_t value = env_int(name, fallback);
+  MX_CHECK(value > 0, "environment variable ", name, "=", value,
+           " given, a positive number expected");
+  return static_cast<uint64_t>(value);
+}
+
+}  // namespace
+
+bool WorkerQueue::has_work() const {
+  if (!in_order) return ready_first != nullptr;
+  return oldest && oldest->unmet_ == 0 && !oldest->running_ && !oldest->run_by_caller_;
+}
+
+Task* WorkerQueue::take_work() {
+  running = in_order ? oldest : ready_first;
+  if (!in_order) {
+    ready_first = running->next_ready_;
+    if (!ready_first) ready_last = nullptr;
+  }
+  running->running_ = true;
+  return running;
+}
+
+void WorkerQueue::wake() {
+  if (!asleep) return;
+  asleep = false;
+  work_arrived.notify_one();
+}
+
+Scheduler::Scheduler()
+    : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
+      max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{2} << 30)) {
+  queue(WorkerKind::kComm).in_order = true;
+}
+
+Scheduler::RunScope::RunScope(const Scheduler& scheduler, Task& task, bool on_worker)
+    : scheduler_(scheduler), task_(task), on_worker_(on_worker), outer_(current_scope) {
+  current_scope = this;
+}
+
+Scheduler::RunScope::~RunScope() { current_scope = outer_; }
+
+Scheduler::RunScope* Scheduler::RunScope::innermost() { return current_scope; }
+
+bool Scheduler::dependencies_met(const Access& access) const {
+  bool met = true;
+  for_each_dependency(access, [&](Task& before, bool) { met &= before.done_; });
+  return met;
+}
+
+void Scheduler::connect(Task& task, const Access& access) {
+  for_each_dependency(access, [&](Task& before, bool uses_value) {
+    if (before.done_) {
+      if (uses_value) task.inherit(before.failure_);
+      return;
+    }
+    before.successors_.emplace_back(&task, uses_value);
+    ++task.unmet_;
+  });
+}
+
+void Scheduler::add_reader(Var& var, const TaskRef& task) {
+  auto& readers = var.readers_;
+  if (!readers.empty() && readers.back() == task) return;
+  if (readers.size() >= var.prune_at_) {
+    auto finished = std::remove_if(readers.begin(), readers.end(),
+                                   [](const TaskRef& reader) { return reader->done_; });
+    readers.erase(finished, readers.end());
+    var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // constant cost per reader
+  }
+  readers.push_back(task);
+}
+
+void Scheduler::set_writer(Var& var, const TaskRef& task) {
+  if (var.last_writer_ == task) return;
+  var.last_writer_ = task;
+  var.readers_.clear();
+  var.version_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void Scheduler::forget_clean_writer(Var& var) {
+  if (var.last_writer_ && var.last_writer_->done_ && !var.last_writer_->failure_)
+    var.last_writer_.reset();
+}
+
+TaskRef Scheduler::last_writer(Var& var) {
+  forget_clean_writer(var);
+  return var.last_writer_;
+}
+
+void Scheduler::publish(const TaskRef& task, const Access& access) {
+  for (Var* v : access.reads) {
+    forget_clean_writer(*v);
+    add_reader(*v, task);
+  }
+  for (Var* v : access.updates) set_writer(*v, task);
+  for (Var* v : access.overwrites) set_writer(*v, task);
+}
+
+void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOptions& options,
+                      bool run_by_caller) {
+  Task& task = *ref;
+  MX_ASSERT(task.sequence_ == 0);  // a task is pushed once
+  task.sequence_ = ++stats_.pushed;
+  task.bytes_ = options.bytes;
+  task.run_by_caller_ = run_by_caller;
+  task.queue_ = &queue(options.worker);
+  connect(task, access);
+  publish(ref, access);
+  task.retain();  // the engine's own reference, until complete
+  task.previous_ = task.queue_->newest;
+  (task.previous_ ? task.previous_->next_ : task.queue_->oldest) = &task;
+  task.queue_->newest = &task;
+  ++stats_.in_flight;
+  stats_.bytes_in_flight += task.bytes_;
+  stats_.run_by_caller += run_by_caller;
+}
+
+bool Scheduler::ready(const Task& task) {
+  return task.unmet_ == 0 && (!task.queue_->in_order || task.queue_->oldest == &task);
+}
+
+void Scheduler::enqueue(Task& task) {
+  WorkerQueue& queue = *task.queue_;
+  if (!queue.in_order) {
+    (queue.ready_last ? queue.ready_last->next_ready_ : queue.ready_first) = &task;
+    queue.ready_last = &task;
+  }
+  queue.wake();
+}
+
+void Scheduler::execute(Task& task, bool on_worker) const {
+  if (!task.failure_) {
+    ProfileScope profile(task.name);
+    RunScope scope(*this, task, on_worker);
+    try {
+      task.run();
+    } catch (...) {
+      task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
+    }
+  }
+  task.release_operands();
+}
+
+void Scheduler::complete(Task& task) {
+  task.running_ = false;
+  task.done_ = true;
+  if (task.failure_ && task.failure_->sequence == task.sequence_) note_unseen(task.failure_);
+  bool wake_callers = task.waiters_ > 0;
+  for (const Task::Edge& edge : task.successors_) {
+    Task& next = *edge.to();
+    if (edge.uses_value()) next.inherit(task.failure_);
+    if (--next.unmet_ > 0) continue;
+    if (next.run_by_caller_)
+      wake_callers = true;
+    else
+      enqueue(next);
+  }
+  task.successors_ = {};
+  WorkerQueue& queue = *task.queue_;
+  unlink(task);
+  if (queue.in_order && queue.oldest) {
+    wake_callers |= queue.oldest->run_by_caller_;
+    if (queue.has_work()) queue.wake();
+  }
+  --stats_.in_flight;
+  stats_.bytes_in_flight -= task.bytes_;
+  wake_callers |= empty_waiters_ > 0 && stats_.in_flight == 0;
+  wake_callers |= limit_waiters_ > 0 && below_low_mark();
+  if (wake_callers) progress_.notify_all();
+  task.release();
+}
+
+void Scheduler::unlink(Task& task) {
+  WorkerQueue& queue = *task.queue_;
+  (task.previous_ ? task.previous_->next_ : queue.oldest) = task.next_;
+  (task.next_ ? task.next_->previous_ : queue.newest) = task.previous_;
+  if (queue.running == &task) queue.running = nullptr;
+}
+
+void Scheduler::host_wrote(Var& var) {
+  // Another thread may have pushed a task since the wait for this write: that one keeps its place.
+  if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
+  var.version_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+void Scheduler::note_unseen(const FailureRef& failure) {
+  std::erase_if(unseen_, [](const FailureRef& f) { return f->seen; });
+  if (unseen_.size() < kMaxUnseen) unseen_.push_back(failure);
+}
+
+FailureRef Scheduler::see_failure(Task& task) const {
+  if (task.failure_) task.failure_->seen = true;
+  return task.failure_;
+}
+
+FailureRef Scheduler::take_unseen_failure() {
+  FailureRef earliest;
+  for (const FailureRef& f : unseen_) {
+    if (!f->seen && (!earliest || f->sequence < earliest->sequence)) earliest = f;
+    f->seen = true;
+  }
+  unseen_.clear();
+  return earliest;
+}
+
+void Scheduler::abandon_unfinished() {
+  auto lost = make_ref<Failure>(
+      std::make_exception_ptr(Error(
+          ErrorKind::kError,
+          "the process was forked before this value was computed, and the computing thread exists "
+          "only in the parent: wait for the array before the fork (wait_to_read, waitall)")),
+      0);
+  lost->seen = true;
+  unseen_.clear();
+  for (WorkerQueue& queue : queues_) {
+    for (Task *next, *task = queue.oldest; task; task = next) {
+      next = task->next_;
+      bool own = false;  // the forking thread is inside this task and will complete it
+      for (RunScope* s = current_scope; s; s = s->outer_) own |= &s->task_ == task;
+      task->successors_ = {};
+      if (own) continue;
+      task->failure_ = lost;  // the operands leak: the lost thread may have been using them
+      task->done_ = true;
+      unlink(*task);
+      --stats_.in_flight;
+      stats_.bytes_in_flight -= task->bytes_;
+    }
+    queue.ready_first = queue.ready_last = queue.running = nullptr;
+    queue.asleep = false;
+    queue.stopping = true;
+    // Its sleepers do not exist here; destroying it would wait for them.
+    new (&queue.work_arrived) std::condition_variable;
+  }
+  new (&progress_) std::condition_variable;
+  empty_waiters_ = limit_waiters_ = 0;
+}
+
+}  // namespace mxlite::engine

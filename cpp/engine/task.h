@@ -1,0 +1,93 @@
+// A unit of work that the engine orders. Subclassed by op calls, copies and executables.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cpp/base/intrusive_ptr.h"
+#include "cpp/base/small_vector.h"
+#include "cpp/engine/failure.h"
+
+namespace mxlite::engine {
+
+class Scheduler;
+struct WorkerQueue;
+
+// The user's line that caused the task; the file name is interned.
+struct Origin {
+  const char* file = nullptr;
+  int line = 0;
+};
+
+class Task : public RefCounted {
+ public:
+  explicit Task(const char* task_name = "", Origin task_origin = {})
+      : name(task_name), origin(task_origin) {}
+
+  // Called at most once, on a worker or (inline) in push; not called when a value that it uses has
+  // failed. What it throws stays with the values that it writes. Never touches Python, never waits.
+  virtual void run() = 0;
+  // Drops arrays and storages; called exactly once, after run or instead of it, before waiters
+  // wake. A variable remembers its last task, so a task that kept its operands would keep itself
+  // alive.
+  virtual void release_operands() noexcept = 0;
+  // Appends what the error text shall say, as "softmax (2, 3) float32, axis=1".
+  virtual void describe(std::string& out) const { out += name; }
+
+  // Thread-local free lists: tasks are the only allocation of a push.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block, size_t bytes) noexcept;
+
+  const char* name;  // static or interned
+  Origin origin;
+
+ private:
+  friend class Scheduler;
+  friend struct WorkerQueue;
+
+  // A successor; the lowest bit says that it uses this task's value and so inherits its failure.
+  class Edge {
+   public:
+    Edge(Task* to, bool uses_value) : bits_(reinterpret_cast<uintptr_t>(to) | uses_value) {}
+    Task* to() const { return reinterpret_cast<Task*>(bits_ & ~uintptr_t{1}); }
+    bool uses_value() const { return bits_ & 1; }
+
+   private:
+    uintptr_t bits_;
+  };
+
+  void inherit(const FailureRef& failure) {
+    if (failure && (!failure_ || failure->sequence < failure_->sequence)) failure_ = failure;
+  }
+
+  // Guarded by the scheduler's mutex; failure_ belongs to the running thread while running_.
+  FailureRef failure_;               // its own, or inherited
+  SmallVector<Edge, 4> successors_;  // unfinished tasks are owned by the engine, not by edges
+  uint64_t sequence_ = 0;            // in order of push, from 1
+  size_t bytes_ = 0;
+  WorkerQueue* queue_ = nullptr;
+  Task* previous_ = nullptr;  // unfinished tasks of the same worker, in order of push
+  Task* next_ = nullptr;
+  Task* next_ready_ = nullptr;
+  uint32_t unmet_ = 0;    // dependencies that are not done
+  uint32_t waiters_ = 0;  // threads asleep until this one is done
+  bool run_by_caller_ = false;
+  bool running_ = false;
+  bool done_ = false;
+};
+using TaskRef = IntrusivePtr<Task>;
+
+template <class F>
+class LambdaTask final : public Task {
+ public:
+  LambdaTask(const char* task_name, F fn) : Task(task_name), fn_(std::move(fn)) {}
+  void run() override { (*fn_)(); }
+  void release_operands() noexcept override { fn_.reset(); }
+
+ private:
+  std::optional<F> fn_;
+};
+
+}  // namespace mxlite::engine

@@ -1,0 +1,62 @@
+// Free lists of task memory by size, one set per thread. A block may be freed by another thread
+// than the one that allocated it: it then serves that thread.
+#include <array>
+#include <cstdint>
+#include <new>
+
+#include "cpp/engine/task.h"
+
+namespace mxlite::engine {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kReuse = false;  // a recycled block would hide a use after free
+#else
+constexpr bool kReuse = true;
+#endif
+constexpr size_t kStep = 64;
+constexpr size_t kLargest = 1024;
+constexpr uint32_t kKeptPerSize = 256;
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+struct FreeLists {
+  std::array<FreeBlock*, kLargest / kStep> head{};
+  std::array<uint32_t, kLargest / kStep> count{};
+  bool closed = false;  // this thread is ending: a later delete goes straight to the heap
+  ~FreeLists() {
+    closed = true;
+    for (FreeBlock* block : head)
+      while (block) ::operator delete(std::exchange(block, block->next));
+  }
+};
+thread_local FreeLists lists;
+
+size_t size_index(size_t bytes) { return (bytes - 1) / kStep; }
+
+}  // namespace
+
+void* Task::operator new(size_t bytes) {
+  if (!kReuse || bytes > kLargest) return ::operator new(bytes);
+  const size_t i = size_index(bytes);
+  FreeLists& free = lists;
+  if (FreeBlock* block = free.head[i]; block && !free.closed) {
+    free.head[i] = block->next;
+    --free.count[i];
+    return block;
+  }
+  return ::operator new((i + 1) * kStep);
+}
+
+void Task::operator delete(void* memory, size_t bytes) noexcept {
+  FreeLists& free = lists;
+  const size_t i = size_index(bytes);
+  if (!kReuse || bytes > kLargest || free.closed || free.count[i] == kKeptPerSize)
+    return ::operator delete(memory);
+  free.head[i] = new (memory) FreeBlock{free.head[i]};
+  ++free.count[i];
+}
+
+}  // namespace mxlite::engine

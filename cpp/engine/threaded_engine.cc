@@ -1,0 +1,51 @@
+#include "cpp/engine/threaded_engine.h"
+
+#include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
+
+namespace mxlite::engine {
+
+ThreadedEngine::~ThreadedEngine() { stop(); }
+
+void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions& options) {
+  std::unique_lock lock(scheduler_.mutex);
+  if (scheduler_.over_limit(options.bytes) && !Scheduler::RunScope::innermost())
+    scheduler_.sleep_until_below_limit(lock, options.bytes);
+  if (runs_in_caller_) return push_and_run(std::move(lock), std::move(task), access, options);
+
+  const bool inline_here = options.may_inline && scheduler_.queue(options.worker).idle() &&
+                           scheduler_.dependencies_met(access);
+  auto& worker = workers_[static_cast<size_t>(options.worker)];
+  // Before anything changes: if the thread cannot be started, this push has not happened.
+  if (!inline_here && !worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
+  scheduler_.admit(task, access, options, inline_here);
+  if (!inline_here) {
+    if (scheduler_.ready(*task)) scheduler_.enqueue(*task);
+    return;
+  }
+  scheduler_.mark_running(*task);
+  lock.unlock();
+  scheduler_.execute(*task, /*on_worker=*/false);
+  lock.lock();
+  scheduler_.complete(*task);
+}
+
+void ThreadedEngine::stop() {
+  std::unique_lock lock(scheduler_.mutex);
+  if (runs_in_caller_) return;
+  scheduler_.check_may_wait_for_all();
+  // A push may come in while this thread takes the GIL back, so look again.
+  while (scheduler_.stats().in_flight > 0) scheduler_.sleep_until_empty(lock);
+  runs_in_caller_ = true;
+  auto workers = std::move(workers_);
+  lock.unlock();
+  BlockingScope blocking;
+  for (auto& worker : workers) worker.reset();
+}
+
+void ThreadedEngine::after_fork_in_child() {
+  runs_in_caller_ = true;
+  for (auto& worker : workers_) worker.release();  // the thread exists only in the parent
+}
+
+}  // namespace mxlite::engine

@@ -1,0 +1,27 @@
+// Runs tasks on one thread per worker kind, started on first use. Small tasks that nothing stands
+// in the way of run inside push: a hand-over to a sleeping thread costs more than they do.
+#pragma once
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "cpp/engine/graph_engine.h"
+#include "cpp/engine/worker.h"
+
+namespace mxlite::engine {
+
+class ThreadedEngine final : public GraphEngine {
+ public:
+  ~ThreadedEngine() override;
+  void push(TaskRef task, const Access& access, const PushOptions& options) override;
+  void stop() override;
+  bool runs_in_caller() const override { return runs_in_caller_; }
+
+ private:
+  void after_fork_in_child() override;
+
+  std::array<std::unique_ptr<Worker>, kNumWorkerKinds> workers_;  // guarded by the mutex
+  std::atomic<bool> runs_in_caller_{false};  // written with the mutex held, never reset
+};
+
+}  // namespace mxlite::engine

@@ -1,0 +1,127 @@
+// The scheduler's sleeps, and the check that turns a wait without end into an error.
+#include <atomic>
+#include <unordered_set>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
+#include "cpp/engine/scheduler.h"
+
+namespace mxlite::engine {
+namespace {
+
+std::atomic<void* (*)()> release_hook{nullptr};
+std::atomic<void (*)(void*)> acquire_hook{nullptr};
+
+template <class Predicate>
+void sleep(std::unique_lock<std::mutex>& lock, std::condition_variable& progress,
+           Predicate&& is_over) {
+  if (is_over()) return;
+  {
+    BlockingScope blocking;
+    progress.wait(lock, is_over);
+    lock.unlock();
+  }
+  lock.lock();
+}
+
+}  // namespace
+
+void set_blocking_hooks(BlockingHooks hooks) {
+  acquire_hook.store(hooks.acquire);
+  release_hook.store(hooks.release);
+}
+
+BlockingScope::BlockingScope() {
+  auto* release = release_hook.load(std::memory_order_acquire);
+  acquire_ = acquire_hook.load(std::memory_order_acquire);
+  if (release) token_ = release();
+}
+
+BlockingScope::~BlockingScope() {
+  if (acquire_) acquire_(token_);
+}
+
+std::vector<TaskRef> Scheduler::unfinished_users(Var& var) const {
+  std::vector<TaskRef> users;
+  if (var.last_writer_ && !var.last_writer_->done_) users.push_back(var.last_writer_);
+  for (const TaskRef& reader : var.readers_)
+    if (!reader->done_) users.push_back(reader);
+  return users;
+}
+
+void Scheduler::check_may_wait(const Task& target) const {
+  if (target.done_ || !RunScope::innermost()) return;
+  std::vector<const Task*> open;  // cannot end while the caller sleeps
+  for (RunScope* s = RunScope::innermost(); s; s = s->outer_) {
+    if (&s->scheduler_ != this) continue;
+    open.push_back(&s->task_);
+    if (!s->on_worker_) continue;
+    for (const Task* t = s->task_.queue_->oldest; t; t = t->next_)
+      if (!t->run_by_caller_) open.push_back(t);
+  }
+  std::unordered_set<const Task*> found(open.begin(), open.end());
+  const auto add = [&](const Task* t) {
+    if (found.insert(t).second) open.push_back(t);
+  };
+  while (!open.empty()) {
+    const Task* t = open.back();
+    open.pop_back();
+    if (t == &target)
+      fail(ErrorKind::kError, "wait: task ", RunScope::innermost()->task_.name, " waits for task ",
+           target.name, ", which cannot run before the waiting task has ended; let the task list ",
+           "what it needs among its reads");
+    for (const Task::Edge& edge : t->successors_) add(edge.to());
+    if (t->queue_->in_order && t->next_) add(t->next_);
+  }
+}
+
+void Scheduler::check_may_wait_for_dependencies(const Access& access,
+                                                const PushOptions& options) const {
+  if (!RunScope::innermost()) return;
+  for_each_dependency(access, [&](const Task& before, bool) { check_may_wait(before); });
+  const WorkerQueue& queue = queues_[static_cast<size_t>(options.worker)];
+  if (queue.in_order && queue.newest) check_may_wait(*queue.newest);
+}
+
+void Scheduler::check_may_wait_for_all() const {
+  for (RunScope* s = RunScope::innermost(); s; s = s->outer_)
+    if (&s->scheduler_ == this) check_may_wait(s->task_);
+}
+
+void Scheduler::sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target) {
+  ++target.waiters_;
+  sleep(lock, progress_, [&] { return target.done_; });
+  --target.waiters_;
+}
+
+void Scheduler::sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& target) {
+  sleep(lock, progress_, [&] { return ready(target); });
+}
+
+void Scheduler::sleep_until_empty(std::unique_lock<std::mutex>& lock) {
+  ++empty_waiters_;
+  sleep(lock, progress_, [&] { return stats_.in_flight == 0; });
+  --empty_waiters_;
+}
+
+// Memory counts only beside other memory: a single task may be larger than the limit.
+bool Scheduler::bytes_fit(size_t bytes) const {
+  return bytes == 0 || stats_.bytes_in_flight == 0 || stats_.bytes_in_flight + bytes <= max_bytes_;
+}
+
+bool Scheduler::over_limit(size_t bytes) const {
+  return stats_.in_flight >= max_tasks_ || !bytes_fit(bytes);
+}
+
+// Sleeps on until a quarter of the tasks is done, or each completion would cost a switch of
+// threads.
+bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ * 3 / 4; }
+
+void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
+  ++limit_waiters_;
+  while (over_limit(bytes))
+    sleep(lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); });
+  --limit_waiters_;
+}
+
+}  // namespace mxlite::engine

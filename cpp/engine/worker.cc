@@ -1,0 +1,77 @@
+#include "cpp/engine/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <string>
+#include <system_error>
+
+#include "cpp/base/error.h"
+
+namespace mxlite::engine {
+namespace {
+
+// Threads inherit the mask of their creator: signals are for the program's own threads.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+const char* worker_name(WorkerKind kind) {
+  switch (kind) {
+    case WorkerKind::kCpu:
+      return "cpu";
+    case WorkerKind::kComm:
+      return "comm";
+  }
+  return "unknown";
+}
+
+Worker::Worker(Scheduler& scheduler, WorkerKind kind)
+    : scheduler_(scheduler), queue_(scheduler.queue(kind)) {
+  AllSignalsBlocked blocked;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& e) {
+    fail(ErrorKind::kError, "engine: cannot start the thread of worker ", worker_name(kind), ": ",
+         e.what());
+  }
+  pthread_setname_np(thread_.native_handle(), (std::string("mxlite-") + worker_name(kind)).c_str());
+}
+
+Worker::~Worker() {
+  {
+    std::lock_guard lock(scheduler_.mutex);
+    queue_.stopping = true;
+    queue_.wake();
+  }
+  thread_.join();
+}
+
+void Worker::run() {
+  std::unique_lock lock(scheduler_.mutex);
+  for (;;) {
+    while (!queue_.has_work()) {
+      if (queue_.stopping) return;
+      queue_.asleep = true;
+      queue_.work_arrived.wait(lock);
+    }
+    Task& task = *queue_.take_work();
+    lock.unlock();
+    scheduler_.execute(task, /*on_worker=*/true);
+    lock.lock();
+    scheduler_.complete(task);
+  }
+}
+
+}  // namespace mxlite::engine
