@@ -1,5 +1,7 @@
 #include "cpp/ndarray/storage.h"
 
+#include "cpp/base/error.h"
+
 namespace mxlite {
 
 IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes) {
