@@ -1,0 +1,257 @@
+#include "cpp/ops/cpu/gemm.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/core/threads.h"
+
+namespace mxlite::cpu {
+namespace {
+
+struct Problem {
+  DType dtype;
+  bool trans_a, trans_b;
+  int64_t batch, m, n, k, lda, stride_a, ldb, stride_b, ldc, stride_c;
+  double alpha, beta;
+  bool operator==(const Problem&) const = default;
+};
+
+struct ProblemHash {
+  size_t operator()(const Problem& p) const {
+    size_t h = static_cast<size_t>(p.dtype) * 4 + p.trans_a * 2 + p.trans_b;
+    const auto mix = [&](auto v) { h = (h ^ std::hash<decltype(v)>{}(v)) * 0x9E3779B97F4A7C15; };
+    for (int64_t v : {p.batch, p.m, p.n, p.k, p.lda, p.stride_a, p.ldb, p.stride_b, p.ldc}) mix(v);
+    mix(p.alpha);
+    mix(p.beta);
+    return h;
+  }
+};
+
+// ---- native: register tiles of kRows x kCols over packed blocks of B ------------------------
+
+constexpr int64_t kRows = 4, kDepth = 128, kWidth = 256;
+
+template <class T, class Acc>
+void gemm_native(const Problem& p, const T* a, const T* b, T* c, bool parallel) {
+  constexpr int64_t kCols = 64 / sizeof(Acc);
+  const Acc alpha = static_cast<Acc>(p.alpha);
+  const auto a_at = [&](int64_t i, int64_t l) -> Acc {
+    return static_cast<Acc>(p.trans_a ? a[l * p.lda + i] : a[i * p.lda + l]);
+  };
+  const auto b_at = [&](int64_t l, int64_t j) -> Acc {
+    return static_cast<Acc>(p.trans_b ? b[j * p.ldb + l] : b[l * p.ldb + j]);
+  };
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) {
+      T& v = c[i * p.ldc + j];
+      v = p.beta == 0   ? T(0)
+          : p.beta == 1 ? v
+                        : static_cast<T>(static_cast<Acc>(p.beta) * static_cast<Acc>(v));
+    }
+  static thread_local std::vector<Acc> packed_b(kDepth * (kWidth + kCols));
+  Acc* const panel = packed_b.data();
+  for (int64_t j0 = 0; j0 < p.n; j0 += kWidth) {
+    const int64_t width = std::min(kWidth, p.n - j0);
+    for (int64_t l0 = 0; l0 < p.k; l0 += kDepth) {
+      const int64_t depth = std::min(kDepth, p.k - l0);
+      for (int64_t j = 0; j < width; j += kCols)
+        for (int64_t l = 0; l < depth; ++l)
+          for (int64_t jj = 0; jj < kCols; ++jj)
+            panel[j * depth + l * kCols + jj] = j + jj < width ? b_at(l0 + l, j0 + j + jj) : Acc(0);
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+      for (int64_t i = 0; i < p.m; i += kRows) {
+        const int64_t rows = std::min(kRows, p.m - i);
+        Acc block[kDepth * kRows];
+        for (int64_t l = 0; l < depth; ++l)
+          for (int64_t r = 0; r < kRows; ++r)
+            block[l * kRows + r] = r < rows ? alpha * a_at(i + r, l0 + l) : Acc(0);
+        for (int64_t j = 0; j < width; j += kCols) {
+          Acc tile[kRows][kCols] = {};
+          const Acc* const strip = panel + j * depth;
+          for (int64_t l = 0; l < depth; ++l)
+            for (int64_t r = 0; r < kRows; ++r)
+              for (int64_t jj = 0; jj < kCols; ++jj)
+                tile[r][jj] += block[l * kRows + r] * strip[l * kCols + jj];
+          const int64_t cols = std::min(kCols, width - j);
+          for (int64_t r = 0; r < rows; ++r) {
+            T* const row = c + (i + r) * p.ldc + j0 + j;
+            for (int64_t jj = 0; jj < cols; ++jj)
+              row[jj] = static_cast<T>(static_cast<Acc>(row[jj]) + tile[r][jj]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---- halves ----------------------------------------------------------------------------------
+
+template <class T>
+void to_float(bool trans, int64_t rows, int64_t cols, const T* src, int64_t ld, float* dst) {
+  if (trans) std::swap(rows, cols);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) dst[i * cols + j] = src[i * ld + j];
+}
+
+// Where the processor has no instructions for T: through float copies.
+template <class T>
+void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
+  static thread_local std::vector<float> buffer;
+  buffer.resize(static_cast<size_t>(p.m * p.k + p.k * p.n + p.m * p.n));
+  float* const fa = buffer.data();
+  float* const fb = fa + p.m * p.k;
+  float* const fc = fb + p.k * p.n;
+  to_float(p.trans_a, p.m, p.k, a, p.lda, fa);
+  to_float(p.trans_b, p.k, p.n, b, p.ldb, fb);
+  if (p.beta != 0) to_float(false, p.m, p.n, c, p.ldc, fc);
+  gemm(DType::kFloat32, p.trans_a, p.trans_b, p.m, p.n, p.k, fa, p.trans_a ? p.m : p.k, fb,
+       p.trans_b ? p.k : p.n, fc, p.n, p.alpha, p.beta);
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) c[i * p.ldc + j] = T(fc[i * p.n + j]);
+}
+
+const dnnl::engine& dnnl_cpu() {
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // leaked:
+  return *engine;  // worker threads may outlive static destructors
+}
+
+dnnl::matmul make_matmul(const Problem& p) {
+  using dnnl::memory;
+  const auto type = p.dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f16;
+  const auto desc = [&](int64_t rows, int64_t cols, bool trans, int64_t ld, int64_t stride) {
+    const int64_t row = trans ? 1 : ld, col = trans ? ld : 1;
+    return memory::desc({p.batch, rows, cols}, type, memory::dims{stride, row, col});
+  };
+  dnnl::primitive_attr attr;
+  dnnl::post_ops post;
+  if (p.alpha != 1)
+    post.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(p.alpha), 0);
+  if (p.beta != 0) post.append_sum(static_cast<float>(p.beta));
+  attr.set_post_ops(post);
+  const dnnl::matmul::primitive_desc pd(dnnl_cpu(), desc(p.m, p.k, p.trans_a, p.lda, p.stride_a),
+                                        desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b),
+                                        desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
+                                        /*allow_empty=*/true);
+  return pd.get(/*allow_empty=*/true) ? dnnl::matmul(pd) : dnnl::matmul();
+}
+
+// False: oneDNN has nothing for this type on this processor.
+bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
+  constexpr size_t kMaxEntries = 1024;
+  static thread_local std::unordered_map<Problem, dnnl::matmul, ProblemHash> cache;
+  auto it = cache.find(p);
+  if (it == cache.end()) {
+    if (cache.size() >= kMaxEntries) cache.clear();
+    it = cache.emplace(p, make_matmul(p)).first;
+  }
+  if (!it->second.get(/*allow_empty=*/true)) return false;
+  static thread_local dnnl::stream stream(dnnl_cpu());
+  const auto pd = it->second.get_primitive_desc();
+  const auto memory = [&](int which, const void* data) {
+    dnnl_memory_desc_t copy = nullptr;
+    dnnl::error::wrap_c_api(dnnl_memory_desc_clone(&copy, dnnl_primitive_desc_query_md(
+                                                              pd, dnnl_query_exec_arg_md, which)),
+                            "gemm: memory descriptor");
+    return dnnl::memory(dnnl::memory::desc(copy), dnnl_cpu(), const_cast<void*>(data));
+  };
+  it->second.execute(stream, {{DNNL_ARG_SRC, memory(DNNL_ARG_SRC, a)},
+                              {DNNL_ARG_WEIGHTS, memory(DNNL_ARG_WEIGHTS, b)},
+                              {DNNL_ARG_DST, memory(DNNL_ARG_DST, c)}});
+  return true;
+}
+
+// ---- one product -----------------------------------------------------------------------------
+
+void run_native(const Problem& p, const void* a, const void* b, void* c) {
+  const bool parallel = !is_small_gemm(p.m, p.n, p.k) && !omp_in_parallel();
+  const auto go = [&]<class T, class Acc>(T, Acc) {
+    gemm_native<T, Acc>(p, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c),
+                        parallel);
+  };
+  switch (p.dtype) {
+    case DType::kFloat32:
+      return go(float{}, float{});
+    case DType::kFloat64:
+      return go(double{}, double{});
+    default:
+      break;
+  }
+  // Sums and products modulo 2^bits do not depend on the sign.
+  switch (dtype_size(p.dtype)) {
+    case 1:
+      return go(uint8_t{}, uint32_t{});
+    case 2:
+      return go(uint16_t{}, uint32_t{});
+    case 4:
+      return go(uint32_t{}, uint32_t{});
+    default:
+      return go(uint64_t{}, uint64_t{});
+  }
+}
+
+void run_half(const Problem& p, const void* a, const void* b, void* c) {
+  if (p.k > 0 && !is_small_gemm(p.m, p.n, p.k) && gemm_matmul(p, a, b, c)) return;
+  if (p.dtype == DType::kBFloat16)
+    gemm_as_float(p, static_cast<const bfloat16*>(a), static_cast<const bfloat16*>(b),
+                  static_cast<bfloat16*>(c));
+  else
+    gemm_as_float(p, static_cast<const float16*>(a), static_cast<const float16*>(b),
+                  static_cast<float16*>(c));
+}
+
+void run_one(const Problem& p, const void* a, const void* b, void* c) {
+  if (p.m == 0 || p.n == 0) return;
+  if (is_half(p.dtype)) return run_half(p, a, b, c);
+  if (p.dtype != DType::kFloat32 || is_small_gemm(p.m, p.n, p.k)) return run_native(p, a, b, c);
+  const auto status = dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
+                                 static_cast<float>(p.alpha), static_cast<const float*>(a),
+                                 std::max<int64_t>(p.lda, 1), static_cast<const float*>(b),
+                                 std::max<int64_t>(p.ldb, 1), static_cast<float>(p.beta),
+                                 static_cast<float*>(c), std::max<int64_t>(p.ldc, 1));
+  if (status != dnnl_success) run_native(p, a, b, c);
+}
+
+}  // namespace
+
+void gemm(DType dtype, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const void* a,
+          int64_t lda, const void* b, int64_t ldb, void* c, int64_t ldc, double alpha,
+          double beta) {
+  MX_CHECK_DTYPE(dtype != DType::kBool, "matrix product: dtype bool given, a number type expected");
+  run_one({dtype, trans_a, trans_b, 1, m, n, k, lda, 0, ldb, 0, ldc, 0, alpha, beta}, a, b, c);
+}
+
+void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t m, int64_t n,
+                int64_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
+                int64_t stride_b, void* c, int64_t ldc, int64_t stride_c, double alpha,
+                double beta) {
+  MX_CHECK_DTYPE(dtype != DType::kBool, "matrix product: dtype bool given, a number type expected");
+  if (batch == 0 || m == 0 || n == 0) return;
+  const bool small = is_small_gemm(batch * m, n, k);
+  if (is_half(dtype) && !small && k > 0 && stride_a && stride_b &&
+      gemm_matmul({dtype, trans_a, trans_b, batch, m, n, k, lda, stride_a, ldb, stride_b, ldc,
+                   stride_c, alpha, beta},
+                  a, b, c))
+    return;
+  const auto size = static_cast<int64_t>(dtype_size(dtype));
+  const Problem one{dtype, trans_a, trans_b, 1, m, n, k, lda, 0, ldb, 0, ldc, 0, alpha, beta};
+  const auto run = [&](int64_t i) {
+    run_one(one, static_cast<const std::byte*>(a) + i * stride_a * size,
+            static_cast<const std::byte*>(b) + i * stride_b * size,
+            static_cast<std::byte*>(c) + i * stride_c * size);
+  };
+  // Enough products for every thread: one thread each (oneDNN sees the region and stays in it).
+  const bool outer = !small && batch >= cpu_threads() && !omp_in_parallel();
+  if (outer) {
+#pragma omp parallel for num_threads(cpu_threads())
+    for (int64_t i = 0; i < batch; ++i) run(i);
+  } else {
+    for (int64_t i = 0; i < batch; ++i) run(i);
+  }
+}
+
+}  // namespace mxlite::cpu
