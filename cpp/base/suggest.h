@@ -1,0 +1,12 @@
+// "; did you mean 'axis'?" for misspelt names in errors.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mxlite {
+
+// Empty when nothing is near enough (edit distance above a third of the name).
+std::string did_you_mean(std::string_view given, std::span<const std::string> candidates);
+
+}  // namespace mxlite

@@ -1,0 +1,20 @@
+#include "cpp/ops/tensor/reshape_to.h"
+
+#include "cpp/ndarray/copy.h"
+
+namespace mxlite {
+namespace {
+
+void reshape_to_native(KernelContext&, const ReshapeToParams&, Inputs in, Outputs out) {
+  if (in[0].data == out[0].data) return;
+  copy_strided(out[0].shape, {in[0].data, in[0].dtype, out[0].strides},
+               {out[0].data, out[0].dtype, out[0].strides});
+}
+
+}  // namespace
+
+void register_reshape_to_cpu(OpRegistry& ops) {
+  ops.kernel<reshape_to_native>("_reshape_to", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

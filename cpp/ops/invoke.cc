@@ -1,0 +1,217 @@
+#include "cpp/ops/invoke.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "cpp/ndarray/copy.h"
+
+namespace mxlite {
+namespace {
+
+// Work below this many bytes of operands is done sooner than it is handed over.
+constexpr size_t kInlineBytes = 64 << 10;
+
+struct ScratchBlock {
+  void* data = nullptr;
+  size_t bytes = 0;
+  ~ScratchBlock() { std::free(data); }
+};
+
+TensorRef make_ref_of(const NDArray& a) {
+  return {a.data(), a.shape(), a.strides(), a.dtype(), a.contiguous()};
+}
+
+class OpTask final : public engine::Task {
+ public:
+  OpTask(const OpSchema& op, const Kernel& kernel, ParamsRef params, KernelContext ctx,
+         engine::Origin origin)
+      : Task(op.name.c_str(), origin),
+        op_(op),
+        kernel_(kernel),
+        params_(std::move(params)),
+        ctx_(ctx) {}
+
+  void add_input(const NDArray& a) {
+    in_.push_back(make_ref_of(a));
+    held_.push_back(a.storage());
+  }
+  void add_output(const NDArray& a) {
+    out_.push_back(make_ref_of(a));
+    held_.push_back(a.storage());
+  }
+
+  void run() override { kernel_.run(ctx_, params_.get(), in_, out_); }
+  void release_operands() noexcept override {
+    held_.clear();
+    params_.reset();
+  }
+  void describe(std::string& text) const override {
+    text += op_.name + "(";
+    for (size_t i = 0; i < in_.size(); ++i)
+      text += str(i ? ", " : "", TensorSpec{in_[i].shape, in_[i].dtype});
+    text += ")";
+  }
+
+ private:
+  const OpSchema& op_;
+  const Kernel& kernel_;
+  ParamsRef params_;
+  KernelContext ctx_;
+  SmallVector<TensorRef, 3> in_;
+  SmallVector<TensorRef, 2> out_;
+  SmallVector<StorageRef, 5> held_;
+};
+
+class CopyTask final : public engine::Task {
+ public:
+  CopyTask(const NDArray& src, const NDArray& dst)
+      : Task("_copyto"),
+        shape_(src.shape()),
+        src_{src.data(), src.dtype(), src.strides()},
+        dst_{dst.data(), dst.dtype(), dst.strides()},
+        held_{src.storage(), dst.storage()} {}
+  void run() override { copy_strided(shape_, src_, dst_); }
+  void release_operands() noexcept override { held_.clear(); }
+
+ private:
+  Shape shape_;
+  StridedData src_, dst_;
+  SmallVector<StorageRef, 2> held_;
+};
+
+void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
+  for (size_t i = 1; i < inputs.size(); ++i)
+    MX_CHECK_KIND(inputs[i]->device() == inputs[0]->device(), ErrorKind::kDevice, op.name, ": ",
+                  op.input_name(0), " is on ", inputs[0]->device(), " and ",
+                  op.input_name(static_cast<int>(i)), " on ", inputs[i]->device(),
+                  "; copy one with as_in_context");
+}
+
+// May the kernel write straight into `target`, which the user gave as out=?
+bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec& spec, int output,
+                     std::span<const NDArrayRef> inputs) {
+  if (target.dtype() != spec.dtype || !target.contiguous()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!(inputs[i]->storage() == target.storage())) continue;
+    const bool same_place = inputs[i]->offset() == target.offset() && inputs[i]->contiguous();
+    const bool allowed = std::any_of(op.inplace.begin(), op.inplace.end(), [&](InplacePair p) {
+      return p.input == static_cast<int>(i) && p.output == output;
+    });
+    if (!same_place || !allowed) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void* KernelContext::scratch(size_t bytes) {
+  thread_local ScratchBlock block;
+  if (bytes > block.bytes) {
+    std::free(block.data);
+    block.bytes = (std::max(bytes, block.bytes * 2) + 63) / 64 * 64;
+    block.data = std::aligned_alloc(64, block.bytes);
+    if (!block.data) {
+      block.bytes = 0;
+      throw std::bad_alloc();
+    }
+  }
+  return block.data;
+}
+
+Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
+  return op.infer(params, inputs);
+}
+
+NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+                const InvokeOptions& options) {
+  check_devices(op, inputs);
+  const Device device = inputs.empty() ? options.device : inputs[0]->device();
+  SmallVector<TensorSpec, 4> in_specs;
+  for (const NDArrayRef& a : inputs) in_specs.push_back(a->spec());
+  const Specs out_specs = infer_outputs(op, params.get(), in_specs);
+  const Kernel& kernel = op.select_kernel(device.type, params.get(), in_specs, out_specs);
+
+  KernelContext ctx{device, options.training, {}};
+  if (op.random_count)
+    ctx.random = reserve_random(device, op.random_count(params.get(), out_specs));
+  auto* task = new OpTask(op, kernel, params, ctx, options.origin);
+  engine::TaskRef task_ref(task);
+
+  SmallVector<engine::Var*, 4> reads, updates;
+  SmallVector<engine::Var*, 2> overwrites;
+  size_t operand_bytes = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool mutated = op.mutates(static_cast<int>(i), options.training);
+    NDArrayRef source = inputs[i];
+    if (!source->contiguous() && !kernel.strided_inputs) {
+      MX_CHECK(!mutated, op.name, ": ", op.input_name(static_cast<int>(i)),
+               " is changed in place and must be contiguous");
+      source = contiguous(source);
+    }
+    task->add_input(*source);
+    (mutated ? updates : reads).push_back(&source->storage()->var());
+    operand_bytes += source->spec().bytes();
+  }
+
+  NDArrays outputs;
+  SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed beside, then copied
+  size_t out_bytes = 0;
+  for (size_t i = 0; i < out_specs.size(); ++i) {
+    NDArrayRef target = i < options.out.size() ? options.out[i] : nullptr;
+    if (target) {
+      MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out has shape ",
+                     target->shape(), ", the result has ", out_specs[i].shape);
+      MX_CHECK_KIND(target->device() == device, ErrorKind::kDevice, op.name, ": out is on ",
+                    target->device(), ", the inputs are on ", device);
+    }
+    NDArrayRef written = target;
+    if (!target || !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs)) {
+      written = NDArray::empty(out_specs[i], device);
+      if (target) copies_after.emplace_back(written, target);
+    }
+    task->add_output(*written);
+    // A view is part of its storage: the rest, and an old error of it, stays.
+    const bool whole = written->spec().bytes() >= written->storage()->bytes() || !target;
+    if (whole)
+      overwrites.push_back(&written->storage()->var());
+    else
+      updates.push_back(&written->storage()->var());
+    out_bytes += out_specs[i].bytes();
+    outputs.push_back(target ? target : written);
+  }
+
+  const bool may_inline = kernel.inline_ok && operand_bytes + out_bytes <= kInlineBytes;
+  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates},
+                             {.may_inline = may_inline, .bytes = out_bytes});
+  for (const auto& [from, to] : copies_after) copy_to(from, to);
+  return outputs;
+}
+
+void copy_to(const NDArrayRef& src, const NDArrayRef& dst) {
+  MX_CHECK_SHAPE(src->shape() == dst->shape(), "copyto: source has shape ", src->shape(),
+                 ", destination ", dst->shape());
+  if (src->size() == 0) return;
+  NDArrayRef from = src;
+  if (src->storage() == dst->storage()) {
+    if (src->offset() == dst->offset() && src->strides() == dst->strides()) return;
+    from = NDArray::empty(src->spec(), src->device());  // views that may overlap
+    copy_to(src, from);
+  }
+  engine::Var* reads[] = {&from->storage()->var()};
+  engine::Var* writes[] = {&dst->storage()->var()};
+  const bool whole = dst->spec().bytes() >= dst->storage()->bytes();
+  engine::Access access{reads, {}, {}};
+  (whole ? access.overwrites : access.updates) = writes;
+  engine::Engine::get().push(engine::TaskRef(new CopyTask(*from, *dst)), access,
+                             {.may_inline = dst->spec().bytes() <= kInlineBytes});
+}
+
+NDArrayRef contiguous(const NDArrayRef& array) {
+  if (array->contiguous()) return array;
+  NDArrayRef copy = NDArray::empty(array->spec(), array->device());
+  copy_to(array, copy);
+  return copy;
+}
+
+}  // namespace mxlite

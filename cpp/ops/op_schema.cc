@@ -1,0 +1,140 @@
+#include "cpp/ops/op_schema.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cpp/base/env.h"
+#include "cpp/base/suggest.h"
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+std::string OpSchema::input_name(int i) const {
+  if (variadic) return str(inputs[0], i);
+  return i < static_cast<int>(inputs.size()) ? inputs[i] : str("input", i);
+}
+
+int OpSchema::count_inputs(const void* p) const {
+  return input_count ? input_count(p) : static_cast<int>(inputs.size());
+}
+
+int OpSchema::count_outputs(const void* p, int num_inputs) const {
+  return output_count ? output_count(p, num_inputs) : num_outputs;
+}
+
+int OpSchema::count_visible_outputs(const void* p, int num_inputs) const {
+  return visible_outputs ? visible_outputs(p) : count_outputs(p, num_inputs);
+}
+
+int OpSchema::param_index(std::string_view param) const {
+  for (size_t i = 0; i < params.size(); ++i)
+    if (params[i].name == param) return static_cast<int>(i);
+  return -1;
+}
+
+ParamsRef OpSchema::make_params_by_name(
+    std::span<const std::pair<std::string_view, AttrValue>> attrs) const {
+  if (attrs.empty() && default_params) return default_params;
+  std::vector<AttrValue> values(params.size());
+  uint64_t given = 0;
+  for (const auto& [key, value] : attrs) {
+    const int i = param_index(key);
+    if (i < 0) {
+      std::vector<std::string> names;
+      for (const ParamInfo& p : params) names.push_back(p.name);
+      fail(ErrorKind::kType, name, "() got an unexpected keyword argument '", key, "'",
+           did_you_mean(key, names));
+    }
+    values[i] = value;
+    given |= uint64_t{1} << i;
+  }
+  return make_params(values, given);
+}
+
+bool OpSchema::mutates(int input, bool training) const {
+  if (mutated_inputs.empty() || (mutates_only_in_training && !training)) return false;
+  return std::find(mutated_inputs.begin(), mutated_inputs.end(), input) != mutated_inputs.end();
+}
+
+const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
+                                      std::span<const TensorSpec> in,
+                                      std::span<const TensorSpec> out) const {
+  static const bool verbose = env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
+  const auto& kernels = device == DeviceType::kCUDA ? cuda_kernels : cpu_kernels;
+  std::string reasons;
+  for (const Kernel& kernel : kernels) {
+    const char* reason = kernel.supports ? kernel.supports(p, in, out) : nullptr;
+    if (verbose)
+      std::fprintf(stderr, "mxlite dispatch: %s -> %s: %s\n", name.c_str(), kernel.name,
+                   reason ? reason : "chosen");
+    if (!reason) return kernel;
+    reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
+  }
+  MX_CHECK_KIND(!kernels.empty(), ErrorKind::kDevice, name, ": no ", device_type_name(device),
+                " kernel in this build; see mx.runtime.Features()");
+  std::string given;
+  for (const TensorSpec& spec : in) given += str(given.empty() ? "" : ", ", spec);
+  fail(ErrorKind::kNotSupported, name, ": no kernel takes inputs ", given, " (", reasons, ")");
+}
+
+std::string OpSchema::signature() const {
+  std::string s = "(";
+  for (const std::string& in : inputs) s += (s.size() > 1 ? ", " : "") + (variadic ? "*" + in : in);
+  if (!params.empty() && !variadic) s += s.size() > 1 ? ", *" : "*";
+  for (const ParamInfo& p : params)
+    s += ", " + p.name + ": " + p.python_type + (p.required ? "" : " = " + p.default_text);
+  return s + ") -> NDArray";
+}
+
+void throw_attr_mismatch(const std::string& op, const std::string& param, const AttrValue& given,
+                         const std::string& expected) {
+  const bool text = std::holds_alternative<std::string>(given);
+  fail(text ? ErrorKind::kValue : ErrorKind::kType, op, ": parameter ", param, ": ",
+       text ? "'" : "", attr_text(given), text ? "'" : "", " given, ", expected, " expected");
+}
+
+void throw_missing_param(const std::string& op, const std::string& param) {
+  fail(ErrorKind::kType, op, "() missing required keyword argument '", param, "'");
+}
+
+OpSchema& OpRegistry::add(OpSchema schema) {
+  auto* op = new OpSchema(std::move(schema));
+  order_.push_back(op);
+  auto claim = [&](const std::string& name) {
+    if (!by_name_.try_emplace(name, op).second)
+      fail(ErrorKind::kError, "operator name registered twice: ", name);
+  };
+  claim(op->name);
+  for (const std::string& alias : op->aliases) claim(alias);
+  return *op;
+}
+
+void OpRegistry::add_kernel(std::string_view op, DeviceType device, const Kernel& kernel) {
+  const auto it = by_name_.find(std::string(op));
+  if (it == by_name_.end()) fail(ErrorKind::kError, "kernel for an unknown operator: ", op);
+  auto& kernels = device == DeviceType::kCUDA ? it->second->cuda_kernels : it->second->cpu_kernels;
+  kernels.push_back(kernel);
+}
+
+const OpSchema* OpRegistry::find(std::string_view name) const {
+  const auto it = by_name_.find(std::string(name));
+  return it == by_name_.end() ? nullptr : it->second;
+}
+
+const OpSchema& OpRegistry::get(std::string_view name) const {
+  if (const OpSchema* op = find(name)) return *op;
+  std::vector<std::string> names;
+  for (const auto& entry : by_name_) names.push_back(entry.first);
+  fail(ErrorKind::kValue, "unknown operator '", name, "'", did_you_mean(name, names));
+}
+
+OpRegistry& ops() {
+  static auto* registry = [] {  // leaked: worker threads may outlive static destructors
+    auto* r = new OpRegistry;
+    register_all_ops(*r);
+    return r;
+  }();
+  return *registry;
+}
+
+}  // namespace mxlite

@@ -1,0 +1,19 @@
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+// Schemas, one line per file or family, in alphabetical order of folder and file.
+void register_reshape_to(OpRegistry&);  // tensor/
+
+// CPU kernels.
+void register_reshape_to_cpu(OpRegistry&);
+
+void register_all_ops(OpRegistry& ops) {
+  register_reshape_to(ops);
+
+  // oneDNN kernels before native ones: the first candidate that takes a call runs.
+
+  register_reshape_to_cpu(ops);
+}
+
+}  // namespace mxlite

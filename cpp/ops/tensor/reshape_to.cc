@@ -1,0 +1,31 @@
+// _reshape_to: the target shape spelt out, without Reshape's codes. What gradients and views emit.
+#include "cpp/ops/tensor/reshape_to.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer(const ReshapeToParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(p.shape.size() == in[0].shape.size(), "reshape: array of shape ", in[0].shape,
+                 " has ", in[0].shape.size(), " elements, shape ", p.shape, " needs ",
+                 p.shape.size());
+  return {{p.shape, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  return {g.reshape(g.output_grad(0), g.input_spec(0).shape)};
+}
+
+}  // namespace
+
+void register_reshape_to(OpRegistry& ops) {
+  ops.add(OpBuilder<ReshapeToParams>("_reshape_to")
+              .inputs({"data"})
+              .doc("Same elements in another shape, every dimension given.")
+              .infer(infer)
+              .gradient(gradient)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+}
+
+}  // namespace mxlite
