@@ -1,0 +1,198 @@
+// Walks the tape from the heads, later calls first, and adds up gradients.
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include "cpp/autograd/call.h"
+#include "cpp/autograd/mode.h"
+#include "cpp/autograd/tape.h"
+
+namespace mxlite::autograd {
+namespace {
+
+NDArrayRef run(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
+               Device device = {}, std::span<const NDArrayRef> out = {}) {
+  const OpSchema& schema = ops().get(op);
+  const ParamsRef params = schema.make_params_by_name(std::span(attrs.begin(), attrs.size()));
+  return call(schema, params, std::span(inputs.begin(), inputs.size()),
+              {.device = device, .out = out})[0];
+}
+
+NDArrayRef filled(const char* op, const TensorSpec& spec, Device device) {
+  return run(op, {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
+}
+
+class Walk {
+ public:
+  explicit Walk(const BackwardOptions& options) : options_(options) {}
+
+  void add_head(const NDArrayRef& head, NDArrayRef grad) {
+    const ArrayInfo* info = info_of(*head);
+    MX_CHECK(info && (info->node || info->req != GradReq::kNull),
+             "backward: the head of shape ", head->shape(),
+             " was not computed from a variable inside autograd.record(); call attach_grad on an "
+             "input and compute it while recording");
+    if (grad) {
+      MX_CHECK_SHAPE(grad->shape() == head->shape(), "backward: head gradient has shape ",
+                     grad->shape(), ", the head ", head->shape());
+      MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
+                     grad->dtype(), ", the head ", head->dtype());
+    } else {
+      grad = filled("_ones", head->spec(), head->device());
+    }
+    arrive(ArrayInfoRef(info_of(*head)), std::move(grad));
+  }
+
+  // Gradients of these values are kept although they are not variables.
+  void want(const ArrayInfo& info) {
+    if (info.node) wanted_[info.node.get()].resize(info.node->output_specs().size());
+  }
+
+  void run_all() {
+    while (!ready_.empty()) {
+      TapeNodeRef node = ready_.top().node;
+      ready_.pop();
+      step(*node);
+      visited_.push_back(std::move(node));
+    }
+  }
+
+  NDArrayRef leaf_grad(ArrayInfo* leaf) const {
+    const auto it = leaves_.find(leaf);
+    return it == leaves_.end() ? nullptr : it->second.grad;
+  }
+  NDArrayRef value_grad(const TapeNode* node, int output) const {
+    const auto it = wanted_.find(node);
+    return it == wanted_.end() ? nullptr : it->second[static_cast<size_t>(output)];
+  }
+
+  void store_into_variables() {
+    for (auto& [leaf, arrived] : leaves_) {
+      if (leaf->req == GradReq::kNull || !leaf->grad) continue;
+      NDArrayRef value = std::move(arrived.grad);
+      if (leaf->req == GradReq::kAdd) {
+        const NDArrayRef out[] = {leaf->grad};
+        ModeScope quiet({false, options_.training});
+        run("elemwise_add", {leaf->grad, value}, {}, {}, out);
+      } else if (value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
+                 value->device() == leaf->grad->device() && !options_.retain_graph &&
+                 !options_.create_graph) {
+        leaf->grad->assign_handle(*value);  // nobody else has this array: no copy
+      } else {
+        copy_to(value, leaf->grad);
+      }
+      if (options_.create_graph) leaf->grad->set_autograd(value->autograd());
+    }
+  }
+
+  void release() {
+    if (options_.retain_graph || options_.create_graph) return;
+    for (const TapeNodeRef& node : visited_) {
+      node->release_saved();
+      node->released = true;
+    }
+  }
+
+ private:
+  struct Pending {
+    TapeNodeRef node;
+    bool operator<(const Pending& o) const { return node->sequence() < o.node->sequence(); }
+  };
+  struct Arrived {
+    ArrayInfoRef keep;
+    NDArrayRef grad;
+  };
+
+  void arrive(const ArrayInfoRef& info, NDArrayRef grad) {
+    if (!info->node) {
+      if (info->req == GradReq::kNull) return;
+      Arrived& slot = leaves_[info.get()];
+      slot.keep = info;
+      accumulate(slot.grad, std::move(grad));
+      return;
+    }
+    auto [it, first] = grads_.try_emplace(info->node.get());
+    if (first) {
+      it->second.resize(info->node->output_specs().size());
+      ready_.push({info->node});
+    }
+    accumulate(it->second[static_cast<size_t>(info->output)], std::move(grad));
+  }
+
+  static void accumulate(NDArrayRef& slot, NDArrayRef grad) {
+    slot = slot ? run("elemwise_add", {slot, grad}) : std::move(grad);
+  }
+
+  void step(TapeNode& node) {
+    MX_CHECK_KIND(!node.released, ErrorKind::kError, "backward: the graph through ", node.name(),
+                  " was freed by an earlier backward; pass retain_graph=True to the first one");
+    std::vector<NDArrayRef> output_grads = std::move(grads_[&node]);
+    grads_.erase(&node);
+    if (const auto it = wanted_.find(&node); it != wanted_.end()) it->second = output_grads;
+    std::vector<uint8_t> needs;
+    for (const ArrayInfoRef& in : node.inputs())
+      needs.push_back(in && (in->node || in->req != GradReq::kNull));
+    std::vector<NDArrayRef> input_grads;
+    try {
+      input_grads = node.backward(output_grads, needs);
+    } catch (Error& error) {
+      error.add_context(str("in the gradient of ", node.name()));
+      throw;
+    }
+    output_grads.clear();
+    for (size_t i = 0; i < input_grads.size(); ++i)
+      if (input_grads[i] && needs[i]) arrive(node.inputs()[i], std::move(input_grads[i]));
+  }
+
+  BackwardOptions options_;
+  std::priority_queue<Pending> ready_;
+  std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
+  std::unordered_map<ArrayInfo*, Arrived> leaves_;
+  std::vector<TapeNodeRef> visited_;
+};
+
+void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads) {
+  MX_CHECK(!heads.empty(), "backward: no heads given");
+  MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(), "backward: ",
+           head_grads.size(), " head gradients given for ", heads.size(), " heads");
+  for (size_t i = 0; i < heads.size(); ++i)
+    walk.add_head(heads[i], head_grads.empty() ? nullptr : head_grads[i]);
+  walk.run_all();
+}
+
+}  // namespace
+
+void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
+              const BackwardOptions& options) {
+  ModeScope scope({options.create_graph, options.training});
+  Walk walk(options);
+  start(walk, heads, head_grads);
+  walk.store_into_variables();
+  walk.release();
+}
+
+std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
+                                  std::span<const NDArrayRef> head_grads,
+                                  std::span<const NDArrayRef> variables,
+                                  const BackwardOptions& options) {
+  ModeScope scope({options.create_graph, options.training});
+  Walk walk(options);
+  for (const NDArrayRef& v : variables) {
+    const ArrayInfo* info = info_of(*v);
+    MX_CHECK(info, "grad: a variable of shape ", v->shape(),
+             " is not part of the recorded computation; call attach_grad on it first");
+    walk.want(*info);
+  }
+  start(walk, heads, head_grads);
+  std::vector<NDArrayRef> result;
+  for (const NDArrayRef& v : variables) {
+    ArrayInfo* info = info_of(*v);
+    NDArrayRef grad = info->node ? walk.value_grad(info->node.get(), info->output)
+                                 : walk.leaf_grad(info);
+    result.push_back(grad ? grad : filled("_zeros", v->spec(), v->device()));
+  }
+  walk.release();
+  return result;
+}
+
+}  // namespace mxlite::autograd

@@ -1,0 +1,33 @@
+// A recorded operator call. Backward runs the operator's gradient rule with a builder whose emitted
+// operators run at once, so create_graph needs nothing of its own.
+#pragma once
+#include "cpp/autograd/tape.h"
+
+namespace mxlite::autograd {
+
+class OpNode final : public TapeNode {
+ public:
+  OpNode(const OpSchema& op, ParamsRef params, bool training, std::span<const NDArrayRef> inputs,
+         std::span<const NDArrayRef> outputs);
+
+  const char* name() const override { return op_.name.c_str(); }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
+                                   std::span<const uint8_t> needs) override;
+  void release_saved() override;
+
+ private:
+  friend class EagerGradBuilder;
+  struct Saved {
+    NDArrayRef array;
+    uint64_t version = 0;  // of its storage when the call was recorded
+  };
+  static Saved save(NDArrayRef array);
+  const NDArrayRef& checked(const Saved& saved, const std::string& what) const;
+
+  const OpSchema& op_;
+  ParamsRef params_;
+  bool training_;
+  std::vector<Saved> saved_inputs_, saved_outputs_;
+};
+
+}  // namespace mxlite::autograd

@@ -1,0 +1,64 @@
+#include "cpp/autograd/tape.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "cpp/autograd/mode.h"
+
+namespace mxlite::autograd {
+namespace {
+
+// A long chain (a recurrent net over 10,000 steps) would overflow the stack if every node destroyed
+// its predecessor from its own destructor; so links are dropped from a list, one after another.
+void drop(std::vector<ArrayInfoRef> links) {
+  thread_local std::vector<ArrayInfoRef>* pending = nullptr;
+  if (pending) {
+    std::move(links.begin(), links.end(), std::back_inserter(*pending));
+    return;
+  }
+  pending = &links;
+  while (!links.empty()) {
+    ArrayInfoRef last = std::move(links.back());
+    links.pop_back();
+  }
+  pending = nullptr;
+}
+
+}  // namespace
+
+TapeNode::TapeNode() {
+  static std::atomic<uint64_t> next{1};
+  sequence_ = next.fetch_add(1, std::memory_order_relaxed);
+}
+
+TapeNode::~TapeNode() { drop(std::move(inputs_)); }
+
+void TapeNode::connect(std::span<const NDArrayRef> node_inputs,
+                       std::span<const NDArrayRef> node_outputs) {
+  inputs_.reserve(node_inputs.size());
+  for (const NDArrayRef& a : node_inputs) inputs_.emplace_back(a ? info_of(*a) : nullptr);
+  for (size_t i = 0; i < node_outputs.size(); ++i) {
+    output_specs_.push_back(node_outputs[i]->spec());
+    node_outputs[i]->set_autograd(make_ref<ArrayInfo>(TapeNodeRef(this), static_cast<int>(i)));
+  }
+  if (!node_outputs.empty()) device_ = node_outputs[0]->device();
+}
+
+bool needs_record(std::span<const NDArrayRef> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const NDArrayRef& a) {
+    const ArrayInfo* info = a ? info_of(*a) : nullptr;
+    return info && (info->node || info->req != GradReq::kNull);
+  });
+}
+
+void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req) {
+  if (grad) {
+    MX_CHECK_SHAPE(grad->shape() == array->shape(), "mark_variables: gradient has shape ",
+                   grad->shape(), ", the variable ", array->shape());
+    MX_CHECK_DTYPE(grad->dtype() == array->dtype(), "mark_variables: gradient has dtype ",
+                   grad->dtype(), ", the variable ", array->dtype());
+  }
+  array->set_autograd(make_ref<ArrayInfo>(grad, req));
+}
+
+}  // namespace mxlite::autograd

@@ -1,0 +1,78 @@
+// The tape of eager autograd: one node per recorded call, linked from the arrays it produced.
+#pragma once
+#include <vector>
+
+#include "cpp/ndarray/ndarray.h"
+#include "cpp/ops/invoke.h"
+
+namespace mxlite::autograd {
+
+class TapeNode;
+using TapeNodeRef = IntrusivePtr<TapeNode>;
+
+enum class GradReq : uint8_t { kNull, kWrite, kAdd };
+
+// What an array knows of autograd: the node that produced it, or (a variable) its gradient array.
+class ArrayInfo final : public AutogradInfo {
+ public:
+  ArrayInfo(TapeNodeRef n, int i) : node(std::move(n)), output(i) {}
+  ArrayInfo(NDArrayRef g, GradReq r) : grad(std::move(g)), req(r) {}
+
+  TapeNodeRef node;  // null: a variable
+  int output = 0;
+  NDArrayRef grad;
+  GradReq req = GradReq::kNull;
+};
+using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
+
+inline ArrayInfo* info_of(const NDArray& a) { return static_cast<ArrayInfo*>(a.autograd().get()); }
+
+class TapeNode : public RefCounted {
+ public:
+  TapeNode();
+  ~TapeNode() override;
+
+  virtual const char* name() const = 0;
+  // Gradients of the inputs, null where needs is 0 or nothing flows. output_grads has an entry per
+  // output, null where no gradient arrived. Runs ops in the current mode (recording: create_graph).
+  virtual std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
+                                           std::span<const uint8_t> needs) = 0;
+  // Frees what was saved for backward; a later backward through this node is an error.
+  virtual void release_saved() = 0;
+
+  // Links inputs (arrays without history count as constants) and outputs.
+  void connect(std::span<const NDArrayRef> node_inputs, std::span<const NDArrayRef> node_outputs);
+
+  uint64_t sequence() const { return sequence_; }
+  const std::vector<ArrayInfoRef>& inputs() const { return inputs_; }
+  const std::vector<TensorSpec>& output_specs() const { return output_specs_; }
+  Device device() const { return device_; }
+  bool released = false;
+
+ private:
+  uint64_t sequence_;                 // of creation: inputs of a node always have smaller ones
+  std::vector<ArrayInfoRef> inputs_;  // null: a constant
+  std::vector<TensorSpec> output_specs_;
+  Device device_;
+};
+
+// Would a call on these inputs be recorded?
+bool needs_record(std::span<const NDArrayRef> inputs);
+
+void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req);
+
+struct BackwardOptions {
+  bool retain_graph = false;
+  bool create_graph = false;
+  bool training = true;
+};
+// Adds or writes gradients into the variables' grad arrays.
+void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
+              const BackwardOptions& options);
+// Returns gradients of heads with respect to variables instead (zeros where unconnected).
+std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
+                                  std::span<const NDArrayRef> head_grads,
+                                  std::span<const NDArrayRef> variables,
+                                  const BackwardOptions& options);
+
+}  // namespace mxlite::autograd
