@@ -28,8 +28,8 @@ class Walk {
 
   void add_head(const NDArrayRef& head, NDArrayRef grad) {
     const ArrayInfo* info = info_of(*head);
-    MX_CHECK(info && (info->node || info->req != GradReq::kNull),
-             "backward: the head of shape ", head->shape(),
+    MX_CHECK(info && (info->node || info->req != GradReq::kNull), "backward: the head of shape ",
+             head->shape(),
              " was not computed from a variable inside autograd.record(); call attach_grad on an "
              "input and compute it while recording");
     if (grad) {
@@ -153,8 +153,8 @@ class Walk {
 
 void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads) {
   MX_CHECK(!heads.empty(), "backward: no heads given");
-  MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(), "backward: ",
-           head_grads.size(), " head gradients given for ", heads.size(), " heads");
+  MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(), "backward: ", head_grads.size(),
+           " head gradients given for ", heads.size(), " heads");
   for (size_t i = 0; i < heads.size(); ++i)
     walk.add_head(heads[i], head_grads.empty() ? nullptr : head_grads[i]);
   walk.run_all();
@@ -187,8 +187,8 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   std::vector<NDArrayRef> result;
   for (const NDArrayRef& v : variables) {
     ArrayInfo* info = info_of(*v);
-    NDArrayRef grad = info->node ? walk.value_grad(info->node.get(), info->output)
-                                 : walk.leaf_grad(info);
+    NDArrayRef grad =
+        info->node ? walk.value_grad(info->node.get(), info->output) : walk.leaf_grad(info);
     result.push_back(grad ? grad : filled("_zeros", v->spec(), v->device()));
   }
   walk.release();

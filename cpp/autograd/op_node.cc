@@ -18,8 +18,8 @@ class EagerGradBuilder final : public GradBuilder {
     return add(node_.checked(node_.saved_inputs_[static_cast<size_t>(i)], node_.op_.input_name(i)));
   }
   ValueRef output(int i) override {
-    NDArrayRef array = node_.checked(node_.saved_outputs_[static_cast<size_t>(i)], "output")
-                           ->detached();
+    NDArrayRef array =
+        node_.checked(node_.saved_outputs_[static_cast<size_t>(i)], "output")->detached();
     array->set_autograd(make_ref<ArrayInfo>(TapeNodeRef(&node_), i));
     return add(std::move(array));
   }

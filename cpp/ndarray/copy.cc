@@ -9,13 +9,14 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 256;                 // elements converted at a time
+constexpr int64_t kBlock = 256;                     // elements converted at a time
 constexpr size_t kParallelBytes = size_t{4} << 20;  // below, threads cost more than they bring
 
 template <class T, class Wide>
 void load(const void* src, int64_t stride, int64_t n, Wide* out) {
   const T* p = static_cast<const T*>(src);
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Wide>(static_cast<ComputeType<T>>(p[i * stride]));
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<Wide>(static_cast<ComputeType<T>>(p[i * stride]));
 }
 template <class T, class Wide>
 void store(void* dst, int64_t stride, int64_t n, const Wide* in) {
@@ -136,7 +137,7 @@ void copy_strided(const Shape& full_shape, const StridedData& full_src,
     return;
   }
   const int64_t parts = std::min<int64_t>(rows, cpu_threads());
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
     Shape piece = shape;

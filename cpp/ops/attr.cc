@@ -39,9 +39,11 @@ AttrValue parse_scalar(std::string_view s) {
   if (!digits.empty() && digits.front() == '+') digits.remove_prefix(1);
   int64_t i = 0;
   const char* end = digits.data() + digits.size();
-  if (auto r = std::from_chars(digits.data(), end, i); r.ec == std::errc() && r.ptr == end) return i;
+  if (auto r = std::from_chars(digits.data(), end, i); r.ec == std::errc() && r.ptr == end)
+    return i;
   double d = 0;
-  if (auto r = std::from_chars(digits.data(), end, d); r.ec == std::errc() && r.ptr == end) return d;
+  if (auto r = std::from_chars(digits.data(), end, d); r.ec == std::errc() && r.ptr == end)
+    return d;
   return std::string(s);
 }
 
@@ -104,7 +106,8 @@ std::string attr_text(const AttrValue& value) {
 
 AttrValue parse_attr_text(std::string_view text) {
   const std::string_view s = trim(text);
-  if (s.size() >= 2 && ((s.front() == '(' && s.back() == ')') || (s.front() == '[' && s.back() == ']')))
+  if (s.size() >= 2 &&
+      ((s.front() == '(' && s.back() == ')') || (s.front() == '[' && s.back() == ']')))
     return parse_tuple(s.substr(1, s.size() - 2));
   return parse_scalar(s);
 }

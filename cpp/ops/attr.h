@@ -2,10 +2,12 @@
 // are written once per C++ type (AttrTraits), never once per operator.
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>

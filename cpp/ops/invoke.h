@@ -13,8 +13,8 @@ using NDArrays = SmallVector<NDArrayRef, 4>;
 struct InvokeOptions {
   Device device;  // used when there are no inputs
   bool training = false;
-  std::span<const NDArrayRef> out;  // given outputs (`out=`); empty: allocate
-  engine::Origin origin;
+  std::span<const NDArrayRef> out = {};  // given outputs (`out=`); empty: allocate
+  engine::Origin origin = {};
 };
 
 // Returns all outputs, hidden ones too.

@@ -59,7 +59,8 @@ bool OpSchema::mutates(int input, bool training) const {
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
-  static const bool verbose = env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
+  static const bool verbose =
+      env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
   const auto& kernels = device == DeviceType::kCUDA ? cuda_kernels : cpu_kernels;
   std::string reasons;
   for (const Kernel& kernel : kernels) {
