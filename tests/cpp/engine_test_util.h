@@ -1,0 +1,59 @@
+// Helpers of the engine's tests.
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <initializer_list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/engine.h"
+
+namespace mxlite::engine {
+
+// A door that tasks can be made to wait at, so that a test decides when they end.
+class Gate {
+ public:
+  void open() {
+    std::lock_guard lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [this] { return is_open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool is_open_ = false;  // guarded by mutex_
+};
+
+struct Vars {
+  Vars(std::initializer_list<Var*> vars) : list(vars) {}
+  std::vector<Var*> list;
+};
+
+// push({reads}, {overwrites}, {updates}, ...) without naming the spans.
+template <class F>
+void push(Engine& engine, const Vars& reads, const Vars& overwrites, const Vars& updates, F&& fn,
+          const PushOptions& options = {}, const char* name = "task") {
+  engine.push_fn(name, {reads.list, overwrites.list, updates.list}, options, std::forward<F>(fn));
+}
+
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+inline auto failing(const char* message) {
+  return [message] { throw Error(ErrorKind::kValue, message); };
+}
+
+}  // namespace mxlite::engine
