@@ -1,0 +1,466 @@
+"""Residual networks of 18 to 152 layers.
+
+Version 1 is "Deep Residual Learning for Image Recognition" (He et al. 2015) with the stride in a
+bottleneck's first 1 x 1 convolution, version 2 "Identity Mappings in Deep Residual Networks" (He et
+al. 2016), where BatchNorm and ReLU come before the convolutions. See resnet_v1b.py for the stride
+in the 3 x 3 convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+from ....base import ValueError_
+from ... import nn
+from ...block import HybridBlock
+from ._build import finish, pick
+
+__all__ = [
+    "BasicBlockV1",
+    "BasicBlockV2",
+    "BottleneckV1",
+    "BottleneckV2",
+    "ResNetV1",
+    "ResNetV2",
+    "get_resnet",
+    "resnet18_v1",
+    "resnet18_v2",
+    "resnet34_v1",
+    "resnet34_v2",
+    "resnet50_v1",
+    "resnet50_v2",
+    "resnet101_v1",
+    "resnet101_v2",
+    "resnet152_v1",
+    "resnet152_v2",
+]
+
+
+def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+    return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
+
+
+def _conv1x1(channels: int, stride: int = 1, in_channels: int = 0) -> nn.Conv2D:
+    return nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
+
+
+class _BlockV1(HybridBlock):
+    """``relu(body(x) + shortcut(x))``; a subclass fills ``self.body``."""
+
+    def __init__(
+        self,
+        channels: int,
+        stride: int,
+        downsample: bool = False,
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self.body = nn.HybridSequential(prefix="")
+        self._add_body(channels, stride, in_channels)
+        self.downsample: nn.HybridSequential | None = None
+        if downsample:
+            self.downsample = nn.HybridSequential(prefix="")
+            self.downsample.add(_conv1x1(channels, stride, in_channels))
+            self.downsample.add(nn.BatchNorm())
+
+    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
+        raise NotImplementedError
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return F.Activation(self.body(x) + shortcut, act_type="relu")
+
+
+class BasicBlockV1(_BlockV1):
+    """Two 3 x 3 convolutions and a shortcut (MXNet 1.x: ``BasicBlockV1``).
+
+    Parameters
+    ----------
+    channels : int
+        Output channels.
+    stride : int
+        Of the first convolution.
+    downsample : bool
+        Put a 1 x 1 convolution into the shortcut.
+    in_channels : int
+        Input channels; 0 finds them in the first batch.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
+        self.body.add(_conv3x3(channels, stride, in_channels))
+        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
+        self.body.add(_conv3x3(channels, 1, channels))
+        self.body.add(nn.BatchNorm())
+
+
+class BottleneckV1(_BlockV1):
+    """1 x 1 (with the stride), 3 x 3 and 1 x 1 convolutions and a shortcut.
+
+    MXNet 1.x: ``BottleneckV1``.
+
+    Parameters
+    ----------
+    channels : int
+        Output channels; the inner ones are a quarter of them.
+    stride : int
+        Of the first convolution.
+    downsample : bool
+        Put a 1 x 1 convolution into the shortcut.
+    in_channels : int
+        Input channels; 0 finds them in the first batch.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
+        inner = channels // 4
+        # The 1 x 1 convolutions have biases in 1.x; without them its files would not load.
+        self.body.add(nn.Conv2D(inner, 1, stride))
+        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
+        self.body.add(_conv3x3(inner, 1, inner))
+        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
+        self.body.add(nn.Conv2D(channels, 1))
+        self.body.add(nn.BatchNorm())
+
+
+class BasicBlockV2(HybridBlock):
+    """Two 3 x 3 convolutions, each behind BatchNorm and ReLU (MXNet 1.x: ``BasicBlockV2``).
+
+    Parameters
+    ----------
+    channels : int
+        Output channels.
+    stride : int
+        Of the first convolution.
+    downsample : bool
+        Put a 1 x 1 convolution into the shortcut.
+    in_channels : int
+        Input channels; 0 finds them in the first batch.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        stride: int,
+        downsample: bool = False,
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = _conv3x3(channels, stride, in_channels)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(channels, 1, channels)
+        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        active = F.Activation(self.bn1(x), act_type="relu")
+        shortcut = x if self.downsample is None else self.downsample(active)
+        y = F.Activation(self.bn2(self.conv1(active)), act_type="relu")
+        return self.conv2(y) + shortcut
+
+
+class BottleneckV2(HybridBlock):
+    """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions, each behind BatchNorm and ReLU.
+
+    MXNet 1.x: ``BottleneckV2``.
+
+    Parameters
+    ----------
+    channels : int
+        Output channels; the inner ones are a quarter of them.
+    stride : int
+        Of the 3 x 3 convolution.
+    downsample : bool
+        Put a 1 x 1 convolution into the shortcut.
+    in_channels : int
+        Input channels; 0 finds them in the first batch.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        stride: int,
+        downsample: bool = False,
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        inner = channels // 4
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = _conv1x1(inner)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(inner, stride, inner)
+        self.bn3 = nn.BatchNorm()
+        self.conv3 = _conv1x1(channels)
+        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
+        active = F.Activation(self.bn1(x), act_type="relu")
+        shortcut = x if self.downsample is None else self.downsample(active)
+        y = F.Activation(self.bn2(self.conv1(active)), act_type="relu")
+        y = F.Activation(self.bn3(self.conv2(y)), act_type="relu")
+        return self.conv3(y) + shortcut
+
+
+_Block = Union[type[_BlockV1], type[BasicBlockV2], type[BottleneckV2]]
+
+
+def _check_stages(block: _Block, layers: Sequence[int], channels: Sequence[int]) -> None:
+    if len(channels) != len(layers) + 1:
+        raise ValueError_(
+            f"{block.__name__}: {len(layers)} stages need {len(layers) + 1} channel counts, "
+            f"given {list(channels)}"
+        )
+
+
+def _stage(
+    block: _Block, depth: int, index: int, channels: int, in_channels: int
+) -> nn.HybridSequential:
+    stride = 1 if index == 1 else 2
+    stage = nn.HybridSequential(prefix=f"stage{index}_")
+    with stage.name_scope():
+        stage.add(block(channels, stride, channels != in_channels, in_channels, prefix=""))
+        for _ in range(depth - 1):
+            stage.add(block(channels, 1, False, channels, prefix=""))
+    return stage
+
+
+class ResNetV1(HybridBlock):
+    """Residual network, version 1 (MXNet 1.x: ``ResNetV1``).
+
+    Parameters
+    ----------
+    block : class
+        :class:`BasicBlockV1` or :class:`BottleneckV1`.
+    layers : sequence of int
+        Blocks in each stage.
+    channels : sequence of int
+        Channels of the stem and then of each stage.
+    classes : int
+        Size of the output's last dimension.
+    thumbnail : bool
+        A stem for small images (32 x 32): one 3 x 3 convolution, no pooling.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+
+    Raises
+    ------
+    ValueError
+        ``channels`` is not one longer than ``layers``.
+    """
+
+    def __init__(
+        self,
+        block: type[_BlockV1],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        _check_stages(block, layers, channels)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            if thumbnail:
+                self.features.add(_conv3x3(channels[0], 1, 0))
+            else:
+                self.features.add(
+                    nn.Conv2D(channels[0], 7, 2, 3, use_bias=False),
+                    nn.BatchNorm(),
+                    nn.Activation("relu"),
+                    nn.MaxPool2D(3, 2, 1),
+                )
+            for i, depth in enumerate(layers):
+                self.features.add(_stage(block, depth, i + 1, channels[i + 1], channels[i]))
+            self.features.add(nn.GlobalAvgPool2D())
+            self.output = nn.Dense(classes, in_units=channels[-1])
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        return self.output(self.features(x))
+
+
+class ResNetV2(HybridBlock):
+    """Residual network, version 2 (MXNet 1.x: ``ResNetV2``).
+
+    Parameters
+    ----------
+    block : class
+        :class:`BasicBlockV2` or :class:`BottleneckV2`.
+    layers : sequence of int
+        Blocks in each stage.
+    channels : sequence of int
+        Channels of the stem and then of each stage.
+    classes : int
+        Size of the output's last dimension.
+    thumbnail : bool
+        A stem for small images (32 x 32): one 3 x 3 convolution, no pooling.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+
+    Raises
+    ------
+    ValueError
+        ``channels`` is not one longer than ``layers``.
+    """
+
+    def __init__(
+        self,
+        block: type[BasicBlockV2] | type[BottleneckV2],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        _check_stages(block, layers, channels)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            # Normalizes the images themselves, so that files of any scale can be fed.
+            self.features.add(nn.BatchNorm(scale=False, center=False))
+            if thumbnail:
+                self.features.add(_conv3x3(channels[0], 1, 0))
+            else:
+                self.features.add(
+                    nn.Conv2D(channels[0], 7, 2, 3, use_bias=False),
+                    nn.BatchNorm(),
+                    nn.Activation("relu"),
+                    nn.MaxPool2D(3, 2, 1),
+                )
+            for i, depth in enumerate(layers):
+                self.features.add(_stage(block, depth, i + 1, channels[i + 1], channels[i]))
+            self.features.add(
+                nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten()
+            )
+            self.output = nn.Dense(classes, in_units=channels[-1])
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        return self.output(self.features(x))
+
+
+_NARROW = [64, 64, 128, 256, 512]
+_WIDE = [64, 256, 512, 1024, 2048]
+# Depth: is it made of bottlenecks, and how many blocks has each stage.
+DEPTHS = {
+    18: (False, [2, 2, 2, 2]),
+    34: (False, [3, 4, 6, 3]),
+    50: (True, [3, 4, 6, 3]),
+    101: (True, [3, 4, 23, 3]),
+    152: (True, [3, 8, 36, 3]),
+}
+
+
+def get_resnet(
+    version: int,
+    num_layers: int,
+    pretrained: bool = False,
+    ctx: Any = None,
+    root: str | None = None,
+    **kwargs: Any,
+) -> ResNetV1 | ResNetV2:
+    """Return a residual network.
+
+    Parameters
+    ----------
+    version : int
+        1 or 2.
+    num_layers : int
+        18, 34, 50, 101 or 152.
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of the class, such as ``classes`` and ``thumbnail``.
+
+    Returns
+    -------
+    ResNetV1 or ResNetV2
+        The network.
+
+    Raises
+    ------
+    ValueError
+        Another version or number of layers.
+    """
+    wide, layers = pick("resnet", "num_layers", num_layers, DEPTHS)
+    pick("resnet", "version", version, {1: None, 2: None})
+    channels = _WIDE if wide else _NARROW
+    name = f"resnet{num_layers}_v{version}"
+    if version == 1:
+        block = BottleneckV1 if wide else BasicBlockV1
+        return finish(ResNetV1(block, layers, channels, **kwargs), name, pretrained, ctx, root)
+    block_v2 = BottleneckV2 if wide else BasicBlockV2
+    return finish(ResNetV2(block_v2, layers, channels, **kwargs), name, pretrained, ctx, root)
+
+
+def resnet18_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-18, version 1; arguments as in :func:`get_resnet`."""
+    return get_resnet(1, 18, **kwargs)
+
+
+def resnet34_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-34, version 1; arguments as in :func:`get_resnet`."""
+    return get_resnet(1, 34, **kwargs)
+
+
+def resnet50_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-50, version 1; arguments as in :func:`get_resnet`."""
+    return get_resnet(1, 50, **kwargs)
+
+
+def resnet101_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-101, version 1; arguments as in :func:`get_resnet`."""
+    return get_resnet(1, 101, **kwargs)
+
+
+def resnet152_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-152, version 1; arguments as in :func:`get_resnet`."""
+    return get_resnet(1, 152, **kwargs)
+
+
+def resnet18_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-18, version 2; arguments as in :func:`get_resnet`."""
+    return get_resnet(2, 18, **kwargs)
+
+
+def resnet34_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-34, version 2; arguments as in :func:`get_resnet`."""
+    return get_resnet(2, 34, **kwargs)
+
+
+def resnet50_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-50, version 2; arguments as in :func:`get_resnet`."""
+    return get_resnet(2, 50, **kwargs)
+
+
+def resnet101_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-101, version 2; arguments as in :func:`get_resnet`."""
+    return get_resnet(2, 101, **kwargs)
+
+
+def resnet152_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
+    """Return ResNet-152, version 2; arguments as in :func:`get_resnet`."""
+    return get_resnet(2, 152, **kwargs)

@@ -1,0 +1,356 @@
+"""Residual networks with the stride in a bottleneck's 3 x 3 convolution ("v1.5").
+
+Layer names are GluonCV's (``conv1``, ``layer1`` ... ``fc``), so that its parameter files load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import nn
+from ...block import HybridBlock
+from ._build import finish, pick
+from .resnet import DEPTHS
+
+__all__ = [
+    "BasicBlockV1b",
+    "BottleneckV1b",
+    "ResNetV1b",
+    "resnet18_v1b",
+    "resnet34_v1b",
+    "resnet50_v1b",
+    "resnet101_v1b",
+    "resnet152_v1b",
+]
+
+
+class BasicBlockV1b(HybridBlock):
+    """Two 3 x 3 convolutions and a shortcut (GluonCV: ``BasicBlockV1b``).
+
+    Parameters
+    ----------
+    planes : int
+        Output channels.
+    strides : int
+        Of the first convolution.
+    downsample : HybridBlock, optional
+        What the shortcut applies.
+    in_channels : int
+        Input channels.
+    last_gamma : bool
+        Start the last BatchNorm's gamma at zero.
+    use_global_stats : bool
+        BatchNorm uses its running statistics in training, too.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    expansion = 1
+
+    def __init__(
+        self,
+        planes: int,
+        strides: int = 1,
+        downsample: HybridBlock | None = None,
+        in_channels: int = 0,
+        last_gamma: bool = False,
+        use_global_stats: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self.conv1 = nn.Conv2D(planes, 3, strides, 1, use_bias=False, in_channels=in_channels)
+        self.bn1 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
+        self.relu1 = nn.Activation("relu")
+        self.conv2 = nn.Conv2D(planes, 3, 1, 1, use_bias=False, in_channels=planes)
+        self.bn2 = nn.BatchNorm(
+            in_channels=planes,
+            use_global_stats=use_global_stats,
+            gamma_initializer="zeros" if last_gamma else "ones",
+        )
+        self.relu2 = nn.Activation("relu")
+        self.downsample = downsample
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Output of the block: ``(N, C, H, W)`` to ``(N, planes, H / strides, W / strides)``."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = self.relu1(self.bn1(self.conv1(x)))
+        return self.relu2(self.bn2(self.conv2(y)) + shortcut)
+
+
+class BottleneckV1b(HybridBlock):
+    """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions and a shortcut.
+
+    GluonCV: ``BottleneckV1b``.
+
+    Parameters
+    ----------
+    planes : int
+        Inner channels; four times as many come out.
+    strides : int
+        Of the 3 x 3 convolution.
+    downsample : HybridBlock, optional
+        What the shortcut applies.
+    in_channels : int
+        Input channels.
+    last_gamma : bool
+        Start the last BatchNorm's gamma at zero.
+    use_global_stats : bool
+        BatchNorm uses its running statistics in training, too.
+    prefix, params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    expansion = 4
+
+    def __init__(
+        self,
+        planes: int,
+        strides: int = 1,
+        downsample: HybridBlock | None = None,
+        in_channels: int = 0,
+        last_gamma: bool = False,
+        use_global_stats: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        wide = planes * self.expansion
+        self.conv1 = nn.Conv2D(planes, 1, use_bias=False, in_channels=in_channels)
+        self.bn1 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
+        self.relu1 = nn.Activation("relu")
+        self.conv2 = nn.Conv2D(planes, 3, strides, 1, use_bias=False, in_channels=planes)
+        self.bn2 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
+        self.relu2 = nn.Activation("relu")
+        self.conv3 = nn.Conv2D(wide, 1, use_bias=False, in_channels=planes)
+        self.bn3 = nn.BatchNorm(
+            in_channels=wide,
+            use_global_stats=use_global_stats,
+            gamma_initializer="zeros" if last_gamma else "ones",
+        )
+        self.relu3 = nn.Activation("relu")
+        self.downsample = downsample
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Output of the block: ``(N, C, H, W)`` to ``(N, 4 planes, H / strides, W / strides)``."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = self.relu1(self.bn1(self.conv1(x)))
+        y = self.relu2(self.bn2(self.conv2(y)))
+        return self.relu3(self.bn3(self.conv3(y)) + shortcut)
+
+
+class ResNetV1b(HybridBlock):
+    """Residual network, version 1b (GluonCV: ``ResNetV1b``).
+
+    Parameters
+    ----------
+    block : class
+        :class:`BasicBlockV1b` or :class:`BottleneckV1b`.
+    layers : sequence of int
+        Blocks in each of the four stages.
+    classes : int
+        Size of the output's last dimension.
+    last_gamma : bool
+        Start the gamma of each block's last BatchNorm at zero.
+    final_drop : float
+        Dropout before the classifier.
+    use_global_stats : bool
+        BatchNorm uses its running statistics in training, too.
+    name_prefix : str
+        Prefix of all parameter names.
+    params
+        As in :class:`~mxlite.gluon.HybridBlock`.
+    """
+
+    def __init__(
+        self,
+        block: type[BasicBlockV1b] | type[BottleneckV1b],
+        layers: Sequence[int],
+        classes: int = 1000,
+        last_gamma: bool = False,
+        final_drop: float = 0.0,
+        use_global_stats: bool = False,
+        name_prefix: str = "",
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=name_prefix, params=params)
+        self._options = {"last_gamma": last_gamma, "use_global_stats": use_global_stats}
+        with self.name_scope():
+            self.conv1 = nn.Conv2D(64, 7, 2, 3, use_bias=False, in_channels=3)
+            self.bn1 = nn.BatchNorm(in_channels=64, use_global_stats=use_global_stats)
+            self.relu = nn.Activation("relu")
+            self.maxpool = nn.MaxPool2D(3, 2, 1)
+            self.layer1 = self._stage(block, 1, 64, layers[0], 64)
+            self.layer2 = self._stage(block, 2, 128, layers[1], 64 * block.expansion)
+            self.layer3 = self._stage(block, 3, 256, layers[2], 128 * block.expansion)
+            self.layer4 = self._stage(block, 4, 512, layers[3], 256 * block.expansion)
+            self.avgpool = nn.GlobalAvgPool2D()
+            self.flat = nn.Flatten()
+            self.drop = nn.Dropout(final_drop) if final_drop > 0.0 else None
+            self.fc = nn.Dense(classes, in_units=512 * block.expansion)
+
+    def _stage(
+        self,
+        block: type[BasicBlockV1b] | type[BottleneckV1b],
+        index: int,
+        planes: int,
+        depth: int,
+        in_channels: int,
+    ) -> nn.HybridSequential:
+        strides = 1 if index == 1 else 2
+        wide = planes * block.expansion
+        shortcut: nn.HybridSequential | None = None
+        if strides != 1 or in_channels != wide:
+            shortcut = nn.HybridSequential(prefix=f"down{index}_")
+            with shortcut.name_scope():
+                shortcut.add(
+                    nn.Conv2D(wide, 1, strides, use_bias=False, in_channels=in_channels),
+                    nn.BatchNorm(
+                        in_channels=wide, use_global_stats=self._options["use_global_stats"]
+                    ),
+                )
+        stage = nn.HybridSequential(prefix=f"layers{index}_")
+        with stage.name_scope():
+            stage.add(block(planes, strides, shortcut, in_channels, prefix="", **self._options))
+            for _ in range(depth - 1):
+                stage.add(block(planes, 1, None, wide, prefix="", **self._options))
+        return stage
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        x = self.flat(self.avgpool(x))
+        if self.drop is not None:
+            x = self.drop(x)
+        return self.fc(x)
+
+
+def _get(
+    num_layers: int, pretrained: bool, ctx: Any, root: str | None, kwargs: dict[str, Any]
+) -> ResNetV1b:
+    wide, layers = pick("resnet_v1b", "num_layers", num_layers, DEPTHS)
+    kwargs.setdefault("name_prefix", "resnetv1b_")
+    net = ResNetV1b(BottleneckV1b if wide else BasicBlockV1b, layers, **kwargs)
+    return finish(net, f"resnet{num_layers}_v1b", pretrained, ctx, root)
+
+
+def resnet18_v1b(
+    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1b:
+    """Return ResNet-18 v1b.
+
+    Parameters
+    ----------
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
+
+    Returns
+    -------
+    ResNetV1b
+        The network.
+    """
+    return _get(18, pretrained, ctx, root, kwargs)
+
+
+def resnet34_v1b(
+    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1b:
+    """Return ResNet-34 v1b.
+
+    Parameters
+    ----------
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
+
+    Returns
+    -------
+    ResNetV1b
+        The network.
+    """
+    return _get(34, pretrained, ctx, root, kwargs)
+
+
+def resnet50_v1b(
+    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1b:
+    """Return ResNet-50 v1b.
+
+    Parameters
+    ----------
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
+
+    Returns
+    -------
+    ResNetV1b
+        The network.
+    """
+    return _get(50, pretrained, ctx, root, kwargs)
+
+
+def resnet101_v1b(
+    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1b:
+    """Return ResNet-101 v1b.
+
+    Parameters
+    ----------
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
+
+    Returns
+    -------
+    ResNetV1b
+        The network.
+    """
+    return _get(101, pretrained, ctx, root, kwargs)
+
+
+def resnet152_v1b(
+    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+) -> ResNetV1b:
+    """Return ResNet-152 v1b.
+
+    Parameters
+    ----------
+    pretrained : bool
+        Load the parameters from ``root``.
+    ctx : Context, optional
+        Where loaded parameters go; the CPU by default.
+    root : str, optional
+        Folder of parameter files.
+    **kwargs
+        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
+
+    Returns
+    -------
+    ResNetV1b
+        The network.
+    """
+    return _get(152, pretrained, ctx, root, kwargs)

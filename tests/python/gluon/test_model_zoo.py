@@ -1,0 +1,195 @@
+"""The model zoo against facts of MXNet 1.9.1 and GluonCV (tests/data/make_model_zoo.py)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.gluon.model_zoo import get_model, model_store, vision
+
+DATA = Path(__file__).parents[2] / "data"
+sys.path.insert(0, str(DATA))
+import make_model_zoo
+
+with gzip.open(DATA / "model_zoo_1.9.1.json.gz", "rt", encoding="utf-8") as file:
+    FACTS: dict[str, Any] = json.load(file)["networks"]
+
+# Residual sums grow with depth and rounding errors with them.
+DEEP = 2e-3
+SHALLOW = 2e-4
+# One of each structure runs always; the others are marked slow.
+QUICK = {
+    "alexnet",
+    "mobilenet0.25",
+    "mobilenetv2_0.25",
+    "resnet18_v1",
+    "resnet18_v1b",
+    "resnet18_v2",
+    "resnet50_v1",
+    "resnet50_v1b",
+    "resnet50_v2",
+    "squeezenet1.1",
+}
+# Networks of MXNet's example symbols: image size and number of parameter values, counted by
+# MXNet 1.9.1 when these definitions run on it.
+EXTRA = {
+    "inception_bn": (224, 11315272),
+    "inception_v4": (299, 55030984),
+    "inception_resnet_v2": (224, 56161580),
+}
+
+
+def slow_unless(names: set[str], name: str) -> Any:
+    return name if name in names else pytest.param(name, marks=pytest.mark.slow)
+
+
+def build(name: str, size: int) -> tuple[Any, dict[str, Any]]:
+    """Return a network as in a new process, its shapes known, and its parameters by dotted name."""
+    with mx.name.NameManager():
+        net = get_model(name)
+    net.initialize()
+    net.infer_shape(mx.nd.zeros((1, 3, size, size)))
+    return net, net._collect_params_with_prefix()
+
+
+def fill(parameters: dict[str, Any]) -> None:
+    for name, value in parameters.items():
+        value.set_data(mx.nd.array(make_model_zoo.parameter(name, value.shape)))
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_parameter_names_and_shapes_are_those_of_1_9_1(name: str) -> None:
+    facts = FACTS[name]
+    net, parameters = build(name, facts["size"])
+    assert list(parameters) == facts["names"]
+    assert [list(value.shape) for value in parameters.values()] == facts["shapes"]
+    assert net.prefix == facts["prefix"]
+    assert [value.name for value in parameters.values()] == facts["prefixed"]
+    assert list(net.collect_params()) == facts["prefixed"]
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_repr_is_that_of_1_9_1(name: str) -> None:
+    net, _ = build(name, FACTS[name]["size"])
+    assert repr(net) == FACTS[name]["repr"]
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+@pytest.mark.parametrize("name", [slow_unless(QUICK, name) for name in sorted(FACTS)])
+def test_outputs_are_those_of_1_9_1(name: str, hybrid: bool) -> None:
+    facts = FACTS[name]
+    net, parameters = build(name, facts["size"])
+    fill(parameters)
+    if hybrid:
+        net.hybridize(static_alloc=True, static_shape=True)
+    output = net(mx.nd.array(make_model_zoo.image(facts["size"]))).asnumpy()[0]
+    rtol = DEEP if len(facts["names"]) > 500 else SHALLOW
+    assert np.linalg.norm(output) == pytest.approx(facts["norm"], rel=rtol)
+    # Absolute error as a share of the output's size: single entries may be near zero.
+    scale = facts["norm"] / np.sqrt(output.size)
+    np.testing.assert_allclose(output[:8] / scale, np.array(facts["outputs"]) / scale, atol=rtol)
+
+
+@pytest.mark.parametrize("name", sorted(EXTRA))
+def test_networks_of_the_example_symbols_have_their_parameters(name: str) -> None:
+    size, count = EXTRA[name]
+    _, parameters = build(name, size)
+    assert sum(int(np.prod(value.shape)) for value in parameters.values()) == count
+
+
+@pytest.mark.parametrize("name", [slow_unless({"inception_bn"}, name) for name in sorted(EXTRA)])
+def test_hybrid_equals_eager_on_the_example_symbols(name: str) -> None:
+    size, _ = EXTRA[name]
+    net, parameters = build(name, size)
+    fill(parameters)
+    data = mx.nd.array(make_model_zoo.image(size))
+    eager = net(data).asnumpy()
+    net.hybridize()
+    hybrid = net(data).asnumpy()
+    assert hybrid.shape == (1, 1000)
+    np.testing.assert_allclose(hybrid, eager, atol=DEEP * np.abs(eager).max())
+
+
+def test_every_name_of_1_9_1_is_there_in_any_case() -> None:
+    assert set(FACTS) <= set(vision._MODELS)
+    assert type(get_model("MobileNet0.25")) is vision.MobileNet
+
+
+def test_all_networks_take_the_number_of_classes() -> None:
+    for name in vision._MODELS:
+        size = 299 if name in ("inceptionv3", "inception_v4") else 224
+        net = get_model(name, classes=7)
+        net.initialize()
+        net.infer_shape(mx.nd.zeros((1, 3, size, size)))
+        last = list(net._collect_params_with_prefix().values())[-1]
+        assert last.shape[0] == 7, name
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_thumbnail_resnet_takes_small_images(version: int) -> None:
+    net = vision.get_resnet(version, 18, thumbnail=True, classes=10)
+    net.initialize()
+    assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 10)
+
+
+def test_unknown_network_suggests_near_names() -> None:
+    with pytest.raises(ValueError, match=r"'resnet50v1'; did you mean 'resnet50_v1'") as error:
+        get_model("resnet50v1")
+    assert isinstance(error.value, mx.base.MXNetError)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: vision.get_resnet(3, 18), "version is 3, expected one of 1, 2"),
+        (lambda: vision.get_resnet(1, 20), "num_layers is 20, expected one of 18, 34"),
+        (lambda: vision.get_vgg(12), "num_layers is 12, expected one of 11, 13, 16, 19"),
+        (lambda: vision.SqueezeNet("2.0"), "version is '2.0', expected one of 1.0, 1.1"),
+        (
+            lambda: vision.ResNetV1(vision.BasicBlockV1, [1, 1], [8, 8]),
+            "2 stages need 3 channel counts, given \\[8, 8\\]",
+        ),
+    ],
+)
+def test_impossible_variants_say_what_exists(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_pretrained_without_a_file_names_the_expected_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error:
+        get_model("squeezenet1.1", pretrained=True, root=str(tmp_path))
+    assert str(tmp_path / "squeezenet1.1-33ba0f93.params") in str(error.value)
+    assert str(tmp_path / "squeezenet1.1.params") in str(error.value)
+    assert isinstance(error.value, mx.base.MXNetError)
+
+
+@pytest.mark.parametrize("stem", ["mobilenet0.25-9f83e440", "mobilenet0.25"])
+def test_pretrained_loads_either_file(tmp_path: Path, stem: str) -> None:
+    net, parameters = build("mobilenet0.25", 64)
+    fill(parameters)
+    net.save_parameters(str(tmp_path / f"{stem}.params"))
+    data = mx.nd.array(make_model_zoo.image(64))
+    loaded = get_model("mobilenet0.25", pretrained=True, root=str(tmp_path))
+    np.testing.assert_array_equal(loaded(data).asnumpy(), net(data).asnumpy())
+
+
+def test_published_file_is_taken_before_the_plain_one(tmp_path: Path) -> None:
+    for stem in ("resnet18_v1-a0666292", "resnet18_v1"):
+        (tmp_path / f"{stem}.params").write_bytes(b"")
+    path = model_store.get_model_file("resnet18_v1", root=str(tmp_path))
+    assert Path(path).name == "resnet18_v1-a0666292.params"
+
+
+def test_purge_deletes_parameter_files_only(tmp_path: Path) -> None:
+    for name in ("a.params", "b.params", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    model_store.purge(str(tmp_path))
+    model_store.purge(str(tmp_path / "missing"))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
