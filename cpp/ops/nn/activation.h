@@ -1,0 +1,31 @@
+// Activation: relu, sigmoid, tanh, softrelu, softsign. relu maps NaN to 0, as MXNet 1.x does on
+// the CPU (mx.nd.relu propagates it).
+#pragma once
+#include <array>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+enum class ActivationType : uint8_t { kRelu, kSigmoid, kSoftrelu, kSoftsign, kTanh };
+template <>
+struct EnumNames<ActivationType> {
+  using E = ActivationType;
+  static constexpr std::array<std::pair<const char*, E>, 5> names = {{{"relu", E::kRelu},
+                                                                      {"sigmoid", E::kSigmoid},
+                                                                      {"softrelu", E::kSoftrelu},
+                                                                      {"softsign", E::kSoftsign},
+                                                                      {"tanh", E::kTanh}}};
+};
+
+// Also of `_activation_backward(output_grad, value)`: value is the output, for softsign the data.
+struct ActivationParams {
+  ActivationType act_type = ActivationType::kRelu;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("act_type", &ActivationParams::act_type, "Function that is applied."));
+  }
+};
+
+}  // namespace mxlite

@@ -1,0 +1,88 @@
+#include "cpp/ops/nn/batch_norm.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var"};
+
+Specs infer(const BatchNormParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_floating("BatchNorm", "data", in[0]);
+  const int axis = normalize_axis("BatchNorm", p.axis, data.ndim());
+  for (size_t i = 1; i < 5; ++i) {
+    MX_CHECK_DTYPE(
+        in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32),
+        "BatchNorm: ", kInputs[i], " of dtype ", in[i].dtype, " given, ", in[0].dtype, " as data",
+        is_half(in[0].dtype) ? " or float32" : "", " expected");
+    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, "BatchNorm: ", kInputs[i], " of dtype ", in[i].dtype,
+                   " given, ", in[1].dtype, " as gamma expected");
+    check_param_shape("BatchNorm", kInputs[i], in[i], Shape{data[axis]}, data);
+  }
+  const TensorSpec stats{Shape{data[axis]}, in[1].dtype};
+  return Specs{in[0], stats, stats};
+}
+
+void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  const int axis = normalize_axis("BatchNorm", p.axis, in[0].shape.ndim());
+  for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
+}
+
+std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad) {
+  auto params = std::make_shared<BatchNormGradParams>();
+  static_cast<BatchNormParams&>(*params) = g.params<BatchNormParams>();
+  params->batch_stats = g.training() && !params->use_global_stats;
+  const ValueRef inputs[] = {output_grad, g.input(0), g.input(1), g.output(1), g.output(2)};
+  std::vector<ValueRef> grads =
+      g.emit_all("_batch_norm_backward", inputs, ParamsRef(std::move(params)));
+  grads.resize(5);
+  return grads;
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) { return backward(g, g.output_grad(0)); }
+
+std::vector<ValueRef> gradient_with_relu(GradBuilder& g) {
+  return backward(g, g.emit("_activation_backward", {g.output_grad(0), g.output(0)},
+                            {{"act_type", std::string("relu")}}));
+}
+
+OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
+  return OpBuilder<BatchNormParams>(name)
+      .doc(doc)
+      .inputs({kInputs, kInputs + 5})
+      .outputs(3)
+      .visible_outputs_if([](const BatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
+      .infer(infer)
+      .complete(complete)
+      .gradient(grad)
+      .mutates({3, 4}, /*only_in_training=*/true)
+      .training_dependent()
+      .inplace(0, 0)
+      .build();
+}
+
+}  // namespace
+
+void register_batch_norm(OpRegistry& ops) {
+  OpSchema schema = batch_norm_schema(
+      "BatchNorm", "Normalizes every channel over the batch; updates the running statistics.",
+      gradient);
+  schema.aliases = {"BatchNorm_v1"};
+  ops.add(std::move(schema));
+  ops.add(batch_norm_schema("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
+                            gradient_with_relu));
+  ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_backward")
+              .doc("Gradients of BatchNorm for data, gamma and beta.")
+              .inputs({"output_grad", "data", "gamma", "mean", "inv_std"})
+              .outputs(3)
+              .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2], in[2]};
+              })
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,58 @@
+// BatchNorm. Outputs: normalized data, mean and *inverse standard deviation* 1 / sqrt(var + eps) of
+// the channels (1.x calls the last one var); the statistics are those that were used. Statistics
+// and gamma, beta share one dtype, which may be float32 beside half data.
+#pragma once
+#include <optional>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct BatchNormParams {
+  double eps = 1e-3;
+  float momentum = 0.9f;
+  bool fix_gamma = true;
+  bool use_global_stats = false;
+  bool output_mean_var = false;
+  int axis = 1;
+  bool cudnn_off = false;
+  std::optional<float> min_calib_range, max_calib_range;
+
+  static constexpr auto fields() {
+    using P = BatchNormParams;
+    return std::tuple(
+        field("eps", &P::eps, "Added to the variance."),
+        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m)."),
+        field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
+        field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
+        field("output_mean_var", &P::output_mean_var,
+              "Also return mean and inverse standard deviation."),
+        field("axis", &P::axis, "Axis of the channels."),
+        field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
+        field("min_calib_range", &P::min_calib_range, "Accepted, used by quantized models only."),
+        field("max_calib_range", &P::max_calib_range, "Accepted, used by quantized models only."));
+  }
+};
+
+// `_batch_norm_backward(output_grad, data, gamma, mean, inv_std)` -> gradients of data, gamma and
+// beta. batch_stats: the statistics depend on data (training without use_global_stats).
+struct BatchNormGradParams : BatchNormParams {
+  bool batch_stats = true;
+  static constexpr auto fields() {
+    return std::tuple_cat(BatchNormParams::fields(),
+                          std::tuple(field("batch_stats", &BatchNormGradParams::batch_stats,
+                                           "The statistics were computed from data.")));
+  }
+};
+
+// data as (outer, channels, inner).
+struct ChannelBlocks {
+  int64_t outer, channels, inner;
+};
+inline ChannelBlocks channel_blocks(const Shape& data, int axis) {
+  if (axis < 0) axis += data.ndim();
+  return {data.product(0, axis), data[axis], data.product(axis + 1, data.ndim())};
+}
+
+}  // namespace mxlite

@@ -1,0 +1,156 @@
+#include "cpp/ops/nn/convolution.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+
+Shape convolution_weight_shape(const ConvolutionParams& p, const Shape& data) {
+  const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
+  return spatial_shape(p.num_filter, channels / p.num_group, p.kernel.span(), p.channels_last());
+}
+
+namespace {
+
+constexpr const char* kOp = "Convolution";
+
+void check_data(const ConvolutionParams& p, const Shape& data) {
+  check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
+  check_spatial_data(kOp, data, p.kernel, p.layout);
+  MX_CHECK(p.num_filter > 0, kOp, ": num_filter ", p.num_filter, " given, at least 1 expected");
+  MX_CHECK(p.num_group > 0, kOp, ": num_group ", p.num_group, " given, at least 1 expected");
+  const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
+  MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
+                 data, " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
+           " cannot be divided into num_group ", p.num_group, " groups");
+}
+
+Shape output_shape(const ConvolutionParams& p, const Shape& data) {
+  const SpatialWindow w = p.window();
+  const int spatial = p.kernel.ndim();
+  Shape size;
+  for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at)
+    size.push_back(window_count(kOp, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at],
+                                w.stride[at], w.dilate[at], w.pad[at]));
+  return spatial_shape(data[0], p.num_filter, size.span(), p.channels_last());
+}
+
+Specs infer(const ConvolutionParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_data(p, data);
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
+  check_param_shape(kOp, "weight", in[1], convolution_weight_shape(p, data), data);
+  if (!p.no_bias) {
+    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
+    check_param_shape(kOp, "bias", in[2], Shape{p.num_filter}, data);
+  }
+  return Specs{TensorSpec{output_shape(p, data), in[0].dtype}};
+}
+
+void complete(const ConvolutionParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  check_data(p, in[0].shape);
+  complete_shape(in[1], convolution_weight_shape(p, in[0].shape));
+  if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<ConvolutionParams>();
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  if (g.needs_grad(0)) {
+    auto params = std::make_shared<ConvolutionDataGradParams>();
+    static_cast<ConvolutionParams&>(*params) = p;
+    params->data_shape = g.input_spec(0).shape;
+    grads[0] = g.emit("_convolution_backward_data", {g.output_grad(0), g.input(1)},
+                      ParamsRef(std::move(params)));
+  }
+  const bool bias = !p.no_bias && g.needs_grad(2);
+  if (g.needs_grad(1)) {
+    auto params = std::make_shared<ConvolutionParams>(p);
+    params->no_bias = !bias;
+    const ValueRef inputs[] = {g.output_grad(0), g.input(0)};
+    const auto both = g.emit_all("_convolution_backward_weight", inputs, ParamsRef(params));
+    grads[1] = both[0];
+    if (bias) grads[2] = both[1];
+  } else if (bias) {
+    const int ndim = g.output_spec(0).shape.ndim();
+    grads[2] = sum_except(g, g.output_grad(0), channel_axis(ndim, p.channels_last()));
+  }
+  return grads;
+}
+
+// Convolution is linear in data and in weight, so the gradients of both backward operators are
+// convolutions and backward operators again.
+ParamsRef without_bias(const ConvolutionParams& p) {
+  auto params = std::make_shared<ConvolutionParams>(p);
+  params->no_bias = true;
+  return params;
+}
+
+std::vector<ValueRef> gradient_of_data_grad(GradBuilder& g) {
+  const ParamsRef conv = without_bias(g.params<ConvolutionDataGradParams>());
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) grads[0] = g.emit(kOp, {g.output_grad(0), g.input(1)}, conv);
+  if (g.needs_grad(1))
+    grads[1] = g.emit("_convolution_backward_weight", {g.input(0), g.output_grad(0)}, conv);
+  return grads;
+}
+
+std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
+  const auto& p = g.params<ConvolutionParams>();
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) {
+    if (p.no_bias)
+      grads[0] = g.emit(kOp, {g.input(1), g.output_grad(0)}, without_bias(p));
+    else
+      grads[0] = g.emit(kOp, {g.input(1), g.output_grad(0), g.output_grad(1)}, g.params_ref());
+  }
+  if (g.needs_grad(1)) {
+    auto params = std::make_shared<ConvolutionDataGradParams>();
+    static_cast<ConvolutionParams&>(*params) = p;
+    params->data_shape = g.input_spec(1).shape;
+    grads[1] = g.emit("_convolution_backward_data", {g.input(0), g.output_grad(0)},
+                      ParamsRef(std::move(params)));
+  }
+  return grads;
+}
+
+}  // namespace
+
+void register_convolution(OpRegistry& ops) {
+  ops.add(OpBuilder<ConvolutionParams>(kOp)
+              .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
+              .inputs({"data", "weight", "bias"})
+              .input_count([](const ConvolutionParams& p) { return p.no_bias ? 2 : 3; })
+              .infer(infer)
+              .complete(complete)
+              .gradient(gradient)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
+              .doc("Gradient of Convolution for its data.")
+              .inputs({"output_grad", "weight"})
+              .infer([](const ConvolutionDataGradParams& p, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{p.data_shape, in[0].dtype}};
+              })
+              .gradient(gradient_of_data_grad)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  ops.add(OpBuilder<ConvolutionParams>("_convolution_backward_weight")
+              .doc("Gradients of Convolution for weight and, unless no_bias, bias.")
+              .inputs({"output_grad", "data"})
+              .output_count([](const ConvolutionParams& p, int) { return p.no_bias ? 1 : 2; })
+              .infer([](const ConvolutionParams& p, std::span<const TensorSpec> in) {
+                const DType dtype = in[0].dtype;
+                Specs out{TensorSpec{convolution_weight_shape(p, in[1].shape), dtype}};
+                if (!p.no_bias) out.push_back({Shape{p.num_filter}, dtype});
+                return out;
+              })
+              .gradient(gradient_of_weight_grad)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,57 @@
+// Convolution: output (N, num_filter, ...) from data (N, C, ...) and weight
+// (num_filter, C / num_group, *kernel); channels-last layouts move C to the end of all three.
+#pragma once
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "cpp/ops/nn/spatial.h"
+
+namespace mxlite {
+
+struct ConvolutionParams {
+  Shape kernel, stride, dilate, pad;
+  int64_t num_filter = 0;
+  int64_t num_group = 1;
+  int64_t workspace = 1024;
+  bool no_bias = false;
+  std::optional<std::string> cudnn_tune;
+  bool cudnn_off = false;
+  std::optional<SpatialLayout> layout;
+
+  static constexpr auto fields() {
+    using P = ConvolutionParams;
+    return std::tuple(
+        required_field("kernel", &P::kernel, "Size of the window: (w,), (h, w) or (d, h, w)."),
+        field("stride", &P::stride, "Step of the window; 1 where empty."),
+        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty."),
+        field("pad", &P::pad, "Zeros added on both sides; 0 where empty."),
+        required_field("num_filter", &P::num_filter, "Number of output channels."),
+        field("num_group", &P::num_group, "Number of groups that channels are divided into."),
+        field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
+        field("no_bias", &P::no_bias, "Take no bias input."),
+        field("cudnn_tune", &P::cudnn_tune, "Accepted for compatibility, without effect."),
+        field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
+        field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
+  }
+  bool channels_last() const { return is_channels_last(layout); }
+  SpatialWindow window() const { return make_window(kernel, stride, dilate, pad); }
+};
+
+// Parameters of `_convolution_backward_data(output_grad, weight)`. The gradient of the weights,
+// `_convolution_backward_weight(output_grad, data)`, has ConvolutionParams and a second output,
+// the bias gradient, unless no_bias.
+struct ConvolutionDataGradParams : ConvolutionParams {
+  Shape data_shape;
+  static constexpr auto fields() {
+    return std::tuple_cat(
+        ConvolutionParams::fields(),
+        std::tuple(required_field("data_shape", &ConvolutionDataGradParams::data_shape,
+                                  "Shape of the gradient.")));
+  }
+};
+
+// Weight shape for data of the given shape (checked before).
+Shape convolution_weight_shape(const ConvolutionParams& p, const Shape& data);
+
+}  // namespace mxlite

@@ -1,0 +1,148 @@
+#include "cpp/ops/nn/deconvolution.h"
+
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "Deconvolution";
+
+int64_t entry(const Shape& values, int i, int64_t missing) {
+  return values.ndim() > 0 ? values[i] : missing;
+}
+
+// Extent of the output before padding is cut off.
+int64_t full_extent(const DeconvolutionParams& p, const Shape& data, int i) {
+  const int64_t size = data[i + (p.channels_last() ? 1 : 2)];
+  return (size - 1) * entry(p.stride, i, 1) + entry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
+}
+
+bool has_target(const DeconvolutionParams& p) {
+  for (int64_t t : p.target_shape)
+    if (t != 0) return true;
+  return false;
+}
+
+void check_data(const DeconvolutionParams& p, const Shape& data) {
+  check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
+  check_spatial_data(kOp, data, p.kernel, p.layout);
+  MX_CHECK(p.num_filter > 0, kOp, ": num_filter ", p.num_filter, " given, at least 1 expected");
+  MX_CHECK(p.num_group > 0, kOp, ": num_group ", p.num_group, " given, at least 1 expected");
+  const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
+  MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
+                 data, " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
+           " cannot be divided into num_group ", p.num_group, " groups");
+  for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
+    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kOp, ": ", name, " ",
+                   *values, " has ", values->ndim(), " entries, kernel ", p.kernel, " has ",
+                   p.kernel.ndim());
+  for (int i = 0; i < p.kernel.ndim(); ++i) {
+    const int64_t full = full_extent(p, data, i);
+    if (has_target(p)) {
+      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && p.target_shape[i] <= full, kOp, ": target_shape ",
+                     p.target_shape, " given, data of shape ", data, " allows 1 to ", full,
+                     " in dimension ", i);
+    } else {
+      const int64_t adj = entry(p.adj, i, 0);
+      MX_CHECK(adj >= 0 && adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj,
+               " given, entries from 0 to below stride ", p.stride, " expected");
+      MX_CHECK_SHAPE(full + adj - 2 * entry(p.pad, i, 0) > 0, kOp, ": pad ", p.pad,
+                     " leaves nothing of the output of data of shape ", data);
+    }
+  }
+}
+
+Specs infer(const DeconvolutionParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_data(p, data);
+  check_floating(kOp, "data", in[0]);
+  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
+  check_param_shape(kOp, "weight", in[1], deconvolution_weight_shape(p, data), data);
+  if (!p.no_bias) {
+    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
+    check_param_shape(kOp, "bias", in[2], Shape{p.num_filter}, data);
+  }
+  const DeconvolutionPadding padding = deconvolution_padding(p, data);
+  Shape size;
+  for (int i = 0; i < p.kernel.ndim(); ++i)
+    size.push_back(full_extent(p, data, i) + padding.adj[i] - 2 * padding.pad[i]);
+  return Specs{TensorSpec{spatial_shape(data[0], p.num_filter, size.span(), p.channels_last()),
+                          in[0].dtype}};
+}
+
+void complete(const DeconvolutionParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  check_data(p, in[0].shape);
+  complete_shape(in[1], deconvolution_weight_shape(p, in[0].shape));
+  if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
+}
+
+// data's gradient is the convolution that this op transposes; weight's is that convolution's
+// weight gradient with the roles of data and output exchanged.
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<DeconvolutionParams>();
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  const ParamsRef conv =
+      std::make_shared<ConvolutionParams>(transposed_convolution(p, g.input_spec(0).shape));
+  if (g.needs_grad(0)) grads[0] = g.emit("Convolution", {g.output_grad(0), g.input(1)}, conv);
+  if (g.needs_grad(1))
+    grads[1] = g.emit("_convolution_backward_weight", {g.input(0), g.output_grad(0)}, conv);
+  if (!p.no_bias && g.needs_grad(2)) {
+    const int ndim = g.output_spec(0).shape.ndim();
+    grads[2] = sum_except(g, g.output_grad(0), channel_axis(ndim, p.channels_last()));
+  }
+  return grads;
+}
+
+}  // namespace
+
+DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const Shape& data) {
+  DeconvolutionPadding r;
+  for (int i = 0; i < p.kernel.ndim(); ++i) {
+    if (has_target(p)) {
+      // What exceeds the target is cut off in halves; an odd row more is given back by adj.
+      const int64_t excess = full_extent(p, data, i) - p.target_shape[i];
+      r.pad.push_back((excess + 1) / 2);
+      r.adj.push_back(excess % 2);
+    } else {
+      r.pad.push_back(entry(p.pad, i, 0));
+      r.adj.push_back(entry(p.adj, i, 0));
+    }
+  }
+  return r;
+}
+
+Shape deconvolution_weight_shape(const DeconvolutionParams& p, const Shape& data) {
+  const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
+  return spatial_shape(channels, p.num_filter / p.num_group, p.kernel.span(), p.channels_last());
+}
+
+ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Shape& data) {
+  ConvolutionParams conv;
+  conv.kernel = p.kernel;
+  conv.stride = p.stride;
+  conv.dilate = p.dilate;
+  conv.pad = deconvolution_padding(p, data).pad;
+  conv.num_filter = data[channel_axis(data.ndim(), p.channels_last())];
+  conv.num_group = p.num_group;
+  conv.no_bias = true;
+  conv.layout = p.layout;
+  return conv;
+}
+
+void register_deconvolution(OpRegistry& ops) {
+  ops.add(OpBuilder<DeconvolutionParams>(kOp)
+              .doc("Transposed convolution over 1 to 3 spatial dimensions.")
+              .inputs({"data", "weight", "bias"})
+              .input_count([](const DeconvolutionParams& p) { return p.no_bias ? 2 : 3; })
+              .infer(infer)
+              .complete(complete)
+              .gradient(gradient)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,54 @@
+// Deconvolution (transposed convolution): the gradient of a convolution for its data, with weight
+// (C, num_filter / num_group, *kernel).
+#pragma once
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "cpp/ops/nn/spatial.h"
+
+namespace mxlite {
+
+struct DeconvolutionParams {
+  Shape kernel, stride, dilate, pad, adj, target_shape;
+  int64_t num_filter = 0;
+  int64_t num_group = 1;
+  int64_t workspace = 512;
+  bool no_bias = true;
+  std::optional<std::string> cudnn_tune;
+  bool cudnn_off = false;
+  std::optional<SpatialLayout> layout;
+
+  static constexpr auto fields() {
+    using P = DeconvolutionParams;
+    return std::tuple(
+        required_field("kernel", &P::kernel, "Size of the window: (w,), (h, w) or (d, h, w)."),
+        field("stride", &P::stride, "Step of the window; 1 where empty."),
+        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty."),
+        field("pad", &P::pad, "Rows cut off on both sides; 0 where empty."),
+        field("adj", &P::adj, "Rows added at the end; below stride. 0 where empty."),
+        field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj."),
+        required_field("num_filter", &P::num_filter, "Number of output channels."),
+        field("num_group", &P::num_group, "Number of groups that channels are divided into."),
+        field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
+        field("no_bias", &P::no_bias, "Take no bias input."),
+        field("cudnn_tune", &P::cudnn_tune, "Accepted for compatibility, without effect."),
+        field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
+        field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
+  }
+  bool channels_last() const { return is_channels_last(layout); }
+};
+
+// Padding and adjustment with target_shape and missing entries resolved, as long as kernel.
+struct DeconvolutionPadding {
+  Shape pad, adj;
+};
+DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const Shape& data);
+Shape deconvolution_weight_shape(const DeconvolutionParams& p, const Shape& data);
+
+// The convolution whose data gradient this is: its data is our output, its output our data. Its
+// weight has our weight's shape (num_filter there is our number of channels).
+struct ConvolutionParams;
+ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Shape& data);
+
+}  // namespace mxlite

@@ -1,0 +1,83 @@
+#include "cpp/ops/nn/fully_connected.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "FullyConnected";
+
+void check_data(const FullyConnectedParams& p, const Shape& data) {
+  check_min_ndim(kOp, data, 1);
+  MX_CHECK(p.num_hidden > 0, kOp, ": num_hidden ", p.num_hidden, " given, at least 1 expected");
+}
+
+Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  const Shape& weight = in[1].shape;
+  check_data(p, data);
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
+  const auto [rows, columns] = fully_connected_rows(p, data);
+  if (weight != Shape{p.num_hidden, columns}) {
+    const bool flat_fits =
+        !p.flatten && weight == Shape{p.num_hidden, data.product(1, data.ndim())};
+    std::string advice = flat_fits ? str("; flatten data to ", Shape{data[0], weight[1]})
+                                   : str("; weight of shape ", Shape{p.num_hidden, columns},
+                                         " expected (num_hidden, inputs)");
+    fail(ErrorKind::kShape, kOp, ": weight of shape ", weight,
+         " cannot be applied to data of shape ", data, advice);
+  }
+  if (!p.no_bias) {
+    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
+    MX_CHECK_SHAPE(in[2].shape == Shape{p.num_hidden}, kOp, ": bias of shape ", in[2].shape,
+                   " given, ", Shape{p.num_hidden}, " expected (num_hidden)");
+  }
+  Shape out = data;
+  if (p.flatten) {
+    out = Shape{data[0], p.num_hidden};
+  } else {
+    out[data.ndim() - 1] = p.num_hidden;
+  }
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+void complete(const FullyConnectedParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  check_data(p, in[0].shape);
+  complete_shape(in[1], Shape{p.num_hidden, fully_connected_rows(p, in[0].shape).columns});
+  if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});
+}
+
+// Written with dot, so that second order works.
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<FullyConnectedParams>();
+  const Shape& data_shape = g.input_spec(0).shape;
+  const auto [rows, columns] = fully_connected_rows(p, data_shape);
+  const ValueRef grad = g.reshape(g.output_grad(0), Shape{rows, p.num_hidden});
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  if (g.needs_grad(0)) grads[0] = g.reshape(g.emit("dot", {grad, g.input(1)}), data_shape);
+  if (g.needs_grad(1)) {
+    const ValueRef data = g.reshape(g.input(0), Shape{rows, columns});
+    grads[1] = g.emit("dot", {grad, data}, {{"transpose_a", true}});
+  }
+  if (!p.no_bias && g.needs_grad(2)) grads[2] = g.emit("sum", {grad}, {{"axis", Shape{0}}});
+  return grads;
+}
+
+}  // namespace
+
+void register_fully_connected(OpRegistry& ops) {
+  ops.add(OpBuilder<FullyConnectedParams>(kOp)
+              .doc("Linear layer: data @ weight.T + bias.")
+              .inputs({"data", "weight", "bias"})
+              .input_count([](const FullyConnectedParams& p) { return p.no_bias ? 2 : 3; })
+              .infer(infer)
+              .complete(complete)
+              .gradient(gradient)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+}
+
+}  // namespace mxlite

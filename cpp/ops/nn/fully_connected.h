@@ -1,0 +1,32 @@
+// FullyConnected: data @ weight.T + bias with weight (num_hidden, inputs).
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct FullyConnectedParams {
+  int64_t num_hidden = 0;
+  bool no_bias = false;
+  bool flatten = true;
+  static constexpr auto fields() {
+    using P = FullyConnectedParams;
+    return std::tuple(
+        required_field("num_hidden", &P::num_hidden, "Size of the output's last dimension."),
+        field("no_bias", &P::no_bias, "Take no bias input."),
+        field("flatten", &P::flatten,
+              "Join all dimensions of data but the first; otherwise the last one is multiplied."));
+  }
+};
+
+// data seen as (rows, columns); output is (rows, num_hidden).
+struct RowsColumns {
+  int64_t rows, columns;
+};
+inline RowsColumns fully_connected_rows(const FullyConnectedParams& p, const Shape& data) {
+  const int split = p.flatten ? 1 : data.ndim() - 1;
+  return {data.product(0, split), data.product(split, data.ndim())};
+}
+
+}  // namespace mxlite

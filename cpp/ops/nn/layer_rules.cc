@@ -1,0 +1,39 @@
+#include "cpp/ops/nn/layer_rules.h"
+
+namespace mxlite {
+
+void complete_shape(TensorSpec& spec, const Shape& expected) {
+  if (spec.shape.ndim() < 0) {
+    spec.shape = expected;
+  } else if (spec.shape.ndim() == expected.ndim()) {
+    for (int i = 0; i < expected.ndim(); ++i)
+      if (spec.shape[i] < 0) spec.shape[i] = expected[i];
+  }
+}
+
+void check_floating(const char* op, const char* input, const TensorSpec& spec) {
+  MX_CHECK_DTYPE(is_floating(spec.dtype), op, ": ", input, " of dtype ", spec.dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+}
+
+void check_same_dtype(const char* op, const char* input, const TensorSpec& spec, DType expected) {
+  MX_CHECK_DTYPE(spec.dtype == expected, op, ": ", input, " of dtype ", spec.dtype, " given, ",
+                 expected, " as data expected");
+}
+
+void check_param_shape(const char* op, const char* input, const TensorSpec& spec,
+                       const Shape& expected, const Shape& data) {
+  MX_CHECK_SHAPE(spec.shape == expected, op, ": ", input, " of shape ", spec.shape,
+                 " given, data of shape ", data, " needs ", expected);
+}
+
+void check_min_ndim(const char* op, const Shape& data, int ndim) {
+  MX_CHECK_SHAPE(data.ndim() >= ndim, op, ": data of shape ", data, " has ", data.ndim(),
+                 " dimensions, at least ", ndim, " expected");
+}
+
+ValueRef sum_except(GradBuilder& g, ValueRef value, int axis) {
+  return g.emit("sum", {value}, {{"axis", Shape{axis}}, {"exclude", true}});
+}
+
+}  // namespace mxlite

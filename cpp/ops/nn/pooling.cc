@@ -1,0 +1,98 @@
+#include "cpp/ops/nn/pooling.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+
+SpatialWindow PoolingParams::window(const Shape& data) const {
+  if (!global_pool) return make_window(kernel, stride, Shape{}, pad);
+  const SpatialDims d = spatial_dims(data, channels_last());
+  SpatialWindow w;
+  std::copy(d.size, d.size + 3, w.kernel);
+  return w;
+}
+
+namespace {
+
+constexpr const char* kOp = "Pooling";
+
+int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_t stride,
+                    int64_t pad) {
+  const int64_t floor_count = window_count(kOp, size, kernel, stride, 1, pad);
+  const int64_t rest = size + 2 * pad - kernel;
+  switch (p.pooling_convention) {
+    case PoolingConvention::kFull:
+      return (rest + stride - 1) / stride + 1;
+    case PoolingConvention::kSame:
+      return (size + 2 * pad + stride - 1) / stride;
+    case PoolingConvention::kValid:
+      break;
+  }
+  return floor_count;
+}
+
+Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  check_spatial_data(kOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
+                     p.layout);
+  if (p.pool_type == PoolType::kLp) {
+    check_floating(kOp, "data", in[0]);
+    MX_CHECK(p.p_value && *p.p_value >= 1 && *p.p_value <= 3, kOp,
+             ": pool_type 'lp' needs p_value 1, 2 or 3, ",
+             attr_text(AttrTraits<decltype(p.p_value)>::to(p.p_value)), " given");
+  }
+  const int spatial = data.ndim() - 2;
+  Shape size = Shape::filled(spatial, 1);
+  if (!p.global_pool) {
+    check_window(kOp, p.kernel, p.stride, Shape{}, p.pad);
+    const SpatialWindow w = p.window(data);
+    for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
+      MX_CHECK(w.pad[at] < w.kernel[at], kOp, ": pad ", p.pad, " given, entries below kernel ",
+               p.kernel, " expected");
+      size[i] = output_size(p, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at], w.stride[at],
+                            w.pad[at]);
+    }
+  }
+  const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
+  return Specs{
+      TensorSpec{spatial_shape(data[0], channels, size.span(), p.channels_last()), in[0].dtype}};
+}
+
+int backward_inputs(PoolType type) {
+  return type == PoolType::kLp ? 3 : type == PoolType::kMax ? 2 : 1;
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  auto params = std::make_shared<PoolingGradParams>();
+  static_cast<PoolingParams&>(*params) = g.params<PoolingParams>();
+  params->data_shape = g.input_spec(0).shape;
+  std::vector<ValueRef> inputs = {g.output_grad(0)};
+  const int count = backward_inputs(params->pool_type);
+  if (count >= 2) inputs.push_back(g.input(0));
+  if (count >= 3) inputs.push_back(g.output(0));
+  return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
+}
+
+}  // namespace
+
+void register_pooling(OpRegistry& ops) {
+  ops.add(OpBuilder<PoolingParams>(kOp)
+              .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
+              .alias({"Pooling_v1"})
+              .inputs({"data"})
+              .infer(infer)
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<PoolingGradParams>("_pooling_backward")
+              .doc("Gradient of Pooling.")
+              .inputs({"output_grad", "data", "output"})
+              .input_count([](const PoolingGradParams& p) { return backward_inputs(p.pool_type); })
+              .infer([](const PoolingGradParams& p, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{p.data_shape, in[0].dtype}};
+              })
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,16 @@
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+
+void register_nn(OpRegistry& ops) {
+  register_activation(ops);
+  register_batch_norm(ops);
+  register_convolution(ops);
+  register_deconvolution(ops);
+  register_fully_connected(ops);
+  register_lrn(ops);
+  register_pooling(ops);
+  register_softmax(ops);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,20 @@
+// Registration of the layer operators, one function per file.
+#pragma once
+
+namespace mxlite {
+
+class OpRegistry;
+
+void register_nn(OpRegistry& ops);      // schemas of this folder
+void register_nn_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/nn
+
+void register_activation(OpRegistry& ops);
+void register_batch_norm(OpRegistry& ops);
+void register_convolution(OpRegistry& ops);
+void register_deconvolution(OpRegistry& ops);
+void register_fully_connected(OpRegistry& ops);
+void register_lrn(OpRegistry& ops);
+void register_pooling(OpRegistry& ops);
+void register_softmax(OpRegistry& ops);
+
+}  // namespace mxlite

@@ -1,0 +1,88 @@
+#include "cpp/ops/nn/softmax.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+Specs check(const char* op, const SoftmaxParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_floating(op, "data", in[0]);
+  const int axis = normalize_axis(op, p.axis, data.ndim());
+  MX_CHECK(!p.temperature || *p.temperature != 0, op, ": temperature 0 given, not 0 expected");
+  if (p.dtype)
+    MX_CHECK_DTYPE(is_floating(*p.dtype), op, ": dtype ", *p.dtype,
+                   " given, float16, bfloat16, float32 or float64 expected");
+  if (p.use_length) {
+    Shape expected = data;
+    expected.erase(axis);
+    check_param_shape(op, "length", in[1], expected, data);
+    MX_CHECK_DTYPE(in[1].dtype == DType::kInt32 || in[1].dtype == DType::kInt64, op,
+                   ": length of dtype ", in[1].dtype, " given, int32 or int64 expected");
+  }
+  return Specs{TensorSpec{data, p.dtype.value_or(in[0].dtype)}};
+}
+
+template <int Which>
+struct Names;
+template <>
+struct Names<0> {
+  static constexpr const char *op = "softmax", *backward = "_softmax_backward";
+};
+template <>
+struct Names<1> {
+  static constexpr const char *op = "log_softmax", *backward = "_log_softmax_backward";
+};
+template <>
+struct Names<2> {
+  static constexpr const char *op = "softmin", *backward = "_softmin_backward";
+};
+
+template <int Which>
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  auto params = std::make_shared<SoftmaxGradParams>();
+  static_cast<SoftmaxParams&>(*params) = g.params<SoftmaxParams>();
+  params->data_dtype = g.input_spec(0).dtype;
+  std::vector<ValueRef> inputs = {g.output_grad(0), g.output(0)};
+  if (params->use_length) inputs.push_back(g.input(1));
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  grads[0] = g.emit_all(Names<Which>::backward, inputs, ParamsRef(std::move(params)))[0];
+  return grads;
+}
+
+template <int Which>
+void add(OpRegistry& ops, const char* doc) {
+  constexpr const char* kOp = Names<Which>::op;
+  ops.add(OpBuilder<SoftmaxParams>(kOp)
+              .doc(doc)
+              .inputs({"data", "length"})
+              .input_count([](const SoftmaxParams& p) { return p.use_length ? 2 : 1; })
+              .infer([](const SoftmaxParams& p, std::span<const TensorSpec> in) {
+                return check(kOp, p, in);
+              })
+              .gradient(gradient<Which>)
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<SoftmaxGradParams>(Names<Which>::backward)
+              .doc(str("Gradient of ", kOp, "."))
+              .inputs({"output_grad", "output", "length"})
+              .input_count([](const SoftmaxGradParams& p) { return p.use_length ? 3 : 2; })
+              .infer([](const SoftmaxGradParams& p, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{in[1].shape, p.data_dtype}};
+              })
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace
+
+void register_softmax(OpRegistry& ops) {
+  add<0>(ops, "exp(data / temperature), divided by its sum along one axis.");
+  add<1>(ops, "Logarithm of softmax, computed without overflow.");
+  add<2>(ops, "softmax of the negated data.");
+}
+
+}  // namespace mxlite

@@ -1,0 +1,80 @@
+#include "cpp/ops/nn/spatial.h"
+
+namespace mxlite {
+namespace {
+
+int64_t entry(const Shape& values, int i, int64_t missing) {
+  return values.ndim() > 0 ? values[i] : missing;
+}
+
+void check_entries(const char* op, const char* name, const Shape& values, const Shape& kernel,
+                   int64_t least) {
+  MX_CHECK_SHAPE(values.ndim() == 0 || values.ndim() == kernel.ndim(), op, ": ", name, " ", values,
+                 " has ", values.ndim(), " entries, kernel ", kernel, " has ", kernel.ndim());
+  for (int64_t v : values)
+    MX_CHECK(v >= least, op, ": ", name, " ", values, " given, entries of at least ", least,
+             " expected");
+}
+
+}  // namespace
+
+SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape& dilate,
+                          const Shape& pad) {
+  SpatialWindow w;
+  for (int i = 0, at = 3 - kernel.ndim(); i < kernel.ndim(); ++i, ++at) {
+    w.kernel[at] = kernel[i];
+    w.stride[at] = entry(stride, i, 1);
+    w.dilate[at] = entry(dilate, i, 1);
+    w.pad[at] = entry(pad, i, 0);
+  }
+  return w;
+}
+
+SpatialDims spatial_dims(const Shape& shape, bool channels_last) {
+  const int spatial = shape.ndim() - 2;
+  SpatialDims d{shape[0], shape[channel_axis(shape.ndim(), channels_last)]};
+  for (int i = 0; i < spatial; ++i) d.size[3 - spatial + i] = shape[i + (channels_last ? 1 : 2)];
+  return d;
+}
+
+Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> size,
+                    bool channels_last) {
+  Shape s{batch};
+  if (!channels_last) s.push_back(channels);
+  for (int64_t d : size) s.push_back(d);
+  if (channels_last) s.push_back(channels);
+  return s;
+}
+
+void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
+                        const std::optional<SpatialLayout>& layout) {
+  MX_CHECK_SHAPE(data.ndim() >= 3 && data.ndim() <= 5, op, ": data of shape ", data, " has ",
+                 data.ndim(), " dimensions, 3 to 5 expected (batch, channels, 1 to 3 spatial)");
+  MX_CHECK_SHAPE(data.ndim() == kernel.ndim() + 2, op, ": kernel ", kernel, " has ", kernel.ndim(),
+                 " entries, data of shape ", data, " needs ", data.ndim() - 2);
+  if (layout)
+    MX_CHECK_SHAPE(layout_ndim(*layout) == data.ndim(), op, ": layout ",
+                   EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first,
+                   " needs data with ", layout_ndim(*layout), " dimensions, data of shape ", data,
+                   " given");
+}
+
+void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
+                  const Shape& pad) {
+  MX_CHECK_SHAPE(kernel.ndim() >= 1 && kernel.ndim() <= 3, op, ": kernel ", kernel, " has ",
+                 kernel.ndim(), " entries, 1 to 3 expected");
+  check_entries(op, "kernel", kernel, kernel, 1);
+  check_entries(op, "stride", stride, kernel, 1);
+  check_entries(op, "dilate", dilate, kernel, 1);
+  check_entries(op, "pad", pad, kernel, 0);
+}
+
+int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
+                     int64_t pad) {
+  const int64_t reach = dilate * (kernel - 1) + 1;
+  MX_CHECK_SHAPE(size + 2 * pad >= reach, op, ": kernel of extent ", reach,
+                 " is larger than the padded data of extent ", size + 2 * pad);
+  return (size + 2 * pad - reach) / stride + 1;
+}
+
+}  // namespace mxlite

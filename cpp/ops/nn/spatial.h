@@ -1,0 +1,61 @@
+// Sliding windows over 1 to 3 spatial dimensions: layouts, checks and output sizes of convolution,
+// deconvolution, pooling and im2col. Kernels see every case as three spatial dimensions with
+// leading ones (SpatialWindow, SpatialDims).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+enum class SpatialLayout : uint8_t { kNCW, kNWC, kNCHW, kNHWC, kNCDHW, kNDHWC };
+template <>
+struct EnumNames<SpatialLayout> {
+  using E = SpatialLayout;
+  static constexpr std::array<std::pair<const char*, E>, 6> names = {{{"NCW", E::kNCW},
+                                                                      {"NWC", E::kNWC},
+                                                                      {"NCHW", E::kNCHW},
+                                                                      {"NHWC", E::kNHWC},
+                                                                      {"NCDHW", E::kNCDHW},
+                                                                      {"NDHWC", E::kNDHWC}}};
+};
+
+inline bool is_channels_last(const std::optional<SpatialLayout>& layout) {
+  return layout == SpatialLayout::kNWC || layout == SpatialLayout::kNHWC ||
+         layout == SpatialLayout::kNDHWC;
+}
+inline int layout_ndim(SpatialLayout layout) { return 3 + static_cast<int>(layout) / 2; }
+
+struct SpatialWindow {
+  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilate[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
+  int64_t kernel_size() const { return kernel[0] * kernel[1] * kernel[2]; }
+};
+// Empty stride and dilate mean 1, empty pad 0.
+SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape& dilate,
+                          const Shape& pad);
+
+struct SpatialDims {
+  int64_t batch = 0, channels = 0;
+  int64_t size[3] = {1, 1, 1};
+  int64_t spatial_size() const { return size[0] * size[1] * size[2]; }
+};
+SpatialDims spatial_dims(const Shape& shape, bool channels_last);
+
+// Shape from batch, channels and spatial sizes in the layout's order.
+Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> size,
+                    bool channels_last);
+inline int channel_axis(int ndim, bool channels_last) { return channels_last ? ndim - 1 : 1; }
+
+// data has kernel.ndim() + 2 dimensions and fits the layout.
+void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
+                        const std::optional<SpatialLayout>& layout);
+// 1 to 3 entries; stride, dilate and pad are empty or as long as kernel; legal values.
+void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
+                  const Shape& pad);
+// floor((size + 2 pad - dilated kernel) / stride) + 1; shape error when the kernel does not fit.
+int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
+                     int64_t pad);
+
+}  // namespace mxlite
