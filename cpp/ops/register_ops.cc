@@ -3,12 +3,14 @@
 namespace mxlite {
 
 // Schemas, one line per file or family, in alphabetical order of folder and file.
+void register_nn(OpRegistry&);          // nn/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
 
 // CPU kernels.
 void register_reshape_to_cpu(OpRegistry&);
 
 void register_all_ops(OpRegistry& ops) {
+  register_nn(ops);
   register_reshape_to(ops);
 
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
