@@ -34,11 +34,14 @@ if(MXLITE_OPENCV)
                                                  ${TURBOJPEG_LIBRARY})
 endif()
 
+# The thread sanitizer cannot see libgomp's barriers: the sanitizer builds have no OpenMP, and of the
+# folders only those that need neither oneDNN nor Python.
 if(MXLITE_SANITIZE)
   return()
 endif()
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+set(MXLITE_OPENMP OpenMP::OpenMP_CXX)
 
 # The first Python in PATH (the active environment), not the newest that the machine has.
 set(Python_FIND_STRATEGY LOCATION)

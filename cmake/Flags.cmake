@@ -31,7 +31,7 @@ if(MXLITE_SANITIZE)
     set(sanitizers address,undefined)
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
-  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer -Wno-unknown-pragmas)
   add_link_options(-fsanitize=${sanitizers})
 endif()
 

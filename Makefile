@@ -1,0 +1,79 @@
+# make score   the scoring table (ARGS="--network resnet-50 --batch-size 1" passes options on)
+# make test    everything that CI checks
+# make help    the other targets
+#
+# Every target sets up what it needs on a plain Debian 12 and does again only what changed.
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+STEP := tools/step.sh
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+WHEEL_BUILD := build/wheel
+SETUP := .venv/.setup
+BUILD := $(WHEEL_BUILD)/.installed
+REPAIRED := $(WHEEL_BUILD)/.repaired
+SOURCES := CMakeLists.txt $(shell find cpp cmake python -type f -not -name '*.so' -not -name '*.pyc' 2>/dev/null)
+WERROR := $(if $(CI),ON,OFF)
+
+help:  ## show the targets
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+setup: $(SETUP)  ## Debian packages that are missing, Python environment .venv
+$(SETUP): pyproject.toml tools/setup.sh
+	@$(STEP) "setup" tools/setup.sh
+	@touch $@
+
+build: $(BUILD)  ## the wheel, installed into .venv
+$(BUILD): $(SETUP) $(SOURCES)
+	@$(STEP) "build" pip wheel . --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  --wheel-dir $(WHEEL_BUILD)/dist -C build-dir=$(WHEEL_BUILD) \
+	  -C cmake.define.MXLITE_TESTS=ON -C cmake.define.MXLITE_WERROR=$(WERROR)
+	@$(STEP) "install" pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+	  --no-index --find-links $(WHEEL_BUILD)/dist mxlite
+	@touch $@
+
+score: $(BUILD)  ## scoring table, plot and JSON; options in ARGS
+	@$(STEP) "score" python benchmarks/benchmark_score.py $(ARGS)
+
+wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
+$(REPAIRED): $(BUILD)
+	@rm -rf wheelhouse
+	@$(STEP) "bundle libraries" auditwheel -q repair --plat manylinux_2_36_x86_64 --strip -w wheelhouse \
+	  $(WHEEL_BUILD)/dist/mxlite-*.whl
+	@touch $@
+
+test: lint test-cpp test-sanitizers test-wheel test-python  ## all checks, as in CI
+
+lint: $(BUILD)  ## formats, types, include directions, generated files
+	@$(STEP) "clang-format" tools/format.sh --dry-run -Werror
+	@$(STEP) "ruff" ruff check .
+	@$(STEP) "ruff format" ruff format --check .
+	@$(STEP) "mypy" mypy
+	@$(STEP) "include directions" python tools/check_includes.py
+	@$(STEP) "file lengths" python tools/check_lengths.py
+	@$(STEP) "generated files" tools/check_generated.sh
+
+test-cpp: $(BUILD)  ## C++ tests
+	@$(STEP) "build C++ tests" ninja -C $(WHEEL_BUILD) --quiet cpp_tests
+	@$(STEP) "C++ tests" ctest --test-dir $(WHEEL_BUILD) --output-on-failure -j2 --no-tests=error
+
+test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread and address sanitizers
+	@$(STEP) "tsan" tools/sanitize.sh tsan
+	@$(STEP) "asan" tools/sanitize.sh asan
+
+test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
+	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh
+
+test-python: $(BUILD)  ## Python tests; options in ARGS
+	@$(STEP) "Python tests" python -m pytest tests/python $(ARGS)
+
+format:  ## format the sources
+	@$(STEP) "format" tools/format.sh -i
+	@ruff format . && ruff check --fix .
+
+clean:  ## remove all that was built (keeps .venv)
+	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
+
+.PHONY: help setup build score wheel test lint test-cpp test-sanitizers test-wheel test-python format clean

@@ -1,0 +1,77 @@
+"""Checks that a folder of ``cpp/`` includes only the folders below it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What each folder may include besides itself; the order of CMakeLists.txt.
+MAY_USE = {
+    "base": [],
+    "core": ["base"],
+    "engine": ["base", "core"],
+    "ndarray": ["base", "core", "engine"],
+    "ops": ["base", "core", "engine", "ndarray"],
+    "autograd": ["base", "core", "engine", "ndarray", "ops", "graph"],
+    "graph": ["base", "core", "engine", "ndarray", "ops"],
+    "kvstore": ["base", "core", "engine", "ndarray"],
+    "io": ["base", "core", "engine", "ndarray"],
+}
+MAY_USE["python"] = list(MAY_USE)
+
+# Foreign headers and the places (path patterns below cpp/) that may include them.
+FOREIGN = [
+    (r"pybind11/|Python\.h|numpy/", r"python/"),
+    (r"oneapi/dnnl|dnnl", r"ops/cpu/"),
+    (r"opencv2/|turbojpeg|jpeglib", r"io/"),
+    (r"cuda|cudnn|cublas|curand|nvtx|cupti", r".*\bcuda/"),
+    (r"nccl", r"kvstore/nccl/"),
+    (r"mpi\.h", r"kvstore/mpi/"),
+]
+
+
+def problems(path: Path) -> list[str]:
+    """Return one line per include of ``path`` that its folder may not have."""
+    place = path.relative_to(ROOT / "cpp").as_posix()
+    folder = place.split("/")[0]
+    if folder not in MAY_USE:
+        return [f"cpp/{place}: folder cpp/{folder} is not in the table of tools/check_includes.py"]
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if not match:
+            continue
+        quote, header = match.groups()
+        where = f"cpp/{place}:{number}: {header}"
+        if header.startswith("cpp/"):
+            used = header.split("/")[1]
+            if used != folder and used not in MAY_USE[folder]:
+                found.append(
+                    f"{where}: cpp/{folder} may use {', '.join(MAY_USE[folder]) or 'nothing'}"
+                )
+            if not (ROOT / header).is_file():
+                found.append(f"{where}: no such file")
+            continue
+        if quote == '"':
+            found.append(f"{where}: own headers are included by their path from cpp/")
+        for pattern, allowed in FOREIGN:
+            if re.match(pattern, header) and not re.match(allowed, place):
+                found.append(f"{where}: allowed only in cpp/{allowed}")
+    return found
+
+
+def main() -> int:
+    """Check all sources; print what is wrong and return the exit code."""
+    sources = [
+        p for p in sorted((ROOT / "cpp").rglob("*")) if p.suffix in {".h", ".cc", ".cu", ".cuh"}
+    ]
+    found = [line for path in sources for line in problems(path)]
+    print("\n".join(found) if found else f"{len(sources)} files, all includes point down")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

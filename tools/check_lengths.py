@@ -1,0 +1,48 @@
+"""Checks that no source file is over 500 lines without a reason."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 500
+SUFFIXES = {".py", ".cc", ".h", ".cu", ".cuh", ".cmake", ".sh"}
+
+# path: why it is one file
+ALLOWED: dict[str, str] = {}
+
+
+def main() -> int:
+    """Print the files over the limit that have no entry, and entries that are no longer needed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    lengths = {
+        name: len((ROOT / name).read_text().splitlines())
+        for name in listed
+        if Path(name).suffix in SUFFIXES and (ROOT / name).is_file()
+    }
+    long = {name: count for name, count in lengths.items() if count > LIMIT}
+    found = [
+        f"{name}: {count} lines, limit {LIMIT}"
+        for name, count in long.items()
+        if name not in ALLOWED
+    ]
+    found += [
+        f"{name}: below {LIMIT} lines, remove it from ALLOWED"
+        for name in ALLOWED
+        if name not in long
+    ]
+    total = sum(lengths.values())
+    print("\n".join(found) if found else f"{len(lengths)} files, {total} lines")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs the bundled wheel and NumPy, nothing else, into a new environment and runs tools/wheel_smoke.py there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+limit_mb=40
+wheel=$(ls wheelhouse/mxlite-*.whl)
+bytes=$(stat -c %s "$wheel")
+echo "$wheel: $((bytes / 1000000)) MB"
+[ "$bytes" -lt $((limit_mb * 1000000)) ] || { echo "the wheel must stay below $limit_mb MB" >&2; exit 1; }
+
+environment=$(mktemp -d)
+trap 'rm -rf "$environment"' EXIT
+python -m venv "$environment"
+"$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel"
+smoke=$PWD/tools/wheel_smoke.py
+photo=$PWD/tests/data/photo.jpg
+cd "$environment"
+env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I "$smoke" "$photo"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Debian packages (only those that are missing) and the Python environment .venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+
+# package and the command that succeeds where it is not needed
+packages='
+g++                   command -v g++
+cmake                 command -v cmake
+ninja-build           command -v ninja
+ccache                command -v ccache
+git                   command -v git
+clang-format          command -v clang-format
+libgtest-dev          test -f /usr/include/gtest/gtest.h
+libopencv-core-dev    test -f /usr/include/opencv4/opencv2/core.hpp
+libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp
+libturbojpeg0-dev     test -f /usr/include/turbojpeg.h
+python3-venv          $python -m ensurepip --version
+python3-dev           test -f $($python -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h
+'
+missing=()
+while read -r package probe; do
+  [ -z "$package" ] || eval "$probe" >/dev/null 2>&1 </dev/null || missing+=("$package")
+done <<<"$packages"
+
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing Debian packages: ${missing[*]}"
+  command -v apt-get >/dev/null || { echo "no apt-get here: install what these packages hold" >&2; exit 1; }
+  sudo=
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get update -qq
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # has --group
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev
