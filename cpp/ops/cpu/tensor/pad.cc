@@ -1,0 +1,144 @@
+// Every axis has a table: from which input index an output index comes, -1 for the constant. The
+// last axis is copied as left edge, middle, right edge.
+#include "cpp/ops/tensor/pad.h"
+
+#include <omp.h>
+
+#include <cstring>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+int64_t source_index(PadMode mode, int64_t i, int64_t length) {
+  if (i >= 0 && i < length) return i;
+  if (mode == PadMode::kConstant) return -1;
+  if (mode == PadMode::kEdge) return i < 0 ? 0 : length - 1;
+  return i < 0 ? -i : 2 * length - 2 - i;
+}
+
+struct PadTables {
+  const int64_t* of[Shape::kMaxNdim];
+  int64_t count = 0;
+};
+
+int64_t table_size(const Shape& padded) {
+  int64_t n = 0;
+  for (const int64_t length : padded) n += length;
+  return n;
+}
+
+PadTables make_tables(const PadParams& p, const Shape& plain, const Shape& padded,
+                      int64_t* memory) {
+  PadTables tables;
+  for (int axis = 0; axis < padded.ndim(); ++axis) {
+    tables.of[axis] = memory;
+    for (int64_t i = 0; i < padded[axis]; ++i)
+      *memory++ = source_index(p.mode, i - p.before(axis), plain[axis]);
+  }
+  return tables;
+}
+
+// Offset of row `row` (all axes but the last) in the plain array; -1: outside of it.
+int64_t plain_row(const PadTables& tables, const Shape& plain, const Shape& padded, int64_t row) {
+  int64_t offset = 0, step = plain.back();
+  for (int axis = padded.ndim() - 2; axis >= 0; --axis) {
+    const int64_t i = tables.of[axis][row % padded[axis]];
+    row /= padded[axis];
+    if (i < 0) return -1;
+    offset += i * step;
+    step *= plain[axis];
+  }
+  return offset;
+}
+
+void pad_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
+  const Shape& plain = in[0].shape;
+  const Shape& padded = out[0].shape;
+  if (padded.size() == 0) return;
+  if (padded.ndim() == 0) return cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
+  auto* const memory =
+      static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(table_size(padded)) * sizeof(int64_t)));
+  const PadTables tables = make_tables(p, plain, padded, memory);
+  const int last = padded.ndim() - 1;
+  const int64_t width = padded.back(), rows = padded.size() / width;
+  const int64_t before = p.before(last), middle = plain.back();
+  uint64_t constant_bits = 0;
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    const T value = static_cast<T>(static_cast<ComputeType<T>>(p.constant_value));
+    std::memcpy(&constant_bits, &value, sizeof(T));
+  });
+  cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
+    const T constant = static_cast<T>(constant_bits);
+    const int64_t* const columns = tables.of[last];
+    const bool parallel = padded.size() > 32768;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t row = 0; row < rows; ++row) {
+      T* const to = out[0].as<T>() + row * width;
+      const int64_t offset = plain_row(tables, plain, padded, row);
+      if (offset < 0) {
+        std::fill_n(to, width, constant);
+        continue;
+      }
+      const T* const from = in[0].as<T>() + offset;
+      const auto edge = [&](int64_t i) { to[i] = columns[i] < 0 ? constant : from[columns[i]]; };
+      for (int64_t i = 0; i < before; ++i) edge(i);
+      std::copy_n(from, middle, to + before);
+      for (int64_t i = before + middle; i < width; ++i) edge(i);
+    }
+  });
+}
+
+// Rows of one index of the leading axes without padding touch only their own part of the result,
+// so these indices are what threads share out.
+void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
+  const Shape& plain = out[0].shape;
+  const Shape& padded = in[0].shape;
+  const int64_t size = plain.size();
+  if (size == 0) return;
+  if (padded.ndim() == 0) return cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
+  int lead = 0;
+  while (lead < padded.ndim() - 1 && p.before(lead) == 0 && p.after(lead) == 0) ++lead;
+  const int64_t groups = padded.product(0, lead);
+  const int64_t width = padded.back(), rows_per_group = padded.size() / width / groups;
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    using Sum = ComputeType<T>;
+    const size_t table_bytes = static_cast<size_t>(table_size(padded)) * sizeof(int64_t);
+    auto* const memory = static_cast<std::byte*>(
+        ctx.scratch(table_bytes + static_cast<size_t>(size) * sizeof(float)));
+    const PadTables tables = make_tables(p, plain, padded, reinterpret_cast<int64_t*>(memory));
+    Sum* sums;
+    if constexpr (std::is_same_v<T, Sum>)
+      sums = out[0].as<T>();
+    else
+      sums = reinterpret_cast<Sum*>(memory + table_bytes);
+    std::fill_n(sums, size, Sum(0));
+    const int64_t* const columns = tables.of[padded.ndim() - 1];
+    const bool parallel = padded.size() > 32768 && groups > 1;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t group = 0; group < groups; ++group) {
+      for (int64_t r = 0; r < rows_per_group; ++r) {
+        const int64_t row = group * rows_per_group + r;
+        const int64_t offset = plain_row(tables, plain, padded, row);
+        if (offset < 0) continue;
+        const T* const from = in[0].as<T>() + row * width;
+        for (int64_t i = 0; i < width; ++i)
+          if (columns[i] >= 0) sums[offset + columns[i]] += static_cast<Sum>(from[i]);
+      }
+    }
+    if constexpr (!std::is_same_v<T, Sum>)
+      for (int64_t i = 0; i < size; ++i) out[0].as<T>()[i] = T(sums[i]);
+  });
+}
+
+}  // namespace
+
+void register_pad_cpu(OpRegistry& ops) {
+  ops.kernel<&pad_native>("Pad", DeviceType::kCPU);
+  ops.kernel<&pad_backward_native>("_pad_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,25 @@
+// Runs where an alias is impossible: `out=` was given, or a plan keeps both arrays apart.
+#include "cpp/ops/tensor/reshape.h"
+
+#include "cpp/ops/cpu/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+void reshape_native(KernelContext&, const P&, Inputs in, Outputs out) {
+  cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
+}
+
+}  // namespace
+
+void register_reshape_cpu(OpRegistry& ops) {
+  ops.kernel<&reshape_native<ReshapeParams>>("Reshape", DeviceType::kCPU);
+  ops.kernel<&reshape_native<NoParams>>("Flatten", DeviceType::kCPU);
+  ops.kernel<&reshape_native<ExpandDimsParams>>("expand_dims", DeviceType::kCPU);
+  ops.kernel<&reshape_native<SqueezeParams>>("squeeze", DeviceType::kCPU);
+  ops.kernel<&reshape_native<ReshapeLikeParams>>("reshape_like", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

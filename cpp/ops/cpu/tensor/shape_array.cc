@@ -1,0 +1,22 @@
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void shape_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  std::copy(in[0].shape.begin(), in[0].shape.end(), out[0].as<int64_t>());
+}
+
+void size_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  *out[0].as<int64_t>() = in[0].size();
+}
+
+}  // namespace
+
+void register_shape_array_cpu(OpRegistry& ops) {
+  const Kernel strided{.strided_inputs = true};
+  ops.kernel<&shape_array_native>("shape_array", DeviceType::kCPU, strided);
+  ops.kernel<&size_array_native>("size_array", DeviceType::kCPU, strided);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,42 @@
+#include "cpp/ops/tensor/transpose.h"
+
+#include "cpp/ops/cpu/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+void permute_native(KernelContext&, const P& p, Inputs in, Outputs out) {
+  const Shape axes = resolve_axes(p, in[0].shape.ndim());
+  Strides steps = in[0].strides;
+  for (int i = 0; i < axes.ndim(); ++i) steps[i] = in[0].strides[static_cast<int>(axes[i])];
+  cpu::strided_copy(dtype_size(in[0].dtype), out[0].shape, out[0].data, out[0].strides, in[0].data,
+                    steps);
+}
+
+void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs out) {
+  const Shape& shape = in[0].shape;
+  const size_t bytes = dtype_size(in[0].dtype);
+  Strides steps = in[0].strides;
+  int64_t start = 0;
+  for (const int64_t given : p.axis) {
+    const int axis = normalize_axis("reverse", given, shape.ndim());
+    start += (shape[axis] - 1) * steps[axis];
+    steps[axis] = -steps[axis];
+  }
+  if (shape.size() == 0) return;
+  cpu::strided_copy(bytes, shape, out[0].data, out[0].strides, cpu::at(in[0].data, start, bytes),
+                    steps);
+}
+
+}  // namespace
+
+void register_transpose_cpu(OpRegistry& ops) {
+  const Kernel strided{.strided_inputs = true};
+  ops.kernel<&permute_native<TransposeParams>>("transpose", DeviceType::kCPU, strided);
+  ops.kernel<&permute_native<SwapAxisParams>>("SwapAxis", DeviceType::kCPU, strided);
+  ops.kernel<&reverse_native>("reverse", DeviceType::kCPU, strided);
+}
+
+}  // namespace mxlite

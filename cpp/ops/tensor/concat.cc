@@ -1,0 +1,202 @@
+// Concat, stack, SliceChannel, _split_v2.
+#include "cpp/ops/tensor/concat.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void check_same_dtype(const char* op, std::span<const TensorSpec> in) {
+  MX_CHECK(!in.empty(), op, ": no arrays given, at least 1 expected");
+  for (size_t i = 1; i < in.size(); ++i)
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": array ", i, " has dtype ", in[i].dtype,
+                   ", array 0 has ", in[0].dtype);
+}
+
+Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
+  check_same_dtype("Concat", in);
+  Shape to = in[0].shape;
+  const int axis = normalize_axis("Concat", p.dim, to.ndim());
+  for (size_t i = 1; i < in.size(); ++i) {
+    Shape other = in[i].shape;
+    bool fits = other.ndim() == to.ndim();
+    for (int d = 0; fits && d < to.ndim(); ++d) fits = d == axis || other[d] == to[d];
+    MX_CHECK_SHAPE(fits, "Concat: array ", i, " of shape ", other, " cannot be joined along axis ",
+                   axis, " with array 0 of shape ", in[0].shape);
+    to[axis] += other[axis];
+  }
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_stack(const StackParams& p, std::span<const TensorSpec> in) {
+  check_same_dtype("stack", in);
+  Shape to = in[0].shape;
+  for (size_t i = 1; i < in.size(); ++i)
+    MX_CHECK_SHAPE(in[i].shape == to, "stack: array ", i, " has shape ", in[i].shape,
+                   ", array 0 has ", to);
+  to.insert(normalize_axis("stack", p.axis, to.ndim() + 1), static_cast<int64_t>(in.size()));
+  return {{to, in[0].dtype}};
+}
+
+// Without `axis`; a vector's element stays an array of one element, as in 1.x.
+Shape without_axis(Shape shape, int axis) {
+  shape.erase(axis);
+  if (shape.ndim() == 0) shape.push_back(1);
+  return shape;
+}
+
+Specs infer_slice_channel(const SliceChannelParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  const int axis = normalize_axis("SliceChannel", p.axis, to.ndim());
+  MX_CHECK(p.num_outputs > 0, "SliceChannel: num_outputs ", p.num_outputs,
+           " given, at least 1 expected");
+  MX_CHECK_SHAPE(to[axis] % p.num_outputs == 0, "SliceChannel: axis ", axis, " of data of shape ",
+                 to, " cannot be split into ", p.num_outputs, " equal parts");
+  to[axis] /= p.num_outputs;
+  if (p.squeeze_axis) {
+    MX_CHECK_SHAPE(to[axis] == 1, "SliceChannel: squeeze_axis given, but ", p.num_outputs,
+                   " parts of data of shape ", in[0].shape, " have length ", to[axis],
+                   " along axis ", axis);
+    to = without_axis(to, axis);
+  }
+  Specs specs;
+  for (int i = 0; i < p.num_outputs; ++i) specs.push_back({to, in[0].dtype});
+  return specs;
+}
+
+int count_parts(const SplitV2Params& p) {
+  return p.sections > 0 ? p.sections : static_cast<int>(p.indices.size());
+}
+
+Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  const int axis = normalize_axis("_split_v2", p.axis, from.ndim());
+  const int64_t length = from[axis];
+  const int parts = count_parts(p);
+  MX_CHECK(parts > 0, "_split_v2: neither indices nor sections given");
+  std::vector<int64_t> begins;
+  if (p.sections > 0) {
+    for (int64_t i = 0; i < parts; ++i)
+      begins.push_back(length / parts * i + std::min(i, length % parts));
+  } else {
+    for (const auto& index : p.indices) {
+      MX_CHECK(index.has_value(), "_split_v2: indices contain None, expected integers");
+      begins.push_back(std::min(*index, length));
+    }
+  }
+  begins.push_back(length);
+  Specs specs;
+  for (int i = 0; i < parts; ++i) {
+    MX_CHECK(begins[i] >= 0 && begins[i] <= begins[i + 1],
+             "_split_v2: indices must not be negative and not decrease, ", begins[i],
+             " given before ", begins[i + 1]);
+    Shape to = from;
+    to[axis] = begins[i + 1] - begins[i];
+    if (p.squeeze_axis) {
+      MX_CHECK_SHAPE(to[axis] == 1, "_split_v2: squeeze_axis given, but part ", i, " has length ",
+                     to[axis], " along axis ", axis);
+      to = without_axis(to, axis);
+    }
+    specs.push_back({to, in[0].dtype});
+  }
+  MX_CHECK(p.sections > 0 || begins[0] == 0, "_split_v2: indices begin with ", begins[0],
+           ", expected 0");
+  return specs;
+}
+
+std::vector<ValueRef> grad_concat(GradBuilder& g) {
+  const int axis =
+      normalize_axis("Concat", g.params<ConcatParams>().dim, g.output_spec(0).shape.ndim());
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  int64_t begin = 0;
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    const int64_t end = begin + g.input_spec(i).shape[axis];
+    if (g.needs_grad(i))
+      grads[i] = g.num_inputs() == 1
+                     ? g.output_grad(0)
+                     : g.emit("slice_axis", {g.output_grad(0)},
+                              {{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}});
+    begin = end;
+  }
+  return grads;
+}
+
+std::vector<ValueRef> grad_stack(GradBuilder& g) {
+  const int64_t axis =
+      normalize_axis("stack", g.params<StackParams>().axis, g.output_spec(0).shape.ndim());
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  for (int64_t i = 0; i < g.num_inputs(); ++i)
+    if (g.needs_grad(static_cast<int>(i)))
+      grads[i] = g.reshape(
+          g.emit("slice_axis", {g.output_grad(0)}, {{"axis", axis}, {"begin", i}, {"end", i + 1}}),
+          g.input_spec(static_cast<int>(i)).shape);
+  return grads;
+}
+
+// Joins the gradients of the parts; a squeezed axis comes back as length 1 first.
+std::vector<ValueRef> join_parts(GradBuilder& g, int axis, bool squeezed) {
+  std::vector<ValueRef> parts;
+  for (int i = 0; i < g.num_outputs(); ++i) {
+    ValueRef part = g.output_grad(i);
+    if (squeezed) {
+      Shape shape = g.input_spec(0).shape;
+      shape[axis] = 1;
+      part = g.reshape(part, shape);
+    }
+    parts.push_back(part);
+  }
+  if (parts.size() == 1) return parts;
+  auto params = std::make_shared<ConcatParams>();
+  params->dim = axis;
+  return {g.emit_all("Concat", parts, params)[0]};
+}
+
+std::vector<ValueRef> grad_slice_channel(GradBuilder& g) {
+  const auto& p = g.params<SliceChannelParams>();
+  return join_parts(g, normalize_axis("SliceChannel", p.axis, g.input_spec(0).shape.ndim()),
+                    p.squeeze_axis);
+}
+
+std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
+  const auto& p = g.params<SplitV2Params>();
+  return join_parts(g, normalize_axis("_split_v2", p.axis, g.input_spec(0).shape.ndim()),
+                    p.squeeze_axis);
+}
+
+}  // namespace
+
+void register_concat(OpRegistry& ops) {
+  ops.add(OpBuilder<ConcatParams>("Concat")
+              .alias({"concat"})
+              .variadic("data")
+              .doc("Joins arrays along an existing axis.")
+              .infer(infer_concat)
+              .gradient(grad_concat)
+              .build());
+  ops.add(OpBuilder<StackParams>("stack")
+              .variadic("data")
+              .doc("Joins arrays of one shape along a new axis.")
+              .infer(infer_stack)
+              .gradient(grad_stack)
+              .build());
+  ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
+              .alias({"split"})
+              .inputs({"data"})
+              .doc("Splits an array into equal parts along one axis.")
+              .output_count([](const SliceChannelParams& p, int) { return p.num_outputs; })
+              .infer(infer_slice_channel)
+              .gradient(grad_slice_channel)
+              .build());
+  ops.add(OpBuilder<SplitV2Params>("_split_v2")
+              .inputs({"data"})
+              .doc("Splits an array at given places or into parts of about equal length.")
+              .output_count([](const SplitV2Params& p, int) { return count_parts(p); })
+              .infer(infer_split_v2)
+              .gradient(grad_split_v2)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,52 @@
+// Joining and splitting along one axis.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct ConcatParams {
+  int dim = 1;
+  static constexpr auto fields() {
+    return std::tuple(field("dim", &ConcatParams::dim, "Axis along which the inputs are joined."));
+  }
+};
+
+struct StackParams {
+  int axis = 0;
+  static constexpr auto fields() {
+    return std::tuple(field("axis", &StackParams::axis, "Where the new axis goes."));
+  }
+};
+
+struct SliceChannelParams {
+  int num_outputs = 1;
+  int axis = 1;
+  bool squeeze_axis = false;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("num_outputs", &SliceChannelParams::num_outputs, "Number of equal parts."),
+        field("axis", &SliceChannelParams::axis, "Axis that is split."),
+        field("squeeze_axis", &SliceChannelParams::squeeze_axis,
+              "Remove the axis, which then has length 1 in every part."));
+  }
+};
+
+struct SplitV2Params {
+  OptionalInts indices;  // not a Shape: there may be many
+  int axis = 1;
+  bool squeeze_axis = false;
+  int sections = 0;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("indices", &SplitV2Params::indices, "Where every part begins."),
+        field("axis", &SplitV2Params::axis, "Axis that is split."),
+        field("squeeze_axis", &SplitV2Params::squeeze_axis,
+              "Remove the axis, which then has length 1 in every part."),
+        field("sections", &SplitV2Params::sections,
+              "Number of parts of about equal length; 0 uses indices."));
+  }
+};
+
+}  // namespace mxlite

@@ -1,0 +1,60 @@
+#include "cpp/ops/tensor/depth_to_space.h"
+
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void check_input(const char* op, const BlockSizeParams& p, const Shape& shape) {
+  MX_CHECK_SHAPE(shape.ndim() == 4, op, ": data of shape ", shape,
+                 " given, (batch, channels, height, width) expected");
+  MX_CHECK(p.block_size > 0, op, ": block_size ", p.block_size, " given, at least 1 expected");
+}
+
+Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec> in) {
+  const Shape& s = in[0].shape;
+  check_input("depth_to_space", p, s);
+  const int64_t b = p.block_size;
+  MX_CHECK_SHAPE(s[1] % (b * b) == 0, "depth_to_space: ", s[1], " channels of data of shape ", s,
+                 " are not a multiple of block_size squared, ", b * b);
+  return {{{s[0], s[1] / (b * b), s[2] * b, s[3] * b}, in[0].dtype}};
+}
+
+Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec> in) {
+  const Shape& s = in[0].shape;
+  check_input("space_to_depth", p, s);
+  const int64_t b = p.block_size;
+  MX_CHECK_SHAPE(s[2] % b == 0 && s[3] % b == 0,
+                 "space_to_depth: height and width of data of shape ", s,
+                 " are not multiples of block_size ", b);
+  return {{{s[0], s[1] * b * b, s[2] / b, s[3] / b}, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_depth_to_space(GradBuilder& g) {
+  return {g.emit("space_to_depth", {g.output_grad(0)}, g.params_ref())};
+}
+
+std::vector<ValueRef> grad_space_to_depth(GradBuilder& g) {
+  return {g.emit("depth_to_space", {g.output_grad(0)}, g.params_ref())};
+}
+
+}  // namespace
+
+void register_depth_to_space(OpRegistry& ops) {
+  ops.add(OpBuilder<BlockSizeParams>("depth_to_space")
+              .inputs({"data"})
+              .doc("Moves blocks of channels to blocks of height and width.")
+              .infer(infer_depth_to_space)
+              .gradient(grad_depth_to_space)
+              .build());
+  ops.add(OpBuilder<BlockSizeParams>("space_to_depth")
+              .inputs({"data"})
+              .doc("Moves blocks of height and width to channels.")
+              .infer(infer_space_to_depth)
+              .gradient(grad_space_to_depth)
+              .build());
+}
+
+}  // namespace mxlite

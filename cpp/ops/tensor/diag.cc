@@ -1,0 +1,79 @@
+#include "cpp/ops/tensor/diag.h"
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k, int axis1,
+                           int axis2) {
+  const int row = normalize_axis("diag", axis1, shape.ndim());
+  const int col = normalize_axis("diag", axis2, shape.ndim());
+  MX_CHECK(row != col, "diag: axis1 ", axis1, " and axis2 ", axis2, " are the same axis");
+  DiagonalView v;
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (i != row && i != col) {
+      v.shape.push_back(shape[i]);
+      v.strides.push_back(strides[i]);
+    }
+  const int64_t rows = shape[row] + std::min<int64_t>(k, 0);
+  const int64_t cols = shape[col] - std::max<int64_t>(k, 0);
+  v.shape.push_back(std::max<int64_t>(std::min(rows, cols), 0));
+  v.strides.push_back(strides[row] + strides[col]);
+  v.start = k >= 0 ? k * strides[col] : -k * strides[row];
+  return v;
+}
+
+namespace {
+
+Specs infer_diag(const DiagParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK_SHAPE(from.ndim() > 0, "diag: data of shape () given, at least 1 dimension expected");
+  if (from.ndim() == 1) {
+    const int64_t n = from[0] + std::abs(p.k);
+    return {{{n, n}, in[0].dtype}};
+  }
+  return {{diagonal_view(from, from, p.k, p.axis1, p.axis2).shape, in[0].dtype}};
+}
+
+Specs infer_diag_backward(const DiagBackwardParams& p, std::span<const TensorSpec> in) {
+  return {{p.shape, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_diag(GradBuilder& g) {
+  const auto& p = g.params<DiagParams>();
+  const Shape& from = g.input_spec(0).shape;
+  if (from.ndim() == 1) return {g.emit("diag", {g.output_grad(0)}, {{"k", p.k}})};
+  auto params = std::make_shared<DiagBackwardParams>();
+  *params = {from, p.k, p.axis1, p.axis2};
+  return {g.emit("_diag_backward", {g.output_grad(0)}, params)};
+}
+
+std::vector<ValueRef> grad_diag_backward(GradBuilder& g) {
+  const auto& p = g.params<DiagBackwardParams>();
+  auto params = std::make_shared<DiagParams>();
+  *params = {p.k, p.axis1, p.axis2};
+  return {g.emit("diag", {g.output_grad(0)}, params)};
+}
+
+}  // namespace
+
+void register_diag(OpRegistry& ops) {
+  ops.add(OpBuilder<DiagParams>("diag")
+              .inputs({"data"})
+              .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
+              .infer(infer_diag)
+              .gradient(grad_diag)
+              .build());
+  ops.add(OpBuilder<DiagBackwardParams>("_diag_backward")
+              .inputs({"data"})
+              .doc("Zeros with data on a diagonal.")
+              .infer(infer_diag_backward)
+              .gradient(grad_diag_backward)
+              .build());
+}
+
+}  // namespace mxlite

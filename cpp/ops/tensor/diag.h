@@ -1,0 +1,42 @@
+// diag and its gradient.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct DiagParams {
+  int64_t k = 0;
+  int axis1 = 0, axis2 = 1;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("k", &DiagParams::k, "Diagonal: above the main one for k > 0, below for k < 0."),
+        field("axis1", &DiagParams::axis1, "Axis of the rows; for 2 or more dimensions."),
+        field("axis2", &DiagParams::axis2, "Axis of the columns; for 2 or more dimensions."));
+  }
+};
+
+struct DiagBackwardParams {
+  Shape shape;
+  int64_t k = 0;
+  int axis1 = 0, axis2 = 1;
+  static constexpr auto fields() {
+    return std::tuple(required_field("shape", &DiagBackwardParams::shape, "Shape of the output."),
+                      field("k", &DiagBackwardParams::k, "As in diag."),
+                      field("axis1", &DiagBackwardParams::axis1, "As in diag."),
+                      field("axis2", &DiagBackwardParams::axis2, "As in diag."));
+  }
+};
+
+// A diagonal of an array with 2 or more dimensions: where it starts, how far its elements are
+// apart, and the other axes, which come first in diag's result.
+struct DiagonalView {
+  int64_t start = 0;
+  Shape shape;
+  Strides strides;
+};
+DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k, int axis1,
+                           int axis2);
+
+}  // namespace mxlite

@@ -1,0 +1,73 @@
+#include "cpp/ops/tensor/pad.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/tensor/slice.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_pad(const PadParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  MX_CHECK_SHAPE(p.pad_width.size() == 2 * static_cast<size_t>(to.ndim()), "Pad: pad_width has ",
+                 p.pad_width.size(), " entries, data of shape ", to, " needs ", 2 * to.ndim());
+  for (const auto& width : p.pad_width)
+    MX_CHECK(width && *width >= 0, "Pad: pad_width contains ",
+             width ? str(*width) : std::string("None"), ", expected numbers not below 0");
+  for (int i = 0; i < to.ndim(); ++i) {
+    const int64_t widest = std::max(p.before(i), p.after(i));
+    MX_CHECK_SHAPE(p.mode != PadMode::kReflect || widest == 0 || widest < to[i],
+                   "Pad: mode reflect cannot add ", widest, " elements to axis ", i,
+                   " of data of shape ", to);
+    MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] > 0, "Pad: mode edge: axis ", i,
+                   " of data of shape ", to, " has no edge");
+    to[i] += p.before(i) + p.after(i);
+  }
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_pad_backward(const PadParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  for (int i = 0; i < to.ndim(); ++i) to[i] -= p.before(i) + p.after(i);
+  return {{to, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_pad(GradBuilder& g) {
+  const auto& p = g.params<PadParams>();
+  if (p.mode != PadMode::kConstant)
+    return {g.emit("_pad_backward", {g.output_grad(0)}, g.params_ref())};
+  auto slice = std::make_shared<SliceParams>();
+  const Shape& from = g.input_spec(0).shape;
+  for (int i = 0; i < from.ndim(); ++i) {
+    slice->begin.push_back(p.before(i));
+    slice->end.push_back(p.before(i) + from[i]);
+  }
+  return {g.emit("slice", {g.output_grad(0)}, slice)};
+}
+
+std::vector<ValueRef> grad_pad_backward(GradBuilder& g) {
+  return {g.emit("Pad", {g.output_grad(0)}, g.params_ref())};
+}
+
+}  // namespace
+
+void register_pad(OpRegistry& ops) {
+  ops.add(OpBuilder<PadParams>("Pad")
+              .alias({"pad"})
+              .inputs({"data"})
+              .doc("Adds elements before and after every axis: a constant, the edge or a mirror "
+                   "image.")
+              .infer(infer_pad)
+              .gradient(grad_pad)
+              .build());
+  ops.add(OpBuilder<PadParams>("_pad_backward")
+              .inputs({"output_grad"})
+              .doc("Adds the gradients of all copies that Pad made of an element.")
+              .infer(infer_pad_backward)
+              .gradient(grad_pad_backward)
+              .build());
+}
+
+}  // namespace mxlite

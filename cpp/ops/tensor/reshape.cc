@@ -1,0 +1,241 @@
+// Reshape, Flatten, expand_dims, squeeze, reshape_like: outputs that alias their first input.
+#include "cpp/ops/tensor/reshape.h"
+
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+// One entry of the shape parameter; a split carries its two numbers.
+struct Code {
+  int64_t value = 0, first = 0, second = 0;
+};
+
+std::vector<Code> read_codes(const Shape& shape, bool reverse) {
+  std::vector<Code> codes;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    MX_CHECK(shape[i] >= -4, "Reshape: shape ", shape, " has entry ", shape[i],
+             ", expected a dimension or one of 0, -1, -2, -3, -4");
+    if (shape[i] == -4) {
+      MX_CHECK(i + 2 < shape.ndim(), "Reshape: shape ", shape, ": -4 needs two numbers behind it");
+      codes.push_back(reverse ? Code{-4, shape[i + 2], shape[i + 1]}
+                              : Code{-4, shape[i + 1], shape[i + 2]});
+      i += 2;
+    } else {
+      codes.push_back({shape[i]});
+    }
+  }
+  if (reverse) std::reverse(codes.begin(), codes.end());
+  return codes;
+}
+
+Shape reversed(const Shape& shape) {
+  Shape r = shape;
+  std::reverse(r.begin(), r.end());
+  return r;
+}
+
+Shape resolve_target_shape(const ReshapeParams& p, const Shape& from) {
+  Shape to = p.target_shape;
+  if (p.keep_highest && to.ndim() > 0 && from.ndim() > 0) to[0] = from[0];
+  int inferred = -1;
+  for (int i = p.keep_highest ? 1 : 0; i < to.ndim(); ++i)
+    if (to[i] == 0) {
+      MX_CHECK_SHAPE(inferred < 0, "Reshape: target_shape ", p.target_shape,
+                     " leaves more than one dimension to infer");
+      inferred = i;
+    }
+  if (inferred >= 0) {
+    to[inferred] = 1;
+    if (to.size() > 0) to[inferred] = from.size() / to.size();
+  }
+  return to;
+}
+
+Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
+  const Shape from = p.reverse ? reversed(given) : given;
+  Shape to;
+  int source = 0, inferred = -1;
+  const auto next = [&] {
+    MX_CHECK_SHAPE(source < from.ndim(), "Reshape: shape ", p.shape,
+                   " refers to more dimensions than data of shape ", given, " has");
+    return from[source++];
+  };
+  const auto infer_here = [&] {
+    MX_CHECK_SHAPE(inferred < 0, "Reshape: shape ", p.shape,
+                   " leaves more than one dimension to infer");
+    inferred = to.ndim();
+    to.push_back(1);
+  };
+  for (const Code& code : read_codes(p.shape, p.reverse)) {
+    if (code.value == 0) {
+      to.push_back(next());
+    } else if (code.value == -1) {
+      infer_here();
+      ++source;
+    } else if (code.value == -2) {
+      while (source < from.ndim()) to.push_back(next());
+    } else if (code.value == -3) {
+      const int64_t first = next();
+      to.push_back(first * next());
+    } else if (code.value == -4) {
+      const int64_t whole = next();
+      int64_t first = code.first, second = code.second;
+      MX_CHECK_SHAPE(first != -1 || second != -1, "Reshape: shape ", p.shape,
+                     ": both numbers behind -4 are -1");
+      if (first == -1 && second != 0) first = whole / second;
+      if (second == -1 && first != 0) second = whole / first;
+      MX_CHECK_SHAPE(first >= 0 && second >= 0 && first * second == whole, "Reshape: shape ",
+                     p.shape, ": a dimension of ", whole, " cannot be split into ", code.first,
+                     " x ", code.second);
+      to.push_back(first);
+      to.push_back(second);
+    } else {
+      to.push_back(code.value);
+      ++source;
+    }
+  }
+  if (inferred >= 0) {
+    const int64_t known = to.size();
+    MX_CHECK_SHAPE(known > 0, "Reshape: -1 in shape ", p.shape,
+                   " cannot be inferred, the other dimensions have no elements");
+    to[inferred] = from.size() / known;
+  }
+  return p.reverse ? reversed(to) : to;
+}
+
+Specs infer_reshape(const ReshapeParams& p, std::span<const TensorSpec> in) {
+  return {{resolve_reshape(p, in[0].shape), in[0].dtype}};
+}
+
+Specs infer_flatten(const NoParams&, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK_SHAPE(from.ndim() > 0, "Flatten: data of shape () given, at least 1 dimension expected");
+  return {{{from[0], from.product(1, from.ndim())}, in[0].dtype}};
+}
+
+Specs infer_expand_dims(const ExpandDimsParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  MX_CHECK_KIND(p.axis >= -to.ndim() - 1 && p.axis <= to.ndim(), ErrorKind::kIndex,
+                "expand_dims: axis ", p.axis, " is out of range for an array with ", to.ndim(),
+                " dimensions");
+  to.insert(p.axis < 0 ? p.axis + to.ndim() + 1 : p.axis, 1);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_squeeze(const SqueezeParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  bool removed[Shape::kMaxNdim] = {};
+  if (p.axis) {
+    for (const int64_t given : *p.axis) {
+      const int axis = normalize_axis("squeeze", given, from.ndim());
+      MX_CHECK_SHAPE(from[axis] == 1, "squeeze: axis ", given, " of data of shape ", from,
+                     " has length ", from[axis], ", expected 1");
+      MX_CHECK(!removed[axis], "squeeze: axis ", given, " is given twice in ", *p.axis);
+      removed[axis] = true;
+    }
+  } else {
+    for (int i = 0; i < from.ndim(); ++i) removed[i] = from[i] == 1;
+  }
+  Shape to;
+  for (int i = 0; i < from.ndim(); ++i)
+    if (!removed[i]) to.push_back(from[i]);
+  if (to.ndim() == 0) to.push_back(1);  // as 1.x, which has no 0-d arrays
+  return {{to, in[0].dtype}};
+}
+
+struct AxisRange {
+  int begin, end;
+};
+
+AxisRange axis_range(const char* side, std::optional<int> begin, std::optional<int> end, int ndim) {
+  AxisRange r{begin.value_or(0), end.value_or(ndim)};
+  if (r.begin < 0) r.begin += ndim;
+  if (r.end < 0) r.end += ndim;
+  MX_CHECK_KIND(r.begin >= 0 && r.begin <= r.end && r.end <= ndim, ErrorKind::kIndex,
+                "reshape_like: axes [", begin.value_or(0), ", ", end.value_or(ndim), ") of ", side,
+                " are out of range for an array with ", ndim, " dimensions");
+  return r;
+}
+
+Specs infer_reshape_like(const ReshapeLikeParams& p, std::span<const TensorSpec> in) {
+  const Shape& lhs = in[0].shape;
+  const Shape& rhs = in[1].shape;
+  const AxisRange l = axis_range("lhs", p.lhs_begin, p.lhs_end, lhs.ndim());
+  const AxisRange r = axis_range("rhs", p.rhs_begin, p.rhs_end, rhs.ndim());
+  Shape to;
+  for (int i = 0; i < l.begin; ++i) to.push_back(lhs[i]);
+  for (int i = r.begin; i < r.end; ++i) to.push_back(rhs[i]);
+  for (int i = l.end; i < lhs.ndim(); ++i) to.push_back(lhs[i]);
+  MX_CHECK_SHAPE(to.size() == lhs.size(), "reshape_like: lhs of shape ", lhs, " has ", lhs.size(),
+                 " elements, shape ", to, " made with rhs of shape ", rhs, " needs ", to.size());
+  return {{to, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_reshape(GradBuilder& g) {
+  return {g.reshape(g.output_grad(0), g.input_spec(0).shape)};
+}
+
+std::vector<ValueRef> grad_reshape_like(GradBuilder& g) {
+  return {g.reshape(g.output_grad(0), g.input_spec(0).shape), {}};
+}
+
+}  // namespace
+
+Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
+  const bool old_form = p.shape.ndim() == 0 && p.target_shape.ndim() > 0;
+  const Shape to = old_form ? resolve_target_shape(p, from) : resolve_codes(p, from);
+  MX_CHECK_SHAPE(to.size() == from.size(), "Reshape: data of shape ", from, " has ", from.size(),
+                 " elements, shape ", old_form ? p.target_shape : p.shape, " makes it ", to,
+                 " with ", to.size());
+  return to;
+}
+
+void register_reshape(OpRegistry& ops) {
+  ops.add(OpBuilder<ReshapeParams>("Reshape")
+              .alias({"reshape"})
+              .inputs({"data"})
+              .doc("Same elements in another shape.")
+              .infer(infer_reshape)
+              .gradient(grad_reshape)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+  ops.add(OpBuilder<NoParams>("Flatten")
+              .alias({"flatten"})
+              .inputs({"data"})
+              .doc("Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk).")
+              .infer(infer_flatten)
+              .gradient(grad_reshape)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+  ops.add(OpBuilder<ExpandDimsParams>("expand_dims")
+              .inputs({"data"})
+              .doc("Inserts an axis of length 1.")
+              .infer(infer_expand_dims)
+              .gradient(grad_reshape)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+  ops.add(OpBuilder<SqueezeParams>("squeeze")
+              .inputs({"data"})
+              .doc("Removes axes of length 1; at least one dimension stays.")
+              .infer(infer_squeeze)
+              .gradient(grad_reshape)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+  ops.add(OpBuilder<ReshapeLikeParams>("reshape_like")
+              .inputs({"lhs", "rhs"})
+              .doc("Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.")
+              .infer(infer_reshape_like)
+              .gradient(grad_reshape_like)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+}
+
+}  // namespace mxlite

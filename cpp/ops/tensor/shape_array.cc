@@ -1,0 +1,32 @@
+// shape_array and size_array.
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_shape_array(const NoParams&, std::span<const TensorSpec> in) {
+  return {{{in[0].shape.ndim()}, DType::kInt64}};
+}
+
+Specs infer_size_array(const NoParams&, std::span<const TensorSpec>) {
+  return {{{1}, DType::kInt64}};
+}
+
+}  // namespace
+
+void register_shape_array(OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>("shape_array")
+              .inputs({"data"})
+              .doc("The shape of an array as int64 numbers.")
+              .infer(infer_shape_array)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<NoParams>("size_array")
+              .inputs({"data"})
+              .doc("The number of elements of an array, int64.")
+              .infer(infer_size_array)
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite

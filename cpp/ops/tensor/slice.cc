@@ -1,0 +1,227 @@
+// slice, slice_axis, slice_like, their gradient _slice_backward, and assignment to slices.
+#include "cpp/ops/tensor/slice.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const OptionalInts& end,
+                          const OptionalInts& step, const Shape& shape) {
+  const auto count = static_cast<size_t>(shape.ndim());
+  MX_CHECK_SHAPE(begin.size() <= count && end.size() <= count && step.size() <= count, op, ": ",
+                 std::max({begin.size(), end.size(), step.size()}),
+                 " indices given for an array of shape ", shape);
+  SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
+  const auto entry = [](const OptionalInts& values, int axis) {
+    const auto i = static_cast<size_t>(axis);
+    return i < values.size() ? values[i] : std::nullopt;
+  };
+  for (int axis = 0; axis < shape.ndim(); ++axis) {
+    const int64_t length = shape[axis];
+    const int64_t s = entry(step, axis).value_or(1);
+    MX_CHECK(s != 0, op, ": step of axis ", axis, " is 0");
+    const int64_t low = s > 0 ? 0 : -1, high = s > 0 ? length : length - 1;
+    const auto place = [&](std::optional<int64_t> given, int64_t otherwise) {
+      if (!given) return otherwise;
+      return std::clamp(*given < 0 ? *given + length : *given, low, high);
+    };
+    const int64_t b = place(entry(begin, axis), s > 0 ? low : high);
+    const int64_t e = place(entry(end, axis), s > 0 ? high : low);
+    const int64_t span = s > 0 ? e - b : b - e, stride = s > 0 ? s : -s;
+    r.begin[axis] = b;
+    r.step[axis] = s;
+    r.shape[axis] = span <= 0 ? 0 : (span - 1) / stride + 1;
+  }
+  return r;
+}
+
+SliceRegion resolve_slice(const SliceAxisParams& p, const Shape& shape) {
+  const int axis = normalize_axis("slice_axis", p.axis, shape.ndim());
+  const int64_t length = shape[axis];
+  const int64_t begin = p.begin < 0 ? p.begin + length : p.begin;
+  const int64_t end = !p.end ? length : *p.end < 0 ? *p.end + length : *p.end;
+  MX_CHECK_KIND(begin >= 0 && begin <= end && end <= length, ErrorKind::kIndex,
+                "slice_axis: range [", p.begin, ", ", p.end.value_or(length),
+                ") does not fit axis ", axis, " of data of shape ", shape);
+  SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
+  r.begin[axis] = begin;
+  r.shape[axis] = end - begin;
+  return r;
+}
+
+namespace {
+
+SliceRegion region_of(const SliceParams& p, const Shape& shape) {
+  return resolve_slice("slice", p.begin, p.end, p.step, shape);
+}
+
+Specs infer_slice(const SliceParams& p, std::span<const TensorSpec> in) {
+  return {{region_of(p, in[0].shape).shape, in[0].dtype}};
+}
+
+Specs infer_slice_axis(const SliceAxisParams& p, std::span<const TensorSpec> in) {
+  return {{resolve_slice(p, in[0].shape).shape, in[0].dtype}};
+}
+
+Specs infer_slice_like(const SliceLikeParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  const Shape& like = in[1].shape;
+  const auto cut = [&](int axis, int like_axis) {
+    MX_CHECK_SHAPE(like[like_axis] <= to[axis], "slice_like: axis ", axis, " of data of shape ",
+                   in[0].shape, " is shorter than that of shape_like ", like);
+    to[axis] = like[like_axis];
+  };
+  if (p.axes.ndim() == 0) {
+    MX_CHECK_SHAPE(like.ndim() == to.ndim(), "slice_like: data of shape ", to,
+                   " and shape_like of shape ", like, " differ in dimensions; give axes");
+    for (int i = 0; i < to.ndim(); ++i) cut(i, i);
+  }
+  for (const int64_t axis : p.axes)
+    cut(normalize_axis("slice_like", axis, to.ndim()),
+        normalize_axis("slice_like", axis, like.ndim()));
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_slice_backward(const SliceBackwardParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK_SHAPE(from.ndim() == p.shape.ndim() && p.begin.ndim() == from.ndim() &&
+                     p.step.ndim() == from.ndim(),
+                 "_slice_backward: data of shape ", from, " cannot be placed into ", p.shape);
+  for (int i = 0; i < from.ndim(); ++i) {
+    const int64_t last = p.begin[i] + (from[i] - 1) * p.step[i];
+    MX_CHECK_SHAPE(from[i] == 0 ||
+                       (std::min(p.begin[i], last) >= 0 && std::max(p.begin[i], last) < p.shape[i]),
+                   "_slice_backward: data of shape ", from, " placed from ", p.begin,
+                   " does not fit ", p.shape);
+  }
+  return {{p.shape, in[0].dtype}};
+}
+
+void check_assigned(const char* op, const Shape& region, const TensorSpec& lhs,
+                    const TensorSpec& rhs) {
+  MX_CHECK_DTYPE(lhs.dtype == rhs.dtype, op, ": rhs has dtype ", rhs.dtype, ", lhs has ",
+                 lhs.dtype);
+  bool fits = rhs.shape.ndim() <= region.ndim();
+  const int lead = region.ndim() - rhs.shape.ndim();
+  for (int i = 0; fits && i < rhs.shape.ndim(); ++i)
+    fits = rhs.shape[i] == 1 || rhs.shape[i] == region[i + lead];
+  MX_CHECK_SHAPE(fits, op, ": rhs of shape ", rhs.shape, " cannot be written to a slice of shape ",
+                 region);
+}
+
+Specs infer_slice_assign(const SliceParams& p, std::span<const TensorSpec> in) {
+  check_assigned("_slice_assign", region_of(p, in[0].shape).shape, in[0], in[1]);
+  return {in[0]};
+}
+
+Specs infer_slice_assign_scalar(const SliceAssignScalarParams& p, std::span<const TensorSpec> in) {
+  resolve_slice("_slice_assign_scalar", p.begin, p.end, p.step, in[0].shape);
+  return {in[0]};
+}
+
+ValueRef place_gradient(GradBuilder& g, const SliceRegion& r) {
+  auto params = std::make_shared<SliceBackwardParams>();
+  params->shape = g.input_spec(0).shape;
+  params->begin = r.begin;
+  params->step = r.step;
+  return g.emit("_slice_backward", {g.output_grad(0)}, params);
+}
+
+std::vector<ValueRef> grad_slice(GradBuilder& g) {
+  return {place_gradient(g, region_of(g.params<SliceParams>(), g.input_spec(0).shape))};
+}
+
+std::vector<ValueRef> grad_slice_axis(GradBuilder& g) {
+  return {place_gradient(g, resolve_slice(g.params<SliceAxisParams>(), g.input_spec(0).shape))};
+}
+
+std::vector<ValueRef> grad_slice_like(GradBuilder& g) {
+  const Shape& to = g.output_spec(0).shape;
+  return {place_gradient(g, {to, Shape::filled(to.ndim(), 0), Shape::filled(to.ndim(), 1)}), {}};
+}
+
+std::vector<ValueRef> grad_slice_backward(GradBuilder& g) {
+  const auto& p = g.params<SliceBackwardParams>();
+  const Shape& from = g.input_spec(0).shape;
+  auto params = std::make_shared<SliceParams>();
+  for (int i = 0; i < from.ndim(); ++i) {
+    const int64_t end = p.begin[i] + from[i] * p.step[i];
+    params->begin.push_back(p.begin[i]);
+    // -1 would mean the last index; an empty slice of a backward walk never arises from slice.
+    params->end.push_back(end < 0 ? std::nullopt : std::optional<int64_t>(end));
+    params->step.push_back(p.step[i]);
+  }
+  return {g.emit("slice", {g.output_grad(0)}, params)};
+}
+
+std::vector<ValueRef> grad_slice_assign(GradBuilder& g) {
+  const auto& p = g.params<SliceParams>();
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) {
+    auto params = std::make_shared<SliceAssignScalarParams>();
+    params->begin = p.begin;
+    params->end = p.end;
+    params->step = p.step;
+    grads[0] = g.emit("_slice_assign_scalar", {g.output_grad(0)}, params);
+  }
+  if (g.needs_grad(1))
+    grads[1] = g.sum_to(g.emit("slice", {g.output_grad(0)}, g.params_ref()), g.input_spec(1).shape);
+  return grads;
+}
+
+std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
+  auto params = std::make_shared<SliceAssignScalarParams>(g.params<SliceAssignScalarParams>());
+  params->scalar = 0;
+  return {g.emit("_slice_assign_scalar", {g.output_grad(0)}, params)};
+}
+
+}  // namespace
+
+void register_slice(OpRegistry& ops) {
+  ops.add(OpBuilder<SliceParams>("slice")
+              .alias({"crop"})
+              .inputs({"data"})
+              .doc("The part of an array between begin and end, with steps.")
+              .infer(infer_slice)
+              .gradient(grad_slice)
+              .build());
+  ops.add(OpBuilder<SliceAxisParams>("slice_axis")
+              .inputs({"data"})
+              .doc("The part of an array between two indices of one axis.")
+              .infer(infer_slice_axis)
+              .gradient(grad_slice_axis)
+              .build());
+  ops.add(OpBuilder<SliceLikeParams>("slice_like")
+              .inputs({"data", "shape_like"})
+              .doc("Cuts data to the lengths of shape_like.")
+              .infer(infer_slice_like)
+              .gradient(grad_slice_like)
+              .build());
+  ops.add(OpBuilder<SliceBackwardParams>("_slice_backward")
+              .inputs({"data"})
+              .doc("Zeros with data placed where a slice was taken.")
+              .infer(infer_slice_backward)
+              .gradient(grad_slice_backward)
+              .build());
+  ops.add(OpBuilder<SliceParams>("_slice_assign")
+              .alias({"_crop_assign"})
+              .inputs({"lhs", "rhs"})
+              .doc("lhs with the slice replaced by rhs.")
+              .infer(infer_slice_assign)
+              .gradient(grad_slice_assign)
+              .inplace(0, 0)
+              .build());
+  ops.add(OpBuilder<SliceAssignScalarParams>("_slice_assign_scalar")
+              .alias({"_crop_assign_scalar"})
+              .inputs({"data"})
+              .doc("data with the slice replaced by one value.")
+              .infer(infer_slice_assign_scalar)
+              .gradient(grad_slice_assign_scalar)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite
