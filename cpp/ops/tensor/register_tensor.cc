@@ -1,0 +1,28 @@
+// Schemas of the shape, indexing and sorting operators, one line per file.
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+void register_concat(OpRegistry&);
+void register_depth_to_space(OpRegistry&);
+void register_diag(OpRegistry&);
+void register_pad(OpRegistry&);
+void register_repeat(OpRegistry&);
+void register_reshape(OpRegistry&);
+void register_shape_array(OpRegistry&);
+void register_slice(OpRegistry&);
+void register_transpose(OpRegistry&);
+
+void register_tensor(OpRegistry& ops) {
+  register_concat(ops);
+  register_depth_to_space(ops);
+  register_diag(ops);
+  register_pad(ops);
+  register_repeat(ops);
+  register_reshape(ops);
+  register_shape_array(ops);
+  register_slice(ops);
+  register_transpose(ops);
+}
+
+}  // namespace mxlite
