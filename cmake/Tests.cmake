@@ -23,3 +23,17 @@ foreach(source ${test_sources})
                        PROPERTIES TIMEOUT 600)
   add_dependencies(cpp_tests ${test})
 endforeach()
+
+# Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
+if(NOT MXLITE_SANITIZE)
+  add_custom_target(cpp_benchmarks)
+  file(GLOB benchmark_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/*/*_bench.cc)
+  foreach(source ${benchmark_sources})
+    get_filename_component(benchmark ${source} NAME_WE)
+    add_executable(${benchmark} EXCLUDE_FROM_ALL ${source})
+    set_target_properties(${benchmark} PROPERTIES
+                          RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/benchmarks)
+    target_link_libraries(${benchmark} PRIVATE ${libraries} Threads::Threads)
+    add_dependencies(cpp_benchmarks ${benchmark})
+  endforeach()
+endif()

@@ -2,10 +2,14 @@
 //   push       pushing to the worker, without what the worker does
 //   push_run   pushing and running a stream of dependent tasks
 //   inline     push, run and completion in the caller
+//   naive      the same on the naive engine
 //   handover   push of one task to a sleeping worker and wait for it
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "cpp/engine/naive_engine.h"
@@ -50,6 +54,13 @@ double stream(Engine& engine, int tasks, const PushOptions& options, bool with_r
   return (with_run ? now_ns() : pushed) - begin;
 }
 
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
 }  // namespace
 
 int main() {
@@ -75,7 +86,9 @@ int main() {
     return now_ns() - begin;
   });
   std::printf(
-      "{\"benchmark\": \"engine\", \"unit\": \"ns per task, median of %d\", \"push\": %.0f, "
+      "{\"benchmark\": \"engine\", \"machine\": \"%s, %u cores\", \"unit\": \"ns per task, median "
+      "of %d\", \"push\": %.0f, "
       "\"push_run\": %.0f, \"inline\": %.0f, \"naive\": %.0f, \"handover\": %.0f}\n",
-      kRepeats, push, push_run, inline_run, naive_run, handover);
+      cpu_model().c_str(), std::thread::hardware_concurrency(), kRepeats, push, push_run,
+      inline_run, naive_run, handover);
 }

@@ -227,7 +227,6 @@ void Scheduler::abandon_unfinished() {
           "the process was forked before this value was computed, and the computing thread exists "
           "only in the parent: wait for the array before the fork (wait_to_read, waitall)")),
       0);
-  lost->seen = true;
   unseen_.clear();
   for (WorkerQueue& queue : queues_) {
     for (Task *next, *task = queue.oldest; task; task = next) {
