@@ -93,6 +93,7 @@ TEST(EngineLimit, NonsenseInTheEnvironmentIsNamed) {
 std::atomic<int> hooks_depth, hooks_calls;
 
 TEST(EngineHooks, AreCalledInPairsAroundWhatBlocksAndNotOtherwise) {
+  hooks_depth = hooks_calls = 0;
   set_blocking_hooks(
       []() -> void* {
         ++hooks_depth, ++hooks_calls;
@@ -208,6 +209,7 @@ TEST(EngineProfile, SeesEachTaskThatRunsInBothEngines) {
   static const ProfileListener listener{
       [](const char* name) { begun += std::string(name) == "dot"; },
       [](const char* name) { ended += std::string(name) == "dot"; }};
+  begun = ended = 0;
   profile_listener = &listener;
   ThreadedEngine threaded;
   NaiveEngine naive;
