@@ -8,6 +8,7 @@ void register_reshape_to(OpRegistry&);  // tensor/
 void register_tensor(OpRegistry&);      // tensor/, itself a list
 
 // CPU kernels.
+void register_nn_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
 
@@ -18,6 +19,7 @@ void register_all_ops(OpRegistry& ops) {
 
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
 
+  register_nn_cpu(ops);
   register_reshape_to_cpu(ops);
   register_tensor_cpu(ops);
 }

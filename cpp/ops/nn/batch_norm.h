@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cpp/ops/attr.h"
+#include "cpp/ops/nn/channel_blocks.h"
 
 namespace mxlite {
 
@@ -45,14 +46,5 @@ struct BatchNormGradParams : BatchNormParams {
                                            "The statistics were computed from data.")));
   }
 };
-
-// data as (outer, channels, inner).
-struct ChannelBlocks {
-  int64_t outer, channels, inner;
-};
-inline ChannelBlocks channel_blocks(const Shape& data, int axis) {
-  if (axis < 0) axis += data.ndim();
-  return {data.product(0, axis), data[axis], data.product(axis + 1, data.ndim())};
-}
 
 }  // namespace mxlite

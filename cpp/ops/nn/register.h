@@ -17,4 +17,12 @@ void register_lrn(OpRegistry& ops);
 void register_pooling(OpRegistry& ops);
 void register_softmax(OpRegistry& ops);
 
+void register_activation_cpu(OpRegistry& ops);
+void register_batch_norm_cpu(OpRegistry& ops);
+void register_convolution_cpu(OpRegistry& ops);
+void register_fully_connected_cpu(OpRegistry& ops);
+void register_lrn_cpu(OpRegistry& ops);
+void register_pooling_cpu(OpRegistry& ops);
+void register_softmax_cpu(OpRegistry& ops);
+
 }  // namespace mxlite

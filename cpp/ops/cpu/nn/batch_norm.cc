@@ -1,0 +1,184 @@
+// Batch normalization over (outer, channels, inner). Rows are added in float, rows' sums in double;
+// the variance is taken around the mean in a second pass, so that a large mean does not cancel it.
+#include "cpp/ops/nn/batch_norm.h"
+
+#include <cmath>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/nn/activation.h"
+#include "cpp/ops/nn/register.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+constexpr int64_t kBlock = 64;  // channels handled together when they are the last axis
+
+// fn(first channel, count) over blocks of channels.
+template <class F>
+void for_channels(const ChannelBlocks& b, F&& fn) {
+  const int64_t block = b.inner == 1 ? kBlock : 1;
+  const int64_t blocks = (b.channels + block - 1) / block;
+  cpu::parallel_for(blocks, b.outer * b.inner * block,
+                    [&](int64_t i) { fn(i * block, std::min(block, b.channels - i * block)); });
+}
+
+struct Sums {
+  double first[kBlock] = {}, second[kBlock] = {};
+};
+
+// Sums of value(i, c) = {first, second} over all elements i of the channels [c0, c0 + count).
+template <class Acc, class F>
+void reduce(const ChannelBlocks& b, int64_t c0, int64_t count, Sums& sums, F&& value) {
+  for (int64_t o = 0; o < b.outer; ++o) {
+    const int64_t base = (o * b.channels + c0) * b.inner;
+    if (b.inner == 1) {
+      for (int64_t c = 0; c < count; ++c) {
+        Acc first = 0, second = 0;
+        value(base + c, c, first, second);
+        sums.first[c] += first;
+        sums.second[c] += second;
+      }
+    } else {
+      Acc first = 0, second = 0;
+#pragma omp simd reduction(+ : first, second)
+      for (int64_t i = 0; i < b.inner; ++i) value(base + i, 0, first, second);
+      sums.first[0] += first;
+      sums.second[0] += second;
+    }
+  }
+}
+
+// fn(i, c) for all elements of the channels.
+template <class F>
+void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, F&& fn) {
+  for (int64_t o = 0; o < b.outer; ++o) {
+    const int64_t base = (o * b.channels + c0) * b.inner;
+    if (b.inner == 1) {
+      for (int64_t c = 0; c < count; ++c) fn(base + c, c);
+    } else {
+      for (int64_t i = 0; i < b.inner; ++i) fn(base + i, 0);
+    }
+  }
+}
+
+template <class T, class S, bool kRelu>
+void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  using Acc = ComputeType<T>;
+  const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
+  const bool batch_stats = ctx.training && !p.use_global_stats;
+  const T* x = in[0].as<T>();
+  T* y = out[0].as<T>();
+  S *running_mean = in[3].as<S>(), *running_var = in[4].as<S>();
+  const double count = static_cast<double>(b.outer * b.inner);
+  for_channels(b, [&](int64_t c0, int64_t n) {
+    Acc mean[kBlock], scale[kBlock], shift[kBlock];
+    double var[kBlock];
+    if (batch_stats && count > 0) {
+      Sums sums, squares;
+      reduce<Acc>(b, c0, n, sums, [&](int64_t i, int64_t, Acc& s, Acc&) { s += Acc(x[i]); });
+      for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<Acc>(sums.first[c] / count);
+      reduce<Acc>(b, c0, n, squares, [&](int64_t i, int64_t c, Acc& s, Acc& d) {
+        const Acc v = Acc(x[i]) - mean[c];
+        s += v * v;
+        d += v;
+      });
+      for (int64_t c = 0; c < n; ++c) {
+        // The mean as rounded to Acc is off by `rest`; corrects the variance for it.
+        const double rest = squares.second[c] / count;
+        var[c] = squares.first[c] / count - rest * rest;
+        const double m = static_cast<double>(p.momentum);
+        const double used_mean = sums.first[c] / count;
+        running_mean[c0 + c] = static_cast<S>(
+            static_cast<Acc>(static_cast<double>(running_mean[c0 + c]) * m + used_mean * (1 - m)));
+        running_var[c0 + c] = static_cast<S>(
+            static_cast<Acc>(static_cast<double>(running_var[c0 + c]) * m + var[c] * (1 - m)));
+      }
+    } else {
+      for (int64_t c = 0; c < n; ++c) {
+        mean[c] = static_cast<Acc>(running_mean[c0 + c]);
+        var[c] = static_cast<double>(running_var[c0 + c]);
+      }
+    }
+    for (int64_t c = 0; c < n; ++c) {
+      const double inv_std = 1 / std::sqrt(var[c] + p.eps);
+      const double gamma = p.fix_gamma ? 1.0 : static_cast<double>(in[1].as<S>()[c0 + c]);
+      out[1].as<S>()[c0 + c] = static_cast<S>(mean[c]);
+      out[2].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(inv_std));
+      scale[c] = static_cast<Acc>(gamma * inv_std);
+      shift[c] = static_cast<Acc>(in[2].as<S>()[c0 + c]);
+    }
+    for_elements(b, c0, n, [&](int64_t i, int64_t c) {
+      const Acc v = (Acc(x[i]) - mean[c]) * scale[c] + shift[c];
+      y[i] = static_cast<T>(kRelu && !(v > 0) ? Acc(0) : v);
+    });
+  });
+}
+
+// Calls fn with the types of data and of the statistics.
+template <class F>
+void dispatch_types(DType data, DType stats, F&& fn) {
+  dispatch_floating("BatchNorm", data, [&]<class T>(T t) {
+    if constexpr (!std::is_same_v<T, ComputeType<T>>)
+      if (stats == DType::kFloat32) return fn(t, float{});
+    fn(t, t);
+  });
+}
+
+template <bool kRelu>
+void batch_norm_native(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  dispatch_types(in[0].dtype, in[1].dtype,
+                 [&]<class T, class S>(T, S) { forward<T, S, kRelu>(ctx, p, in, out); });
+}
+
+// With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
+// grad = gamma * inv_std * (og - sum(og) / n - x_hat * sum(og * x_hat) / n).
+template <class T, class S>
+void backward(const BatchNormGradParams& p, Inputs in, Outputs out) {
+  using Acc = ComputeType<T>;
+  const ChannelBlocks b = channel_blocks(in[1].shape, p.axis);
+  const T *grad = in[0].as<T>(), *x = in[1].as<T>();
+  T* data_grad = out[0].as<T>();
+  const double count = static_cast<double>(b.outer * b.inner);
+  for_channels(b, [&](int64_t c0, int64_t n) {
+    Acc mean[kBlock], scale[kBlock], offset[kBlock], slope[kBlock];
+    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<Acc>(in[3].as<S>()[c0 + c]);
+    Sums sums;
+    reduce<Acc>(b, c0, n, sums, [&](int64_t i, int64_t c, Acc& s, Acc& d) {
+      s += Acc(grad[i]);
+      d += Acc(grad[i]) * (Acc(x[i]) - mean[c]);
+    });
+    for (int64_t c = 0; c < n; ++c) {
+      const double inv_std = static_cast<double>(in[4].as<S>()[c0 + c]);
+      const double gamma = p.fix_gamma ? 1.0 : static_cast<double>(in[2].as<S>()[c0 + c]);
+      const double gamma_grad = p.fix_gamma ? 0.0 : sums.second[c] * inv_std;
+      out[1].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(gamma_grad));
+      out[2].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(sums.first[c]));
+      scale[c] = static_cast<Acc>(gamma * inv_std);
+      const bool through_stats = p.batch_stats && count > 0;
+      offset[c] = through_stats ? static_cast<Acc>(sums.first[c] / count) : Acc(0);
+      slope[c] =
+          through_stats ? static_cast<Acc>(sums.second[c] * inv_std * inv_std / count) : Acc(0);
+    }
+    for_elements(b, c0, n, [&](int64_t i, int64_t c) {
+      data_grad[i] =
+          static_cast<T>(scale[c] * (Acc(grad[i]) - offset[c] - (Acc(x[i]) - mean[c]) * slope[c]));
+    });
+  });
+}
+
+void batch_norm_backward_native(KernelContext&, const BatchNormGradParams& p, Inputs in,
+                                Outputs out) {
+  dispatch_types(in[1].dtype, in[2].dtype,
+                 [&]<class T, class S>(T, S) { backward<T, S>(p, in, out); });
+}
+
+}  // namespace
+
+void register_batch_norm_cpu(OpRegistry& ops) {
+  ops.kernel<batch_norm_native<false>>("BatchNorm", DeviceType::kCPU);
+  ops.kernel<batch_norm_native<true>>("_contrib_BatchNormWithReLU", DeviceType::kCPU);
+  ops.kernel<batch_norm_backward_native>("_batch_norm_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,220 @@
+#include "cpp/ops/nn/pooling.h"
+
+#include <cmath>
+#include <limits>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/nn/register.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+constexpr int64_t kBlock = 64;  // channels handled together in channels-last data
+
+// Addresses of one image plane (channels first) or of a block of channels (channels last).
+struct Geometry {
+  SpatialDims data, output;
+  SpatialWindow window;
+  bool channels_last, includes_pad;
+  int64_t block, blocks;  // channels per block, blocks per image
+  int64_t pixel_stride;
+
+  int64_t planes() const { return data.batch * blocks; }
+  int64_t plane_channels(int64_t plane) const {
+    return std::min(block, data.channels - plane % blocks * block);
+  }
+  int64_t offset(int64_t plane, const SpatialDims& d) const {
+    const int64_t image = plane / blocks * data.channels * d.spatial_size();
+    const int64_t channel = plane % blocks * block;
+    return image + channel * (channels_last ? 1 : d.spatial_size());
+  }
+};
+
+Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& output) {
+  Geometry g;
+  g.channels_last = p.channels_last();
+  g.data = spatial_dims(data, g.channels_last);
+  g.output = spatial_dims(output, g.channels_last);
+  g.window = p.window(data);
+  g.includes_pad = p.includes_pad();
+  g.block = g.channels_last ? kBlock : 1;
+  g.blocks = (g.data.channels + g.block - 1) / g.block;
+  g.pixel_stride = g.channels_last ? g.data.channels : 1;
+  return g;
+}
+
+// The part of one window that lies in data, and its element count for averages.
+struct Window {
+  int64_t begin[3], end[3], count = 1;
+};
+Window window_at(const Geometry& g, int64_t position) {
+  const int64_t at[3] = {position / (g.output.size[2] * g.output.size[1]),
+                         position / g.output.size[2] % g.output.size[1],
+                         position % g.output.size[2]};
+  Window w;
+  for (int i = 0; i < 3; ++i) {
+    const int64_t start = at[i] * g.window.stride[i] - g.window.pad[i];
+    const int64_t padded_end =
+        std::min(start + g.window.kernel[i], g.data.size[i] + g.window.pad[i]);
+    w.begin[i] = std::max<int64_t>(start, 0);
+    w.end[i] = std::min(padded_end, g.data.size[i]);
+    w.count *= g.includes_pad ? padded_end - start : std::max<int64_t>(w.end[i] - w.begin[i], 0);
+  }
+  return w;
+}
+
+template <class F>
+void for_each_pixel(const Geometry& g, const Window& w, F&& fn) {
+  for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
+    for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
+      for (int64_t x = w.begin[2]; x < w.end[2]; ++x)
+        fn(((d * g.data.size[1] + h) * g.data.size[2] + x) * g.pixel_stride);
+}
+
+template <class T>
+constexpr T lowest() {
+  if constexpr (std::is_floating_point_v<T>)
+    return -std::numeric_limits<T>::infinity();
+  else
+    return std::numeric_limits<T>::lowest();
+}
+
+template <class A>
+A power(A v, int64_t p) {
+  return p == 1 ? v : p == 2 ? v * v : v * v * v;
+}
+template <class A>
+A root(A v, int64_t p) {
+  return p == 1 ? v : static_cast<A>(p == 2 ? std::sqrt(v) : std::cbrt(v));
+}
+
+template <class T, class Acc>
+void pool_window(const Geometry& g, const PoolingParams& p, const Window& w, const T* data,
+                 int64_t channels, T* out) {
+  Acc acc[kBlock];
+  const bool max = p.pool_type == PoolType::kMax;
+  const int64_t exponent = p.pool_type == PoolType::kLp ? *p.p_value : 1;
+  std::fill_n(acc, channels, max ? lowest<Acc>() : Acc(0));
+  for_each_pixel(g, w, [&](int64_t at) {
+    const T* x = data + at;
+    if (max) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const Acc v = static_cast<Acc>(x[c]);
+        if (v > acc[c]) acc[c] = v;
+      }
+    } else {
+      for (int64_t c = 0; c < channels; ++c)
+        acc[c] = static_cast<Acc>(acc[c] + power(static_cast<Acc>(x[c]), exponent));
+    }
+  });
+  for (int64_t c = 0; c < channels; ++c) {
+    if (p.pool_type == PoolType::kAvg && w.count > 0)
+      acc[c] = static_cast<Acc>(acc[c] / static_cast<Acc>(w.count));
+    out[c] = static_cast<T>(root(acc[c], exponent));
+  }
+}
+
+// Integers are added in 64 bits: an average of int8 must not wrap.
+template <class T>
+using PoolAcc = std::conditional_t<std::is_integral_v<T>, int64_t, ComputeType<T>>;
+
+void pooling_native(KernelContext&, const PoolingParams& p, Inputs in, Outputs out) {
+  const Geometry g = make_geometry(p, in[0].shape, out[0].shape);
+  const int64_t positions = g.output.spatial_size();
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    cpu::parallel_for(g.planes(), positions * g.block * g.window.kernel_size(), [&](int64_t plane) {
+      const T* data = in[0].as<T>() + g.offset(plane, g.data);
+      T* output = out[0].as<T>() + g.offset(plane, g.output);
+      for (int64_t o = 0; o < positions; ++o)
+        pool_window<T, PoolAcc<T>>(g, p, window_at(g, o), data, g.plane_channels(plane),
+                                   output + o * g.pixel_stride);
+    });
+  });
+}
+
+// The gradient goes to the first largest element of each window.
+template <class T, class Acc>
+void max_backward(const Geometry& g, const Window& w, const T* grad, const T* data,
+                  int64_t channels, Acc* sum) {
+  int64_t where[kBlock];
+  Acc best[kBlock];
+  std::fill_n(where, channels, -1);
+  std::fill_n(best, channels, lowest<Acc>());
+  for_each_pixel(g, w, [&](int64_t at) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const Acc v = static_cast<Acc>(data[at + c]);
+      if (v > best[c] || (where[c] < 0 && v == best[c])) {
+        best[c] = v;
+        where[c] = at / g.pixel_stride;
+      }
+    }
+  });
+  for (int64_t c = 0; c < channels; ++c)
+    if (where[c] >= 0) {
+      Acc& s = sum[where[c] * g.block + c];
+      s = static_cast<Acc>(s + static_cast<Acc>(grad[c]));
+    }
+}
+
+template <class T, class Acc>
+void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, const T* grad,
+                  const T* data, const T* output, int64_t channels, Acc* sum) {
+  for_each_pixel(g, w, [&](int64_t at) {
+    Acc* target = sum + at / g.pixel_stride * g.block;
+    for (int64_t c = 0; c < channels; ++c) {
+      Acc v = static_cast<Acc>(grad[c]);
+      if (p.pool_type == PoolType::kAvg) {
+        v = static_cast<Acc>(v / static_cast<Acc>(std::max<int64_t>(w.count, 1)));
+      } else if (p.pool_type == PoolType::kLp && *p.p_value > 1) {
+        const Acc ratio_base = static_cast<Acc>(output[c]);
+        const Acc ratio = ratio_base == 0 ? Acc(0) : static_cast<Acc>(data[at + c]) / ratio_base;
+        v = static_cast<Acc>(v * (*p.p_value == 2 ? ratio : ratio * ratio));
+      }
+      target[c] = static_cast<Acc>(target[c] + v);
+    }
+  });
+}
+
+void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inputs in,
+                             Outputs out) {
+  const Geometry g = make_geometry(p, out[0].shape, in[0].shape);
+  const int64_t positions = g.output.spatial_size(), pixels = g.data.spatial_size();
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    using Acc = PoolAcc<T>;
+    // One plane of sums per thread.
+    Acc* scratch = static_cast<Acc*>(
+        ctx.scratch(static_cast<size_t>(pixels * g.block * cpu_threads()) * sizeof(Acc)));
+    const int64_t work = positions * g.block * g.window.kernel_size();
+    cpu::parallel_ranges(g.planes(), work, [&](int64_t begin, int64_t end, int thread) {
+      Acc* sum = scratch + thread * pixels * g.block;
+      for (int64_t plane = begin; plane < end; ++plane) {
+        std::fill_n(sum, pixels * g.block, Acc(0));
+        const int64_t channels = g.plane_channels(plane);
+        const int64_t data_at = g.offset(plane, g.data), out_at = g.offset(plane, g.output);
+        const T* data = in.size() > 1 ? in[1].as<T>() + data_at : nullptr;
+        for (int64_t o = 0; o < positions; ++o) {
+          const int64_t at = out_at + o * g.pixel_stride;
+          const T* output = in.size() > 2 ? in[2].as<T>() + at : nullptr;
+          if (p.pool_type == PoolType::kMax)
+            max_backward(g, window_at(g, o), in[0].as<T>() + at, data, channels, sum);
+          else
+            sum_backward(g, p, window_at(g, o), in[0].as<T>() + at, data, output, channels, sum);
+        }
+        T* target = out[0].as<T>() + data_at;
+        for (int64_t i = 0; i < pixels; ++i)
+          for (int64_t c = 0; c < channels; ++c)
+            target[i * g.pixel_stride + c] = static_cast<T>(sum[i * g.block + c]);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void register_pooling_cpu(OpRegistry& ops) {
+  ops.kernel<pooling_native>("Pooling", DeviceType::kCPU);
+  ops.kernel<pooling_backward_native>("_pooling_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite
