@@ -8,6 +8,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 STEP := tools/step.sh
+export NINJA_STATUS := [%f/%t, %es] 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 WHEEL_BUILD := build/wheel
@@ -27,7 +28,8 @@ $(SETUP): pyproject.toml tools/setup.sh
 
 build: $(BUILD)  ## the wheel, installed into .venv
 $(BUILD): $(SETUP) $(SOURCES)
-	@$(STEP) "build" pip wheel . --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	@rm -rf $(WHEEL_BUILD)/dist
+	@$(STEP) "build" pip wheel . -v --disable-pip-version-check --no-build-isolation --no-deps \
 	  --wheel-dir $(WHEEL_BUILD)/dist -C build-dir=$(WHEEL_BUILD) \
 	  -C cmake.define.MXLITE_TESTS=ON -C cmake.define.MXLITE_WERROR=$(WERROR)
 	@$(STEP) "install" pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
@@ -40,7 +42,7 @@ score: $(BUILD)  ## scoring table, plot and JSON; options in ARGS
 wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
 $(REPAIRED): $(BUILD)
 	@rm -rf wheelhouse
-	@$(STEP) "bundle libraries" auditwheel -q repair --plat manylinux_2_36_x86_64 --strip -w wheelhouse \
+	@$(STEP) "bundle libraries" auditwheel repair --plat manylinux_2_36_x86_64 --strip -w wheelhouse \
 	  $(WHEEL_BUILD)/dist/mxlite-*.whl
 	@touch $@
 

@@ -13,6 +13,6 @@ trap 'rm -rf "$environment"' EXIT
 python -m venv "$environment"
 "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel"
 smoke=$PWD/tools/wheel_smoke.py
-photo=$PWD/tests/data/photo.jpg
+photo=$PWD/tests/data/gradient.jpg
 cd "$environment"
 env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I "$smoke" "$photo"
