@@ -1,0 +1,21 @@
+// Registration of functors of two values under their operators' names.
+#pragma once
+#include <string>
+
+#include "cpp/ops/cpu/pointwise/tables.h"
+#include "cpp/ops/pointwise/params.h"
+
+namespace mxlite::pointwise {
+
+template <class F, bool scalar_left>
+void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
+  run_scalar(kBinary<F>, compute_for_arithmetic(in[0].dtype), in[0], p.scalar, scalar_left, out[0]);
+}
+
+template <class... F>
+void register_binary_kernels(OpRegistry& ops, FunctorList<F...>) {
+  (ops.kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, DeviceType::kCPU, kStrided),
+   ...);
+}
+
+}  // namespace mxlite::pointwise

@@ -1,0 +1,30 @@
+// Moves short runs of elements between storage dtypes and the few types that kernels compute in, so
+// that a function is instantiated for five types instead of thirteen.
+#pragma once
+#include "cpp/core/shape.h"
+
+namespace mxlite::pointwise {
+
+enum class Compute : uint8_t { kFloat, kDouble, kInt32, kInt64, kUInt64 };
+constexpr int kNumComputes = 5;
+constexpr int64_t kBlock = 512;  // elements converted at a time: three blocks of double stay in L1
+
+inline size_t compute_size(Compute c) { return c == Compute::kFloat || c == Compute::kInt32 ? 4 : 8; }
+// Exact for every dtype: small integers wrap when they are stored.
+Compute compute_for_arithmetic(DType dtype);
+// Floating types only: integers are computed in double.
+Compute compute_for_math(DType dtype);
+// Integers add up in 64 bits.
+Compute compute_for_sum(DType dtype);
+// Does memory of this dtype already hold values of type c?
+bool stored_as(DType dtype, Compute c);
+
+using LoadFn = void (*)(const void* src, int64_t stride, int64_t n, void* out);
+using StoreFn = void (*)(const void* in, int64_t n, void* dst);
+LoadFn load_fn(DType from, Compute to);
+StoreFn store_fn(Compute from, DType to);
+
+// A scalar parameter as the dtype would hold it, in type c: 1.5 is 1 for integers, as in 1.x.
+void load_scalar(double value, DType dtype, Compute c, void* out);
+
+}  // namespace mxlite::pointwise

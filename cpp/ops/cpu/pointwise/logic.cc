@@ -1,0 +1,39 @@
+// Comparisons and logic, and the backward functions that have kernels.
+#include "cpp/ops/cpu/pointwise/binary.h"
+
+namespace mxlite {
+namespace pointwise {
+namespace {
+
+template <class... F>
+void register_scalar_logic(OpRegistry& ops, FunctorList<F...>) {
+  (ops.kernel<&scalar_kernel<F, false>>(std::string("_") + F::name + "_scalar", DeviceType::kCPU,
+                                        kStrided),
+   ...);
+}
+
+// Gradients are of floating type.
+template <class F>
+inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
+
+template <class F>
+void backward_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  run_binary(kFloatingBinary<F>, compute_for_math(in[0].dtype), in[0], in[1], out[0]);
+}
+
+template <class... F>
+void register_backward_kernels(OpRegistry& ops, FunctorList<F...>) {
+  (ops.kernel<&backward_kernel<F>>(F::name, DeviceType::kCPU, kStrided), ...);
+}
+
+}  // namespace
+}  // namespace pointwise
+
+void register_logic_cpu(OpRegistry& ops) {
+  using namespace pointwise;  // NOLINT: this folder's own names
+  register_binary_kernels(ops, BinaryLogic{});
+  register_scalar_logic(ops, BinaryLogic{});
+  register_backward_kernels(ops, BinaryBackward{});
+}
+
+}  // namespace mxlite

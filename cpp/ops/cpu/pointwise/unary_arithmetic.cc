@@ -1,0 +1,47 @@
+// Element-wise functions that every dtype has, and those with parameters.
+#include "cpp/ops/cpu/pointwise/tables.h"
+#include "cpp/ops/pointwise/params.h"
+
+namespace mxlite {
+namespace pointwise {
+namespace {
+
+// Parameters in the type that the loop computes in.
+struct UnaryArgs {
+  alignas(8) std::byte bytes[16];
+  UnaryArgs(double first, double second, DType dtype, Compute c) {
+    load_scalar(first, dtype, c, bytes);
+    load_scalar(second, dtype, c, bytes + compute_size(c));
+  }
+};
+
+void clip(KernelContext&, const ClipParams& p, Inputs in, Outputs out) {
+  const Compute c = compute_for<Clip>(in[0].dtype);
+  const UnaryArgs args(p.a_min, p.a_max, in[0].dtype, c);
+  run_unary(kUnary<Clip>, c, in[0], out[0], args.bytes);
+}
+
+void smooth_l1(KernelContext&, const SmoothL1Params& p, Inputs in, Outputs out) {
+  const Compute c = compute_for<SmoothL1>(in[0].dtype);
+  const UnaryArgs args(p.scalar * p.scalar, 0, DType::kFloat64, c);
+  run_unary(kUnary<SmoothL1>, c, in[0], out[0], args.bytes);
+}
+
+void hard_sigmoid(KernelContext&, const HardSigmoidParams& p, Inputs in, Outputs out) {
+  const Compute c = compute_for<HardSigmoid>(in[0].dtype);
+  const UnaryArgs args(p.alpha, p.beta, DType::kFloat64, c);
+  run_unary(kUnary<HardSigmoid>, c, in[0], out[0], args.bytes);
+}
+
+}  // namespace
+}  // namespace pointwise
+
+void register_unary_arithmetic_cpu(OpRegistry& ops) {
+  using namespace pointwise;  // NOLINT: this folder's own names
+  register_unary_kernels(ops, UnaryArithmetic{});
+  ops.kernel<&clip>("clip", DeviceType::kCPU, kStrided);
+  ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCPU, kStrided);
+  ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCPU, kStrided);
+}
+
+}  // namespace mxlite

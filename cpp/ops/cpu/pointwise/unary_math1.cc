@@ -1,0 +1,9 @@
+#include "cpp/ops/cpu/pointwise/tables.h"
+
+namespace mxlite {
+
+void register_unary_math1_cpu(OpRegistry& ops) {
+  pointwise::register_unary_kernels(ops, pointwise::UnaryMath1{});
+}
+
+}  // namespace mxlite

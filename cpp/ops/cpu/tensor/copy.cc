@@ -1,0 +1,30 @@
+// Operators that move values: copies and conversions.
+#include "cpp/ndarray/copy.h"
+
+#include "cpp/ops/tensor/cast.h"
+
+namespace mxlite {
+namespace {
+
+void copy(const TensorRef& from, const TensorRef& to) {
+  if (from.data == to.data && from.dtype == to.dtype) return;
+  copy_strided(to.shape, {from.data, from.dtype, from.strides}, {to.data, to.dtype, to.strides});
+}
+
+template <class P>
+void copy_all(KernelContext&, const P&, Inputs in, Outputs out) {
+  for (size_t i = 0; i < out.size(); ++i) copy(in[i], out[i]);
+}
+
+}  // namespace
+
+void register_copy_cpu(OpRegistry& ops) {
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
+    ops.kernel<&copy_all<NoParams>>(op, DeviceType::kCPU, kStrided);
+  for (const char* op : {"Cast", "amp_cast"})
+    ops.kernel<&copy_all<CastParams>>(op, DeviceType::kCPU, kStrided);
+  ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", DeviceType::kCPU, kStrided);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,99 @@
+#include "cpp/ops/tensor/creation.h"
+
+#include <cstring>
+
+#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+
+namespace mxlite {
+namespace {
+
+using pointwise::Compute;
+using pointwise::kBlock;
+using pointwise::parallel_ranges;
+
+template <class Word>
+void fill_words(void* data, const void* value, int64_t n) {
+  Word word;
+  std::memcpy(&word, value, sizeof(word));
+  Word* to = static_cast<Word*>(data);
+  parallel_ranges(n, [&](int64_t first, int64_t last) { std::fill(to + first, to + last, word); });
+}
+
+void fill_value(const TensorRef& out, double value) {
+  alignas(8) std::byte wide[8], stored[8];
+  const Compute c = pointwise::compute_for_arithmetic(out.dtype);
+  pointwise::load_scalar(value, out.dtype, c, wide);
+  pointwise::store_fn(c, out.dtype)(wide, 1, stored);
+  switch (dtype_size(out.dtype)) {
+    case 1:
+      return fill_words<uint8_t>(out.data, stored, out.size());
+    case 2:
+      return fill_words<uint16_t>(out.data, stored, out.size());
+    case 4:
+      return fill_words<uint32_t>(out.data, stored, out.size());
+    default:
+      return fill_words<uint64_t>(out.data, stored, out.size());
+  }
+}
+
+// Element i is value(i), computed in double.
+template <class F>
+void fill_from(const TensorRef& out, F&& value) {
+  const auto store = pointwise::store_fn(Compute::kDouble, out.dtype);
+  const auto width = static_cast<int64_t>(dtype_size(out.dtype));
+  parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
+    double block[kBlock];
+    for (; first < last; first += kBlock) {
+      const int64_t n = std::min(kBlock, last - first);
+      for (int64_t i = 0; i < n; ++i) block[i] = value(first + i);
+      store(block, n, out.as<std::byte>() + first * width);
+    }
+  });
+}
+
+void zeros(KernelContext&, const FillParams&, Inputs, Outputs out) { fill_value(out[0], 0); }
+void ones(KernelContext&, const FillParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
+void full(KernelContext&, const FullParams& p, Inputs, Outputs out) { fill_value(out[0], p.value); }
+void zeros_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_value(out[0], 0); }
+void ones_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
+
+void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
+  const double first = p.stop ? p.start : 0.0;
+  fill_from(out[0],
+            [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * p.step; });
+}
+
+void arange_like(KernelContext&, const ArangeLikeParams& p, Inputs, Outputs out) {
+  fill_from(out[0],
+            [&](int64_t i) { return p.start + static_cast<double>(i / p.repeat) * p.step; });
+}
+
+void linspace(KernelContext&, const LinspaceParams& p, Inputs, Outputs out) {
+  const int64_t parts = p.endpoint ? p.num - 1 : p.num;
+  const double step = parts > 0 ? (p.stop - p.start) / static_cast<double>(parts) : 0.0;
+  fill_from(out[0], [&](int64_t i) {
+    return p.endpoint && i > 0 && i == parts ? p.stop : p.start + static_cast<double>(i) * step;
+  });
+}
+
+void eye(KernelContext&, const EyeParams& p, Inputs, Outputs out) {
+  const int64_t columns = out[0].shape[1];
+  fill_from(out[0], [&](int64_t i) { return i % columns - i / columns == p.k ? 1.0 : 0.0; });
+}
+
+}  // namespace
+
+void register_creation_cpu(OpRegistry& ops) {
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  ops.kernel<&zeros>("_zeros", DeviceType::kCPU);
+  ops.kernel<&ones>("_ones", DeviceType::kCPU);
+  ops.kernel<&full>("_full", DeviceType::kCPU);
+  ops.kernel<&zeros_like>("zeros_like", DeviceType::kCPU, kStrided);
+  ops.kernel<&ones_like>("ones_like", DeviceType::kCPU, kStrided);
+  ops.kernel<&arange>("_arange", DeviceType::kCPU);
+  ops.kernel<&arange_like>("_contrib_arange_like", DeviceType::kCPU, kStrided);
+  ops.kernel<&eye>("_eye", DeviceType::kCPU);
+  ops.kernel<&linspace>("_linspace", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

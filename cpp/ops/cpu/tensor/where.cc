@@ -1,0 +1,57 @@
+#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+using pointwise::Compute;
+using pointwise::kBlock;
+
+// x and y are read as words: only their width matters. The condition is widened to double, which
+// keeps every value other than 0 different from 0.
+template <class Word>
+void select(Inputs in, Outputs out) {
+  const Word *x = in[1].as<Word>(), *y = in[2].as<Word>();
+  Word* to = out[0].as<Word>();
+  const auto load = pointwise::load_fn(in[0].dtype, Compute::kDouble);
+  const auto width = static_cast<int64_t>(dtype_size(in[0].dtype));
+  const int64_t total = out[0].size();
+  const int64_t row = total / std::max<int64_t>(in[0].size(), 1);  // elements per condition
+  pointwise::parallel_ranges(total, [&](int64_t first, int64_t last) {
+    double condition[kBlock];
+    while (first < last) {
+      const int64_t cell = first / row;
+      const int64_t n = row == 1 ? std::min(kBlock, last - first)
+                                 : std::min(last - first, (cell + 1) * row - first);
+      load(in[0].as<std::byte>() + cell * width, 1, row == 1 ? n : 1, condition);
+      if (row == 1) {
+        for (int64_t i = 0; i < n; ++i)
+          to[first + i] = condition[i] != 0 ? x[first + i] : y[first + i];
+      } else {
+        const Word* from = condition[0] != 0 ? x : y;
+        if (from != to) std::copy_n(from + first, n, to + first);
+      }
+      first += n;
+    }
+  });
+}
+
+void where(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  if (out[0].size() == 0) return;
+  switch (dtype_size(out[0].dtype)) {
+    case 1:
+      return select<uint8_t>(in, out);
+    case 2:
+      return select<uint16_t>(in, out);
+    case 4:
+      return select<uint32_t>(in, out);
+    default:
+      return select<uint64_t>(in, out);
+  }
+}
+
+}  // namespace
+
+void register_where_cpu(OpRegistry& ops) { ops.kernel<&where>("where", DeviceType::kCPU); }
+
+}  // namespace mxlite

@@ -1,0 +1,132 @@
+// Element-wise operators of two arrays, with NumPy's broadcasting (broadcast_*) or without
+// (elemwise_*), and add_n.
+#include "cpp/ops/pointwise/rules.h"
+
+namespace mxlite {
+namespace {
+
+using Grads = std::vector<ValueRef>;
+
+ValueRef dy(GradBuilder& g) { return g.output_grad(0); }
+ValueRef a(GradBuilder& g) { return g.input(0); }
+ValueRef b(GradBuilder& g) { return g.input(1); }
+
+// Gradients for both sides, each only if wanted, summed over the broadcast axes.
+template <class Left, class Right>
+Grads both(GradBuilder& g, Left left, Right right) {
+  Grads grads(2);
+  if (g.needs_grad(0)) grads[0] = g.sum_to(left(), g.input_spec(0).shape);
+  if (g.needs_grad(1)) grads[1] = g.sum_to(right(), g.input_spec(1).shape);
+  return grads;
+}
+
+#define MX_GRADS(left, right) \
+  [](GradBuilder & g) -> Grads { return both(g, [&] { return left; }, [&] { return right; }); }
+
+constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
+constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
+constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
+constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)),
+                                 g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
+constexpr GradFn kMod = MX_GRADS(
+    dy(g), g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))));
+constexpr GradFn kPower = MX_GRADS(
+    g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
+    g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
+// Where both sides are equal, 1.x gives the gradient to the left one.
+constexpr GradFn kMaximum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_greater_equal", {a(g), b(g)})),
+                                     g.mul(dy(g), g.emit("broadcast_lesser", {a(g), b(g)})));
+constexpr GradFn kMinimum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_lesser_equal", {a(g), b(g)})),
+                                     g.mul(dy(g), g.emit("broadcast_greater", {a(g), b(g)})));
+constexpr GradFn kHypot = MX_GRADS(g.mul(dy(g), g.div(a(g), g.output(0))),
+                                   g.mul(dy(g), g.div(b(g), g.output(0))));
+
+struct Row {
+  const char* name;
+  const char* doc;
+  GradFn gradient;  // null: zero gradient
+  std::vector<std::string> aliases = {};
+};
+
+const Row kBroadcast[] = {
+    {"broadcast_add", "lhs + rhs.", kAdd, {"broadcast_plus"}},
+    {"broadcast_sub", "lhs - rhs.", kSub, {"broadcast_minus"}},
+    {"broadcast_mul", "lhs * rhs.", kMul},
+    {"broadcast_div", "lhs / rhs; integers give the integer part, and 0 for a zero divisor.", kDiv},
+    {"broadcast_mod",
+     "Remainder with the sign of rhs; 0 for a zero divisor.",
+     kMod,
+     {"_mod", "_Mod"}},
+    {"broadcast_power", "lhs to the power rhs.", kPower, {"_power", "_Power"}},
+    {"broadcast_maximum", "Larger value; a NaN wins.", kMaximum, {"_maximum", "_Maximum"}},
+    {"broadcast_minimum", "Smaller value; a NaN wins.", kMinimum, {"_minimum", "_Minimum"}},
+    {"broadcast_hypot", "sqrt(lhs^2 + rhs^2).", kHypot, {"_hypot", "_Hypot"}},
+    {"broadcast_equal", "1 where equal, else 0.", nullptr, {"_equal", "_Equal"}},
+    {"broadcast_not_equal", "1 where not equal, else 0.", nullptr, {"_not_equal", "_Not_Equal"}},
+    {"broadcast_greater", "1 where lhs > rhs, else 0.", nullptr, {"_greater", "_Greater"}},
+    {"broadcast_greater_equal",
+     "1 where lhs >= rhs, else 0.",
+     nullptr,
+     {"_greater_equal", "_Greater_Equal"}},
+    {"broadcast_lesser", "1 where lhs < rhs, else 0.", nullptr, {"_lesser", "_Lesser"}},
+    {"broadcast_lesser_equal",
+     "1 where lhs <= rhs, else 0.",
+     nullptr,
+     {"_lesser_equal", "_Lesser_Equal"}},
+    {"broadcast_logical_and",
+     "1 where neither is 0, else 0.",
+     nullptr,
+     {"_logical_and", "_Logical_And"}},
+    {"broadcast_logical_or",
+     "1 where one is not 0, else 0.",
+     nullptr,
+     {"_logical_or", "_Logical_Or"}},
+    {"broadcast_logical_xor",
+     "1 where exactly one is 0, else 0.",
+     nullptr,
+     {"_logical_xor", "_Logical_Xor"}},
+};
+
+const Row kSameShape[] = {
+    {"elemwise_add", "lhs + rhs of one shape.", kAdd, {"_plus", "_Plus", "_add", "_grad_add"}},
+    {"elemwise_sub", "lhs - rhs of one shape.", kSub, {"_minus", "_Minus", "_sub"}},
+    {"elemwise_mul", "lhs * rhs of one shape.", kMul, {"_mul", "_Mul"}},
+    {"elemwise_div", "lhs / rhs of one shape.", kDiv, {"_div", "_Div"}},
+};
+
+OpBuilder<NoParams> two_inputs(const Row& row) {
+  OpBuilder<NoParams> op(row.name);
+  op.inputs({"lhs", "rhs"}).doc(row.doc).alias(row.aliases).amp(AmpClass::kWidest);
+  op.inplace(0, 0).inplace(1, 0).pointwise();
+  if (row.gradient)
+    op.gradient(row.gradient);
+  else
+    op.zero_gradient();
+  return op;
+}
+
+Grads add_n_gradient(GradBuilder& g) {
+  return Grads(static_cast<size_t>(g.num_inputs()), g.output_grad(0));
+}
+
+}  // namespace
+
+void register_binary(OpRegistry& ops) {
+  for (const Row& row : kBroadcast)
+    ops.add(two_inputs(row).infer(broadcast_rule(row.name)).build());
+  for (const Row& row : kSameShape) ops.add(two_inputs(row).infer(same_shapes(row.name)).build());
+  ops.add(OpBuilder<NoParams>("add_n")
+              .variadic("args")
+              .alias({"ElementWiseSum", "_sum"})
+              .doc("Sum of arrays of one shape and dtype.")
+              .infer([](const NoParams& p, std::span<const TensorSpec> in) {
+                MX_CHECK(!in.empty(), "add_n: no arrays given, at least one expected");
+                return same_shapes("add_n")(p, in);
+              })
+              .gradient(add_n_gradient)
+              .amp(AmpClass::kWidest)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,37 @@
+// Shape and type rules of element-wise operators. Each returns a rule that knows the op's name.
+#pragma once
+#include <string>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+inline void check_same_dtype(const std::string& op, std::span<const TensorSpec> in) {
+  for (size_t i = 1; i < in.size(); ++i)
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": operands of dtype ", in[0].dtype, " and ",
+                   in[i].dtype, " given, equal dtypes expected; convert one with astype");
+}
+
+// One input of any dtype; the output is like it.
+inline auto like_input() {
+  return [](const auto&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; };
+}
+
+inline auto same_shapes(std::string op) {
+  return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
+    for (size_t i = 1; i < in.size(); ++i)
+      MX_CHECK_SHAPE(in[i].shape == in[0].shape, op, ": operands of shape ", in[0].shape, " and ",
+                     in[i].shape, " given, equal shapes expected");
+    check_same_dtype(op, in);
+    return {in[0]};
+  };
+}
+
+inline auto broadcast_rule(std::string op) {
+  return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
+    check_same_dtype(op, in);
+    return {{broadcast_shapes(op.c_str(), in[0].shape, in[1].shape), in[0].dtype}};
+  };
+}
+
+}  // namespace mxlite

@@ -1,0 +1,83 @@
+// Element-wise operators of an array and a number, which takes the array's dtype first.
+#include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/pointwise/rules.h"
+
+#include <cmath>
+
+namespace mxlite {
+namespace {
+
+using Grads = std::vector<ValueRef>;
+
+ValueRef dy(GradBuilder& g) { return g.output_grad(0); }
+ValueRef x(GradBuilder& g) { return g.input(0); }
+ValueRef y(GradBuilder& g) { return g.output(0); }
+double scalar(GradBuilder& g) { return g.params<ScalarParams>().scalar; }
+ValueRef with_scalar(GradBuilder& g, const char* op, ValueRef v, double s) {
+  return g.emit(op, {v}, {{"scalar", s}});
+}
+
+#define MX_GRAD(expression) [](GradBuilder & g) -> Grads { return {expression}; }
+
+struct Row {
+  const char* name;
+  const char* doc;
+  GradFn gradient;  // null: zero gradient
+  const char* alias;
+};
+
+const Row kRows[] = {
+    {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar"},
+    {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar"},
+    {"_rminus_scalar", "scalar - data.", MX_GRAD(g.neg(dy(g))), "_RMinusScalar"},
+    {"_mul_scalar", "data * scalar.", MX_GRAD(g.mul_scalar(dy(g), scalar(g))), "_MulScalar"},
+    {"_div_scalar", "data / scalar.",
+     MX_GRAD(with_scalar(g, "_div_scalar", dy(g), scalar(g))), "_DivScalar"},
+    {"_rdiv_scalar", "scalar / data.", MX_GRAD(g.neg(g.div(g.mul(dy(g), y(g)), x(g)))),
+     "_RDivScalar"},
+    {"_mod_scalar", "Remainder of data / scalar.", MX_GRAD(dy(g)), "_ModScalar"},
+    {"_rmod_scalar", "Remainder of scalar / data.",
+     MX_GRAD(g.neg(g.mul(
+         dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))),
+     "_RModScalar"},
+    {"_power_scalar", "data to the power scalar.",
+     MX_GRAD(g.mul(dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0),
+                                       scalar(g)))),
+     "_PowerScalar"},
+    {"_rpower_scalar", "scalar to the power data.",
+     MX_GRAD(g.mul(dy(g), g.mul_scalar(y(g), std::log(scalar(g))))), "_RPowerScalar"},
+    {"_maximum_scalar", "max(data, scalar).",
+     MX_GRAD(g.mul(dy(g), with_scalar(g, "_greater_equal_scalar", x(g), scalar(g)))),
+     "_MaximumScalar"},
+    {"_minimum_scalar", "min(data, scalar).",
+     MX_GRAD(g.mul(dy(g), with_scalar(g, "_lesser_equal_scalar", x(g), scalar(g)))),
+     "_MinimumScalar"},
+    {"_hypot_scalar", "sqrt(data^2 + scalar^2).", MX_GRAD(g.mul(dy(g), g.div(x(g), y(g)))),
+     "_HypotScalar"},
+    {"_equal_scalar", "1 where data equals scalar, else 0.", nullptr, "_EqualScalar"},
+    {"_not_equal_scalar", "1 where data differs from scalar, else 0.", nullptr, "_NotEqualScalar"},
+    {"_greater_scalar", "1 where data > scalar, else 0.", nullptr, "_GreaterScalar"},
+    {"_greater_equal_scalar", "1 where data >= scalar, else 0.", nullptr, "_GreaterEqualScalar"},
+    {"_lesser_scalar", "1 where data < scalar, else 0.", nullptr, "_LesserScalar"},
+    {"_lesser_equal_scalar", "1 where data <= scalar, else 0.", nullptr, "_LesserEqualScalar"},
+    {"_logical_and_scalar", "1 where neither is 0, else 0.", nullptr, "_LogicalAndScalar"},
+    {"_logical_or_scalar", "1 where one is not 0, else 0.", nullptr, "_LogicalOrScalar"},
+    {"_logical_xor_scalar", "1 where exactly one is 0, else 0.", nullptr, "_LogicalXorScalar"},
+};
+
+}  // namespace
+
+void register_scalar(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    OpBuilder<ScalarParams> op(row.name);
+    op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(like_input()).inplace(0, 0);
+    op.pointwise();
+    if (row.gradient)
+      op.gradient(row.gradient);
+    else
+      op.zero_gradient();
+    ops.add(op.build());
+  }
+}
+
+}  // namespace mxlite

@@ -1,0 +1,193 @@
+// Element-wise operators of one input: a row gives name, meaning and derivative.
+#include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/pointwise/rules.h"
+
+namespace mxlite {
+namespace {
+
+using Grads = std::vector<ValueRef>;
+
+ValueRef dy(GradBuilder& g) { return g.output_grad(0); }
+ValueRef x(GradBuilder& g) { return g.input(0); }
+ValueRef y(GradBuilder& g) { return g.output(0); }
+ValueRef square(GradBuilder& g, ValueRef v) { return g.emit("square", {v}); }
+// 1 + sign * v^2
+ValueRef one_and_square(GradBuilder& g, ValueRef v, double sign) {
+  return g.add_scalar(g.mul_scalar(square(g, v), sign), 1.0);
+}
+
+#define MX_GRAD(expression) [](GradBuilder & g) -> Grads { return {expression}; }
+
+struct Row {
+  const char* name;
+  const char* doc;
+  GradFn gradient;  // null: zero gradient
+  AmpClass amp = AmpClass::kNeutral;
+  std::vector<std::string> aliases = {};
+};
+
+const Row kRows[] = {
+    {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}},
+    {"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))},
+    {"BlockGrad",
+     "data; no gradient flows back through it.",
+     nullptr,
+     AmpClass::kNeutral,
+     {"stop_gradient"}},
+    {"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
+     MX_GRAD(g.emit("ones_like", {x(g)}))},
+    {"negative", "-data.", MX_GRAD(g.neg(dy(g)))},
+    {"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))},
+    {"sign", "-1, 0 or 1 by the sign of data.", nullptr},
+    {"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))), AmpClass::kFloat32},
+    {"relu", "max(data, 0).", MX_GRAD(g.emit("_relu_backward", {dy(g), y(g)}))},
+    {"logical_not", "1 where data is 0, else 0, in data's dtype.", nullptr},
+    {"round", "Nearest integer; halves away from zero.", nullptr},
+    {"rint", "Nearest integer; halves downwards.", nullptr},
+    {"ceil", "Smallest integer not below data.", nullptr},
+    {"floor", "Largest integer not above data.", nullptr},
+    {"trunc", "Integer part, towards zero.", nullptr},
+    {"fix", "Integer part, towards zero.", nullptr},
+    {"_contrib_isnan", "1 where data is NaN, else 0, in data's dtype.", nullptr},
+    {"_contrib_isinf", "1 where data is infinite, else 0, in data's dtype.", nullptr},
+    {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
+    {"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))},
+    {"rsqrt", "1 / sqrt(data).",
+     MX_GRAD(g.mul_scalar(g.mul(dy(g), g.mul(y(g), square(g, y(g)))), -0.5)), AmpClass::kFloat32},
+    {"cbrt", "Cube root.", MX_GRAD(g.mul_scalar(g.div(dy(g), square(g, y(g))), 1.0 / 3))},
+    {"rcbrt", "1 / cbrt(data).",
+     MX_GRAD(g.mul_scalar(g.mul(dy(g), square(g, square(g, y(g)))), -1.0 / 3)), AmpClass::kFloat32},
+    {"exp", "e to the power data.", MX_GRAD(g.mul(dy(g), y(g))), AmpClass::kFloat32},
+    {"expm1", "exp(data) - 1, exact near 0.", MX_GRAD(g.mul(dy(g), g.add_scalar(y(g), 1.0))),
+     AmpClass::kFloat32},
+    {"log", "Natural logarithm.", MX_GRAD(g.div(dy(g), x(g))), AmpClass::kFloat32},
+    {"log10", "Logarithm to base 10.",
+     MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 0.4342944819032518)), AmpClass::kFloat32},
+    {"log2", "Logarithm to base 2.", MX_GRAD(g.mul_scalar(g.div(dy(g), x(g)), 1.4426950408889634)),
+     AmpClass::kFloat32},
+    {"log1p", "log(1 + data), exact near 0.", MX_GRAD(g.div(dy(g), g.add_scalar(x(g), 1.0))),
+     AmpClass::kFloat32},
+    {"sin", "Sine of data in radians.", MX_GRAD(g.mul(dy(g), g.emit("cos", {x(g)})))},
+    {"cos", "Cosine of data in radians.", MX_GRAD(g.neg(g.mul(dy(g), g.emit("sin", {x(g)}))))},
+    {"tan", "Tangent of data in radians.", MX_GRAD(g.mul(dy(g), one_and_square(g, y(g), 1.0))),
+     AmpClass::kFloat32},
+    {"arcsin", "Inverse sine.",
+     MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)}))), AmpClass::kFloat32},
+    {"arccos", "Inverse cosine.",
+     MX_GRAD(g.neg(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), -1.0)})))),
+     AmpClass::kFloat32},
+    {"arctan", "Inverse tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), 1.0)))},
+    {"sinh", "Hyperbolic sine.", MX_GRAD(g.mul(dy(g), g.emit("cosh", {x(g)}))), AmpClass::kFloat32},
+    {"cosh", "Hyperbolic cosine.", MX_GRAD(g.mul(dy(g), g.emit("sinh", {x(g)}))),
+     AmpClass::kFloat32},
+    {"tanh", "Hyperbolic tangent.", MX_GRAD(g.emit("_tanh_backward", {dy(g), y(g)}))},
+    {"arcsinh", "Inverse hyperbolic sine.",
+     MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {one_and_square(g, x(g), 1.0)})))},
+    {"arccosh", "Inverse hyperbolic cosine.",
+     MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {g.add_scalar(square(g, x(g)), -1.0)}))),
+     AmpClass::kFloat32},
+    {"arctanh", "Inverse hyperbolic tangent.",
+     MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))), AmpClass::kFloat32},
+    {"degrees", "Radians to degrees.", MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))},
+    {"radians", "Degrees to radians.", MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))},
+    {"reciprocal", "1 / data.", MX_GRAD(g.neg(g.mul(dy(g), square(g, y(g))))), AmpClass::kFloat32},
+    {"sigmoid", "1 / (1 + exp(-data)).", MX_GRAD(g.emit("_sigmoid_backward", {dy(g), y(g)}))},
+    {"softsign", "data / (1 + abs(data)).",
+     MX_GRAD(g.div(dy(g), square(g, g.add_scalar(g.emit("abs", {x(g)}), 1.0))))},
+    {"erf", "Gauss error function.",
+     MX_GRAD(g.mul(dy(g),
+                   g.mul_scalar(g.emit("exp", {g.neg(square(g, x(g)))}), 1.1283791670955126)))},
+    {"erfinv", "Inverse of erf.",
+     MX_GRAD(g.mul(dy(g), g.mul_scalar(g.emit("exp", {square(g, y(g))}), 0.886226925452758))),
+     AmpClass::kFloat32},
+    {"gamma", "Gamma function.",
+     MX_GRAD(g.mul(dy(g), g.mul(y(g), g.emit("_digamma", {x(g)})))), AmpClass::kFloat32},
+    {"gammaln", "Logarithm of the absolute value of the gamma function.",
+     MX_GRAD(g.mul(dy(g), g.emit("_digamma", {x(g)}))), AmpClass::kFloat32},
+    {"_digamma", "Derivative of gammaln.", MX_GRAD(g.mul(dy(g), g.emit("_trigamma", {x(g)}))),
+     AmpClass::kFloat32},
+};
+
+Grads clip_gradient(GradBuilder& g) {
+  const auto& p = g.params<ClipParams>();
+  const ValueRef above = g.emit("_greater_equal_scalar", {x(g)}, {{"scalar", p.a_min}});
+  const ValueRef below = g.emit("_lesser_equal_scalar", {x(g)}, {{"scalar", p.a_max}});
+  return {g.mul(dy(g), g.mul(above, below))};
+}
+
+Grads smooth_l1_gradient(GradBuilder& g) {
+  const double sigma = g.params<SmoothL1Params>().scalar;
+  const ValueRef scaled = g.mul_scalar(x(g), sigma * sigma);
+  return {g.mul(dy(g), g.emit("clip", {scaled}, {{"a_min", -1.0}, {"a_max", 1.0}}))};
+}
+
+Grads hard_sigmoid_gradient(GradBuilder& g) {
+  const ValueRef above = g.emit("_greater_scalar", {y(g)}, {{"scalar", 0.0}});
+  const ValueRef below = g.emit("_lesser_scalar", {y(g)}, {{"scalar", 1.0}});
+  const ValueRef slope = g.mul_scalar(g.mul(above, below), g.params<HardSigmoidParams>().alpha);
+  return {g.mul(dy(g), slope)};
+}
+
+// Inputs: gradient of relu's output, relu's output.
+Grads relu_backward_gradient(GradBuilder& g) {
+  return {g.emit("_relu_backward", {dy(g), g.input(1)}), {}};
+}
+Grads sigmoid_backward_gradient(GradBuilder& g) {
+  const ValueRef slope = g.add_scalar(g.mul_scalar(g.input(1), -2.0), 1.0);
+  return {g.emit("_sigmoid_backward", {dy(g), g.input(1)}),
+          g.mul(dy(g), g.mul(g.input(0), slope))};
+}
+Grads tanh_backward_gradient(GradBuilder& g) {
+  return {g.emit("_tanh_backward", {dy(g), g.input(1)}),
+          g.mul(dy(g), g.mul(g.input(0), g.mul_scalar(g.input(1), -2.0)))};
+}
+
+void add_backward(OpRegistry& ops, const char* name, GradFn gradient) {
+  ops.add(OpBuilder<NoParams>(name)
+              .inputs({"output_grad", "output"})
+              .doc("Input gradient from the output's gradient and the output.")
+              .infer(same_shapes(name))
+              .gradient(gradient)
+              .inplace(0, 0)
+              .inplace(1, 0)
+              .pointwise()
+              .build());
+}
+
+template <class P>
+OpBuilder<P> one_input(const char* name, const char* doc) {
+  OpBuilder<P> op(name);
+  op.inputs({"data"}).doc(doc).infer(like_input()).inplace(0, 0).pointwise();
+  return op;
+}
+
+}  // namespace
+
+void register_unary(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    auto op = one_input<NoParams>(row.name, row.doc);
+    op.amp(row.amp).alias(row.aliases);
+    if (row.gradient)
+      op.gradient(row.gradient);
+    else
+      op.zero_gradient();
+    ops.add(op.build());
+  }
+  ops.add(one_input<NoParams>("_trigamma", "Second derivative of gammaln.").build());
+  ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+              .gradient(clip_gradient)
+              .build());
+  ops.add(one_input<SmoothL1Params>("smooth_l1",
+                                    "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
+              .gradient(smooth_l1_gradient)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(one_input<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")
+              .gradient(hard_sigmoid_gradient)
+              .build());
+  add_backward(ops, "_relu_backward", relu_backward_gradient);
+  add_backward(ops, "_sigmoid_backward", sigmoid_backward_gradient);
+  add_backward(ops, "_tanh_backward", tanh_backward_gradient);
+}
+
+}  // namespace mxlite

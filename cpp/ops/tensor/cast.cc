@@ -1,0 +1,86 @@
+// Conversions between element types.
+#include "cpp/ops/tensor/cast.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_cast(const CastParams& p, std::span<const TensorSpec> in) {
+  return {{in[0].shape, p.dtype}};
+}
+// Leaves integers as they are.
+Specs infer_amp_cast(const CastParams& p, std::span<const TensorSpec> in) {
+  return {{in[0].shape, is_floating(in[0].dtype) ? p.dtype : in[0].dtype}};
+}
+
+std::vector<ValueRef> cast_gradient(GradBuilder& g) {
+  const DType from = g.input_spec(0).dtype;
+  if (!is_floating(from)) return {{}};
+  return {g.emit("Cast", {g.output_grad(0)}, {{"dtype", from}})};
+}
+
+// float16 and bfloat16 together need float32: neither holds the other's values.
+DType common_type(std::span<const TensorSpec> in, bool narrow) {
+  std::optional<DType> common;
+  for (const TensorSpec& s : in) {
+    if (!is_floating(s.dtype)) continue;
+    if (!common || *common == s.dtype) {
+      common = s.dtype;
+      continue;
+    }
+    const size_t have = dtype_size(*common), other = dtype_size(s.dtype);
+    if (have == other)
+      common = narrow ? *common : DType::kFloat32;
+    else if (narrow ? other < have : other > have)
+      common = s.dtype;
+  }
+  return common.value_or(DType::kFloat32);
+}
+
+Specs infer_multicast(const AmpMulticastParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK(p.num_outputs == static_cast<int>(in.size()), "amp_multicast: ", in.size(),
+           " arrays and num_outputs ", p.num_outputs, " given, equal numbers expected");
+  const DType common = common_type(in, p.cast_narrow);
+  Specs out;
+  for (const TensorSpec& s : in)
+    out.push_back({s.shape, is_floating(s.dtype) ? common : s.dtype});
+  return out;
+}
+
+std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
+  std::vector<ValueRef> grads;
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    const DType from = g.input_spec(i).dtype;
+    if (!is_floating(from) || !g.has_output_grad(i))
+      grads.push_back({});
+    else
+      grads.push_back(g.emit("Cast", {g.output_grad(i)}, {{"dtype", from}}));
+  }
+  return grads;
+}
+
+}  // namespace
+
+void register_cast(OpRegistry& ops) {
+  ops.add(OpBuilder<CastParams>("Cast")
+              .inputs({"data"})
+              .alias({"cast"})
+              .doc("data with another element type.")
+              .infer(infer_cast)
+              .gradient(cast_gradient)
+              .build());
+  ops.add(OpBuilder<CastParams>("amp_cast")
+              .inputs({"data"})
+              .doc("Cast of floating types; integers stay.")
+              .infer(infer_amp_cast)
+              .gradient(cast_gradient)
+              .build());
+  ops.add(OpBuilder<AmpMulticastParams>("amp_multicast")
+              .variadic("data")
+              .doc("Casts all floating arrays to the widest (or narrowest) type among them.")
+              .output_count([](const AmpMulticastParams& p, int) { return p.num_outputs; })
+              .infer(infer_multicast)
+              .gradient(multicast_gradient)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,99 @@
+// Parameters of operators that make arrays from nothing.
+#pragma once
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+using OptionalDType = std::optional<DType>;
+
+struct FillParams {
+  Shape shape;
+  std::string ctx;
+  OptionalDType dtype = DType::kFloat32;
+  static constexpr auto fields() {
+    return std::tuple(field("shape", &FillParams::shape, "Shape of the result."),
+                      field("ctx", &FillParams::ctx, "Device, as in cpu(0); default: current."),
+                      field("dtype", &FillParams::dtype, "Element type; None means float32."));
+  }
+};
+
+struct FullParams {
+  Shape shape;
+  std::string ctx;
+  OptionalDType dtype = DType::kFloat32;
+  double value = 0;
+  static constexpr auto fields() {
+    return std::tuple(field("shape", &FullParams::shape, "Shape of the result."),
+                      field("ctx", &FullParams::ctx, "Device, as in cpu(0); default: current."),
+                      field("dtype", &FullParams::dtype, "Element type; None means float32."),
+                      required_field("value", &FullParams::value, "Value of every element."));
+  }
+};
+
+struct ArangeParams {
+  double start = 0;
+  std::optional<double> stop;
+  double step = 1;
+  int64_t repeat = 1;
+  bool infer_range = false;
+  std::string ctx;
+  OptionalDType dtype = DType::kFloat32;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("start", &ArangeParams::start, "First value; the end if stop is None."),
+        field("stop", &ArangeParams::stop, "End, not included; None: count from 0 to start."),
+        field("step", &ArangeParams::step, "Distance between values."),
+        field("repeat", &ArangeParams::repeat, "How often each value occurs."),
+        field("infer_range", &ArangeParams::infer_range, "Only False is supported."),
+        field("ctx", &ArangeParams::ctx, "Device, as in cpu(0); default: current."),
+        field("dtype", &ArangeParams::dtype, "Element type; None means float32."));
+  }
+};
+
+struct ArangeLikeParams {
+  double start = 0, step = 1;
+  int64_t repeat = 1;
+  std::string ctx;
+  std::optional<int64_t> axis;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("start", &ArangeLikeParams::start, "First value."),
+        field("step", &ArangeLikeParams::step, "Distance between values."),
+        field("repeat", &ArangeLikeParams::repeat, "How often each value occurs."),
+        field("ctx", &ArangeLikeParams::ctx, "Has no effect: the result is where data is."),
+        field("axis", &ArangeLikeParams::axis,
+              "Axis of data whose length the result has; None: the result has data's shape."));
+  }
+};
+
+struct EyeParams {
+  int64_t N = 0, M = 0, k = 0;
+  std::string ctx;
+  OptionalDType dtype = DType::kFloat32;
+  static constexpr auto fields() {
+    return std::tuple(required_field("N", &EyeParams::N, "Number of rows."),
+                      field("M", &EyeParams::M, "Number of columns; 0 means N."),
+                      field("k", &EyeParams::k, "Diagonal: above the main one if positive."),
+                      field("ctx", &EyeParams::ctx, "Device, as in cpu(0); default: current."),
+                      field("dtype", &EyeParams::dtype, "Element type; None means float32."));
+  }
+};
+
+struct LinspaceParams {
+  double start = 0, stop = 0;
+  int64_t num = 0;
+  bool endpoint = true;
+  std::string ctx;
+  OptionalDType dtype = DType::kFloat32;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("start", &LinspaceParams::start, "First value."),
+        required_field("stop", &LinspaceParams::stop, "Last value, or the one after it."),
+        required_field("num", &LinspaceParams::num, "How many values."),
+        field("endpoint", &LinspaceParams::endpoint, "Is stop the last value?"),
+        field("ctx", &LinspaceParams::ctx, "Device, as in cpu(0); default: current."),
+        field("dtype", &LinspaceParams::dtype, "Element type; None means float32."));
+  }
+};
+
+}  // namespace mxlite
