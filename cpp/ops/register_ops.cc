@@ -3,25 +3,41 @@
 namespace mxlite {
 
 // Schemas, one line per file or family, in alphabetical order of folder and file.
+void register_cast(OpRegistry&);        // tensor/
+void register_creation(OpRegistry&);    // tensor/
 void register_nn(OpRegistry&);          // nn/, itself a list
+void register_pointwise(OpRegistry&);   // pointwise/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
 void register_tensor(OpRegistry&);      // tensor/, itself a list
+void register_where(OpRegistry&);       // tensor/
 
 // CPU kernels.
+void register_copy_cpu(OpRegistry&);
+void register_creation_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
+void register_pointwise_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
+void register_where_cpu(OpRegistry&);
 
 void register_all_ops(OpRegistry& ops) {
+  register_cast(ops);
+  register_creation(ops);
   register_nn(ops);
+  register_pointwise(ops);
   register_reshape_to(ops);
   register_tensor(ops);
+  register_where(ops);
 
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
 
+  register_copy_cpu(ops);
+  register_creation_cpu(ops);
   register_nn_cpu(ops);
+  register_pointwise_cpu(ops);
   register_reshape_to_cpu(ops);
   register_tensor_cpu(ops);
+  register_where_cpu(ops);
 }
 
 }  // namespace mxlite

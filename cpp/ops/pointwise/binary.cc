@@ -20,26 +20,27 @@ Grads both(GradBuilder& g, Left left, Right right) {
   return grads;
 }
 
-#define MX_GRADS(left, right) \
-  [](GradBuilder & g) -> Grads { return both(g, [&] { return left; }, [&] { return right; }); }
+#define MX_GRADS(left, right)                            \
+  [](GradBuilder& g) -> Grads {                          \
+    return both(                                         \
+        g, [&] { return left; }, [&] { return right; }); \
+  }
 
 constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
 constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
 constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
-constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)),
-                                 g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
-constexpr GradFn kMod = MX_GRADS(
-    dy(g), g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))));
-constexpr GradFn kPower = MX_GRADS(
-    g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
-    g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
+constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)), g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
+constexpr GradFn kMod = MX_GRADS(dy(g), g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))));
+constexpr GradFn kPower =
+    MX_GRADS(g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
+             g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
 // Where both sides are equal, 1.x gives the gradient to the left one.
 constexpr GradFn kMaximum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_greater_equal", {a(g), b(g)})),
                                      g.mul(dy(g), g.emit("broadcast_lesser", {a(g), b(g)})));
 constexpr GradFn kMinimum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_lesser_equal", {a(g), b(g)})),
                                      g.mul(dy(g), g.emit("broadcast_greater", {a(g), b(g)})));
-constexpr GradFn kHypot = MX_GRADS(g.mul(dy(g), g.div(a(g), g.output(0))),
-                                   g.mul(dy(g), g.div(b(g), g.output(0))));
+constexpr GradFn kHypot =
+    MX_GRADS(g.mul(dy(g), g.div(a(g), g.output(0))), g.mul(dy(g), g.div(b(g), g.output(0))));
 
 struct Row {
   const char* name;

@@ -105,9 +105,9 @@ MX_BINARY(LogicalOr, "logical_or", (a != T(0)) | (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalXor, "logical_xor", (a != T(0)) != (b != T(0)) ? T(1) : T(0))
 
 // Backward functions worth a kernel of their own: a is the output's gradient.
-MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : T(0))               // b: output
-MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))             // b: output
-MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))                  // b: output
+MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : T(0))    // b: output
+MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))  // b: output
+MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))       // b: output
 
 #undef MX_BINARY
 

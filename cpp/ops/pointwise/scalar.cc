@@ -1,8 +1,8 @@
 // Element-wise operators of an array and a number, which takes the array's dtype first.
+#include <cmath>
+
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
-
-#include <cmath>
 
 namespace mxlite {
 namespace {
@@ -17,7 +17,7 @@ ValueRef with_scalar(GradBuilder& g, const char* op, ValueRef v, double s) {
   return g.emit(op, {v}, {{"scalar", s}});
 }
 
-#define MX_GRAD(expression) [](GradBuilder & g) -> Grads { return {expression}; }
+#define MX_GRAD(expression) [](GradBuilder& g) -> Grads { return {expression}; }
 
 struct Row {
   const char* name;
@@ -31,18 +31,18 @@ const Row kRows[] = {
     {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar"},
     {"_rminus_scalar", "scalar - data.", MX_GRAD(g.neg(dy(g))), "_RMinusScalar"},
     {"_mul_scalar", "data * scalar.", MX_GRAD(g.mul_scalar(dy(g), scalar(g))), "_MulScalar"},
-    {"_div_scalar", "data / scalar.",
-     MX_GRAD(with_scalar(g, "_div_scalar", dy(g), scalar(g))), "_DivScalar"},
+    {"_div_scalar", "data / scalar.", MX_GRAD(with_scalar(g, "_div_scalar", dy(g), scalar(g))),
+     "_DivScalar"},
     {"_rdiv_scalar", "scalar / data.", MX_GRAD(g.neg(g.div(g.mul(dy(g), y(g)), x(g)))),
      "_RDivScalar"},
     {"_mod_scalar", "Remainder of data / scalar.", MX_GRAD(dy(g)), "_ModScalar"},
     {"_rmod_scalar", "Remainder of scalar / data.",
-     MX_GRAD(g.neg(g.mul(
-         dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))),
+     MX_GRAD(
+         g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))),
      "_RModScalar"},
     {"_power_scalar", "data to the power scalar.",
-     MX_GRAD(g.mul(dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0),
-                                       scalar(g)))),
+     MX_GRAD(g.mul(
+         dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0), scalar(g)))),
      "_PowerScalar"},
     {"_rpower_scalar", "scalar to the power data.",
      MX_GRAD(g.mul(dy(g), g.mul_scalar(y(g), std::log(scalar(g))))), "_RPowerScalar"},

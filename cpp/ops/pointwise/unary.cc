@@ -16,7 +16,7 @@ ValueRef one_and_square(GradBuilder& g, ValueRef v, double sign) {
   return g.add_scalar(g.mul_scalar(square(g, v), sign), 1.0);
 }
 
-#define MX_GRAD(expression) [](GradBuilder & g) -> Grads { return {expression}; }
+#define MX_GRAD(expression) [](GradBuilder& g) -> Grads { return {expression}; }
 
 struct Row {
   const char* name;
@@ -86,8 +86,8 @@ const Row kRows[] = {
     {"arccosh", "Inverse hyperbolic cosine.",
      MX_GRAD(g.mul(dy(g), g.emit("rsqrt", {g.add_scalar(square(g, x(g)), -1.0)}))),
      AmpClass::kFloat32},
-    {"arctanh", "Inverse hyperbolic tangent.",
-     MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))), AmpClass::kFloat32},
+    {"arctanh", "Inverse hyperbolic tangent.", MX_GRAD(g.div(dy(g), one_and_square(g, x(g), -1.0))),
+     AmpClass::kFloat32},
     {"degrees", "Radians to degrees.", MX_GRAD(g.mul_scalar(dy(g), 57.29577951308232))},
     {"radians", "Degrees to radians.", MX_GRAD(g.mul_scalar(dy(g), 0.017453292519943295))},
     {"reciprocal", "1 / data.", MX_GRAD(g.neg(g.mul(dy(g), square(g, y(g))))), AmpClass::kFloat32},
@@ -95,13 +95,13 @@ const Row kRows[] = {
     {"softsign", "data / (1 + abs(data)).",
      MX_GRAD(g.div(dy(g), square(g, g.add_scalar(g.emit("abs", {x(g)}), 1.0))))},
     {"erf", "Gauss error function.",
-     MX_GRAD(g.mul(dy(g),
-                   g.mul_scalar(g.emit("exp", {g.neg(square(g, x(g)))}), 1.1283791670955126)))},
+     MX_GRAD(
+         g.mul(dy(g), g.mul_scalar(g.emit("exp", {g.neg(square(g, x(g)))}), 1.1283791670955126)))},
     {"erfinv", "Inverse of erf.",
      MX_GRAD(g.mul(dy(g), g.mul_scalar(g.emit("exp", {square(g, y(g))}), 0.886226925452758))),
      AmpClass::kFloat32},
-    {"gamma", "Gamma function.",
-     MX_GRAD(g.mul(dy(g), g.mul(y(g), g.emit("_digamma", {x(g)})))), AmpClass::kFloat32},
+    {"gamma", "Gamma function.", MX_GRAD(g.mul(dy(g), g.mul(y(g), g.emit("_digamma", {x(g)})))),
+     AmpClass::kFloat32},
     {"gammaln", "Logarithm of the absolute value of the gamma function.",
      MX_GRAD(g.mul(dy(g), g.emit("_digamma", {x(g)}))), AmpClass::kFloat32},
     {"_digamma", "Derivative of gammaln.", MX_GRAD(g.mul(dy(g), g.emit("_trigamma", {x(g)}))),
@@ -134,8 +134,7 @@ Grads relu_backward_gradient(GradBuilder& g) {
 }
 Grads sigmoid_backward_gradient(GradBuilder& g) {
   const ValueRef slope = g.add_scalar(g.mul_scalar(g.input(1), -2.0), 1.0);
-  return {g.emit("_sigmoid_backward", {dy(g), g.input(1)}),
-          g.mul(dy(g), g.mul(g.input(0), slope))};
+  return {g.emit("_sigmoid_backward", {dy(g), g.input(1)}), g.mul(dy(g), g.mul(g.input(0), slope))};
 }
 Grads tanh_backward_gradient(GradBuilder& g) {
   return {g.emit("_tanh_backward", {dy(g), g.input(1)}),

@@ -9,23 +9,23 @@
 namespace mxlite::pointwise {
 
 // Functors with parameters read them from `p` (see UnaryArgs in the op's kernel).
-#define MX_UNARY(Type, op, kind, expression)          \
-  struct Type {                                       \
-    static constexpr const char* name = op;           \
-    static constexpr bool math = kind;                \
-    template <class T>                                \
-    static MX_HD T apply(T x, const T* /*p*/) {       \
-      return static_cast<T>(expression);              \
-    }                                                 \
+#define MX_UNARY(Type, op, kind, expression)    \
+  struct Type {                                 \
+    static constexpr const char* name = op;     \
+    static constexpr bool math = kind;          \
+    template <class T>                          \
+    static MX_HD T apply(T x, const T* /*p*/) { \
+      return static_cast<T>(expression);        \
+    }                                           \
   };
-#define MX_UNARY_ARGS(Type, op, kind, expression)     \
-  struct Type {                                       \
-    static constexpr const char* name = op;           \
-    static constexpr bool math = kind;                \
-    template <class T>                                \
-    static MX_HD T apply(T x, const T* p) {           \
-      return static_cast<T>(expression);              \
-    }                                                 \
+#define MX_UNARY_ARGS(Type, op, kind, expression) \
+  struct Type {                                   \
+    static constexpr const char* name = op;       \
+    static constexpr bool math = kind;            \
+    template <class T>                            \
+    static MX_HD T apply(T x, const T* p) {       \
+      return static_cast<T>(expression);          \
+    }                                             \
   };
 
 template <class T>
@@ -63,12 +63,12 @@ MX_HD T gamma_of(T x) {
   return static_cast<T>(std::tgamma(static_cast<double>(x)));
 }
 
-#define MX_PER_KIND(integral, floating)                \
-  [&] {                                                \
-    if constexpr (std::is_integral_v<T>)               \
-      return integral;                                 \
-    else                                               \
-      return floating;                                 \
+#define MX_PER_KIND(integral, floating)  \
+  [&] {                                  \
+    if constexpr (std::is_integral_v<T>) \
+      return integral;                   \
+    else                                 \
+      return floating;                   \
   }()
 
 MX_UNARY(Negative, "negative", false, negated(x))
@@ -138,12 +138,12 @@ MX_UNARY_ARGS(HardSigmoid, "hard_sigmoid", true,
 
 template <class... F>
 struct FunctorList {};
-using UnaryArithmetic = FunctorList<Negative, Abs, Sign, Square, Relu, LogicalNot, Round,
-                                    Rint, Ceil, Floor, Trunc, Fix, IsNan, IsInf, IsFinite>;
+using UnaryArithmetic = FunctorList<Negative, Abs, Sign, Square, Relu, LogicalNot, Round, Rint,
+                                    Ceil, Floor, Trunc, Fix, IsNan, IsInf, IsFinite>;
 using UnaryMath1 = FunctorList<Sqrt, Rsqrt, Cbrt, Rcbrt, Exp, Expm1, Log, Log10, Log2, Log1p, Sin,
                                Cos, Tan, Arcsin, Arccos, Arctan>;
-using UnaryMath2 = FunctorList<Sinh, Cosh, Tanh, Arcsinh, Arccosh, Arctanh, Degrees, Radians,
-                               Reciprocal, Sigmoid, Softsign, Erf, Erfinv, Gamma, GammaLn, Digamma,
-                               Trigamma>;
+using UnaryMath2 =
+    FunctorList<Sinh, Cosh, Tanh, Arcsinh, Arccosh, Arctanh, Degrees, Radians, Reciprocal, Sigmoid,
+                Softsign, Erf, Erfinv, Gamma, GammaLn, Digamma, Trigamma>;
 
 }  // namespace mxlite::pointwise

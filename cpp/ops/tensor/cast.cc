@@ -41,8 +41,7 @@ Specs infer_multicast(const AmpMulticastParams& p, std::span<const TensorSpec> i
            " arrays and num_outputs ", p.num_outputs, " given, equal numbers expected");
   const DType common = common_type(in, p.cast_narrow);
   Specs out;
-  for (const TensorSpec& s : in)
-    out.push_back({s.shape, is_floating(s.dtype) ? common : s.dtype});
+  for (const TensorSpec& s : in) out.push_back({s.shape, is_floating(s.dtype) ? common : s.dtype});
   return out;
 }
 

@@ -10,8 +10,8 @@ Specs infer(const NoParams&, std::span<const TensorSpec> in) {
                  " given, equal shapes expected");
   MX_CHECK_DTYPE(x.dtype == y.dtype, "where: x of dtype ", x.dtype, " and y of dtype ", y.dtype,
                  " given, equal dtypes expected");
-  const bool rows = condition.shape.ndim() == 1 && x.shape.ndim() > 0 &&
-                    condition.shape[0] == x.shape[0];
+  const bool rows =
+      condition.shape.ndim() == 1 && x.shape.ndim() > 0 && condition.shape[0] == x.shape[0];
   MX_CHECK_SHAPE(condition.shape == x.shape || rows, "where: condition of shape ", condition.shape,
                  " given, x's shape ", x.shape, " or one value per row of x expected");
   return {x};

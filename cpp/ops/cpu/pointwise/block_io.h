@@ -9,7 +9,9 @@ enum class Compute : uint8_t { kFloat, kDouble, kInt32, kInt64, kUInt64 };
 constexpr int kNumComputes = 5;
 constexpr int64_t kBlock = 512;  // elements converted at a time: three blocks of double stay in L1
 
-inline size_t compute_size(Compute c) { return c == Compute::kFloat || c == Compute::kInt32 ? 4 : 8; }
+inline size_t compute_size(Compute c) {
+  return c == Compute::kFloat || c == Compute::kInt32 ? 4 : 8;
+}
 // Exact for every dtype: small integers wrap when they are stored.
 Compute compute_for_arithmetic(DType dtype);
 // Floating types only: integers are computed in double.

@@ -22,8 +22,7 @@ std::byte* at(const TensorRef& t, int64_t element) {
 Strides broadcast_strides(const TensorRef& t, const Shape& shape) {
   Strides strides = Shape::filled(shape.ndim(), 0);
   const int lead = shape.ndim() - t.shape.ndim();
-  for (int i = 0; i < t.shape.ndim(); ++i)
-    strides[lead + i] = t.shape[i] == 1 ? 0 : t.strides[i];
+  for (int i = 0; i < t.shape.ndim(); ++i) strides[lead + i] = t.shape[i] == 1 ? 0 : t.strides[i];
   return strides;
 }
 

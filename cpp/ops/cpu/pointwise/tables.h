@@ -48,9 +48,9 @@ template <class F>
 inline constexpr UnaryTable kUnary = unary_table<F>();
 
 template <class F>
-inline constexpr BinaryTable kBinary = {
-    {&binary_loop<F, float>, &binary_loop<F, double>, &binary_loop<F, int32_t>,
-     &binary_loop<F, int64_t>, &binary_loop<F, uint64_t>}};
+inline constexpr BinaryTable kBinary = {{&binary_loop<F, float>, &binary_loop<F, double>,
+                                         &binary_loop<F, int32_t>, &binary_loop<F, int64_t>,
+                                         &binary_loop<F, uint64_t>}};
 
 template <class F>
 Compute compute_for(DType dtype) {

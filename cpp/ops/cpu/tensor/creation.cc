@@ -59,8 +59,7 @@ void ones_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_valu
 
 void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
   const double first = p.stop ? p.start : 0.0;
-  fill_from(out[0],
-            [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * p.step; });
+  fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * p.step; });
 }
 
 void arange_like(KernelContext&, const ArangeLikeParams& p, Inputs, Outputs out) {
