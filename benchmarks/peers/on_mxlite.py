@@ -1,0 +1,54 @@
+"""The network on mxlite: a hybridized block of the model zoo."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import values
+from scoring.networks import build
+
+import mxlite as mx
+
+VARIANTS = ("hybrid",)
+
+
+def version():
+    """Return mxlite's version."""
+    return mx.__version__
+
+
+def prepare(spec, variant, dtype, batch):
+    """Return a function that runs one batch and returns the output on the host when asked.
+
+    Parameters
+    ----------
+    spec : dict
+        ``network``, ``size`` and ``layers``.
+    variant : str
+        One of :data:`VARIANTS`.
+    dtype : str
+        ``"float32"`` or ``"bfloat16"``.
+    batch : int
+        Images.
+
+    Returns
+    -------
+    callable
+        ``run(fetch=False)``.
+    """
+    net = build(spec["network"])
+    data = mx.nd.array(values.images(batch, spec["size"]))
+    net.infer_shape(data)
+    for name, parameter in net._collect_params_with_prefix().items():
+        parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))
+    if dtype != "float32":
+        net.cast(dtype)
+        data = data.astype(dtype)
+    net.hybridize(static_alloc=True, static_shape=True)
+
+    def run(fetch=False):
+        output = net(data)
+        output.wait_to_read()
+        return output.astype("float32").asnumpy() if fetch else None
+
+    return run

@@ -1,0 +1,115 @@
+"""The network on PyTorch: an fx graph of nn modules, channels last, eager or compiled and frozen."""
+
+import torch
+import values
+from torch import fx, nn
+from torch.nn import functional
+
+VARIANTS = ("eager", "compile")
+
+
+def version():
+    """Return PyTorch's version."""
+    return torch.__version__
+
+
+class _Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+class _PaddedCeilPool(nn.Module):
+    """Pooling whose last window may hang over the edge, as MXNet's convention ``full``."""
+
+    def __init__(self, kind, kernel, stride, pad, ceil):
+        super().__init__()
+        self.arguments = (kernel, stride, pad)
+        self.kind, self.ceil = kind, ceil
+
+    def forward(self, x):
+        if self.kind == "max_pool":
+            return functional.max_pool2d(x, *self.arguments, ceil_mode=self.ceil)
+        return functional.avg_pool2d(x, *self.arguments, ceil_mode=self.ceil)
+
+
+def _module(layer):
+    op, attrs, params = layer["op"], layer["attrs"], layer["params"]
+    shape = params["weight"][1] if "weight" in params else None
+    if op == "conv":
+        return nn.Conv2d(
+            shape[1] * attrs["groups"],
+            shape[0],
+            shape[2:],
+            attrs["stride"],
+            attrs["pad"],
+            groups=attrs["groups"],
+            bias="bias" in params,
+        )
+    if op == "batch_norm":
+        return nn.BatchNorm2d(params["gamma"][1][0], eps=attrs["epsilon"])
+    if op == "dense":
+        return nn.Linear(shape[1], shape[0], bias="bias" in params)
+    if op in ("max_pool", "avg_pool"):
+        return _PaddedCeilPool(op, attrs["kernel"], attrs["stride"], attrs["pad"], attrs["ceil"])
+    return {
+        "relu": lambda: nn.ReLU(inplace=False),
+        "clip": lambda: nn.Hardtanh(attrs["low"], attrs["high"]),
+        "global_avg_pool": lambda: nn.AdaptiveAvgPool2d(1),
+        "flatten": nn.Flatten,
+        "scale": lambda: _Scale(attrs["factor"]),
+    }[op]()
+
+
+def _network(spec):
+    graph, modules = fx.Graph(), {}
+    outputs = {-1: graph.placeholder("data")}
+    for index, layer in enumerate(spec["layers"]):
+        inputs = [outputs[i] for i in layer["inputs"]]
+        if layer["op"] == "add":
+            outputs[index] = graph.call_function(torch.add, tuple(inputs))
+        elif layer["op"] == "concat":
+            outputs[index] = graph.call_function(torch.cat, (inputs, layer["attrs"]["axis"]))
+        else:
+            name = "layer" + str(index)
+            modules[name] = _module(layer)
+            outputs[index] = graph.call_module(name, (inputs[0],))
+    graph.output(outputs[len(spec["layers"]) - 1])
+    return fx.GraphModule(modules, graph)
+
+
+def _set_values(net, spec):
+    roles = {"gamma": "weight", "beta": "bias"}
+    for index, layer in enumerate(spec["layers"]):
+        for role, (name, shape) in layer["params"].items():
+            array = values.parameter(name, shape)
+            if role == "gamma" and layer["attrs"]["fix_gamma"]:
+                array[:] = 1
+            target = getattr(net.get_submodule("layer" + str(index)), roles.get(role, role))
+            with torch.no_grad():
+                target.copy_(torch.from_numpy(array))
+
+
+def prepare(spec, variant, dtype, batch):
+    """Return a function that runs one batch; see ``on_mxlite.prepare``."""
+    net = _network(spec)
+    _set_values(net, spec)
+    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    net = net.eval().to(kind).to(memory_format=torch.channels_last)
+    data = torch.from_numpy(values.images(batch, spec["size"])).to(kind)
+    data = data.contiguous(memory_format=torch.channels_last)
+    if variant == "compile":
+        import torch._inductor.config
+
+        torch._inductor.config.freezing = True
+        net = torch.compile(net)
+
+    def run(fetch=False):
+        with torch.no_grad():
+            output = net(data)
+        return output.float().numpy() if fetch else None
+
+    return run

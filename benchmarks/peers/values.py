@@ -1,0 +1,55 @@
+"""Parameters and images that every process of the comparison makes alike (Python 3.8 and later)."""
+
+import zlib
+
+import numpy as np
+
+
+def parameter(name, shape):
+    """Return the values of a parameter; they depend on its name and shape only.
+
+    Parameters
+    ----------
+    name : str
+        Dotted name in the network.
+    shape : sequence of int
+        Its shape.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32; weights keep the size of activations about constant through the layers.
+    """
+    random = np.random.RandomState(zlib.crc32(name.encode()))
+    kind = name.rsplit(".", 1)[-1]
+    if kind == "weight":
+        middle, span = 0.0, np.sqrt(6.0 / np.prod(shape[1:]))
+    elif kind in ("gamma", "running_var"):
+        middle, span = 1.0, 0.2
+    else:
+        middle, span = 0.0, 0.1
+    values = np.empty(int(np.prod(shape)), np.float32)
+    # In pieces: a double of the largest weight would dominate the peak memory that is measured.
+    for begin in range(0, values.size, 1 << 20):
+        piece = values[begin : begin + (1 << 20)]
+        piece[:] = random.uniform(middle - span, middle + span, piece.size)
+    return values.reshape(shape)
+
+
+def images(batch, size):
+    """Return random images.
+
+    Parameters
+    ----------
+    batch : int
+        Number of images.
+    size : int
+        Height and width.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32 of shape ``(batch, 3, size, size)``, uniform in [-1, 1).
+    """
+    random = np.random.RandomState(batch)
+    return random.uniform(-1, 1, (batch, 3, size, size)).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Networks of the scoring benchmark, and its table and plot."""
