@@ -39,6 +39,10 @@ $(BUILD): $(SETUP) $(SOURCES)
 score: $(BUILD)  ## scoring table, plot and JSON; options in ARGS
 	@$(STEP) "score" python benchmarks/benchmark_score.py $(ARGS)
 
+peers: $(BUILD)  ## scoring beside MXNet 1.9.1, PyTorch, ONNX Runtime, OpenVINO; options in ARGS
+	@$(STEP) "environments of the peers" benchmarks/peers/setup
+	@$(STEP) "peers" python benchmarks/peers/run.py $(ARGS)
+
 wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
 $(REPAIRED): $(BUILD)
 	@rm -rf wheelhouse
@@ -78,4 +82,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score wheel test lint test-cpp test-sanitizers test-wheel test-python format clean
+.PHONY: help setup build score peers wheel test lint test-cpp test-sanitizers test-wheel test-python format clean

@@ -1,5 +1,6 @@
-"""A network as a plain list of layers, read off the Gluon blocks, so that every system in the
-comparison computes exactly the same thing.
+"""A network as a plain list of layers, read off the Gluon blocks.
+
+So every system in the comparison computes exactly the same thing.
 
 An entry is a dict: ``op``, ``inputs`` (indices of entries, -1 is the image), ``attrs``, and
 ``params`` (role to ``[name, shape]``). The last entry is the output.
@@ -12,7 +13,8 @@ from typing import Any
 from mxlite.base import NotSupportedError
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import HybridConcurrent, Identity
-from mxlite.gluon.model_zoo.vision import inception_resnet_v2, mobilenet, resnet, resnet_v1b
+from mxlite.gluon.model_zoo.vision import mobilenet, resnet, resnet_v1b
+from mxlite.gluon.model_zoo.vision.inception_resnet_v2 import _Residual
 
 
 class LayerList:
@@ -26,9 +28,7 @@ class LayerList:
 
     def __init__(self, net: Any) -> None:
         self.layers: list[dict[str, Any]] = []
-        self._names = {
-            id(value): name for name, value in net._collect_params_with_prefix().items()
-        }
+        self._names = {id(value): name for name, value in net._collect_params_with_prefix().items()}
         self._root(net)
 
     def _emit(
@@ -187,7 +187,7 @@ class LayerList:
         resnet_v1b.BottleneckV1b: _residual_v1b,
         mobilenet.LinearBottleneck: _linear_bottleneck,
         mobilenet.RELU6: _relu6,
-        inception_resnet_v2._Residual: _scaled_residual,
+        _Residual: _scaled_residual,
     }
 
 

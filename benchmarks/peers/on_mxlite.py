@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import mxlite as mx
 import values
 from scoring.networks import build
-
-import mxlite as mx
 
 VARIANTS = ("hybrid",)
 
@@ -39,7 +38,8 @@ def prepare(spec, variant, dtype, batch):
     net = build(spec["network"])
     data = mx.nd.array(values.images(batch, spec["size"]))
     net.infer_shape(data)
-    for name, parameter in net._collect_params_with_prefix().items():
+    parameters = {} if spec["random"] else net._collect_params_with_prefix()
+    for name, parameter in parameters.items():
         parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))
     if dtype != "float32":
         net.cast(dtype)

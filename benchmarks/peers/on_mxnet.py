@@ -27,7 +27,7 @@ def _symbol(spec):
                 pad=attrs["pad"],
                 num_group=attrs["groups"],
                 no_bias="bias" not in named,
-                **named
+                **named,
             )
         elif op == "batch_norm":
             outputs[index] = mx.sym.BatchNorm(
@@ -45,7 +45,7 @@ def _symbol(spec):
                 num_hidden=params["weight"][1][0],
                 no_bias="bias" not in named,
                 flatten=False,
-                **named
+                **named,
             )
         elif op in ("max_pool", "avg_pool"):
             outputs[index] = mx.sym.Pooling(
@@ -81,13 +81,12 @@ def prepare(spec, variant, dtype, batch):
     """Return a function that runs one batch; see ``on_mxlite.prepare``."""
     net = mx.gluon.SymbolBlock(_symbol(spec), mx.sym.var("data"))
     data = mx.nd.array(values.images(batch, spec["size"]))
-    shapes = {
-        name: shape for layer in spec["layers"] for name, shape in layer["params"].values()
-    }
+    shapes = {name: shape for layer in spec["layers"] for name, shape in layer["params"].values()}
     for name, parameter in net.collect_params().items():
         parameter.shape = tuple(shapes[name])
-        parameter.initialize(ctx=mx.cpu())
-        parameter.set_data(mx.nd.array(values.parameter(name, shapes[name])))
+        parameter.initialize(mx.init.Uniform(0.01), ctx=mx.cpu())
+        if not spec["random"]:
+            parameter.set_data(mx.nd.array(values.parameter(name, shapes[name])))
     if variant == "fused":
         net.optimize_for(data, backend="MKLDNN", static_alloc=True, static_shape=True)
     else:

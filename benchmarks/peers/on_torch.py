@@ -1,4 +1,6 @@
-"""The network on PyTorch: an fx graph of nn modules, channels last, eager or compiled and frozen."""
+"""The network on PyTorch: an fx graph of modules, channels last, eager or compiled and frozen."""
+
+import importlib
 
 import torch
 import values
@@ -96,15 +98,14 @@ def _set_values(net, spec):
 def prepare(spec, variant, dtype, batch):
     """Return a function that runs one batch; see ``on_mxlite.prepare``."""
     net = _network(spec)
-    _set_values(net, spec)
+    if not spec["random"]:
+        _set_values(net, spec)
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     net = net.eval().to(kind).to(memory_format=torch.channels_last)
     data = torch.from_numpy(values.images(batch, spec["size"])).to(kind)
     data = data.contiguous(memory_format=torch.channels_last)
     if variant == "compile":
-        import torch._inductor.config
-
-        torch._inductor.config.freezing = True
+        importlib.import_module("torch._inductor.config").freezing = True
         net = torch.compile(net)
 
     def run(fetch=False):

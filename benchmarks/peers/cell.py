@@ -1,0 +1,251 @@
+"""One cell of the comparison: a network, a dtype and a batch size on all systems in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+# Idle threads of the system before may spin this long after its turn.
+SETTLE_SECONDS = 0.3
+# Building includes torch.compile of 152 layers.
+ANSWER_SECONDS = 1200.0
+# Allowed distance of outputs, as a share of their size: rounding grows with depth.
+TOLERANCE = {"float32": 2e-3, "bfloat16": 1e-1}
+
+
+class WorkerError(RuntimeError):
+    """A system failed in its process."""
+
+
+class System(NamedTuple):
+    """A system, how it runs the network, and the Python that has it."""
+
+    name: str
+    variant: str
+    dtypes: tuple[str, ...]
+    python: str = sys.executable
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.variant}"
+
+
+class Worker:
+    """A process of worker.py.
+
+    Parameters
+    ----------
+    system : System
+        What runs in it.
+    spec : Path
+        The layer list.
+    batch : int
+        Images.
+    dtype : str
+        ``"float32"`` or ``"bfloat16"``.
+    threads : int
+        Threads that it may use.
+    """
+
+    def __init__(self, system: System, spec: Path, batch: int, dtype: str, threads: int) -> None:
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+        }
+        if system.name != "mxlite":
+            environment.pop("PYTHONPATH", None)
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by close()
+        self._process = subprocess.Popen(
+            [system.python, str(HERE / "worker.py"), "--system", system.name]
+            + ["--variant", system.variant, "--dtype", dtype, "--batch", str(batch)]
+            + ["--spec", str(spec)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send one request and return the answer.
+
+        Parameters
+        ----------
+        **request
+            As in worker.py.
+
+        Returns
+        -------
+        dict
+            The answer.
+
+        Raises
+        ------
+        WorkerError
+            The process ended, answered with an error, or did not answer in time.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerError(self._last_words()) from None
+        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
+        if not ready:
+            raise WorkerError(f"no answer to {request} in {ANSWER_SECONDS:.0f} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerError(self._last_words())
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(answer["error"])
+        return answer
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._errors.seek(0)
+        return f"ended with {code}: {self._errors.read()[-500:].strip()}"
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+class Cell:
+    """Measurements of all systems on one network, dtype and batch size.
+
+    Parameters
+    ----------
+    network, dtype : str
+        What is run.
+    batch : int
+        Images.
+    """
+
+    def __init__(self, network: str, dtype: str, batch: int) -> None:
+        self.network, self.dtype, self.batch = network, dtype, batch
+        self.medians: dict[str, list[float]] = {}  # one median of seconds for each turn
+        self.versions: dict[str, str] = {}
+        self.build_seconds: dict[str, float] = {}
+        self.failures: list[str] = []
+
+    def run(
+        self, systems: list[System], spec: Path, threads: int, rounds: int, turn: float
+    ) -> None:
+        """Build the network on all systems, compare outputs, then let them take turns.
+
+        Parameters
+        ----------
+        systems : list of System
+            Who runs; outputs are compared with the first one's.
+        spec : Path
+            The layer list.
+        threads : int
+            Threads of each.
+        rounds : int
+            Turns of each.
+        turn : float
+            Seconds of a turn, at least one iteration.
+        """
+        workers: dict[str, Worker] = {}
+        counts: dict[str, int] = {}
+        reference: dict[str, Any] | None = None
+        try:
+            for system in systems:
+                name = str(system)
+                worker = Worker(system, spec, self.batch, self.dtype, threads)
+                workers[name] = worker
+                try:
+                    answer = worker.ask(do="prepare")
+                    reference = reference or answer
+                    self._check(answer, reference)
+                except WorkerError as error:
+                    self._drop(workers, name, error)
+                    continue
+                counts[name] = max(1, min(200, int(turn / statistics.median(answer["seconds"]))))
+                self.versions[name] = answer["version"]
+                self.build_seconds[name] = round(answer["build_seconds"], 2)
+                self.medians[name] = []
+            for index in range(rounds):
+                # The order rotates: whoever follows a hot neighbour is not always the same.
+                order = list(counts)
+                shift = index % max(1, len(order))
+                for name in order[shift:] + order[:shift]:
+                    if name not in workers:
+                        continue
+                    time.sleep(SETTLE_SECONDS)
+                    try:
+                        seconds = workers[name].ask(do="time", count=counts[name])["seconds"]
+                    except WorkerError as error:
+                        self._drop(workers, name, error)
+                        continue
+                    self.medians[name].append(statistics.median(seconds))
+        finally:
+            for worker in workers.values():
+                worker.close()
+        self.medians = {name: turns for name, turns in self.medians.items() if turns}
+
+    def _drop(self, workers: dict[str, Worker], name: str, error: WorkerError) -> None:
+        workers.pop(name).close()
+        self.medians.pop(name, None)
+        self.failures.append(f"{self.network} batch {self.batch} {self.dtype} {name}: {error}")
+
+    def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:
+        # Single entries may be near zero: distances count against the size of the whole output.
+        scale = reference["norm"] / math.sqrt(1000)
+        worst = max(
+            abs(one - other) / scale for one, other in zip(answer["output"], reference["output"])
+        )
+        if not worst <= TOLERANCE[self.dtype]:
+            raise WorkerError(
+                f"output differs from the first system's by {worst:.2e} of its size, "
+                f"expected at most {TOLERANCE[self.dtype]}"
+            )
+
+    def speed(self, name: str) -> float | None:
+        """Return images/s of a system, None when it did not run."""
+        turns = self.medians.get(name)
+        return None if turns is None else self.batch / statistics.median(turns)
+
+    def best_peer(self, peers: list[str]) -> str | None:
+        """Return the fastest of ``peers``, None when none ran."""
+        ran = [name for name in peers if name in self.medians]
+        return max(ran, key=lambda name: self.speed(name) or 0.0) if ran else None
+
+    def ratio(self, name: str, peer: str) -> tuple[float, float, float]:
+        """Return how many times as fast ``name`` is as ``peer``: median and quartiles of rounds."""
+        ratios = [b / a for a, b in zip(self.medians[name], self.medians[peer])]
+        if len(ratios) < 2:
+            return ratios[0], ratios[0], ratios[0]
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return middle, low, high
+
+    def ratios(self, name: str) -> dict[str, Any]:
+        """Return the ratios of ``name`` to all peers for the result file."""
+        found = {}
+        for peer in self.medians:
+            if peer != name and name in self.medians:
+                middle, low, high = self.ratio(name, peer)
+                found[peer] = {"median": middle, "q1": low, "q3": high}
+        return {
+            "network": self.network,
+            "batch": self.batch,
+            "dtype": self.dtype,
+            "ratios": found,
+        }

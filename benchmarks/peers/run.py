@@ -1,0 +1,289 @@
+"""Scoring on mxlite and on its peers, interleaved: ratios, peak memory, one JSON file.
+
+    benchmarks/peers/setup                                        # once: environments from PyPI
+    python benchmarks/peers/run.py --networks all --batches 1 32 --json out.json
+
+Each system runs in a process of its own that builds the network once; the processes then take
+turns, so that a change of the machine's speed meets all of them. All compute the same layers with
+the same parameters, and their outputs are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from cell import Cell, System, Worker, WorkerError
+from common import Timing, progress, report, result, table, usable_cores, write_json
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+# System, variant, dtypes. The first is the one that the others are compared with.
+SYSTEMS = [
+    System("mxlite", "hybrid", ("float32", "bfloat16")),
+    System("mxnet", "hybrid", ("float32",)),
+    System("mxnet", "fused", ("float32",)),
+    System("torch", "eager", ("float32", "bfloat16")),
+    System("torch", "compile", ("float32", "bfloat16")),
+    System("onnxruntime", "all", ("float32",)),
+    System("openvino", "latency", ("float32", "bfloat16")),
+]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    line.add_argument("--networks", nargs="+", default=["all"], help="names of benchmark_score")
+    line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
+    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
+    line.add_argument("--rounds", type=int, default=7, help="turns of each system: %(default)s")
+    line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
+    line.add_argument("--threads", type=int, default=usable_cores())
+    line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
+    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
+    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
+    return line
+
+
+def chosen_systems(options: argparse.Namespace) -> list[System]:
+    """Return the systems to run; a missing environment is said and left out.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The command line.
+
+    Returns
+    -------
+    list of System
+        mxlite first.
+
+    Raises
+    ------
+    SystemExit
+        An unknown system.
+    """
+    known = {str(system): system for system in SYSTEMS}
+    names = list(known) if options.systems == ["all"] else ["mxlite:hybrid", *options.systems]
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise SystemExit(f"peers: no system {name!r}; there are {', '.join(known)}")
+        system = known[name]
+        python = {"mxlite": sys.executable, "mxnet": options.mxnet_python}.get(
+            system.name, options.peers_python
+        )
+        if not Path(python).exists():
+            print(f"{system}: {python} does not exist; run benchmarks/peers/setup", file=sys.stderr)
+            continue
+        chosen.append(System(system.name, system.variant, system.dtypes, python))
+    return chosen
+
+
+def write_spec(network: str, folder: Path, random: bool) -> Path:
+    """Write a network's layer list, made by a process of its own.
+
+    Parameters
+    ----------
+    network : str
+        Name in the scoring benchmark.
+    folder : Path
+        Where to.
+    random : bool
+        Whether systems fill the parameters themselves.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    path = folder / f"{network}{'-random' if random else ''}.json"
+    if not path.exists():
+        command = [sys.executable, str(HERE / "export.py"), network, str(path)]
+        subprocess.run([*command, "--random"] if random else command, check=True)
+    return path
+
+
+def write_onnx(spec: Path, batch: int, systems: list[System]) -> None:
+    """Write the ONNX file beside ``spec`` and its path into it, where a system needs one.
+
+    Parameters
+    ----------
+    spec : Path
+        The layer list.
+    batch : int
+        Images.
+    systems : list of System
+        Who runs.
+    """
+    python = next((s.python for s in systems if s.name in ("onnxruntime", "openvino")), None)
+    if python is None:
+        return
+    target = spec.with_suffix(".onnx")
+    subprocess.run(
+        [python, str(HERE / "worker.py"), "--system", "none", "--spec", str(spec)]
+        + ["--batch", str(batch), "--write-onnx", str(target)],
+        check=True,
+    )
+    content = json.loads(spec.read_text())
+    content["onnx"] = str(target)
+    spec.write_text(json.dumps(content))
+
+
+def peak_memory(system: System, spec: Path, batch: int, dtype: str, threads: int) -> float:
+    """Return the peak resident set of a fresh process that scores a few batches, in MiB."""
+    worker = Worker(system, spec, batch, dtype, threads)
+    try:
+        worker.ask(do="prepare")
+        return float(worker.ask(do="memory")["mib"])
+    finally:
+        worker.close()
+
+
+def ratio_table(cells: list[Cell], systems: list[System]) -> str:
+    """Return images/s of every system in every cell and mxlite's ratio to the best peer."""
+    peers = [str(system) for system in systems[1:]]
+    head = ["network", "batch", "dtype", str(systems[0]), *peers, "best peer", "ratio", "quartiles"]
+    rows, ratios = [], []
+    for cell in cells:
+        speeds = {name: cell.speed(name) for name in [str(systems[0]), *peers]}
+        row = [cell.network, str(cell.batch), cell.dtype]
+        row += ["" if speed is None else f"{speed:.1f}" for speed in speeds.values()]
+        best = cell.best_peer(peers)
+        if best is None or speeds[str(systems[0])] is None:
+            rows.append([*row, "", "", ""])
+            continue
+        middle, low, high = cell.ratio(str(systems[0]), best)
+        ratios.append(middle)
+        rows.append([*row, best, f"{middle:.3f}", f"{low:.3f}-{high:.3f}"])
+    lines = [table(head, rows)]
+    if ratios:
+        mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
+        lines.append(f"geometric mean of the ratios to the best peer: {mean:.3f}")
+    return "\n".join(lines)
+
+
+def memory_table(memory: dict[tuple[str, str, str], float | None], systems: list[System]) -> str:
+    """Return the peak resident sets, network by network."""
+    names = [str(system) for system in systems]
+    rows = []
+    for network, dtype in dict.fromkeys((key[0], key[1]) for key in memory):
+        cells = [memory.get((network, dtype, name)) for name in names]
+        rows.append([network, dtype, *["" if mib is None else f"{mib:.0f}" for mib in cells]])
+    return "peak resident set of a fresh process, MiB\n" + table(["network", "dtype", *names], rows)
+
+
+def entries(cells: list[Cell]) -> list[dict[str, Any]]:
+    """Return the result file's entries of all cells."""
+    return [
+        result(
+            f"{cell.network} batch {cell.batch} {cell.dtype} {name}",
+            Timing(seconds),
+            unit="images/s",
+            amount=cell.batch,
+            network=cell.network,
+            batch=cell.batch,
+            dtype=cell.dtype,
+            system=name,
+            version=cell.versions[name],
+            build_seconds=cell.build_seconds[name],
+        )
+        for cell in cells
+        for name, seconds in cell.medians.items()
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Command line; that of the process by default.
+
+    Returns
+    -------
+    int
+        0; 1 when a system failed in a cell.
+    """
+    options = parser().parse_args(arguments)
+    from scoring.networks import DEFAULT, zoo_name
+
+    networks = DEFAULT if options.networks == ["all"] else options.networks
+    for network in networks:
+        zoo_name(network)
+    if min(options.batches) < 1:
+        raise SystemExit(f"peers: batch size is {min(options.batches)}, expected at least 1")
+    systems = chosen_systems(options)
+    plan = [(n, d, b) for n in networks for d in options.dtypes for b in options.batches]
+    cells: list[Cell] = []
+    memory: dict[tuple[str, str, str], float | None] = {}
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for network, dtype, batch in progress(plan, len(plan), "peers"):
+            runs = [system for system in systems if dtype in system.dtypes]
+            spec = write_spec(network, folder, random=False)
+            write_onnx(spec, batch, runs)
+            cell = Cell(network, dtype, batch)
+            cell.run(runs, spec, options.threads, options.rounds, options.turn)
+            cells.append(cell)
+            failures += cell.failures
+            print(ratio_table([cell], runs), flush=True)
+            if options.no_memory or batch != options.batches[-1]:
+                continue
+            spec = write_spec(network, folder, random=True)
+            write_onnx(spec, batch, runs)
+            for system in runs:
+                key = (network, dtype, str(system))
+                try:
+                    memory[key] = peak_memory(system, spec, batch, dtype, options.threads)
+                except WorkerError as error:
+                    memory[key] = None
+                    failures.append(f"{' '.join(key)} memory: {error}")
+            for file in folder.glob("*.onnx"):
+                file.unlink()
+    for dtype in options.dtypes:
+        runs = [system for system in systems if dtype in system.dtypes]
+        print(ratio_table([cell for cell in cells if cell.dtype == dtype], runs))
+    if memory:
+        print(memory_table(memory, systems))
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    if options.json:
+        settings = {key: value for key, value in vars(options).items() if "python" not in key}
+        del settings["json"]
+        settings["networks"] = list(networks)
+        ratios = [cell.ratios(str(systems[0])) for cell in cells]
+        peaks = [
+            {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}
+            for key, mib in memory.items()
+        ]
+        write_json(
+            options.json,
+            report(
+                "peers",
+                settings,
+                entries(cells),
+                ratios=ratios,
+                peak_memory=peaks,
+                failures=failures,
+            ),
+        )
+        print(f"figures: {options.json}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
