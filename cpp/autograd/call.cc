@@ -5,19 +5,23 @@
 #include "cpp/graph/trace.h"
 
 namespace mxlite::autograd {
-namespace {
 
-void check_out_not_recorded(const OpSchema& op, std::span<const NDArrayRef> out) {
-  for (const NDArrayRef& a : out) {
-    const ArrayInfo* info = a ? info_of(*a) : nullptr;
-    MX_CHECK_KIND(!info || (!info->node && info->req == GradReq::kNull), ErrorKind::kError, op.name,
-                  ": the output array of shape ", a->shape(),
-                  " is part of a recorded computation; in-place operations (+=, x[:] = ..., out=) "
-                  "on such arrays are not possible inside autograd.record()");
-  }
+void check_writable(const char* what, const NDArrayRef& array) {
+  if (!mode.recording) return;
+  const ArrayInfo* info = info_of(*array);
+  MX_CHECK_KIND(!info || (!info->node && info->req == GradReq::kNull), ErrorKind::kError, what,
+                ": the array of shape ", array->shape(),
+                " is part of a recorded computation; in-place operations (+=, x[:] = ..., out=) on "
+                "such arrays are not possible inside autograd.record()");
 }
 
-}  // namespace
+void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
+                 const NDArrayRef& view) {
+  if (!mode.recording || !needs_record({&source, 1})) return;
+  auto node =
+      make_ref<OpNode>(op, params, mode.training, std::span(&source, 1), std::span(&view, 1));
+  node->connect({&source, 1}, {&view, 1});
+}
 
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
@@ -32,7 +36,7 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
 
   options.training = mode.training;
   const bool record = mode.recording && !op.zero_gradient && needs_record(inputs);
-  if (mode.recording && !options.out.empty()) check_out_not_recorded(op, options.out);
+  for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
   NDArrays outputs = invoke(op, params, inputs, options);
   if (record) {
     auto node = make_ref<OpNode>(op, params, options.training, inputs, outputs);

@@ -8,4 +8,12 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
+// `view` is op(source) made without running anything: recorded when a call would be.
+void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
+                 const NDArrayRef& view);
+
+// Throws when the array is part of a recorded computation and recording is on: it must not be
+// written in place.
+void check_writable(const char* what, const NDArrayRef& array);
+
 }  // namespace mxlite::autograd

@@ -58,6 +58,9 @@ class NDArray final : public RefCounted {
   // Exchanges what the handle stands for (Parameter data, `out=` of a view-returning op).
   void assign_handle(const NDArray& other);
 
+  // The Python object of this array, not owned; written by cpp/python under the GIL only.
+  void* python_object = nullptr;
+
  private:
   NDArray(StorageRef storage, const TensorSpec& spec, const Strides& strides, int64_t offset,
           Device device);

@@ -1,0 +1,18 @@
+// One function per file of bindings; module.cc calls them.
+#pragma once
+#include <pybind11/pybind11.h>
+
+namespace mxlite::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& m);
+void bind_device(py::module_& m);
+void bind_array(py::module_& m);      // NDArray: attributes, conversion, waiting
+void bind_operators(py::module_& m);  // NDArray: + - * / ** and comparisons
+void bind_numpy(py::module_& m);      // NumPy and DLPack
+void bind_ops(py::module_& m);
+void bind_autograd(py::module_& m);
+void bind_engine(py::module_& m);
+
+}  // namespace mxlite::python

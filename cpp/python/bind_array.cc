@@ -1,0 +1,213 @@
+// NDArray: attributes, waiting, copies, views. Indexing and formatting are Python
+// (mxlite/ndarray/), arithmetic is bind_operators.cc.
+#include <pybind11/stl.h>
+
+#include "cpp/autograd/call.h"
+#include "cpp/autograd/mode.h"
+#include "cpp/autograd/tape.h"
+#include "cpp/graph/trace.h"
+#include "cpp/ops/tensor/reshape_to.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/op_object.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+template <class F, class... Extra>
+void method(const char* name, F&& f, const Extra&... extra) {
+  const py::handle cls(reinterpret_cast<PyObject*>(array_type));
+  cls.attr(name) = py::cpp_function(std::forward<F>(f), py::name(name), py::is_method(cls),
+                                    py::sibling(py::getattr(cls, name, py::none())), extra...);
+}
+template <class F>
+void property(const char* name, F&& get, const char* doc) {
+  const py::handle cls(reinterpret_cast<PyObject*>(array_type));
+  const auto type =
+      py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&PyProperty_Type));
+  cls.attr(name) = type(py::cpp_function(std::forward<F>(get), py::name(name), py::is_method(cls)),
+                        py::none(), py::none(), doc);
+}
+
+void require_data(const NDArrayRef& a, const char* what) {
+  if (a->is_traced()) graph::Trace::fail_read(*a, what);
+}
+
+// Shares memory when the array is contiguous; recorded and traced as _reshape_to.
+NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
+  auto params = std::make_shared<ReshapeToParams>(ReshapeToParams{shape});
+  const OpSchema& op = ops().get("_reshape_to");
+  if (a->is_traced()) return autograd::call(op, params, {&a, 1})[0];
+  infer_outputs(op, params.get(), {&a->spec(), 1});
+  if (!a->contiguous()) return autograd::call(op, params, {&a, 1}, {.origin = current_origin()})[0];
+  NDArrayRef view = a->reshaped(shape);
+  autograd::record_view(op, params, a, view);
+  return view;
+}
+
+// Rows [begin, end) of axis 0, sharing memory; drop_axis: one row without the axis.
+NDArrayRef slice_view(const NDArrayRef& a, int64_t begin, int64_t end, bool drop_axis) {
+  require_data(a, "slice");
+  Shape shape = a->shape();
+  Strides strides = a->strides();
+  const int64_t offset = a->offset() + begin * strides[0];
+  shape[0] = end - begin;
+  if (drop_axis) {
+    shape.erase(0);
+    strides.erase(0);
+    if (shape.ndim() == 0) {  // 1.x has no 0-d arrays: an element of a vector has shape (1,)
+      shape.push_back(1);
+      strides.push_back(1);
+    }
+  }
+  return a->strided(shape, strides, offset);
+}
+
+void bind_attributes() {
+  property(
+      "shape", [](const NDArrayRef& a) { return shape_to_python(a->shape()); },
+      "Tuple of dimensions.");
+  property(
+      "dtype",
+      [](const NDArrayRef& a) {
+        return py::reinterpret_borrow<py::object>(dtype_to_python(a->dtype()));
+      },
+      "NumPy scalar type, as numpy.float32.");
+  property(
+      "size", [](const NDArrayRef& a) { return a->size(); }, "Number of elements.");
+  property(
+      "ndim", [](const NDArrayRef& a) { return a->shape().ndim(); }, "Number of dimensions.");
+  for (const char* name : {"context", "ctx", "device"})
+    property(
+        name,
+        [](const NDArrayRef& a) {
+          return py::module_::import("mxlite._core")
+              .attr("_make_context")(static_cast<int>(a->device().type), a->device().index);
+        },
+        "The device that holds the array.");
+  property(
+      "stype", [](const NDArrayRef&) { return "default"; }, "Storage type.");
+  property(
+      "_strides", [](const NDArrayRef& a) { return shape_to_python(a->strides()); },
+      "Strides in elements.");
+  property(
+      "_contiguous", [](const NDArrayRef& a) { return a->contiguous(); },
+      "Row-major without gaps?");
+  property(
+      "_traced", [](const NDArrayRef& a) { return a->is_traced(); },
+      "Made while a hybridized forward is traced; has no data.");
+  property(
+      "_version",
+      [](const NDArrayRef& a) { return a->storage() ? a->storage()->var().version() : 0; },
+      "Number of writes into the memory so far.");
+}
+
+void bind_waiting() {
+  method(
+      "wait_to_read",
+      [](const NDArrayRef& a) {
+        require_data(a, "wait_to_read");
+        a->wait_to_read();
+      },
+      "Block until the value is there; raises what went wrong when it was computed.");
+  method(
+      "wait_to_write",
+      [](const NDArrayRef& a) {
+        require_data(a, "wait_to_write");
+        a->wait_to_write();
+      },
+      "Block until nothing reads or writes the array any more.");
+}
+
+void bind_copies() {
+  method(
+      "copyto",
+      [](const NDArrayRef& a, py::object other) {
+        require_data(a, "copyto");
+        if (is_array(other.ptr())) {
+          const NDArrayRef& target = array_of(other.ptr());
+          require_data(target, "copyto");
+          autograd::check_writable("copyto", target);
+          copy_to(a, target);
+          return target;
+        }
+        NDArrayRef target = NDArray::empty(a->spec(), device_from_python(other));
+        copy_to(a, target);
+        return target;
+      },
+      py::arg("other"), "Copy into another array (converting dtype) or to a context.");
+  method(
+      "detach", [](const NDArrayRef& a) { return a->detached(); },
+      "The same memory without history: gradients stop here.");
+  method(
+      "_reshape_view",
+      [](const NDArrayRef& a, py::object shape) {
+        return reshape_view(a, shape_from_python(shape, "reshape"));
+      },
+      py::arg("shape"), "Same memory, other shape; every dimension given.");
+  method("_slice_view", &slice_view, py::arg("begin"), py::arg("end"), py::arg("drop_axis"),
+         "Rows of axis 0, sharing memory.");
+  method(
+      "_strided_view",
+      [](const NDArrayRef& a, py::object shape, py::object strides, int64_t offset) {
+        require_data(a, "view");
+        return a->strided(shape_from_python(shape, "view"), shape_from_python(strides, "view"),
+                          a->offset() + offset);
+      },
+      py::arg("shape"), py::arg("strides"), py::arg("offset"),
+      "Any strided view of the memory; strides and offset in elements, not checked.");
+  method(
+      "_assign_handle",
+      [](const NDArrayRef& a, const NDArrayRef& other) { a->assign_handle(*other); },
+      py::arg("other"), "Let this object stand for the other's memory.");
+  method(
+      "_share_memory",
+      [](const NDArrayRef& a, const NDArrayRef& b) { return a->storage() == b->storage(); },
+      py::arg("other"), "Do both use the same storage?");
+}
+
+void bind_gradient() {
+  property(
+      "grad",
+      [](const NDArrayRef& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*a);
+        return info ? info->grad : nullptr;
+      },
+      "Gradient array of a variable, or None.");
+  property(
+      "_grad_req",
+      [](const NDArrayRef& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*a);
+        return static_cast<int>(info ? info->req : autograd::GradReq::kNull);
+      },
+      "0 null, 1 write, 2 add.");
+  property(
+      "_recorded",
+      [](const NDArrayRef& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*a);
+        return info && info->node;
+      },
+      "Result of a recorded computation?");
+}
+
+}  // namespace
+
+void bind_array(py::module_& m) {
+  bind_attributes();
+  bind_waiting();
+  bind_copies();
+  bind_gradient();
+  m.def(
+      "empty",
+      [](py::object shape, py::object ctx, py::object dtype) {
+        const Shape s = shape_from_python(shape, "empty");
+        for (int64_t d : s) MX_CHECK_SHAPE(d >= 0, "empty: shape ", s, " has a negative dimension");
+        const DType d = dtype.is_none() ? DType::kFloat32 : require_dtype(dtype, "empty");
+        return NDArray::empty({s, d}, device_from_python(ctx));
+      },
+      py::arg("shape"), py::arg("ctx") = py::none(), py::arg("dtype") = py::none(),
+      "Array whose values are not set.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,111 @@
+// mx.autograd: modes, variables, backward, custom functions.
+#include <pybind11/stl.h>
+
+#include <vector>
+
+#include "cpp/autograd/mode.h"
+#include "cpp/autograd/tape.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+using autograd::mode;
+
+// A user's autograd.Function: backward calls back into Python. Backward runs in the caller's
+// thread, so the GIL is held or taken there.
+class FunctionNode final : public autograd::TapeNode {
+ public:
+  FunctionNode(py::object backward, std::string name)
+      : backward_(std::move(backward)), name_(std::move(name)) {}
+  ~FunctionNode() override {
+    const py::gil_scoped_acquire gil;
+    backward_ = py::object();
+  }
+  const char* name() const override { return name_.c_str(); }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
+                                   std::span<const uint8_t> needs) override {
+    const py::gil_scoped_acquire gil;
+    py::list grads;
+    for (const NDArrayRef& g : output_grads) grads.append(py::cast(g));
+    std::vector<NDArrayRef> result = py::cast<std::vector<NDArrayRef>>(backward_(grads));
+    MX_CHECK(result.size() == needs.size(), name_, ".backward returned ", result.size(),
+             " gradients, forward took ", needs.size(), " inputs");
+    return result;
+  }
+  void release_saved() override {
+    const py::gil_scoped_acquire gil;
+    backward_ = py::object();
+  }
+
+ private:
+  py::object backward_;
+  std::string name_;
+};
+
+std::vector<NDArrayRef> head_grads_of(const py::object& grads) {
+  std::vector<NDArrayRef> result;
+  if (grads.is_none()) return result;
+  for (const py::handle g : grads)
+    result.push_back(g.is_none() ? nullptr : py::cast<NDArrayRef>(g));
+  return result;
+}
+
+bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
+
+}  // namespace
+
+void bind_autograd(py::module_& m) {
+  m.def(
+      "set_recording", [](bool v) { return exchange(mode.recording, v); }, py::arg("value"),
+      "Switch recording in this thread; returns the old value.");
+  m.def(
+      "set_training", [](bool v) { return exchange(mode.training, v); }, py::arg("value"),
+      "Switch training mode in this thread; returns the old value.");
+  m.def(
+      "is_recording", [] { return mode.recording; }, "Is this thread recording?");
+  m.def(
+      "is_training", [] { return mode.training; }, "Is this thread in training mode?");
+  m.def(
+      "mark_variable",
+      [](const NDArrayRef& array, const NDArrayRef& grad, int req) {
+        autograd::mark_variable(array, grad, static_cast<autograd::GradReq>(req));
+      },
+      py::arg("array"), py::arg("grad").none(true), py::arg("req"),
+      "Attach a gradient array; req: 0 null, 1 write, 2 add.");
+  m.def(
+      "drop_grad", [](const NDArrayRef& a) { a->set_autograd(nullptr); }, py::arg("array"),
+      "Forget gradient and history.");
+  m.def(
+      "backward",
+      [](const std::vector<NDArrayRef>& heads, const py::object& head_grads, bool retain_graph,
+         bool train_mode) {
+        autograd::backward(heads, head_grads_of(head_grads),
+                           {.retain_graph = retain_graph, .training = train_mode});
+      },
+      py::arg("heads"), py::arg("head_grads"), py::arg("retain_graph"), py::arg("train_mode"),
+      "Gradients of heads into the variables' grad arrays.");
+  m.def(
+      "gradients",
+      [](const std::vector<NDArrayRef>& heads, const py::object& head_grads,
+         const std::vector<NDArrayRef>& variables, bool retain_graph, bool create_graph,
+         bool train_mode) {
+        return autograd::gradients(heads, head_grads_of(head_grads), variables,
+                                   {retain_graph, create_graph, train_mode});
+      },
+      py::arg("heads"), py::arg("head_grads"), py::arg("variables"), py::arg("retain_graph"),
+      py::arg("create_graph"), py::arg("train_mode"), "Gradients of heads as new arrays.");
+  m.def(
+      "record_function",
+      [](py::object backward, const std::string& name, const std::vector<NDArrayRef>& inputs,
+         const std::vector<NDArrayRef>& outputs) {
+        if (!mode.recording || !autograd::needs_record(inputs)) return;
+        auto node = make_ref<FunctionNode>(std::move(backward), name);
+        node->connect(inputs, outputs);
+      },
+      py::arg("backward"), py::arg("name"), py::arg("inputs"), py::arg("outputs"),
+      "Put a Python function on the tape; backward(list of output gradients) -> list.");
+}
+
+}  // namespace mxlite::python

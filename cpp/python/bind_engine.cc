@@ -1,0 +1,63 @@
+// Waiting for everything, seeds, threads, memory, end of the process.
+#include "cpp/core/allocator.h"
+#include "cpp/core/random.h"
+#include "cpp/core/threads.h"
+#include "cpp/engine/engine.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+
+namespace mxlite::python {
+
+void bind_engine(py::module_& m) {
+  // Whatever blocks in the engine gives up the GIL: a worker's result may need a thread that has
+  // it.
+  engine::set_blocking_hooks(
+      []() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
+      [](void* state) {
+        if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
+      });
+  m.def(
+      "waitall", [] { engine::Engine::get().wait_all(); },
+      "Block until all work is done; raises the first error that no wait has raised.");
+  m.def(
+      "engine_stop",
+      [] {
+        const py::gil_scoped_release released;
+        engine::Engine::get().stop();
+      },
+      "Finish queued work and join the workers.");
+  m.def(
+      "engine_stats",
+      [] {
+        const engine::EngineStats s = engine::Engine::get().stats();
+        return py::dict(py::arg("pushed") = s.pushed, py::arg("run_by_caller") = s.run_by_caller,
+                        py::arg("in_flight") = s.in_flight,
+                        py::arg("bytes_in_flight") = s.bytes_in_flight);
+      },
+      "Counts of tasks: pushed, run_by_caller, in_flight, bytes_in_flight.");
+  m.def(
+      "seed",
+      [](uint64_t seed, const py::object& ctx) {
+        if (ctx.is_none())
+          seed_random(seed);
+        else
+          seed_random(seed, device_from_python(ctx));
+      },
+      py::arg("seed"), py::arg("ctx") = py::none(), "Seed all devices' generators, or one's.");
+  m.def("cpu_threads", &cpu_threads, "Threads that operators use.");
+  m.def("set_cpu_threads", &set_cpu_threads, py::arg("count"),
+        "Set the threads that operators use.");
+  m.def(
+      "memory_stats",
+      [] {
+        const MemoryStats s = cpu_allocator().stats();
+        return py::dict(py::arg("in_use") = s.in_use, py::arg("cached") = s.cached,
+                        py::arg("peak") = s.peak, py::arg("limit") = s.limit);
+      },
+      "Bytes of host memory: in_use, cached, peak, limit.");
+  m.def(
+      "release_cached_memory", [] { cpu_allocator().release_cached(); },
+      "Give cached blocks back to the system.");
+}
+
+}  // namespace mxlite::python

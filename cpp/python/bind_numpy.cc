@@ -1,0 +1,155 @@
+// NumPy and DLPack, both ways.
+#include <pybind11/numpy.h>
+
+#include <cstring>
+
+#include "cpp/autograd/call.h"
+#include "cpp/graph/trace.h"
+#include "cpp/ndarray/copy.h"
+#include "cpp/ops/invoke.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/dlpack.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+DType dtype_of(const py::array& a) { return require_dtype(a.dtype(), "array"); }
+
+Strides strides_in_elements(const py::array& a) {
+  Strides s;
+  for (py::ssize_t i = 0; i < a.ndim(); ++i) s.push_back(a.strides(i) / a.itemsize());
+  return s;
+}
+bool has_whole_strides(const py::array& a) {
+  for (py::ssize_t i = 0; i < a.ndim(); ++i)
+    if (a.strides(i) % a.itemsize() != 0) return false;
+  return true;
+}
+Shape shape_of(const py::array& a) {
+  Shape s;
+  for (py::ssize_t i = 0; i < a.ndim(); ++i) s.push_back(a.shape(i));
+  return s;
+}
+
+// Copies host data into an array whose memory nobody uses. The GIL may be released meanwhile.
+void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
+  const py::array source =
+      has_whole_strides(given)
+          ? given
+          : py::array(py::module_::import("numpy").attr("ascontiguousarray")(given));
+  MX_CHECK_SHAPE(shape_of(source) == target->shape(), "array: values of shape ", shape_of(source),
+                 " cannot be written into shape ", target->shape());
+  const StridedData src{const_cast<void*>(source.data()), dtype_of(source),
+                        strides_in_elements(source)};
+  const StridedData dst{target->data(), target->dtype(), target->strides()};
+  const py::gil_scoped_release released;
+  copy_strided(target->shape(), src, dst);
+}
+
+NDArrayRef array_from_numpy(const py::array& source, py::object ctx, py::object dtype) {
+  const DType d = dtype.is_none() ? dtype_of(source) : require_dtype(dtype, "array");
+  NDArrayRef array = NDArray::empty({shape_of(source), d}, device_from_python(ctx));
+  fill_from_numpy(array, source);
+  return array;
+}
+
+void write_from_numpy(const NDArrayRef& target, const py::array& source) {
+  autograd::check_writable("copy from NumPy", target);
+  if (target->is_traced()) graph::Trace::fail_read(*target, "x[:] = NumPy array");
+  target->wait_to_write();
+  fill_from_numpy(target, source);
+  if (target->spec().bytes() >= target->storage()->bytes())
+    engine::Engine::get().host_wrote(target->storage()->var());
+}
+
+// The array's memory as a NumPy array that keeps it alive.
+py::array view_as_numpy(const NDArrayRef& a, DType as) {
+  std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end()), strides;
+  for (int64_t s : a->strides())
+    strides.push_back(s * static_cast<py::ssize_t>(dtype_size(a->dtype())));
+  const py::capsule owner(new NDArrayRef(a), [](void* p) { delete static_cast<NDArrayRef*>(p); });
+  const py::dtype type =
+      py::dtype::from_args(py::reinterpret_borrow<py::object>(dtype_to_python(as)));
+  return py::array(type, shape, strides, a->data(), owner);
+}
+
+py::array as_numpy(const NDArrayRef& a) {
+  if (a->is_traced()) graph::Trace::fail_read(*a, "asnumpy");
+  a->wait_to_read();
+  const bool bare_bfloat16 =
+      a->dtype() == DType::kBFloat16 && PyUnicode_Check(dtype_to_python(DType::kBFloat16));
+  const DType as = bare_bfloat16 ? DType::kFloat32 : a->dtype();
+  const py::dtype type =
+      py::dtype::from_args(py::reinterpret_borrow<py::object>(dtype_to_python(as)));
+  std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end());
+  py::array out(type, shape);
+  const StridedData src{a->data(), a->dtype(), a->strides()};
+  const StridedData dst{out.mutable_data(), as, contiguous_strides(a->shape())};
+  const py::gil_scoped_release released;
+  copy_strided(a->shape(), src, dst);
+  return out;
+}
+
+// Shares the memory of a contiguous or strided NumPy array, which stays alive with it.
+NDArrayRef from_numpy(py::array source) {
+  MX_CHECK(has_whole_strides(source),
+           "from_numpy: strides that are no multiple of the element size");
+  Strides strides = strides_in_elements(source);
+  const Shape shape = shape_of(source);
+  for (int i = 0; i < shape.ndim(); ++i)
+    MX_CHECK(strides[i] >= 0 || shape[i] <= 1,
+             "from_numpy: array with negative strides given; copy it first");
+  PyObject* keep = source.release().ptr();
+  const py::array held = py::reinterpret_borrow<py::array>(keep);
+  size_t bytes = static_cast<size_t>(held.itemsize());
+  for (int i = 0; i < shape.ndim(); ++i)
+    bytes += static_cast<size_t>(std::max<int64_t>(shape[i] - 1, 0) * strides[i] * held.itemsize());
+  StorageRef storage = Storage::wrap({}, const_cast<void*>(held.data()), bytes, [keep] {
+    if (!Py_IsInitialized()) return;
+    const py::gil_scoped_acquire acquired;
+    Py_DECREF(keep);
+  });
+  return NDArray::view_of(std::move(storage), {shape, dtype_of(held)}, strides, 0);
+}
+
+template <class F, class... Extra>
+void method(const char* name, F&& f, const Extra&... extra) {
+  const py::handle cls(reinterpret_cast<PyObject*>(array_type));
+  cls.attr(name) =
+      py::cpp_function(std::forward<F>(f), py::name(name), py::is_method(cls), extra...);
+}
+
+}  // namespace
+
+void bind_numpy(py::module_& m) {
+  method("asnumpy", &as_numpy,
+         "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");
+  method(
+      "_numpy_view",
+      [](const NDArrayRef& a) {
+        if (a->is_traced()) graph::Trace::fail_read(*a, "_numpy_view");
+        a->wait_to_read();
+        return view_as_numpy(a, a->dtype());
+      },
+      "NumPy array on the same memory.");
+  method("_write_numpy", &write_from_numpy, py::arg("source"), "Overwrite with NumPy values.");
+  method(
+      "__dlpack__",
+      [](const NDArrayRef& a, const py::kwargs&) {
+        if (a->is_traced()) graph::Trace::fail_read(*a, "__dlpack__");
+        a->wait_to_read();
+        return to_dlpack(a);
+      },
+      "DLPack capsule on the same memory.");
+  method("__dlpack_device__", [](const NDArrayRef& a) {
+    return py::make_tuple(a->device().type == DeviceType::kCUDA ? 2 : 1, 0);
+  });
+  m.def("array_from_numpy", &array_from_numpy, py::arg("source"), py::arg("ctx") = py::none(),
+        py::arg("dtype") = py::none(), "Copy of a NumPy array.");
+  m.def("from_numpy", &from_numpy, py::arg("source"), "Array on a NumPy array's memory.");
+  m.def("from_dlpack", &from_dlpack, py::arg("capsule"), "Array on a DLPack capsule's memory.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,252 @@
+#include "cpp/python/convert.h"
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+constexpr std::array kNumPyNames = {"float32", "float64", "float16", "uint8", "int32",
+                                    "int8",    "int64",   "bool_",   "int16", "uint16",
+                                    "uint32",  "uint64",  "bfloat16"};
+
+PyObject* make_dtype(size_t code) {
+  if (static_cast<DType>(code) == DType::kBFloat16) {
+    try {
+      return py::module_::import("ml_dtypes").attr("bfloat16").release().ptr();
+    } catch (py::error_already_set&) {
+      return py::str("bfloat16").release().ptr();
+    }
+  }
+  return py::module_::import("numpy").attr(kNumPyNames[code]).release().ptr();
+}
+
+// A tuple or list of numbers; the narrowest of Shape, OptionalInts, doubles.
+AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "not a sequence"));
+  if (!fast) throw py::error_already_set();
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
+  PyObject** items = PySequence_Fast_ITEMS(fast.ptr());
+  std::vector<AttrValue> values;
+  bool none = false, real = false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    AttrValue v = attr_from_python(items[i], op, param);
+    none |= std::holds_alternative<std::monostate>(v);
+    real |= std::holds_alternative<double>(v);
+    if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
+        !std::holds_alternative<int64_t>(v) && !std::holds_alternative<bool>(v))
+      fail(ErrorKind::kType, op, ": parameter ", param, ": a sequence holding '", attr_text(v),
+           "' given, numbers expected");
+    values.push_back(std::move(v));
+  }
+  if (real && none) fail(ErrorKind::kType, op, ": parameter ", param, ": None among floats given");
+  if (real) {
+    std::vector<double> out;
+    for (const AttrValue& v : values) out.push_back(attr_to_double(v));
+    return out;
+  }
+  if (none || n > Shape::kMaxNdim) {
+    OptionalInts out;
+    for (const AttrValue& v : values)
+      out.push_back(std::holds_alternative<std::monostate>(v) ? std::optional<int64_t>()
+                                                              : attr_to_int(v));
+    return out;
+  }
+  Shape out;
+  for (const AttrValue& v : values) out.push_back(attr_to_int(v));
+  return out;
+}
+
+struct PyContext {
+  Device device;
+};
+thread_local std::vector<Device> device_stack;
+
+}  // namespace
+
+PyObject* dtype_to_python(DType dtype) {
+  static std::array<PyObject*, kNumPyNames.size()> cache{};
+  PyObject*& slot = cache[static_cast<size_t>(dtype)];
+  if (!slot) slot = make_dtype(static_cast<size_t>(dtype));
+  return slot;
+}
+
+std::optional<DType> dtype_from_python(PyObject* o) {
+  // Type objects are looked up by identity; everything else goes through its name.
+  static auto* known = new std::unordered_map<PyObject*, DType>;
+  if (const auto it = known->find(o); it != known->end()) return it->second;
+  std::string name;
+  if (PyUnicode_Check(o)) {
+    name = py::cast<std::string>(py::handle(o));
+  } else if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) {
+    name = "float64";
+  } else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) {
+    name = "int64";
+  } else if (PyType_Check(o) && py::hasattr(o, "__name__")) {
+    name = py::cast<std::string>(py::handle(o).attr("__name__"));
+  } else if (py::hasattr(o, "name") && py::hasattr(o, "itemsize")) {
+    name = py::cast<std::string>(py::str(py::handle(o).attr("name")));
+  }
+  if (name == "bool_") name = "bool";
+  const std::optional<DType> dtype = dtype_from_name(name);
+  if (dtype && PyType_Check(o)) {
+    Py_INCREF(o);
+    known->emplace(o, *dtype);
+  }
+  return dtype;
+}
+
+DType require_dtype(py::handle o, const char* who) {
+  if (auto d = dtype_from_python(o.ptr())) return *d;
+  fail(ErrorKind::kDType, who, ": dtype ", std::string(py::repr(o)),
+       " given, a NumPy dtype or its name expected");
+}
+
+AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  if (o == Py_None) return std::monostate{};
+  if (PyBool_Check(o)) return o == Py_True;
+  if (PyLong_Check(o)) {
+    int overflow = 0;
+    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) return PyLong_AsDouble(o);
+    return static_cast<int64_t>(v);
+  }
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyUnicode_Check(o)) {
+    Py_ssize_t n = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(o, &n);
+    if (!text) throw py::error_already_set();
+    return std::string(text, static_cast<size_t>(n));
+  }
+  if (PyTuple_Check(o) || PyList_Check(o)) return sequence_from_python(o, op, param);
+  if (py::isinstance<PyContext>(o)) return str(py::cast<PyContext&>(py::handle(o)).device);
+  if (!is_array(o)) {
+    if (auto d = dtype_from_python(o)) return *d;
+    if (PyIndex_Check(o)) {
+      py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
+      if (!i) PyErr_Clear();
+      if (i) return static_cast<int64_t>(PyLong_AsLongLong(i.ptr()));
+    }
+    if (PyNumber_Check(o)) {
+      py::object f = py::reinterpret_steal<py::object>(PyNumber_Float(o));
+      if (f) return PyFloat_AS_DOUBLE(f.ptr());
+      PyErr_Clear();
+    }
+    if (PySequence_Check(o)) return sequence_from_python(o, op, param);
+  }
+  fail(ErrorKind::kType, op, ": parameter ", param, ": a ", Py_TYPE(o)->tp_name,
+       " given, a number, string, tuple or dtype expected");
+}
+
+py::object attr_to_python(const AttrValue& value) {
+  struct Convert {
+    py::object operator()(std::monostate) const { return py::none(); }
+    py::object operator()(bool v) const { return py::bool_(v); }
+    py::object operator()(int64_t v) const { return py::int_(v); }
+    py::object operator()(double v) const { return py::float_(v); }
+    py::object operator()(const std::string& v) const { return py::str(v); }
+    py::object operator()(const Shape& v) const { return shape_to_python(v); }
+    py::object operator()(const std::vector<double>& v) const {
+      py::tuple t(v.size());
+      for (size_t i = 0; i < v.size(); ++i) t[i] = v[i];
+      return std::move(t);
+    }
+    py::object operator()(const OptionalInts& v) const {
+      py::tuple t(v.size());
+      for (size_t i = 0; i < v.size(); ++i)
+        t[i] = v[i] ? py::object(py::int_(*v[i])) : py::object(py::none());
+      return std::move(t);
+    }
+    py::object operator()(DType v) const { return py::str(dtype_name(v)); }
+  };
+  return std::visit(Convert{}, value);
+}
+
+Device parse_device(const std::string& text) {
+  const size_t open = text.find('(');
+  const std::string name = text.substr(0, open);
+  int index = 0;
+  if (open != std::string::npos) index = std::atoi(text.c_str() + open + 1);
+  for (DeviceType t :
+       {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
+    if (name == device_type_name(t)) return {t, index};
+  fail(ErrorKind::kDevice, "context '", text, "' given, cpu(i), gpu(i) or cpu_pinned(i) expected");
+}
+
+Device current_device() { return device_stack.empty() ? Device{} : device_stack.back(); }
+
+Device device_from_python(py::handle o) {
+  if (o.is_none()) return current_device();
+  if (py::isinstance<PyContext>(o)) return py::cast<PyContext&>(o).device;
+  if (py::isinstance<py::str>(o)) return parse_device(py::cast<std::string>(o));
+  fail(ErrorKind::kType, "ctx: ", std::string(py::repr(o)),
+       " given, a context such as mx.cpu(0) expected");
+}
+
+Shape shape_from_python(py::handle o, const char* who) {
+  const AttrValue v = attr_from_python(o.ptr(), who, "shape");
+  try {
+    return attr_to_ints(v);
+  } catch (const AttrMismatch& m) {
+    throw_attr_mismatch(who, "shape", v, m.expected);
+  }
+}
+
+py::tuple shape_to_python(const Shape& shape) {
+  PyObject* t = PyTuple_New(shape.ndim());
+  if (!t) throw py::error_already_set();
+  for (int i = 0; i < shape.ndim(); ++i) PyTuple_SET_ITEM(t, i, PyLong_FromLongLong(shape[i]));
+  return py::reinterpret_steal<py::tuple>(t);
+}
+
+void bind_device(py::module_& m) {
+  py::class_<PyContext>(m, "Context", py::dynamic_attr(),
+                        "A device: mx.cpu(0), mx.gpu(1). As a with-block it becomes the thread's "
+                        "current device.")
+      .def(py::init([](py::object type, int id) {
+             if (py::isinstance<PyContext>(type)) return py::cast<PyContext>(type);
+             Device d = parse_device(py::cast<std::string>(type));
+             d.index = id;
+             return PyContext{d};
+           }),
+           py::arg("device_type"), py::arg("device_id") = 0)
+      .def_property_readonly("device_type",
+                             [](const PyContext& c) { return device_type_name(c.device.type); })
+      .def_property_readonly("device_typeid",
+                             [](const PyContext& c) { return static_cast<int>(c.device.type); })
+      .def_property_readonly("device_id", [](const PyContext& c) { return c.device.index; })
+      .def("__eq__",
+           [](const PyContext& a, py::object b) {
+             return py::isinstance<PyContext>(b) && a.device == py::cast<PyContext&>(b).device;
+           })
+      .def("__hash__",
+           [](const PyContext& c) {
+             return static_cast<int>(c.device.type) * 1024 + c.device.index;
+           })
+      .def("__str__", [](const PyContext& c) { return str(c.device); })
+      .def("__repr__", [](const PyContext& c) { return str(c.device); })
+      .def("__enter__",
+           [](py::object self) {
+             device_stack.push_back(py::cast<PyContext&>(self).device);
+             return self;
+           })
+      .def("__exit__", [](const PyContext&, const py::args&) { device_stack.pop_back(); })
+      .def(py::pickle(
+          [](const PyContext& c) {
+            return py::make_tuple(device_type_name(c.device.type), c.device.index);
+          },
+          [](const py::tuple& t) {
+            return PyContext{{parse_device(py::cast<std::string>(t[0])).type, py::cast<int>(t[1])}};
+          }));
+  m.def(
+      "current_context", [] { return PyContext{current_device()}; },
+      "The device on which this thread creates arrays.");
+  m.attr("_make_context") = py::cpp_function([](int type, int id) {
+    return PyContext{{static_cast<DeviceType>(type), id}};
+  });
+}
+
+}  // namespace mxlite::python

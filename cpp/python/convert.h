@@ -1,0 +1,38 @@
+// Conversions at the Python border: dtypes, devices, operator attributes.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <optional>
+
+#include "cpp/core/device.h"
+#include "cpp/core/dtype.h"
+#include "cpp/ops/attr.h"
+
+namespace mxlite::python {
+
+namespace py = pybind11;
+
+// numpy.float32 and the like (a type object); ml_dtypes.bfloat16, or the text 'bfloat16' without
+// that package. Borrowed, lives forever.
+PyObject* dtype_to_python(DType dtype);
+// Types, numpy.dtype objects, names; nullopt: none of these.
+std::optional<DType> dtype_from_python(PyObject* o);
+// As above or a type error that names what asked.
+DType require_dtype(py::handle o, const char* who);
+
+// Numbers, strings, tuples, dtypes, contexts; a type error for anything else names op and param.
+AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param);
+py::object attr_to_python(const AttrValue& value);
+
+// "cpu(0)", "gpu(1)".
+Device parse_device(const std::string& text);
+// Context object or None (the thread's current device).
+Device device_from_python(py::handle o);
+Device current_device();
+
+Shape shape_from_python(py::handle o, const char* who);
+py::tuple shape_to_python(const Shape& shape);
+
+void bind_device(py::module_& m);
+
+}  // namespace mxlite::python

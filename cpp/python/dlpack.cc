@@ -1,0 +1,129 @@
+#include "cpp/python/dlpack.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace mxlite::python {
+namespace {
+
+namespace py = pybind11;
+
+// Layout fixed by the DLPack specification.
+struct DLDataType {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  int32_t device_type, device_id, ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;  // in elements; null: contiguous
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  DLTensor tensor;
+  void* manager;
+  void (*deleter)(DLManagedTensor*);
+};
+enum Code : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+
+struct Exported {
+  NDArrayRef array;
+  std::vector<int64_t> shape, strides;
+  DLManagedTensor managed;
+};
+
+uint8_t code_of(DType d) {
+  switch (d) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kFloat16:
+      return kFloat;
+    case DType::kBFloat16:
+      return kBfloat;
+    case DType::kBool:
+      return kBool;
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+      return kInt;
+    default:
+      return kUInt;
+  }
+}
+
+std::optional<DType> dtype_of(DLDataType t) {
+  if (t.lanes != 1) return std::nullopt;
+  for (int code = 0; code <= static_cast<int>(DType::kBFloat16); ++code) {
+    const auto d = static_cast<DType>(code);
+    if (code_of(d) == t.code && dtype_size(d) * 8 == t.bits) return d;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+py::capsule to_dlpack(const NDArrayRef& array) {
+  auto* e = new Exported;
+  e->array = array;
+  e->shape.assign(array->shape().begin(), array->shape().end());
+  e->strides.assign(array->strides().begin(), array->strides().end());
+  e->managed.tensor = {
+      array->data(),
+      1,
+      0,
+      array->shape().ndim(),
+      {code_of(array->dtype()), static_cast<uint8_t>(dtype_size(array->dtype()) * 8), 1},
+      e->shape.data(),
+      e->strides.data(),
+      0};
+  e->managed.manager = e;
+  e->managed.deleter = [](DLManagedTensor* t) { delete static_cast<Exported*>(t->manager); };
+  PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* o) {
+    // A consumer renames the capsule and then owns the tensor.
+    if (!PyCapsule_IsValid(o, "dltensor")) return;
+    auto* t = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(o, "dltensor"));
+    t->deleter(t);
+  });
+  if (!capsule) {
+    delete e;
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::capsule>(capsule);
+}
+
+NDArrayRef from_dlpack(const py::capsule& capsule) {
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (!managed) throw py::error_already_set();
+  const DLTensor& t = managed->tensor;
+  MX_CHECK_KIND(t.device_type == 1 || t.device_type == 3, ErrorKind::kDevice,
+                "from_dlpack: memory of device type ", t.device_type,
+                " given, this build takes host memory (1)");
+  const std::optional<DType> dtype = dtype_of(t.dtype);
+  MX_CHECK_DTYPE(dtype, "from_dlpack: element type code ", int{t.dtype.code}, " with ",
+                 int{t.dtype.bits}, " bits and ", t.dtype.lanes, " lanes is not supported");
+  const Shape shape(std::span<const int64_t>(t.shape, static_cast<size_t>(t.ndim)));
+  const Strides strides =
+      t.strides ? Strides(std::span<const int64_t>(t.strides, static_cast<size_t>(t.ndim)))
+                : contiguous_strides(shape);
+  int64_t last = 0;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    MX_CHECK(strides[i] >= 0 || shape[i] <= 1, "from_dlpack: negative strides given");
+    last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
+  }
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  StorageRef storage = Storage::wrap({}, static_cast<std::byte*>(t.data) + t.byte_offset,
+                                     static_cast<size_t>(last + 1) * dtype_size(*dtype), [managed] {
+                                       if (!managed->deleter) return;
+                                       // The producer may be Python.
+                                       if (!Py_IsInitialized()) return;
+                                       const py::gil_scoped_acquire acquired;
+                                       managed->deleter(managed);
+                                     });
+  return NDArray::view_of(std::move(storage), {shape, *dtype}, strides, 0);
+}
+
+}  // namespace mxlite::python

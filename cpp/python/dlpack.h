@@ -1,0 +1,12 @@
+// DLPack: the array exchange format of array libraries (dmlc.github.io/dlpack, ABI 0.8 structures).
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::python {
+
+pybind11::capsule to_dlpack(const NDArrayRef& array);
+NDArrayRef from_dlpack(const pybind11::capsule& capsule);
+
+}  // namespace mxlite::python

@@ -1,0 +1,57 @@
+// mxlite::Error becomes the class of mxlite.base that fits its kind.
+#include <array>
+
+#include "cpp/base/error.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/op_object.h"
+
+namespace mxlite::python {
+namespace {
+
+// Indexed by ErrorKind.
+constexpr std::array kClassNames = {"MXNetError",        "ShapeError",       "DTypeError",
+                                    "IndexError_",       "ValueError_",      "TypeError_",
+                                    "DeviceError",       "OutOfMemoryError", "RecordError",
+                                    "CommunicatorError", "NotSupportedError"};
+
+void raise(ErrorKind kind, const char* message) {
+  try {
+    const py::object type =
+        py::module_::import("mxlite.base").attr(kClassNames[static_cast<size_t>(kind)]);
+    PyErr_SetString(type.ptr(), message);
+  } catch (py::error_already_set& e) {
+    e.restore();
+  }
+}
+
+}  // namespace
+
+void set_python_error() noexcept {
+  try {
+    throw;
+  } catch (const Error& e) {
+    raise(e.kind(), e.what());
+  } catch (py::error_already_set& e) {
+    e.restore();
+  } catch (const py::builtin_exception& e) {
+    e.set_error();
+  } catch (const std::bad_alloc&) {
+    raise(ErrorKind::kOutOfMemory, "out of memory");
+  } catch (const std::exception& e) {
+    raise(ErrorKind::kError, e.what());
+  } catch (...) {
+    raise(ErrorKind::kError, "unknown C++ exception");
+  }
+}
+
+void bind_errors(py::module_&) {
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const Error& e) {
+      raise(e.kind(), e.what());
+    }
+  });
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,20 @@
+#include "cpp/python/bind.h"
+#include "cpp/python/py_array.h"
+
+PYBIND11_MODULE(_core, m) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("f16c"))
+    throw pybind11::import_error("mxlite needs a CPU with AVX2, FMA and F16C (x86-64-v3)");
+  m.doc() = "Core of mxlite: arrays, operators, autograd, engine.";
+  mxlite::python::init_array_type();
+  m.add_object("NDArray", pybind11::reinterpret_borrow<pybind11::object>(
+                              reinterpret_cast<PyObject*>(mxlite::python::array_type)));
+  mxlite::python::bind_errors(m);
+  mxlite::python::bind_device(m);
+  mxlite::python::bind_array(m);
+  mxlite::python::bind_operators(m);
+  mxlite::python::bind_numpy(m);
+  mxlite::python::bind_ops(m);
+  mxlite::python::bind_autograd(m);
+  mxlite::python::bind_engine(m);
+}

@@ -1,0 +1,294 @@
+#include "cpp/python/op_object.h"
+
+#include <unordered_map>
+
+#include "cpp/autograd/call.h"
+#include "cpp/base/suggest.h"
+#include "cpp/graph/trace.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+constexpr size_t kMaxParams = 48;
+
+struct OpObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  const OpSchema* op;
+  // Interned keyword -> input (>= 0), parameter (-1 - index).
+  std::unordered_map<PyObject*, int>* keywords;
+  int ctx_param;  // index of a parameter named ctx, -1 without
+};
+
+PyTypeObject* op_type = nullptr;
+
+PyObject* interned(const char* text) {
+  PyObject* o = PyUnicode_InternFromString(text);
+  if (!o) throw py::error_already_set();
+  return o;
+}
+
+// What one call was given, sorted into inputs, parameters and out=.
+struct Arguments {
+  explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
+
+  void add_positional(PyObject* o) {
+    if (!in_params && (is_array(o) || o == Py_None) &&
+        (op.variadic || next_input < op.inputs.size())) {
+      set_input(next_input++, o);
+      return;
+    }
+    if (!in_params && (PyList_Check(o) || PyTuple_Check(o)) && op.variadic && next_input == 0) {
+      py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, ""));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
+        PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+        if (!is_array(item)) fail_input(next_input, item);
+        set_input(next_input++, item);
+      }
+      return;
+    }
+    if (!in_params && next_input < op.inputs.size() && next_param == 0 && op.params.empty())
+      fail_input(next_input, o);
+    in_params = true;
+    if (next_param >= op.params.size()) {
+      if (next_input < op.inputs.size()) fail_input(next_input, o);
+      fail(ErrorKind::kType, op.name, "() takes at most ", op.inputs.size() + op.params.size(),
+           " positional arguments");
+    }
+    set_param(next_param++, o);
+  }
+
+  void add_keyword(PyObject* key, PyObject* o) {
+    const auto it = find(key);
+    if (it != object.keywords->end()) {
+      if (it->second < 0)
+        set_param(static_cast<size_t>(-1 - it->second), o);
+      else if (op.variadic)
+        add_positional(o);
+      else
+        set_input(static_cast<size_t>(it->second), o);
+      return;
+    }
+    const std::string name = py::cast<std::string>(py::handle(key));
+    if (name == "out") {
+      set_out(o);
+    } else if (name == "ctx" || name == "device") {
+      if (o != Py_None) device = device_from_python(o);
+    } else if (op.variadic && name == "num_args") {  // 1.x: the count of a variadic call
+    } else if (name != "name" && name != "attr" && name != "stype") {
+      fail_keyword(name);
+    }
+  }
+
+  std::unordered_map<PyObject*, int>::const_iterator find(PyObject* key) const {
+    const auto it = object.keywords->find(key);
+    if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
+    // Keywords from a dict (**kwargs) may not be interned.
+    Py_INCREF(key);
+    PyUnicode_InternInPlace(&key);
+    const auto again = object.keywords->find(key);
+    Py_DECREF(key);
+    return again;
+  }
+
+  void set_input(size_t i, PyObject* o) {
+    if (o != Py_None && !is_array(o)) fail_input(i, o);
+    if (inputs.size() <= i) inputs.resize(i + 1);
+    if (o != Py_None) inputs[i] = array_of(o);
+  }
+  void set_param(size_t i, PyObject* o) {
+    if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
+    values[i] = attr_from_python(o, op.name, op.params[i].name);
+    // None where the default is another value means "not given", as in 1.x.
+    if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
+    given |= uint64_t{1} << i;
+  }
+  void set_out(PyObject* o) {
+    if (o == Py_None) return;
+    if (is_array(o)) {
+      out.push_back(array_of(o));
+      return;
+    }
+    py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
+    if (!fast) throw py::error_already_set();
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
+      PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+      MX_CHECK_KIND(is_array(item), ErrorKind::kType, op.name, ": out: a ", Py_TYPE(item)->tp_name,
+                    " given, NDArrays expected");
+      out.push_back(array_of(item));
+    }
+  }
+
+  [[noreturn]] void fail_input(size_t i, PyObject* o) const {
+    fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
+         Py_TYPE(o)->tp_name, " given, an NDArray expected");
+  }
+  [[noreturn]] void fail_keyword(const std::string& name) const {
+    std::vector<std::string> names = op.inputs;
+    for (const ParamInfo& p : op.params) names.push_back(p.name);
+    fail(ErrorKind::kType, op.name, "() got an unexpected keyword argument '", name, "'",
+         did_you_mean(name, names));
+  }
+
+  // Drops absent optional inputs at the end and checks the count.
+  void check_inputs(const void* params) {
+    while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+    const size_t wanted =
+        op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
+    MX_CHECK_KIND(!op.variadic || !inputs.empty(), ErrorKind::kType, op.name,
+                  "() needs at least one array");
+    for (size_t i = 0; i < wanted; ++i)
+      MX_CHECK_KIND(i < inputs.size() && inputs[i], ErrorKind::kType, op.name,
+                    "() missing required input '", op.input_name(static_cast<int>(i)), "'");
+    MX_CHECK_KIND(inputs.size() <= wanted, ErrorKind::kType, op.name, "() takes ", wanted,
+                  " arrays with these parameters, ", inputs.size(), " given");
+  }
+
+  const OpObject& object;
+  const OpSchema& op;
+  SmallVector<NDArrayRef, 6> inputs;
+  SmallVector<NDArrayRef, 1> out;
+  AttrValue values[kMaxParams];
+  uint64_t given = 0;
+  size_t next_input = 0, next_param = 0;
+  bool in_params = false;
+  Device device = current_device();
+};
+
+PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    const auto& object = *reinterpret_cast<OpObject*>(self);
+    const OpSchema& op = *object.op;
+    Arguments a(object);
+    const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    for (size_t i = 0; i < n; ++i) a.add_positional(args[i]);
+    for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
+      a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
+    if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
+      a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
+    const ParamsRef params = a.given == 0 && op.default_params
+                                 ? op.default_params
+                                 : op.make_params(std::span(a.values, op.params.size()), a.given);
+    a.check_inputs(params.get());
+    NDArrays outputs = autograd::call(
+        op, params, a.inputs, {.device = a.device, .out = a.out, .origin = current_origin()});
+    const int visible = op.count_visible_outputs(params.get(), static_cast<int>(a.inputs.size()));
+    if (visible == 1) return wrap_array(std::move(outputs[0]));
+    py::list list(static_cast<size_t>(visible));
+    for (int i = 0; i < visible; ++i)
+      PyList_SET_ITEM(list.ptr(), i, wrap_array(std::move(outputs[static_cast<size_t>(i)])));
+    return list.release().ptr();
+  });
+}
+
+PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {
+  if (!instance || instance == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, instance);
+}
+
+PyObject* get_name(PyObject* self, void*) {
+  return PyUnicode_FromString(reinterpret_cast<OpObject*>(self)->op->name.c_str());
+}
+PyObject* get_doc(PyObject* self, void*) {
+  const OpSchema& op = *reinterpret_cast<OpObject*>(self)->op;
+  std::string text = op.name + op.signature() + "\n\n" + op.doc;
+  if (!op.params.empty()) text += "\n\nParameters\n----------";
+  for (const ParamInfo& p : op.params)
+    text += "\n" + p.name + " : " + p.python_type +
+            (p.required ? "" : ", default " + p.default_text) + "\n    " + p.doc;
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+PyObject* repr(PyObject* self) {
+  const OpSchema& op = *reinterpret_cast<OpObject*>(self)->op;
+  return PyUnicode_FromFormat("<op %s%s>", op.name.c_str(), op.signature().c_str());
+}
+PyObject* reduce(PyObject* self, PyObject*) {
+  return guarded([&] {
+    return py::make_tuple(py::module_::import("mxlite._core").attr("op"),
+                          py::make_tuple(reinterpret_cast<OpObject*>(self)->op->name))
+        .release()
+        .ptr();
+  });
+}
+
+void init_op_type() {
+  static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                                 {"__doc__", get_doc, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "mxlite._core.Op";
+  type.tp_basicsize = sizeof(OpObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  type.tp_vectorcall_offset = offsetof(OpObject, vectorcall);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_descr_get = bind_method;
+  type.tp_getset = getset;
+  type.tp_methods = methods;
+  type.tp_repr = repr;
+  if (PyType_Ready(&type) < 0) throw py::error_already_set();
+  op_type = &type;
+}
+
+py::dict describe_op(const OpSchema& op) {
+  py::list params;
+  for (const ParamInfo& p : op.params)
+    params.append(py::dict(py::arg("name") = p.name, py::arg("python_type") = p.python_type,
+                           py::arg("default") = p.default_text, py::arg("required") = p.required,
+                           py::arg("doc") = p.doc));
+  py::list kernels;
+  for (const Kernel& k : op.cpu_kernels) kernels.append(k.name);
+  return py::dict(py::arg("name") = op.name, py::arg("aliases") = op.aliases,
+                  py::arg("doc") = op.doc, py::arg("inputs") = op.inputs,
+                  py::arg("variadic") = op.variadic, py::arg("params") = params,
+                  py::arg("signature") = op.signature(),
+                  py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
+                  py::arg("hidden") = op.name.starts_with("_"), py::arg("cpu_kernels") = kernels);
+}
+
+}  // namespace
+
+py::object make_op_object(const OpSchema& op) {
+  static auto* made = new std::unordered_map<const OpSchema*, PyObject*>;
+  PyObject*& slot = (*made)[&op];
+  if (!slot) {
+    MX_ASSERT(op.params.size() <= kMaxParams);
+    auto* o = PyObject_New(OpObject, op_type);
+    if (!o) throw py::error_already_set();
+    o->vectorcall = call_op;
+    o->op = &op;
+    o->keywords = new std::unordered_map<PyObject*, int>;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      (*o->keywords)[interned(op.inputs[i].c_str())] = static_cast<int>(i);
+    for (size_t i = 0; i < op.params.size(); ++i)
+      (*o->keywords)[interned(op.params[i].name.c_str())] = -1 - static_cast<int>(i);
+    o->ctx_param = op.param_index("ctx");
+    slot = reinterpret_cast<PyObject*>(o);
+  }
+  return py::reinterpret_borrow<py::object>(slot);
+}
+
+void bind_ops(py::module_& m) {
+  init_op_type();
+  m.add_object("Op", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(op_type)));
+  m.def(
+      "op", [](const std::string& name) { return make_op_object(ops().get(name)); },
+      py::arg("name"), "The operator of that name or alias; a ValueError suggests near names.");
+  m.def(
+      "list_ops",
+      [] {
+        py::list list;
+        for (const OpSchema* op : ops().all()) list.append(describe_op(*op));
+        return list;
+      },
+      "All operators: name, aliases, doc, inputs, variadic, params, signature, differentiable, "
+      "hidden, cpu_kernels.");
+}
+
+}  // namespace mxlite::python

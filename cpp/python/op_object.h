@@ -1,0 +1,32 @@
+// The callable type of all operators: mx.nd.softmax is an instance. One hand-written vectorcall
+// serves them all; what an operator takes comes from its schema.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include "cpp/engine/engine.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::python {
+
+void bind_ops(pybind11::module_& m);  // Op, list_ops, op
+pybind11::object make_op_object(const OpSchema& op);
+
+// The Python line that runs now; cheap, the text is interned.
+engine::Origin current_origin();
+
+// Runs fn and turns C++ exceptions into the Python error that is set; nullptr then.
+template <class F>
+PyObject* guarded(F&& fn) noexcept;
+void set_python_error() noexcept;  // from inside a catch (...) block
+
+template <class F>
+PyObject* guarded(F&& fn) noexcept {
+  try {
+    return fn();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
+}  // namespace mxlite::python

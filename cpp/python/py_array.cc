@@ -1,0 +1,66 @@
+#include "cpp/python/py_array.h"
+
+#include <structmember.h>
+
+#include <new>
+
+namespace mxlite::python {
+
+PyTypeObject* array_type = nullptr;
+
+namespace {
+
+void dealloc(PyObject* self) {
+  auto* object = reinterpret_cast<PyArray*>(self);
+  if (object->weak_references) PyObject_ClearWeakRefs(self);
+  if (object->ref) object->ref->python_object = nullptr;
+  object->ref.~IntrusivePtr();
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* allocate(PyTypeObject* type) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self) new (&reinterpret_cast<PyArray*>(self)->ref) NDArrayRef();
+  return self;
+}
+
+PyObject* forbid_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array", type->tp_name);
+  return nullptr;
+}
+
+}  // namespace
+
+PyTypeObject* init_array_type() {
+  static PyMemberDef members[] = {
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(PyArray, weak_references), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+      {Py_tp_new, reinterpret_cast<void*>(forbid_new)},
+      {Py_tp_members, members},
+      {Py_tp_doc, const_cast<char*>("Array on a device; see mxlite.nd for how to make one.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"mxlite._core.NDArray", sizeof(PyArray), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  array_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!array_type) throw pybind11::error_already_set();
+  return array_type;
+}
+
+PyObject* wrap_array(NDArrayRef array) {
+  if (array->python_object) {
+    auto* existing = static_cast<PyObject*>(array->python_object);
+    Py_INCREF(existing);
+    return existing;
+  }
+  PyObject* self = allocate(array_type);
+  if (!self) throw pybind11::error_already_set();
+  array->python_object = self;
+  reinterpret_cast<PyArray*>(self)->ref = std::move(array);
+  return self;
+}
+
+}  // namespace mxlite::python

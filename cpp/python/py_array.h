@@ -1,0 +1,45 @@
+// The Python class NDArray: a thin object around NDArrayRef, made without pybind11's instance
+// machinery because every operator call creates one. Methods are attached with pybind11.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::python {
+
+struct PyArray {
+  PyObject_HEAD NDArrayRef ref;
+  PyObject* weak_references;
+};
+
+extern PyTypeObject* array_type;  // set by init_array_type, never freed
+
+PyTypeObject* init_array_type();
+// A subclass counts too.
+inline bool is_array(PyObject* o) {
+  return Py_TYPE(o) == array_type || PyType_IsSubtype(Py_TYPE(o), array_type);
+}
+inline const NDArrayRef& array_of(PyObject* o) { return reinterpret_cast<PyArray*>(o)->ref; }
+// New reference; the same array gives the same Python object as long as that lives.
+PyObject* wrap_array(NDArrayRef array);
+
+}  // namespace mxlite::python
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<mxlite::NDArrayRef> {
+  PYBIND11_TYPE_CASTER(mxlite::NDArrayRef, const_name("NDArray"));
+
+  bool load(handle src, bool) {
+    if (!mxlite::python::is_array(src.ptr())) return false;
+    value = mxlite::python::array_of(src.ptr());
+    return true;
+  }
+  static handle cast(const mxlite::NDArrayRef& array, return_value_policy, handle) {
+    if (!array) return none().release();
+    return mxlite::python::wrap_array(array);
+  }
+};
+
+}  // namespace pybind11::detail
