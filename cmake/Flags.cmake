@@ -12,7 +12,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 
-add_compile_options(-Wall -Wextra)
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(MXLITE_WERROR)
   add_compile_options(-Werror)
 endif()

@@ -40,7 +40,9 @@ NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   const OpSchema& op = ops().get("_reshape_to");
   if (a->is_traced()) return autograd::call(op, params, {&a, 1})[0];
   infer_outputs(op, params.get(), {&a->spec(), 1});
-  if (!a->contiguous()) return autograd::call(op, params, {&a, 1}, {.origin = current_origin()})[0];
+  if (!a->contiguous())
+    return autograd::call(op, params, {&a, 1},
+                          {.device = a->device(), .origin = current_origin()})[0];
   NDArrayRef view = a->reshaped(shape);
   autograd::record_view(op, params, a, view);
   return view;
@@ -208,6 +210,28 @@ void bind_array(py::module_& m) {
       },
       py::arg("shape"), py::arg("ctx") = py::none(), py::arg("dtype") = py::none(),
       "Array whose values are not set.");
+  m.def(
+      "check_writable", [](const NDArrayRef& a) { autograd::check_writable("x[...] = value", a); },
+      py::arg("array"),
+      "Raise if the array is part of a recorded computation and recording is on.");
+  m.def(
+      "infer_reshape",
+      [](const py::object& shape, const py::object& target, bool reverse) {
+        const OpSchema& op = ops().get("Reshape");
+        const std::pair<std::string_view, AttrValue> attrs[] = {
+            {"shape", shape_from_python(target, "reshape")}, {"reverse", reverse}};
+        const TensorSpec spec{shape_from_python(shape, "reshape"), DType::kFloat32};
+        return shape_to_python(
+            infer_outputs(op, op.make_params_by_name(attrs).get(), {&spec, 1})[0].shape);
+      },
+      py::arg("shape"), py::arg("target"), py::arg("reverse"),
+      "The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.");
+  m.def(
+      "dtype_type",
+      [](const py::object& dtype) {
+        return py::reinterpret_borrow<py::object>(dtype_to_python(require_dtype(dtype, "dtype")));
+      },
+      py::arg("dtype"), "The NumPy scalar type of a dtype in any spelling.");
 }
 
 }  // namespace mxlite::python

@@ -281,6 +281,18 @@ void bind_ops(py::module_& m) {
       "op", [](const std::string& name) { return make_op_object(ops().get(name)); },
       py::arg("name"), "The operator of that name or alias; a ValueError suggests near names.");
   m.def(
+      "all_ops",
+      [] {
+        py::dict result;
+        for (const OpSchema* op : ops().all()) {
+          const py::object object = make_op_object(*op);
+          result[py::str(op->name)] = object;
+          for (const std::string& alias : op->aliases) result[py::str(alias)] = object;
+        }
+        return result;
+      },
+      "Name or alias -> operator, hidden ones too.");
+  m.def(
       "list_ops",
       [] {
         py::list list;

@@ -1,0 +1,29 @@
+"""mxlite: a small, fast engine for scripts written for Apache MXNet 1.x."""
+
+from __future__ import annotations
+
+import atexit as _atexit
+
+from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
+from . import attribute, name, ndarray, optimizer, random, runtime, util
+from . import initializer as init
+from . import ndarray as nd
+from . import optimizer as opt
+from .attribute import AttrScope
+from .base import MXNetError
+from .context import (
+    Context,
+    cpu,
+    cpu_pinned,
+    current_context,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+)
+from .ndarray import NDArray, waitall
+from . import gluon
+
+__version__ = "0.1.0"
+
+# Workers must end while the interpreter is alive: their callbacks need it.
+_atexit.register(_core.engine_stop)

@@ -1,0 +1,342 @@
+"""Recording computations and differentiating them (MXNet 1.x: ``mxnet.autograd``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable, TypeVar, Union, cast
+
+from . import _core
+from ._core import NDArray, is_recording, is_training
+from .base import TypeError_, ValueError_
+
+__all__ = [
+    "Function",
+    "backward",
+    "get_symbol",
+    "grad",
+    "is_recording",
+    "is_training",
+    "mark_variables",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Arrays = Union[NDArray, Sequence[NDArray]]
+
+GRAD_REQ = {"null": 0, "write": 1, "add": 2}
+
+
+def set_recording(is_record: bool) -> bool:
+    """Switch recording of this thread on or off.
+
+    Parameters
+    ----------
+    is_record : bool
+
+    Returns
+    -------
+    bool
+        The state before.
+    """
+    return _core.set_recording(bool(is_record))
+
+
+def set_training(train_mode: bool) -> bool:
+    """Switch training mode of this thread (Dropout, BatchNorm) on or off.
+
+    Parameters
+    ----------
+    train_mode : bool
+
+    Returns
+    -------
+    bool
+        The state before.
+    """
+    return _core.set_training(bool(train_mode))
+
+
+class _Scope:
+    """Sets recording and training mode (None: leave as it is); a with-block or a decorator."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._recording = recording
+        self._training = training
+        self._old: list[tuple[bool | None, bool | None]] = []
+
+    def __enter__(self) -> None:
+        recording = None if self._recording is None else _core.set_recording(self._recording)
+        training = None if self._training is None else _core.set_training(self._training)
+        self._old.append((recording, training))
+
+    def __exit__(self, *exc: object) -> None:
+        recording, training = self._old.pop()
+        if recording is not None:
+            _core.set_recording(recording)
+        if training is not None:
+            _core.set_training(training)
+
+    def __call__(self, function: F) -> F:
+        import functools
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with _Scope(self._recording, self._training):
+                return function(*args, **kwargs)
+
+        return cast(F, wrapper)
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """Return a scope in which operators are recorded for :func:`backward`.
+
+    Parameters
+    ----------
+    train_mode : bool
+        Whether Dropout, BatchNorm and the like behave as in training.
+    """
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """Return a scope in which nothing is recorded.
+
+    Parameters
+    ----------
+    train_mode : bool
+        Whether Dropout, BatchNorm and the like behave as in training.
+    """
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """Return a scope with training behaviour; recording stays as it is."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """Return a scope with prediction behaviour; recording stays as it is."""
+    return _Scope(None, False)
+
+
+def _as_list(arrays: Arrays) -> list[NDArray]:
+    return [arrays] if isinstance(arrays, NDArray) else list(arrays)
+
+
+def _grad_req(req: str) -> int:
+    if req not in GRAD_REQ:
+        raise ValueError_(f"grad_req: {req!r} given, 'write', 'add' or 'null' expected")
+    return GRAD_REQ[req]
+
+
+def mark_variables(
+    variables: Arrays, gradients: Arrays, grad_reqs: str | Sequence[str] = "write"
+) -> None:
+    """Make arrays variables whose gradients go into given arrays.
+
+    Parameters
+    ----------
+    variables : NDArray or list of NDArray
+    gradients : NDArray or list of NDArray
+        One per variable, same shape and dtype.
+    grad_reqs : str or list of str
+        'write', 'add' or 'null'.
+
+    Raises
+    ------
+    ValueError
+        If the counts differ or a request is none of the three.
+    """
+    variables, gradients = _as_list(variables), _as_list(gradients)
+    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(variables) == len(gradients) == len(reqs):
+        raise ValueError_(
+            f"mark_variables: {len(variables)} variables, {len(gradients)} gradients and "
+            f"{len(reqs)} grad_reqs given, equal counts expected"
+        )
+    for variable, gradient, req in zip(variables, gradients, reqs):
+        _core.mark_variable(variable, gradient, _grad_req(req))
+
+
+def _head_grads(heads: list[NDArray], head_grads: Any) -> list[NDArray | None] | None:
+    if head_grads is None:
+        return None
+    if isinstance(head_grads, NDArray):
+        head_grads = [head_grads]
+    head_grads = list(head_grads)
+    if len(head_grads) != len(heads):
+        raise ValueError_(
+            f"backward: {len(head_grads)} head gradients given for {len(heads)} heads"
+        )
+    return head_grads
+
+
+def backward(
+    heads: Arrays,
+    head_grads: Any = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Compute gradients of heads with respect to all variables, into their ``grad``.
+
+    Parameters
+    ----------
+    heads : NDArray or list of NDArray
+    head_grads : NDArray or list of (NDArray or None), optional
+        Gradients of the heads; ones by default.
+    retain_graph : bool
+        Keep what a second backward would need.
+    train_mode : bool
+        Mode in which gradients are computed.
+
+    Raises
+    ------
+    MXNetError
+        If a head was not recorded, the graph was freed, or a value that is needed has been
+        overwritten.
+    """
+    heads = _as_list(heads)
+    _core.backward(heads, _head_grads(heads, head_grads), retain_graph, train_mode)
+
+
+def grad(
+    heads: Arrays,
+    variables: Arrays,
+    head_grads: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """Return gradients of heads with respect to variables as new arrays.
+
+    Parameters
+    ----------
+    heads, variables : NDArray or list of NDArray
+    head_grads : NDArray or list of (NDArray or None), optional
+    retain_graph : bool, optional
+        Default: the value of create_graph.
+    create_graph : bool
+        Record the gradient's own computation, for higher order.
+    train_mode : bool
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        As variables was given; zeros for a variable that heads do not depend on.
+    """
+    heads_list, variable_list = _as_list(heads), _as_list(variables)
+    if not variable_list:
+        raise ValueError_("grad: no variables given")
+    grads = _core.gradients(
+        heads_list,
+        _head_grads(heads_list, head_grads),
+        variable_list,
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        train_mode,
+    )
+    return grads[0] if isinstance(variables, NDArray) else grads
+
+
+def get_symbol(x: NDArray) -> Any:
+    """Not available: a recorded computation as a Symbol.
+
+    Raises
+    ------
+    NotImplementedError
+        Always; hybridize a block instead.
+    """
+    from .base import NotSupportedError
+
+    raise NotSupportedError("autograd.get_symbol is not available in this version of mxlite")
+
+
+class Function:
+    """A differentiable function with its own backward, written in Python.
+
+    Subclasses define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``, which returns
+    one gradient per input. Arrays kept by ``save_for_backward`` are in ``saved_tensors``.
+    """
+
+    def __init__(self) -> None:
+        self._saved: tuple[NDArray, ...] = ()
+        self._used = False
+
+    def save_for_backward(self, *args: NDArray) -> None:
+        """Keep arrays for backward."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> tuple[NDArray, ...]:
+        """What :meth:`save_for_backward` kept."""
+        return self._saved
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        if self._used:
+            raise ValueError_(
+                f"{type(self).__name__}: a Function can be called once; make a new instance"
+            )
+        self._used = True
+        recording = is_recording()
+        with pause():
+            outputs = self.forward(*inputs)
+        single = isinstance(outputs, NDArray)
+        output_list = [outputs] if single else list(outputs)
+        if recording:
+            # Own handles: an input that forward returns as it is must not get this node as history.
+            output_list = [array.detach() for array in output_list]
+
+            def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
+                filled = [
+                    g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)
+                ]
+                result = self.backward(*filled)
+                result = [result] if isinstance(result, NDArray) or result is None else result
+                return list(result)
+
+            shapes = [array.detach() for array in output_list]
+            _core.record_function(run_backward, type(self).__name__, list(inputs), output_list)
+        return output_list[0] if single else output_list
+
+    def forward(self, *inputs: NDArray) -> Any:
+        """Compute the outputs; not recorded."""
+        raise NotImplementedError(f"{type(self).__name__}.forward is not defined")
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        """Return the inputs' gradients, given the outputs'."""
+        raise NotImplementedError(f"{type(self).__name__}.backward is not defined")
+
+
+def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
+    """Make the array a variable with a gradient of zeros; its history is dropped.
+
+    Parameters
+    ----------
+    grad_req : str
+        'write', 'add' or 'null'.
+    stype : str, optional
+        Only 'default'.
+    """
+    if stype not in (None, "default"):
+        raise TypeError_(f"attach_grad: stype {stype!r} given, 'default' expected")
+    _core.mark_variable(self, self.detach().zeros_like(), _grad_req(grad_req))
+
+
+def _array_backward(
+    self: NDArray,
+    out_grad: NDArray | None = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Compute gradients of this array; see :func:`mxlite.autograd.backward`."""
+    head_grads = None if out_grad is None else [out_grad]
+    _core.backward([self], head_grads, retain_graph, train_mode)
+
+
+NDArray.attach_grad = _attach_grad
+NDArray.backward = _array_backward

@@ -1,0 +1,47 @@
+"""Arrays and operators: ``mx.nd`` (MXNet 1.x: ``mxnet.ndarray``).
+
+Operators are the callable objects of the core; their list, signatures and documentation come from
+its schemas (``op.pyi``, ``docs/ops.md``).
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+import types as _types
+
+from .. import _core
+from .ndarray import NDArray, waitall
+from . import indexing, methods
+from .arithmetic import *  # noqa: F403
+from .creation import *  # noqa: F403
+from .serialization import load, load_frombuffer, save
+from . import random
+
+
+def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:
+    """Make a submodule that holds the operators with one of the prefixes, without it."""
+    module = _types.ModuleType(f"{__name__}.{name}", f"Operators of mx.nd.{name}.")
+    for op_name, op in _core.all_ops().items():
+        for prefix in prefixes:
+            if op_name.startswith(prefix):
+                module.__dict__[op_name[len(prefix) :]] = op
+    _sys.modules[module.__name__] = module
+    return module
+
+
+_internal = _types.ModuleType(f"{__name__}._internal", "All operators, hidden ones too.")
+_internal.__dict__.update(_core.all_ops())
+_sys.modules[_internal.__name__] = _internal
+
+op = _types.ModuleType(f"{__name__}.op", "The public operators.")
+op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswith("_"))
+_sys.modules[op.__name__] = op
+
+contrib = _namespace("contrib", ("_contrib_",))
+linalg = _namespace("linalg", ("linalg_", "_linalg_"))
+image = _namespace("image", ("_image_",))
+
+# What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
+for _name, _op in op.__dict__.items():
+    if not _name.startswith("__"):
+        globals().setdefault(_name, _op)

@@ -1,0 +1,107 @@
+"""Functions of two operands, arrays or numbers: ``mx.nd.add(a, 2)`` (MXNet 1.x names)."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable
+
+from .. import _core
+from .._core import NDArray
+from ..base import TypeError_
+
+Operand = Any  # NDArray or number
+
+__all__ = [
+    "add",
+    "divide",
+    "equal",
+    "greater",
+    "greater_equal",
+    "lesser",
+    "lesser_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "modulo",
+    "multiply",
+    "not_equal",
+    "power",
+    "subtract",
+    "true_divide",
+]
+
+
+def _python(name: str, function: Callable[[Any, Any], Any], doc: str) -> Callable[..., Any]:
+    def binary(lhs: Operand, rhs: Operand) -> Any:
+        return function(lhs, rhs)
+
+    binary.__name__ = binary.__qualname__ = name
+    binary.__doc__ = doc
+    return binary
+
+
+def _ops(name: str, array_op: str, scalar_op: str, number: Callable[[Any, Any], Any], doc: str) -> (
+    Callable[..., Any]
+):
+    broadcast, scalar = _core.op(array_op), _core.op(scalar_op)
+
+    def binary(lhs: Operand, rhs: Operand) -> Any:
+        if isinstance(lhs, NDArray):
+            return broadcast(lhs, rhs) if isinstance(rhs, NDArray) else scalar(lhs, scalar=rhs)
+        if isinstance(rhs, NDArray):
+            return scalar(rhs, scalar=lhs)
+        try:
+            return number(lhs, rhs)
+        except TypeError as error:
+            raise TypeError_(
+                f"{name}: operands of types {type(lhs).__name__} and {type(rhs).__name__} given, "
+                "NDArrays or numbers expected"
+            ) from error
+
+    binary.__name__ = binary.__qualname__ = name
+    binary.__doc__ = doc
+    return binary
+
+
+add = _python("add", operator.add, "Return lhs + rhs with broadcasting.")
+subtract = _python("subtract", operator.sub, "Return lhs - rhs with broadcasting.")
+multiply = _python("multiply", operator.mul, "Return lhs * rhs with broadcasting.")
+divide = _python("divide", operator.truediv, "Return lhs / rhs; integers stay integers.")
+true_divide = _python("true_divide", operator.truediv, "Return lhs / rhs.")
+modulo = _python("modulo", operator.mod, "Return lhs % rhs with the divisor's sign.")
+power = _python("power", operator.pow, "Return lhs ** rhs with broadcasting.")
+equal = _python("equal", operator.eq, "Return 1 where lhs == rhs, else 0, in lhs' dtype.")
+not_equal = _python("not_equal", operator.ne, "Return 1 where lhs != rhs, else 0.")
+greater = _python("greater", operator.gt, "Return 1 where lhs > rhs, else 0.")
+greater_equal = _python("greater_equal", operator.ge, "Return 1 where lhs >= rhs, else 0.")
+lesser = _python("lesser", operator.lt, "Return 1 where lhs < rhs, else 0.")
+lesser_equal = _python("lesser_equal", operator.le, "Return 1 where lhs <= rhs, else 0.")
+maximum = _ops(
+    "maximum", "broadcast_maximum", "_maximum_scalar", max, "Return the larger of lhs and rhs."
+)
+minimum = _ops(
+    "minimum", "broadcast_minimum", "_minimum_scalar", min, "Return the smaller of lhs and rhs."
+)
+logical_and = _ops(
+    "logical_and",
+    "broadcast_logical_and",
+    "_logical_and_scalar",
+    lambda a, b: bool(a) and bool(b),
+    "Return 1 where both are non-zero, else 0.",
+)
+logical_or = _ops(
+    "logical_or",
+    "broadcast_logical_or",
+    "_logical_or_scalar",
+    lambda a, b: bool(a) or bool(b),
+    "Return 1 where one is non-zero, else 0.",
+)
+logical_xor = _ops(
+    "logical_xor",
+    "broadcast_logical_xor",
+    "_logical_xor_scalar",
+    lambda a, b: bool(a) != bool(b),
+    "Return 1 where exactly one is non-zero, else 0.",
+)

@@ -1,0 +1,235 @@
+"""Making arrays: ``mx.nd.array``, ``zeros``, ``arange`` and their like (MXNet 1.x names)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import TypeError_, ValueError_
+
+__all__ = [
+    "arange",
+    "array",
+    "concatenate",
+    "empty",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "linspace",
+    "moveaxis",
+    "ones",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "zeros",
+]
+
+_zeros = _core.op("_zeros")
+_ones = _core.op("_ones")
+_full = _core.op("_full")
+_arange = _core.op("_arange")
+_linspace = _core.op("_linspace")
+_eye = _core.op("_eye")
+
+
+def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+    """Return a new array with the values of an NDArray, NumPy array, number or nested list.
+
+    Parameters
+    ----------
+    source_array : array_like
+    ctx : Context, optional
+        Default: the current context.
+    dtype : dtype, optional
+        Default: the source's for an NDArray, else float32 (also for integers and float64).
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    TypeError
+        If the values are no rectangular array of numbers.
+    """
+    if isinstance(source_array, NDArray):
+        result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
+        source_array.detach().copyto(result)
+        return result
+    if not isinstance(source_array, np.ndarray):
+        if isinstance(source_array, (list, tuple)) and _holds_arrays(source_array):
+            source_array = _lists_of_arrays(source_array)
+        if dtype is None:
+            dtype = getattr(source_array, "dtype", None) or np.float32
+            dtype = np.float32 if not hasattr(source_array, "dtype") else dtype
+        source_array = np.array(source_array)
+    elif dtype is None and not _is_extension_dtype(source_array.dtype):
+        # 1.x: NumPy sources become float32 unless a dtype is given.
+        dtype = np.float32
+    if source_array.dtype == object or source_array.dtype.kind in "USO":
+        raise TypeError_(
+            f"array: values of dtype {source_array.dtype} given, a rectangular array of numbers "
+            "expected"
+        )
+    return _core.array_from_numpy(source_array, ctx, dtype)
+
+
+def _is_extension_dtype(dtype: np.dtype[Any]) -> bool:
+    return dtype.name == "bfloat16"
+
+
+def _holds_arrays(values: Any) -> bool:
+    while isinstance(values, (list, tuple)) and values:
+        values = values[0]
+    return isinstance(values, NDArray)
+
+
+def _lists_of_arrays(values: Any) -> Any:
+    if isinstance(values, NDArray):
+        return values.asnumpy()
+    return np.array([_lists_of_arrays(v) for v in values])
+
+
+def _check_stype(name: str, stype: str | None) -> None:
+    if stype not in (None, "default"):
+        from ..base import NotSupportedError
+
+        raise NotSupportedError(f"{name}: stype {stype!r}: sparse arrays are not built")
+
+
+def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+    """Return an array whose values are not set."""
+    _check_stype("empty", stype)
+    return _core.empty(shape, ctx, dtype)
+
+
+def zeros(
+    shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
+) -> NDArray:
+    """Return an array of zeros (float32 by default)."""
+    _check_stype("zeros", stype)
+    return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
+
+
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """Return an array of ones (float32 by default)."""
+    return _ones(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
+
+
+def full(
+    shape: Any, val: float, ctx: Any = None, dtype: Any = None, out: NDArray | None = None
+) -> NDArray:
+    """Return an array filled with one value (float32 by default)."""
+    return _full(shape=shape, value=val, ctx=ctx, dtype=dtype, out=out)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: Any = None,
+    ctx: Any = None,
+    dtype: Any = "float32",
+) -> NDArray:
+    """Return evenly spaced values in [start, stop), each ``repeat`` times."""
+    if stop is None:
+        start, stop = 0, start
+    return _arange(start=start, stop=stop, step=step, repeat=repeat, ctx=ctx, dtype=dtype)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool = True,
+    ctx: Any = None,
+    dtype: Any = "float32",
+) -> NDArray:
+    """Return num evenly spaced values from start to stop."""
+    return _linspace(start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype)
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kw: Any) -> NDArray:
+    """Return a matrix with ones on the k-th diagonal (M 0: square)."""
+    return _eye(N=N, M=M, k=k, ctx=ctx, dtype=dtype, **kw)
+
+
+def concatenate(arrays: list[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """Join arrays along an existing axis.
+
+    Raises
+    ------
+    ValueError
+        If no array is given or the shapes do not fit.
+    """
+    if not arrays:
+        raise ValueError_("concatenate: no arrays given")
+    if not always_copy and len(arrays) == 1:
+        return arrays[0]
+    return _core.op("Concat")(*arrays, dim=axis)
+
+
+def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+    """Move axes to new positions, as NumPy's moveaxis."""
+    sources = [source] if isinstance(source, int) else list(source)
+    targets = [destination] if isinstance(destination, int) else list(destination)
+    if len(sources) != len(targets):
+        raise ValueError_(
+            f"moveaxis: {len(sources)} source axes and {len(targets)} destinations given"
+        )
+    ndim = tensor.ndim
+    sources = [_axis(a, ndim) for a in sources]
+    targets = [_axis(a, ndim) for a in targets]
+    order = [a for a in range(ndim) if a not in sources]
+    for target, axis in sorted(zip(targets, sources)):
+        order.insert(target, axis)
+    return _core.op("transpose")(tensor, axes=tuple(order))
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        from ..base import IndexError_
+
+        raise IndexError_(f"axis {axis} is out of range for an array with {ndim} dimensions")
+    return axis % ndim
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
+    """Return an array with a NumPy array's values.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+    zero_copy : bool
+        Share the memory; the NumPy array then becomes read-only, as in 1.x.
+    """
+    if not zero_copy:
+        return array(ndarray, dtype=ndarray.dtype)
+    if not ndarray.flags["C_CONTIGUOUS"]:
+        raise ValueError_("from_numpy: zero_copy needs a C-contiguous array")
+    result = _core.from_numpy(ndarray)
+    ndarray.flags["WRITEABLE"] = False
+    return result
+
+
+def from_dlpack(ext_tensor: Any) -> NDArray:
+    """Return an array on the memory of a DLPack capsule or of an object with ``__dlpack__``."""
+    if hasattr(ext_tensor, "__dlpack__"):
+        ext_tensor = ext_tensor.__dlpack__()
+    return _core.from_dlpack(ext_tensor)
+
+
+def to_dlpack_for_read(data: NDArray) -> Any:
+    """Return a DLPack capsule of the array once its value is there."""
+    data.wait_to_read()
+    return data.__dlpack__()
+
+
+def to_dlpack_for_write(data: NDArray) -> Any:
+    """Return a DLPack capsule of the array once nobody uses its memory."""
+    data.wait_to_write()
+    return data.__dlpack__()

@@ -1,0 +1,275 @@
+"""``a[key]`` and ``a[key] = value``.
+
+As in 1.x, contiguous slices of axis 0 are views of the memory, everything else is a copy, and the
+result of an integer index never has zero dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import IndexError_, TypeError_
+
+_slice = _core.op("slice")
+_gather = _core.op("gather_nd")
+
+
+def _is_advanced(item: Any) -> bool:
+    return isinstance(item, (NDArray, np.ndarray, list, tuple))
+
+
+def _normalize(key: Any, ndim: int) -> list[Any]:
+    """Return one item per axis (and None for new axes): int, slice, or index array."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    ellipses = sum(1 for item in items if item is Ellipsis)
+    if ellipses > 1:
+        raise IndexError_("an index can only have a single ellipsis ('...')")
+    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if used > ndim:
+        raise IndexError_(
+            f"too many indices: array has {ndim} dimensions, {used} were indexed"
+        )
+    fill = [slice(None)] * (ndim - used)
+    if ellipses:
+        at = next(i for i, item in enumerate(items) if item is Ellipsis)
+        items[at : at + 1] = fill
+    else:
+        items += fill
+    return items
+
+
+def _int_index(item: Any, axis: int, size: int) -> int:
+    index = int(item)
+    if not -size <= index < size:
+        raise IndexError_(f"index {index} is out of bounds for axis {axis} with size {size}")
+    return index % size
+
+
+def _check_items(items: list[Any]) -> None:
+    for item in items:
+        if item is None or isinstance(item, (slice, int, np.integer)) or _is_advanced(item):
+            continue
+        raise TypeError_(
+            f"an index of type {type(item).__name__} given; integers, slices, None, Ellipsis and "
+            "arrays of integers are supported"
+        )
+
+
+def _basic(array: NDArray, items: list[Any]) -> NDArray:
+    """Index with ints, slices and None only."""
+    begin: list[int | None] = []
+    end: list[int | None] = []
+    step: list[int | None] = []
+    out_shape: list[int] = []
+    whole = True
+    axis = 0
+    for item in items:
+        if item is None:
+            out_shape.append(1)
+            continue
+        size = array.shape[axis]
+        if isinstance(item, slice):
+            first, last, stride = item.indices(size)
+            count = len(range(first, last, stride))
+            whole = whole and count == size and stride == 1
+            out_shape.append(count)
+            begin.append(first)
+            # A negative step that runs through element 0 has no integer end.
+            end.append(None if last < 0 else last)
+            step.append(stride)
+            if count == 0:
+                begin[-1], end[-1], step[-1] = 0, 0, 1
+        else:
+            index = _int_index(item, axis, size)
+            whole = whole and size == 1
+            begin.append(index)
+            end.append(index + 1)
+            step.append(1)
+        axis += 1
+    shape = tuple(out_shape) or (1,)
+    if whole:
+        return array._reshape_view(shape)
+    first_axis, rest = items[0], items[1:]
+    rest_whole = all(
+        isinstance(item, slice) and item.indices(size) == (0, size, 1)
+        for item, size in zip(rest, array.shape[1:])
+    )
+    viewable = not array._traced and not _core.is_recording()
+    if viewable and rest_whole and first_axis is not None and len(rest) == array.ndim - 1:
+        if step[0] == 1:
+            start = begin[0] or 0
+            stop = array.shape[0] if end[0] is None else end[0]
+            drop = not isinstance(first_axis, slice)
+            return array._slice_view(start, max(start, stop), drop)
+    result = _slice(array, begin=tuple(begin), end=tuple(end), step=tuple(step))
+    return result if result.shape == shape else result.reshape(shape)
+
+
+def _index_array(item: Any) -> np.ndarray[Any, Any]:
+    if isinstance(item, NDArray):
+        item = item.asnumpy()
+    values = np.asarray(item)
+    if values.dtype == np.bool_:
+        raise TypeError_(
+            "indexing with a boolean array is not supported; use nd.contrib.boolean_mask"
+        )
+    return values.astype(np.int64)
+
+
+def _flat_indices(array: NDArray, items: list[Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return NumPy index arrays, one per axis, that select what the key selects."""
+    key = tuple(
+        _index_array(item) if _is_advanced(item) else item for item in items if item is not None
+    )
+    for axis, item in enumerate(key):
+        size = array.shape[axis]
+        if isinstance(item, np.ndarray):
+            bad = item[(item < -size) | (item >= size)]
+            if bad.size:
+                raise IndexError_(
+                    f"index {int(bad.flat[0])} is out of bounds for axis {axis} with size {size}"
+                )
+        elif not isinstance(item, slice):
+            _int_index(item, axis, size)
+    full_key = tuple(
+        _index_array(item) if _is_advanced(item) else item for item in items
+    )
+    grids = np.indices(array.shape, sparse=True)
+    return tuple(np.broadcast_to(g, array.shape)[full_key] for g in grids)
+
+
+def _advanced(array: NDArray, items: list[Any]) -> NDArray:
+    single = [i for i, item in enumerate(items) if _is_advanced(item)]
+    others_whole = all(
+        isinstance(item, slice) and item == slice(None)
+        for i, item in enumerate(items)
+        if i not in single
+    )
+    if len(single) == 1 and others_whole and None not in items:
+        axis = single[0]
+        item = items[axis]
+        if not (isinstance(item, NDArray) and item._traced):
+            values = _index_array(item)
+            size = array.shape[axis]
+            bad = values[(values < -size) | (values >= size)]
+            if bad.size:
+                raise IndexError_(
+                    f"index {int(bad.flat[0])} is out of bounds for axis {axis} with size {size}"
+                )
+            item = _core.array_from_numpy(values, array.ctx, "int64")
+        return _core.op("take")(array, item, axis=axis, mode="wrap")
+    indices = _flat_indices(array, items)
+    if indices[0].size == 0:
+        return _core.empty(indices[0].shape, array.ctx, array.dtype)
+    stacked = np.stack([np.asarray(i, dtype=np.int64) for i in indices])
+    return _gather(array, _core.array_from_numpy(stacked, array.ctx, "int64"))
+
+
+def getitem(self: NDArray, key: Any) -> NDArray:
+    """Return ``self[key]``: basic (ints, slices, None, Ellipsis) or advanced (integer arrays)."""
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and self.ndim:
+        if not self._traced and not _core.is_recording():
+            index = _int_index(key, 0, self.shape[0])
+            return self._slice_view(index, index + 1, True)
+    if isinstance(key, list):
+        key = (key,)
+    items = _normalize(key, self.ndim)
+    _check_items(items)
+    if any(_is_advanced(item) for item in items):
+        return _advanced(self, items)
+    if not items:
+        return self._reshape_view((1,))
+    return _basic(self, items)
+
+
+def _strided_target(array: NDArray, items: list[Any]) -> NDArray:
+    """Return a view of what a basic key selects, for writing; negative steps are not viewable."""
+    shape: list[int] = []
+    strides: list[int] = []
+    offset = 0
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        size, stride = array.shape[axis], array._strides[axis]
+        if isinstance(item, slice):
+            first, last, step = item.indices(size)
+            count = len(range(first, last, step))
+            shape.append(count)
+            strides.append(stride * step)
+            offset += first * stride if count else 0
+        else:
+            offset += _int_index(item, axis, size) * stride
+        axis += 1
+    return array._strided_view(tuple(shape), tuple(strides), offset)
+
+
+def setitem(self: NDArray, key: Any, value: Any) -> None:
+    """Write values into ``self[key]``; a number fills, arrays broadcast."""
+    if self._traced:
+        raise TypeError_(
+            "x[...] = value is not possible inside a hybridized forward; use nd.where, "
+            "nd.concat or nd.slice_axis, or call net.hybridize(False)"
+        )
+    if isinstance(key, list):
+        key = (key,)
+    items = _normalize(key, self.ndim)
+    _check_items(items)
+    if any(_is_advanced(item) for item in items):
+        host = self.asnumpy()
+        host_key = tuple(_index_array(i) if _is_advanced(i) else i for i in items)
+        _flat_indices(self, items)
+        source = value.asnumpy() if isinstance(value, NDArray) else value
+        host[host_key] = source
+        self._write_numpy(host)
+        return
+    _write(_strided_target(self, items), self, value)
+
+
+def _write(target: NDArray, owner: NDArray, value: Any) -> None:
+    _core.check_writable(owner)
+    if target.size == 0:
+        return
+    if isinstance(value, NDArray):
+        source = value
+        if source.shape != target.shape:
+            source = _broadcast(source, target.shape)
+        if source.ctx != target.ctx:
+            source = source.as_in_context(target.ctx)
+        source.detach().copyto(target)
+        return
+    if isinstance(value, (int, float, bool, np.generic)):
+        _core.op("_full")(
+            shape=target.shape, value=float(value), ctx=target.ctx, dtype=target.dtype, out=target
+        )
+        return
+    values = np.asarray(value)
+    shape = values.shape
+    while len(shape) > target.ndim and shape[0] == 1:
+        values = values[0]
+        shape = values.shape
+    target._write_numpy(np.broadcast_to(values, target.shape))
+
+
+def _broadcast(source: NDArray, shape: tuple[int, ...]) -> NDArray:
+    kept = source.shape
+    while len(kept) > len(shape) and kept[0] == 1:
+        kept = kept[1:]
+    if len(kept) > len(shape) or any(
+        a not in (1, b) for a, b in zip(reversed(kept), reversed(shape))
+    ):
+        from ..base import ShapeError
+
+        raise ShapeError(f"cannot write values of shape {source.shape} into shape {shape}")
+    source = source._reshape_view((1,) * (len(shape) - len(kept)) + kept)
+    return _core.op("broadcast_to")(source, shape=shape)
+
+
+NDArray.__getitem__ = getitem
+NDArray.__setitem__ = setitem

@@ -1,0 +1,35 @@
+"""Operators as methods: ``x.sum(axis=1)`` is ``mx.nd.sum(x, axis=1)``."""
+
+from __future__ import annotations
+
+from .. import _core
+from .._core import NDArray
+
+# The operators that 1.x offers as methods. Those with semantics of their own are in ndarray.py.
+_METHODS = """
+abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
+broadcast_like cbrt ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor
+log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod
+radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin
+sinh size_array slice slice_axis slice_like softmax softmin sort space_to_depth split sqrt square
+squeeze sum swapaxes take tan tanh tile topk transpose trunc zeros_like
+""".split()
+
+
+def _transpose(self: NDArray, *axes: int, **kwargs: object) -> NDArray:
+    """Return the array with permuted axes: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+    if len(axes) > 1:
+        return _core.op("transpose")(self, axes=axes)
+    return _core.op("transpose")(self, *axes, **kwargs)
+
+
+def attach() -> None:
+    """Set the methods on NDArray; operators that this build lacks are left out."""
+    ops = _core.all_ops()
+    for name in _METHODS:
+        if name in ops:
+            setattr(NDArray, name, ops[name])
+    NDArray.transpose = _transpose
+
+
+attach()

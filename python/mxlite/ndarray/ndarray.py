@@ -1,0 +1,223 @@
+"""Methods of NDArray that are not operators: conversion, shapes, printing, pickling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import TypeError_, ValueError_
+
+__all__ = ["NDArray", "waitall"]
+
+waitall = _core.waitall
+
+_cast = _core.op("Cast")
+_negative = _core.op("negative")
+
+
+def _asscalar(self: NDArray) -> Any:
+    """Return the value of an array with one element as a NumPy scalar."""
+    if self.size != 1:
+        raise ValueError_(
+            f"asscalar: the array has shape {self.shape}, exactly one element expected"
+        )
+    return self.asnumpy().reshape(-1)[0]
+
+
+def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
+    """Return the values in another dtype; the array itself if copy is False and nothing changes."""
+    if not copy and self.dtype == _core.dtype_type(dtype):
+        return self
+    return _cast(self, dtype=dtype)
+
+
+def _as_in_context(self: NDArray, context: Any) -> NDArray:
+    """Return the array on a device; itself when it is there already."""
+    if self._traced or self.ctx == context:
+        return self
+    return self.copyto(context)
+
+
+def _copy(self: NDArray) -> NDArray:
+    """Return a copy on the same device."""
+    return _core.op("_copy")(self)
+
+
+def _reshape_method(self: NDArray, *shape: Any, **kwargs: Any) -> NDArray:
+    """Return the array in another shape, sharing memory.
+
+    Codes of 1.x: 0 keeps a dimension, -1 is inferred, -2 copies the rest, -3 joins two, -4 splits
+    one into the next two numbers; reverse=True matches from the right.
+    """
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = tuple(shape[0])
+    elif not shape:
+        shape = kwargs.pop("shape", ())
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    reverse = kwargs.pop("reverse", False)
+    if kwargs:
+        raise TypeError_(f"reshape() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    return self._reshape_view(_core.infer_reshape(self.shape, shape, bool(reverse)))
+
+
+def _expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
+    """Return the array with a dimension of 1 inserted; inplace: sharing memory."""
+    if not inplace:
+        return _core.op("expand_dims")(self, axis=axis)
+    ndim = self.ndim + 1
+    if not -ndim <= axis < ndim:
+        from ..base import IndexError_
+
+        raise IndexError_(f"expand_dims: axis {axis} is out of range for {ndim} dimensions")
+    at = axis % ndim
+    return self._reshape_view(self.shape[:at] + (1,) + self.shape[at:])
+
+
+def _flatten(self: NDArray, inplace: bool = False) -> NDArray:
+    """Return the array with all but the first dimension joined; inplace: sharing memory."""
+    if not inplace:
+        return _core.op("Flatten")(self)
+    rows = self.shape[0]
+    return self._reshape_view((rows, self.size // rows if rows else 0))
+
+
+def _transposed(self: NDArray) -> NDArray:
+    """The transpose (dimensions reversed)."""
+    return self if self.ndim < 2 else _core.op("transpose")(self)
+
+
+def _broadcast_to(self: NDArray, shape: Any) -> NDArray:
+    """Return the values repeated to a shape; dimensions of 1 and missing leading ones expand."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    missing = len(shape) - self.ndim
+    source = self._reshape_view((1,) * missing + self.shape) if missing > 0 else self
+    return _core.op("broadcast_to")(source, shape=shape)
+
+
+def _tostype(self: NDArray, stype: str) -> NDArray:
+    """Return the array in a storage type; only 'default' is built."""
+    if stype != "default":
+        from ..base import NotSupportedError
+
+        raise NotSupportedError(f"tostype: stype {stype!r}: sparse arrays are not built")
+    return self
+
+
+def _slice_assign(self: NDArray, rhs: NDArray, begin: Any, end: Any, step: Any = None) -> NDArray:
+    """Return a copy in which a slice is replaced by rhs."""
+    return _core.op("_slice_assign")(self, rhs, begin=begin, end=end, step=step or ())
+
+
+def _slice_assign_scalar(
+    self: NDArray, value: float, begin: Any, end: Any, step: Any = None
+) -> NDArray:
+    """Return a copy in which a slice is filled with a number."""
+    return _core.op("_slice_assign_scalar")(
+        self, scalar=value, begin=begin, end=end, step=step or ()
+    )
+
+
+def _bool(self: NDArray) -> bool:
+    if self.size == 1:
+        return bool(self.asscalar())
+    if self.size == 0:
+        return False
+    raise ValueError_(
+        f"The truth value of an NDArray with shape {self.shape} is ambiguous; it needs exactly one "
+        "element"
+    )
+
+
+def _len(self: NDArray) -> int:
+    if not self.ndim:
+        raise TypeError_("len() of an array with 0 dimensions")
+    return int(self.shape[0])
+
+
+def _iter(self: NDArray) -> Iterator[NDArray]:
+    for i in range(len(self)):
+        yield self[i]
+
+
+def _to_numpy(self: NDArray, dtype: Any = None, copy: Any = None) -> Any:
+    values = self.asnumpy()
+    return values if dtype is None else values.astype(dtype)
+
+
+def _repr(self: NDArray) -> str:
+    shape = "x".join(str(d) for d in self.shape)
+    if self._traced:
+        return f"<NDArray {shape} @{self.ctx}, traced>"
+    return f"\n{self.asnumpy()}\n<NDArray {shape} @{self.ctx}>"
+
+
+def _neg(self: NDArray) -> NDArray:
+    return _negative(self)
+
+
+def _from_blob(blob: bytes) -> NDArray:
+    from .serialization import load_frombuffer
+
+    arrays = load_frombuffer(blob)
+    return arrays[0]  # type: ignore[index]
+
+
+def _reduce(self: NDArray) -> Any:
+    from .serialization import save_tobuffer
+
+    return _from_blob, (save_tobuffer([self]),)
+
+
+def _deepcopy(self: NDArray, memo: dict[int, Any]) -> NDArray:
+    return self.copy()
+
+
+def _index(self: NDArray) -> int:
+    if self.size == 1 and np.dtype(self.dtype).kind in "iu":
+        return int(self.asscalar())
+    raise TypeError_(
+        f"only integer arrays with one element can be an index, {self.dtype.__name__}{self.shape} "
+        "given"
+    )
+
+
+def _attach() -> None:
+    methods: dict[str, Any] = {
+        "asscalar": _asscalar,
+        "astype": _astype,
+        "as_in_context": _as_in_context,
+        "as_in_ctx": _as_in_context,
+        "copy": _copy,
+        "reshape": _reshape_method,
+        "expand_dims": _expand_dims,
+        "flatten": _flatten,
+        "T": property(_transposed),
+        "broadcast_to": _broadcast_to,
+        "tostype": _tostype,
+        "slice_assign": _slice_assign,
+        "slice_assign_scalar": _slice_assign_scalar,
+        "__bool__": _bool,
+        "__len__": _len,
+        "__iter__": _iter,
+        "__array__": _to_numpy,
+        "__repr__": _repr,
+        "__str__": _repr,
+        "__neg__": _neg,
+        "__abs__": _core.op("abs"),
+        "__reduce__": _reduce,
+        "__copy__": _copy,
+        "__deepcopy__": _deepcopy,
+        "__index__": _index,
+        "__array_priority__": 1000.0,
+        "writable": True,
+        "handle": property(id),
+    }
+    for name, method in methods.items():
+        setattr(NDArray, name, method)
+
+
+_attach()

@@ -1,0 +1,116 @@
+"""What this build contains (MXNet 1.x: ``mxnet.runtime``) and run-time figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+
+__all__ = ["Feature", "Features", "feature_list", "memory_stats"]
+
+# Features that this source tree can have; what the build lacks is False.
+_FEATURES = {
+    "CUDA": False,
+    "CUDNN": False,
+    "NCCL": False,
+    "CUDA_RTC": False,
+    "TENSORRT": False,
+    "CPU_SSE": True,
+    "CPU_SSE2": True,
+    "CPU_SSE3": True,
+    "CPU_SSE4_1": True,
+    "CPU_SSE4_2": True,
+    "CPU_SSE4A": False,
+    "CPU_AVX": True,
+    "CPU_AVX2": True,
+    "OPENMP": True,
+    "SSE": True,
+    "F16C": True,
+    "JEMALLOC": False,
+    "BLAS_OPEN": False,
+    "BLAS_ATLAS": False,
+    "BLAS_MKL": False,
+    "BLAS_APPLE": False,
+    "LAPACK": False,
+    "MKLDNN": True,
+    "OPENCV": True,
+    "CAFFE": False,
+    "PROFILER": False,
+    "DIST_KVSTORE": False,
+    "CXX14": True,
+    "INT64_TENSOR_SIZE": True,
+    "SIGNAL_HANDLER": False,
+    "DEBUG": False,
+    "TVM_OP": False,
+}
+
+
+class Feature:
+    """A compile-time feature: ``name`` and ``enabled``."""
+
+    def __init__(self, name: str, enabled: bool) -> None:
+        self.name = name
+        self.enabled = enabled
+
+    def __repr__(self) -> str:
+        return f"{'✔' if self.enabled else '✖'} {self.name}"
+
+
+def feature_list() -> list[Feature]:
+    """Return all known features.
+
+    Returns
+    -------
+    list of Feature
+    """
+    return [Feature(name, enabled) for name, enabled in _FEATURES.items()]
+
+
+class Features(dict[str, Feature]):
+    """The features by name."""
+
+    instance: Features | None = None
+
+    def __init__(self) -> None:
+        super().__init__((feature.name, feature) for feature in feature_list())
+
+    def __repr__(self) -> str:
+        return "[" + ", ".join(repr(feature) for feature in self.values()) + "]"
+
+    def is_enabled(self, feature_name: str) -> bool:
+        """Return whether a feature is in this build.
+
+        Parameters
+        ----------
+        feature_name : str
+            In any case, as 'CUDA'.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no feature of that name.
+        """
+        name = feature_name.upper()
+        if name not in self:
+            from .base import MXNetError, suggestion
+
+            raise MXNetError(f"Feature '{name}' is unknown{suggestion(name, self)}")
+        return self[name].enabled
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Return bytes of host memory: in_use, cached, peak, limit (0: the machine's).
+
+    Parameters
+    ----------
+    device : Context, optional
+        Host memory is one pool for all CPU contexts.
+    """
+    return dict(_core.memory_stats())
+
+
+def thread_count() -> int:
+    """Return the number of threads that operators use (``MXLITE_CPU_THREADS``)."""
+    return int(_core.cpu_threads())
+
+
