@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/ops/op_schema.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -16,12 +17,12 @@ constexpr std::array kNumPyNames = {"float32", "float64", "float16", "uint8", "i
 PyObject* make_dtype(size_t code) {
   if (static_cast<DType>(code) == DType::kBFloat16) {
     try {
-      return py::module_::import("ml_dtypes").attr("bfloat16").release().ptr();
+      return py::module_::import("ml_dtypes").attr("bfloat16").cast<py::object>().release().ptr();
     } catch (py::error_already_set&) {
       return py::str("bfloat16").release().ptr();
     }
   }
-  return py::module_::import("numpy").attr(kNumPyNames[code]).release().ptr();
+  return py::module_::import("numpy").attr(kNumPyNames[code]).cast<py::object>().release().ptr();
 }
 
 // A tuple or list of numbers; the narrowest of Shape, OptionalInts, doubles.
@@ -152,13 +153,13 @@ py::object attr_to_python(const AttrValue& value) {
     py::object operator()(const std::vector<double>& v) const {
       py::tuple t(v.size());
       for (size_t i = 0; i < v.size(); ++i) t[i] = v[i];
-      return std::move(t);
+      return t;
     }
     py::object operator()(const OptionalInts& v) const {
       py::tuple t(v.size());
       for (size_t i = 0; i < v.size(); ++i)
         t[i] = v[i] ? py::object(py::int_(*v[i])) : py::object(py::none());
-      return std::move(t);
+      return t;
     }
     py::object operator()(DType v) const { return py::str(dtype_name(v)); }
   };

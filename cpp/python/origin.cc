@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "cpp/python/op_object.h"
+#include "cpp/python/op_object.h"  // first: frameobject.h needs Python.h
 
 namespace mxlite::python {
 
