@@ -1,10 +1,8 @@
 // The Python line of the current call, for errors that appear later.
-#include <frameobject.h>
-
 #include <string>
 #include <unordered_map>
 
-#include "cpp/python/op_object.h"  // first: frameobject.h needs Python.h
+#include "cpp/python/op_object.h"
 
 namespace mxlite::python {
 
