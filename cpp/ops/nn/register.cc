@@ -7,7 +7,12 @@ void register_nn(OpRegistry& ops) {
   register_batch_norm(ops);
   register_convolution(ops);
   register_deconvolution(ops);
+  register_dropout(ops);
+  register_embedding(ops);
   register_fully_connected(ops);
+  register_l2_normalization(ops);
+  register_layer_norm(ops);
+  register_leaky_relu(ops);
   register_lrn(ops);
   register_pooling(ops);
   register_softmax(ops);

@@ -1,0 +1,162 @@
+#include "cpp/ops/nn/leaky_relu.h"
+
+#include <cmath>
+
+#include "cpp/core/random.h"
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/nn/register.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+using Type = LeakyReLUType;
+constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
+
+template <class A>
+A gelu(A x) {
+  return x * static_cast<A>(0.5) * (1 + std::erf(x * static_cast<A>(M_SQRT1_2)));
+}
+template <class A>
+A gelu_slope(A x) {
+  const A density =
+      std::exp(x * x * static_cast<A>(-0.5)) * static_cast<A>(M_2_SQRTPI * M_SQRT1_2 / 2);
+  return static_cast<A>(0.5) * (1 + std::erf(x * static_cast<A>(M_SQRT1_2))) + x * density;
+}
+
+template <class T, class F>
+void map(const T* x, T* y, int64_t n, F f) {
+  cpu::parallel_ranges(n, 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      y[i] = static_cast<T>(f(static_cast<ComputeType<T>>(x[i])));
+  });
+}
+template <class T, class F>
+void map_backward(Inputs in, T* y, F slope) {
+  using Acc = ComputeType<T>;
+  const T *grad = in[0].as<T>(), *x = in[1].as<T>();
+  cpu::parallel_ranges(in[0].size(), 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * slope(static_cast<Acc>(x[i])));
+  });
+}
+
+// gamma of element i is gamma[i / inner % count].
+struct GammaIndex {
+  int64_t inner, count;
+};
+GammaIndex gamma_index(const Shape& data, const Shape& gamma) {
+  return {data.ndim() > 1 ? data.product(2, data.ndim()) : 1, gamma[0]};
+}
+
+template <class T>
+void prelu(Inputs in, T* y) {
+  using Acc = ComputeType<T>;
+  const auto [inner, count] = gamma_index(in[0].shape, in[1].shape);
+  const T *x = in[0].as<T>(), *gamma = in[1].as<T>();
+  cpu::parallel_for(inner > 0 ? in[0].size() / inner : 0, inner, [&](int64_t row) {
+    const Acc slope = static_cast<Acc>(gamma[row % count]);
+    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) {
+      const Acc v = static_cast<Acc>(x[i]);
+      y[i] = static_cast<T>(v > 0 ? v : v * slope);
+    }
+  });
+}
+
+template <class T>
+void prelu_backward(KernelContext& ctx, Inputs in, Outputs out) {
+  using Acc = ComputeType<T>;
+  const auto [inner, count] = gamma_index(in[1].shape, in[2].shape);
+  const T *grad = in[0].as<T>(), *x = in[1].as<T>(), *gamma = in[2].as<T>();
+  double* sums = static_cast<double*>(ctx.scratch(static_cast<size_t>(count) * sizeof(double)));
+  std::fill_n(sums, count, 0.0);
+  for (int64_t row = 0; inner > 0 && row < in[1].size() / inner; ++row) {
+    const Acc slope = static_cast<Acc>(gamma[row % count]);
+    Acc sum = 0;
+    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) {
+      const Acc v = static_cast<Acc>(x[i]), g = static_cast<Acc>(grad[i]);
+      out[0].as<T>()[i] = static_cast<T>(v > 0 ? g : g * slope);
+      sum += v > 0 ? Acc(0) : g * v;
+    }
+    sums[row % count] += sum;
+  }
+  for (int64_t c = 0; c < count; ++c) out[1].as<T>()[c] = static_cast<T>(static_cast<Acc>(sums[c]));
+}
+
+template <class T>
+void rrelu(const KernelContext& ctx, const LeakyReLUParams& p, const T* x, Outputs out) {
+  using Acc = ComputeType<T>;
+  T *y = out[0].as<T>(), *factor = out[1].as<T>();
+  const Acc low = static_cast<Acc>(p.lower_bound), range = static_cast<Acc>(p.upper_bound) - low;
+  cpu::parallel_for((out[0].size() + 3) / 4, 16, [&](int64_t quad) {
+    const auto bits = philox(ctx.random.seed, ctx.random.offset + static_cast<uint64_t>(quad));
+    const int64_t end = std::min(quad * 4 + 4, out[0].size());
+    for (int64_t i = quad * 4; i < end; ++i) {
+      const Acc v = static_cast<Acc>(x[i]);
+      const Acc draw = ctx.training ? static_cast<Acc>(to_uniform(bits[i % 4])) : Acc(0.5);
+      const Acc slope = v > 0 ? Acc(1) : low + range * draw;
+      factor[i] = static_cast<T>(slope);
+      y[i] = static_cast<T>(v * slope);
+    }
+  });
+}
+
+void leaky_relu_native(KernelContext& ctx, const LeakyReLUParams& p, Inputs in, Outputs out) {
+  dispatch_floating("LeakyReLU", in[0].dtype, [&]<class T>(T) {
+    using Acc = ComputeType<T>;
+    const T* x = in[0].as<T>();
+    T* y = out[0].as<T>();
+    const int64_t n = in[0].size();
+    const Acc slope = static_cast<Acc>(p.slope);
+    switch (p.act_type) {
+      case Type::kLeaky:
+        return map(x, y, n, [=](Acc v) { return v > 0 ? v : v * slope; });
+      case Type::kElu:
+        return map(x, y, n, [=](Acc v) { return v > 0 ? v : slope * std::expm1(v); });
+      case Type::kSelu:
+        return map(x, y, n, [](Acc v) {
+          return static_cast<Acc>(kSeluScale) *
+                 (v > 0 ? v : static_cast<Acc>(kSeluAlpha) * std::expm1(v));
+        });
+      case Type::kGelu:
+        return map(x, y, n, [](Acc v) { return gelu(v); });
+      case Type::kPrelu:
+        return prelu<T>(in, y);
+      case Type::kRrelu:
+        return rrelu<T>(ctx, p, x, out);
+    }
+  });
+}
+
+void leaky_relu_backward_native(KernelContext& ctx, const LeakyReLUParams& p, Inputs in,
+                                Outputs out) {
+  dispatch_floating("LeakyReLU", in[0].dtype, [&]<class T>(T) {
+    using Acc = ComputeType<T>;
+    T* y = out[0].as<T>();
+    const Acc slope = static_cast<Acc>(p.slope);
+    switch (p.act_type) {
+      case Type::kElu:
+        return map_backward<T>(in, y, [=](Acc v) { return v > 0 ? Acc(1) : slope * std::exp(v); });
+      case Type::kSelu:
+        return map_backward<T>(in, y, [](Acc v) {
+          return static_cast<Acc>(kSeluScale) *
+                 (v > 0 ? Acc(1) : static_cast<Acc>(kSeluAlpha) * std::exp(v));
+        });
+      case Type::kGelu:
+        return map_backward<T>(in, y, [](Acc v) { return gelu_slope(v); });
+      case Type::kPrelu:
+        return prelu_backward<T>(ctx, in, out);
+      default:
+        return map_backward<T>(in, y, [=](Acc v) { return v > 0 ? Acc(1) : slope; });
+    }
+  });
+}
+
+}  // namespace
+
+void register_leaky_relu_cpu(OpRegistry& ops) {
+  ops.kernel<leaky_relu_native>("LeakyReLU", DeviceType::kCPU);
+  ops.kernel<leaky_relu_backward_native>("_leaky_relu_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

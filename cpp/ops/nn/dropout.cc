@@ -1,0 +1,51 @@
+#include "cpp/ops/nn/dropout.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer(const DropoutParams& p, std::span<const TensorSpec> in) {
+  check_floating("Dropout", "data", in[0]);
+  MX_CHECK(p.p >= 0 && p.p <= 1, "Dropout: p ", p.p, " given, a fraction from 0 to 1 expected");
+  Shape mask = in[0].shape;
+  for (int64_t axis : p.axes) mask[normalize_axis("Dropout", axis, mask.ndim())] = 1;
+  return Specs{in[0], TensorSpec{mask, DType::kUInt8}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  if (!g.params<DropoutParams>().is_active(g.training())) return {g.output_grad(0)};
+  return {g.emit("_dropout_backward", {g.output_grad(0), g.output(1)}, g.params_ref())};
+}
+
+std::vector<ValueRef> second_order(GradBuilder& g) {
+  return {g.emit("_dropout_backward", {g.output_grad(0), g.input(1)}, g.params_ref()), {}};
+}
+
+}  // namespace
+
+void register_dropout(OpRegistry& ops) {
+  ops.add(OpBuilder<DropoutParams>("Dropout")
+              .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
+              .inputs({"data"})
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer)
+              .gradient(gradient)
+              .inplace(0, 0)
+              .training_dependent()
+              .random([](const DropoutParams&, std::span<const TensorSpec> out) {
+                return static_cast<uint64_t>(out[1].shape.size() + 3) / 4;
+              })
+              .build());
+  ops.add(OpBuilder<DropoutParams>("_dropout_backward")
+              .doc("Gradient of Dropout.")
+              .inputs({"output_grad", "mask"})
+              .infer(same_as_input<0, DropoutParams>)
+              .gradient(second_order)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,49 @@
+#include "cpp/ops/nn/embedding.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK(p.input_dim > 0 && p.output_dim > 0, "Embedding: input_dim ", p.input_dim,
+           " and output_dim ", p.output_dim, " given, positive numbers expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool,
+                 "Embedding: data of dtype bool given, "
+                 "indices expected");
+  MX_CHECK_SHAPE((in[1].shape == Shape{p.input_dim, p.output_dim}), "Embedding: weight of shape ",
+                 in[1].shape, " given, ", Shape{p.input_dim, p.output_dim},
+                 " expected (input_dim, output_dim)");
+  Shape out = in[0].shape;
+  out.push_back(p.output_dim);
+  return Specs{TensorSpec{out, in[1].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  return {{}, g.emit("_embedding_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
+}
+
+}  // namespace
+
+void register_embedding(OpRegistry& ops) {
+  ops.add(OpBuilder<EmbeddingParams>("Embedding")
+              .doc("Rows of the table weight that data's indices name.")
+              .alias({"_contrib_SparseEmbedding"})
+              .inputs({"data", "weight"})
+              .infer(infer)
+              .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
+                complete_shape(in[1], Shape{p.input_dim, p.output_dim});
+              })
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
+              .doc("Gradient of Embedding for weight.")
+              .inputs({"output_grad", "data"})
+              .infer([](const EmbeddingParams& p, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{Shape{p.input_dim, p.output_dim}, in[0].dtype}};
+              })
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,25 @@
+// Embedding: rows of weight (input_dim, output_dim) chosen by data. Indices are truncated to
+// integers and clipped to the table, as in MXNet 1.x.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+// Also of `_embedding_backward(output_grad, data)` -> gradient of weight.
+struct EmbeddingParams {
+  int64_t input_dim = 0, output_dim = 0;
+  DType dtype = DType::kFloat32;
+  bool sparse_grad = false;
+  static constexpr auto fields() {
+    using P = EmbeddingParams;
+    return std::tuple(
+        required_field("input_dim", &P::input_dim, "Number of rows of the table."),
+        required_field("output_dim", &P::output_dim, "Length of a row."),
+        field("dtype", &P::dtype, "dtype of a weight that is created for this layer."),
+        field("sparse_grad", &P::sparse_grad, "Accepted; gradients are dense."));
+  }
+};
+
+}  // namespace mxlite

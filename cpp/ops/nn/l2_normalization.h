@@ -1,0 +1,37 @@
+// L2Normalization: data / sqrt(sum of squares + eps) over a sample (instance), over the channels of
+// a pixel (channel) or over the pixels of a channel (spatial).
+#pragma once
+#include <array>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+#include "cpp/ops/nn/channel_blocks.h"
+
+namespace mxlite {
+
+enum class L2Mode : uint8_t { kChannel, kInstance, kSpatial };
+template <>
+struct EnumNames<L2Mode> {
+  using E = L2Mode;
+  static constexpr std::array<std::pair<const char*, E>, 3> names = {
+      {{"channel", E::kChannel}, {"instance", E::kInstance}, {"spatial", E::kSpatial}}};
+};
+
+// Also of `_l2_normalization_backward(output_grad, data)`.
+struct L2NormalizationParams {
+  float eps = 1e-10f;
+  L2Mode mode = L2Mode::kInstance;
+  static constexpr auto fields() {
+    using P = L2NormalizationParams;
+    return std::tuple(field("eps", &P::eps, "Added to the sum of squares."),
+                      field("mode", &P::mode, "What is normalized together."));
+  }
+  // (vectors before, length, vectors inside)
+  ChannelBlocks blocks(const Shape& data) const {
+    if (mode == L2Mode::kChannel) return channel_blocks(data, 1);
+    const int split = mode == L2Mode::kInstance ? 1 : 2;
+    return {data.product(0, split), data.product(split, data.ndim()), 1};
+  }
+};
+
+}  // namespace mxlite

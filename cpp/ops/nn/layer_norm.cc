@@ -1,0 +1,121 @@
+#include "cpp/ops/nn/layer_norm.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+void check_params(const char* op, std::span<const TensorSpec> in, const Shape& expected) {
+  check_floating(op, "data", in[0]);
+  check_same_dtype(op, "gamma", in[1], in[0].dtype);
+  check_same_dtype(op, "beta", in[2], in[0].dtype);
+  check_param_shape(op, "gamma", in[1], expected, in[0].shape);
+  check_param_shape(op, "beta", in[2], expected, in[0].shape);
+}
+
+Specs infer_layer(const LayerNormParams& p, std::span<const TensorSpec> in) {
+  const int axis = normalize_axis("LayerNorm", p.axis, in[0].shape.ndim());
+  check_params("LayerNorm", in, Shape{in[0].shape[axis]});
+  TensorSpec stats = in[0];
+  stats.shape[axis] = 1;
+  return Specs{in[0], stats, stats};
+}
+
+void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  const int axis = normalize_axis("LayerNorm", p.axis, in[0].shape.ndim());
+  for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[axis]});
+}
+
+// 1.x has one gamma and beta per group; one per channel is taken as well.
+Specs infer_group(const GroupNormParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_min_ndim("GroupNorm", data, 3);
+  MX_CHECK(p.num_groups > 0 && data[1] % p.num_groups == 0, "GroupNorm: ", data[1],
+           " channels of data of shape ", data, " cannot be divided into num_groups ", p.num_groups,
+           " groups");
+  const bool per_channel = in[1].shape == Shape{data[1]};
+  check_params("GroupNorm", in, Shape{per_channel ? data[1] : p.num_groups});
+  const TensorSpec stats{Shape{data[0], p.num_groups}, in[0].dtype};
+  return Specs{in[0], stats, stats};
+}
+
+void complete_group(const GroupNormParams& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  for (int i : {1, 2}) complete_shape(in[i], Shape{p.num_groups});
+}
+
+Specs infer_instance(const InstanceNormParams&, std::span<const TensorSpec> in) {
+  check_min_ndim("InstanceNorm", in[0].shape, 3);
+  check_params("InstanceNorm", in, Shape{in[0].shape[1]});
+  return Specs{in[0]};
+}
+
+void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  check_min_ndim("InstanceNorm", in[0].shape, 3);
+  for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
+}
+
+std::vector<ValueRef> backward(GradBuilder& g, const char* op) {
+  const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
+  return g.emit_all(op, inputs, g.params_ref());
+}
+
+template <class P>
+void add_backward(OpRegistry& ops, const char* name, const char* doc) {
+  ops.add(OpBuilder<P>(name)
+              .doc(doc)
+              .inputs({"output_grad", "data", "gamma"})
+              .outputs(3)
+              .infer([](const P&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2], in[2]};
+              })
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace
+
+void register_layer_norm(OpRegistry& ops) {
+  const std::vector<std::string> inputs = {"data", "gamma", "beta"};
+  ops.add(
+      OpBuilder<LayerNormParams>("LayerNorm")
+          .doc("Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.")
+          .inputs(inputs)
+          .outputs(3)
+          .visible_outputs_if([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
+          .infer(infer_layer)
+          .complete(complete_layer)
+          .gradient([](GradBuilder& g) { return backward(g, "_layer_norm_backward"); })
+          .inplace(0, 0)
+          .amp(AmpClass::kFloat32)
+          .build());
+  ops.add(
+      OpBuilder<GroupNormParams>("GroupNorm")
+          .doc("Normalizes groups of channels of each sample, then * gamma + beta.")
+          .inputs(inputs)
+          .outputs(3)
+          .visible_outputs_if([](const GroupNormParams& p) { return p.output_mean_var ? 3 : 1; })
+          .infer(infer_group)
+          .complete(complete_group)
+          .gradient([](GradBuilder& g) { return backward(g, "_group_norm_backward"); })
+          .inplace(0, 0)
+          .amp(AmpClass::kFloat32)
+          .build());
+  ops.add(OpBuilder<InstanceNormParams>("InstanceNorm")
+              .doc("Normalizes each channel of each sample, then * gamma + beta.")
+              .inputs(inputs)
+              .infer(infer_instance)
+              .complete(complete_instance)
+              .gradient([](GradBuilder& g) { return backward(g, "_instance_norm_backward"); })
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
+  add_backward<LayerNormParams>(ops, "_layer_norm_backward", "Gradients of LayerNorm.");
+  add_backward<GroupNormParams>(ops, "_group_norm_backward", "Gradients of GroupNorm.");
+  add_backward<InstanceNormParams>(ops, "_instance_norm_backward", "Gradients of InstanceNorm.");
+}
+
+}  // namespace mxlite

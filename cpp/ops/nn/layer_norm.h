@@ -1,0 +1,45 @@
+// Normalization of parts of one sample: LayerNorm along an axis, GroupNorm over groups of channels,
+// InstanceNorm over each channel. Mean and standard deviation sqrt(var + eps) are outputs of the
+// first two. Each has a backward operator (output_grad, data, gamma) -> gradients of data, gamma
+// and beta, which computes the statistics again: they are cheap beside reading the data.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct LayerNormParams {
+  int axis = -1;
+  float eps = 1e-5f;
+  bool output_mean_var = false;
+  static constexpr auto fields() {
+    using P = LayerNormParams;
+    return std::tuple(
+        field("axis", &P::axis, "Axis that is normalized."),
+        field("eps", &P::eps, "Added to the variance."),
+        field("output_mean_var", &P::output_mean_var, "Also return mean and standard deviation."));
+  }
+};
+
+struct GroupNormParams {
+  int64_t num_groups = 1;
+  float eps = 1e-5f;
+  bool output_mean_var = false;
+  static constexpr auto fields() {
+    using P = GroupNormParams;
+    return std::tuple(
+        field("num_groups", &P::num_groups, "Number of groups that channels (axis 1) form."),
+        field("eps", &P::eps, "Added to the variance."),
+        field("output_mean_var", &P::output_mean_var, "Also return mean and standard deviation."));
+  }
+};
+
+struct InstanceNormParams {
+  float eps = 1e-3f;
+  static constexpr auto fields() {
+    return std::tuple(field("eps", &InstanceNormParams::eps, "Added to the variance."));
+  }
+};
+
+}  // namespace mxlite
