@@ -1,0 +1,111 @@
+// The border to oneDNN: engine, streams, descriptors, and primitives that any thread may run.
+// Scratchpads belong to the caller (scratchpad_mode::user): a primitive that owns one must not be
+// run by another thread than its creator's.
+#pragma once
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <vector>
+
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::onednn {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+
+const dnnl::engine& engine();
+// Stream of the calling thread; also gives the thread's OpenMP regions cpu_threads() threads.
+dnnl::stream& stream();
+void apply_thread_count();
+
+[[noreturn]] void throw_dnnl(const char* what, const dnnl::error& e);
+// Calls fn; an error of oneDNN becomes ours, with `what` naming the operator.
+template <class F>
+decltype(auto) guarded(const char* what, F&& fn) {
+  try {
+    return fn();
+  } catch (const dnnl::error& e) {
+    throw_dnnl(what, e);
+  }
+}
+
+dnnl::memory::data_type data_type(DType dtype);
+// Can this processor compute in dtype with oneDNN's fast kernels? float32 always, the halves where
+// their instructions (or an emulation in AVX-512) exist, nothing else. Notes a missing bfloat16
+// once in the log.
+bool computes_in(DType dtype);
+
+Dims dims(const Shape& shape);
+Desc plain_desc(const Shape& shape, DType dtype);
+inline Desc plain_desc(const TensorSpec& spec) { return plain_desc(spec.shape, spec.dtype); }
+// Channels-last memory seen in oneDNN's order (N, C, spatial): shape is as the user has it.
+Desc channels_last_desc(const Shape& shape, DType dtype);
+// Any layout: oneDNN chooses.
+Desc any_desc(const Desc& like);
+Desc strided_desc(const Dims& dims, dnnl::memory::data_type type, const Dims& strides);
+
+// All primitives of ours have this.
+dnnl::primitive_attr user_scratchpad();
+
+struct Arg {
+  int which;
+  const void* data;
+};
+
+// A primitive and its descriptor: immutable, shared between threads.
+class Primitive {
+ public:
+  Primitive() = default;
+  explicit Primitive(const dnnl::primitive_desc_base& pd);
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  Desc desc(int which) const;  // zero descriptor: no such argument
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  const char* name() const { return pd_.impl_info_str(); }  // which implementation
+  // Runs to the end. scratch: scratch_bytes(), 64-byte aligned.
+  void run(std::span<const Arg> args, void* scratch) const;
+  void run(std::initializer_list<Arg> args, void* scratch) const {
+    run(std::span<const Arg>(args.begin(), args.size()), scratch);
+  }
+
+ private:
+  dnnl::primitive_desc_base pd_;
+  dnnl::primitive primitive_;
+  size_t scratch_bytes_ = 0;
+};
+
+Primitive make_reorder(const Desc& from, const Desc& to);
+
+// A primitive between the user's layouts: where its own differ, reorders go before and after.
+class Call {
+ public:
+  struct Operand {
+    int which;
+    Desc user;
+    bool output = false;
+  };
+  Call() = default;
+  Call(const dnnl::primitive_desc_base& pd, std::initializer_list<Operand> operands);
+  Call(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
+  size_t scratch_bytes() const { return scratch_bytes_; }
+  const Primitive& primitive() const { return primitive_; }
+  // Arguments that were not listed as operands go through as they are.
+  void run(std::span<const Arg> args, void* scratch) const;
+  void run(KernelContext& ctx, std::initializer_list<Arg> args) const {
+    run(std::span<const Arg>(args.begin(), args.size()), ctx.scratch(scratch_bytes_));
+  }
+
+ private:
+  struct Moved {
+    int which;
+    bool output;
+    Primitive reorder;
+    size_t offset;  // of the primitive's side in scratch
+  };
+  Primitive primitive_;
+  std::vector<Moved> moved_;
+  size_t scratch_bytes_ = 0;
+  size_t shared_offset_ = 0;  // scratchpad of whatever runs
+};
+
+}  // namespace mxlite::onednn

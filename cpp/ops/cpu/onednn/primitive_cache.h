@@ -1,0 +1,56 @@
+// One bounded cache for the prepared calls of all operators, shared by all threads. Making a
+// primitive costs up to milliseconds, finding it a fraction of a microsecond.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "cpp/base/small_vector.h"
+#include "cpp/core/shape.h"
+
+namespace mxlite::onednn {
+
+// What a prepared call depends on: a tag that is unique per kernel, then numbers, shapes and types.
+// The thread count is part of every key: oneDNN divides the work when a primitive is made.
+class Key {
+ public:
+  explicit Key(const char* tag);
+  Key& add(int64_t v) {
+    words_.push_back(v);
+    return *this;
+  }
+  Key& add(double v);
+  Key& add(std::span<const int64_t> values) {
+    words_.push_back(static_cast<int64_t>(values.size()));
+    words_.append(values.begin(), values.end());
+    return *this;
+  }
+  Key& add(const Shape& s) { return add(s.span()); }
+  Key& add(const TensorSpec& s) { return add(s.shape).add(static_cast<int64_t>(s.dtype)); }
+  bool operator==(const Key&) const = default;
+  size_t hash() const;
+
+ private:
+  SmallVector<int64_t, 40> words_;
+};
+
+namespace detail {
+std::shared_ptr<const void> cache_find(const Key& key);
+void cache_insert(const Key& key, std::shared_ptr<const void> value);
+}  // namespace detail
+
+// The cached value for key, made by make() on a miss (two threads may both make it). The least
+// recently used entry goes when the cache is full; callers keep what they hold.
+template <class F>
+auto cached(const Key& key, F&& make) {
+  using T = decltype(make());
+  if (auto found = detail::cache_find(key)) return std::static_pointer_cast<const T>(found);
+  std::shared_ptr<const T> made = std::make_shared<const T>(make());
+  detail::cache_insert(key, made);
+  return made;
+}
+
+size_t primitive_cache_size();
+void clear_primitive_cache();
+
+}  // namespace mxlite::onednn
