@@ -49,7 +49,7 @@ dnnl::stream& stream() {
 void throw_dnnl(const char* what, const dnnl::error& e) {
   if (e.status == dnnl_out_of_memory)
     fail(ErrorKind::kOutOfMemory, what, ": oneDNN is out of memory (", e.message, ")");
-  fail(ErrorKind::kError, what, ": oneDNN: ", e.message, " (status ", dnnl_status2str(e.status),
+  fail(ErrorKind::kError, what, ": oneDNN: ", e.message, " (status ", static_cast<int>(e.status),
        ")");
 }
 

@@ -1,0 +1,42 @@
+// Convolutions as oneDNN sees them, shared by the eager kernels and the planned ones.
+#pragma once
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/deconvolution.h"
+
+namespace mxlite::onednn {
+
+// The user's memory in oneDNN's order of dimensions: data (N, C, ...), weight ([groups,] O, I, ...).
+struct ConvDescs {
+  Desc data, weight, bias, output;  // bias: zero descriptor without one
+  Dims stride, dilate, pad, pad_end;
+  Desc any_data() const { return any_desc(data); }
+  Desc any_weight() const { return any_desc(weight); }
+  Desc any_output() const { return any_desc(output); }
+};
+
+ConvDescs describe(const ConvolutionParams& p, const Shape& data, const Shape& output, DType dtype,
+                   bool bias);
+// A transposed convolution: data and output are those of the Deconvolution.
+ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape& output,
+                   DType dtype, bool bias);
+
+// Empty descriptors (get(true) == nullptr) where oneDNN has no implementation but its reference.
+dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& data,
+                                                       const Desc& weight, const Desc& output,
+                                                       bool training,
+                                                       const dnnl::primitive_attr& attr);
+dnnl::convolution_backward_data::primitive_desc backward_data_desc(const ConvDescs& d,
+                                                                   const Desc& data,
+                                                                   const Desc& weight,
+                                                                   const Desc& output);
+dnnl::convolution_backward_weights::primitive_desc backward_weight_desc(const ConvDescs& d,
+                                                                        const Desc& data,
+                                                                        const Desc& weight,
+                                                                        const Desc& output);
+dnnl::deconvolution_forward::primitive_desc deconvolution_desc(const ConvDescs& d, const Desc& data,
+                                                               const Desc& weight,
+                                                               const Desc& output,
+                                                               const dnnl::primitive_attr& attr);
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,57 @@
+// What the eager kernels share. Each has one function `prepare(params, inputs, outputs)` that gives
+// the cached call; `supports` asks it too, so that a case oneDNN lacks goes to the native kernel.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/cpu/onednn/primitive_cache.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::onednn {
+
+using SpecSpan = std::span<const TensorSpec>;
+using CallRef = std::shared_ptr<const Call>;  // null: not for oneDNN
+
+constexpr const char* kNoImplementation = "oneDNN has no fast implementation for this case";
+
+inline SmallVector<TensorSpec, 4> specs_of(std::span<const TensorRef> refs) {
+  SmallVector<TensorSpec, 4> specs;
+  for (const TensorRef& r : refs) specs.push_back({r.shape, r.dtype});
+  return specs;
+}
+
+// Why oneDNN does not take the call at all; null: it may.
+const char* check_common(SpecSpan inputs, SpecSpan outputs);
+
+template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
+const char* supports(const P& p, SpecSpan in, SpecSpan out) {
+  if (const char* reason = check_common(in, out)) return reason;
+  return Prepare(p, in, out) ? nullptr : kNoImplementation;
+}
+
+// cached() for calls: make returns Call, an empty one where oneDNN has nothing.
+template <class F>
+CallRef cached_call(const char* op, const Key& key, F&& make) {
+  auto found = cached(key, [&]() -> Call { return guarded(op, make); });
+  return found->primitive() ? found : nullptr;
+}
+
+// Registration of one kernel.
+template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
+void add_kernel(OpRegistry& ops, const char* op) {
+  Kernel k;
+  k.name = "onednn";
+  k.supports = supports_if<&supports<P, Prepare>>();
+  k.inline_ok = false;  // oneDNN opens parallel regions
+  ops.kernel<Run>(op, DeviceType::kCPU, k);
+}
+
+// Every eager kernel of this folder; before the native ones.
+void register_convolution_onednn(OpRegistry& ops);
+void register_fully_connected_onednn(OpRegistry& ops);
+void register_pooling_onednn(OpRegistry& ops);
+void register_softmax_onednn(OpRegistry& ops);
+void register_lrn_onednn(OpRegistry& ops);
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,59 @@
+// Eager FullyConnected on the user's own memory: weights are not copied into another layout.
+#include "cpp/ops/nn/fully_connected.h"
+
+#include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/cpu/onednn/fully_connected.h"
+
+namespace mxlite::onednn {
+
+dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
+                                       const Desc& bias, const Desc& weight,
+                                       const dnnl::primitive_attr& attr) {
+  apply_thread_count();
+  const Desc data({size.rows, size.columns}, data_type(dtype), dnnl::memory::format_tag::ab);
+  const Desc output({size.rows, outputs}, data_type(dtype), dnnl::memory::format_tag::ab);
+  // inner_product has the faster matrix-vector product, matmul the faster products otherwise.
+  if (size.rows == 1 || weight.get_format_kind() == dnnl::memory::format_kind::any) {
+    using PD = dnnl::inner_product_forward::primitive_desc;
+    const auto prop = dnnl::prop_kind::forward_inference;
+    return bias.is_zero() ? PD(engine(), prop, data, weight, output, attr, /*allow_empty=*/true)
+                          : PD(engine(), prop, data, weight, bias, output, attr,
+                               /*allow_empty=*/true);
+  }
+  using PD = dnnl::matmul::primitive_desc;
+  const Desc transposed = weight.permute_axes({1, 0});
+  return bias.is_zero()
+             ? PD(engine(), data, transposed, output, attr, /*allow_empty=*/true)
+             : PD(engine(), data, transposed, bias.reshape({1, outputs}), output, attr,
+                  /*allow_empty=*/true);
+}
+
+namespace {
+
+CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
+  const RowsColumns size = fully_connected_rows(p, in[0].shape);
+  Key key("FullyConnected");
+  key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));
+  return cached_call("FullyConnected", key, [&] {
+    const Desc bias = in.size() > 2 ? plain_desc(in[2]) : Desc();
+    const auto pd = product_desc(size, p.num_hidden, in[0].dtype, bias, plain_desc(in[1]),
+                                 user_scratchpad());
+    return pd.get(true) ? Call(pd, {}) : Call();
+  });
+}
+
+void run(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
+  prepare(p, specs_of(in), {})
+      ->run(ctx, {{DNNL_ARG_SRC, in[0].data},
+                  {DNNL_ARG_WEIGHTS, in[1].data},
+                  {DNNL_ARG_BIAS, in.size() > 2 ? in[2].data : nullptr},
+                  {DNNL_ARG_DST, out[0].data}});
+}
+
+}  // namespace
+
+void register_fully_connected_onednn(OpRegistry& ops) {
+  add_kernel<FullyConnectedParams, prepare, &run>(ops, "FullyConnected");
+}
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,13 @@
+// The matrix product of a FullyConnected layer, shared by its eager and planned kernels.
+#pragma once
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/nn/fully_connected.h"
+
+namespace mxlite::onednn {
+
+// weight is (outputs, columns), plain or any; an empty descriptor where oneDNN has nothing.
+dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
+                                       const Desc& bias, const Desc& weight,
+                                       const dnnl::primitive_attr& attr);
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,25 @@
+// Pooling as oneDNN sees it, shared by the eager and planned kernels.
+#pragma once
+#include <optional>
+
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/nn/pooling.h"
+
+namespace mxlite::onednn {
+
+struct PoolDescs {
+  Desc data, output;  // the user's memory in oneDNN's order of dimensions
+  dnnl::algorithm algorithm;
+  Dims kernel, stride, dilate, pad, pad_end;
+};
+
+// nullopt: not a pooling that oneDNN has (sums, norms, averages over cut windows).
+std::optional<PoolDescs> describe(const PoolingParams& p, const Shape& data, const Shape& output,
+                                  DType dtype);
+
+// Empty where oneDNN has no implementation but its reference.
+dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Desc& data,
+                                                   const Desc& output,
+                                                   const dnnl::primitive_attr& attr);
+
+}  // namespace mxlite::onednn

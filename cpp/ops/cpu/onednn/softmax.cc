@@ -1,0 +1,68 @@
+// softmax and log_softmax over the last axis; LRN. Eager kernels on plain arrays.
+#include "cpp/ops/nn/softmax.h"
+
+#include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/nn/lrn.h"
+
+namespace mxlite::onednn {
+namespace {
+
+// Below this the native loop is done before a parallel region has started.
+constexpr int64_t kSmallSoftmax = 16384;
+
+template <bool Log>
+CallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
+  const Shape& data = in[0].shape;
+  const bool last = p.axis == -1 || p.axis == data.ndim() - 1;
+  if (!last || p.use_length || (p.temperature && *p.temperature != 1) ||
+      in[0].dtype != out[0].dtype || data.size() < kSmallSoftmax)
+    return nullptr;
+  Key key(Log ? "log_softmax" : "softmax");
+  key.add(in[0]);
+  return cached_call(Log ? "log_softmax" : "softmax", key, [&] {
+    apply_thread_count();
+    const Desc d = plain_desc(Shape{data.size() / data.back(), data.back()}, in[0].dtype);
+    const dnnl::softmax_forward::primitive_desc pd(
+        engine(), dnnl::prop_kind::forward_inference,
+        Log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, d, d, 1,
+        user_scratchpad(), /*allow_empty=*/true);
+    return pd.get(true) ? Call(pd, {}) : Call();
+  });
+}
+
+template <bool Log>
+void softmax(KernelContext& ctx, const SoftmaxParams& p, Inputs in, Outputs out) {
+  prepare_softmax<Log>(p, specs_of(in), specs_of(out))
+      ->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
+}
+
+CallRef prepare_lrn(const LRNParams& p, SpecSpan in, SpecSpan) {
+  Key key("LRN");
+  key.add(double{p.alpha}).add(double{p.beta}).add(double{p.knorm}).add(p.nsize).add(in[0]);
+  return cached_call("LRN", key, [&] {
+    apply_thread_count();
+    const Desc d = plain_desc(in[0]);
+    const dnnl::lrn_forward::primitive_desc pd(
+        engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, d, d,
+        p.nsize, p.alpha, p.beta, p.knorm, user_scratchpad(), /*allow_empty=*/true);
+    return pd.get(true) ? Call(pd, {}) : Call();
+  });
+}
+
+void lrn(KernelContext& ctx, const LRNParams& p, Inputs in, Outputs out) {
+  prepare_lrn(p, specs_of(in), {})
+      ->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
+}
+
+}  // namespace
+
+void register_softmax_onednn(OpRegistry& ops) {
+  add_kernel<SoftmaxParams, prepare_softmax<false>, &softmax<false>>(ops, "softmax");
+  add_kernel<SoftmaxParams, prepare_softmax<true>, &softmax<true>>(ops, "log_softmax");
+}
+
+void register_lrn_onednn(OpRegistry& ops) {
+  add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN");
+}
+
+}  // namespace mxlite::onednn
