@@ -16,6 +16,7 @@ void register_copy_cpu(OpRegistry&);
 void register_creation_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
+void register_onednn_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
 void register_where_cpu(OpRegistry&);
@@ -30,6 +31,7 @@ void register_all_ops(OpRegistry& ops) {
   register_where(ops);
 
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
+  register_onednn_cpu(ops);
 
   register_copy_cpu(ops);
   register_creation_cpu(ops);

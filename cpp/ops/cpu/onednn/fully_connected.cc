@@ -1,6 +1,7 @@
 // Eager FullyConnected on the user's own memory: weights are not copied into another layout.
 #include "cpp/ops/nn/fully_connected.h"
 
+#include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/onednn/eager.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 
@@ -32,6 +33,7 @@ namespace {
 
 CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
+  if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;  // native, inline
   Key key("FullyConnected");
   key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));
   return cached_call("FullyConnected", key, [&] {
