@@ -9,7 +9,7 @@ if(MXLITE_SANITIZE)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
   list(FILTER test_sources INCLUDE REGEX "/(base|core|engine|io|kvstore)[a-z0-9_]*_test.cc$")
 else()
-  set(libraries mxlite)
+  set(libraries mxlite DNNL::dnnl)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
 endif()
 

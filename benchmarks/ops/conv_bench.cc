@@ -28,13 +28,13 @@ struct Conv {
 // Input channels, input size, output channels, kernel, stride, pad, how often.
 const std::map<std::string, std::vector<Conv>> kNetworks = {
     {"resnet50",
-     {{3, 224, 64, 7, 2, 3, 1},      {64, 56, 64, 1, 1, 0, 1},     {64, 56, 64, 3, 1, 1, 3},
-      {64, 56, 256, 1, 1, 0, 4},     {256, 56, 64, 1, 1, 0, 2},    {256, 56, 128, 1, 2, 0, 1},
-      {256, 56, 512, 1, 2, 0, 1},    {128, 28, 128, 3, 1, 1, 4},   {128, 28, 512, 1, 1, 0, 4},
-      {512, 28, 128, 1, 1, 0, 3},    {512, 28, 256, 1, 2, 0, 1},   {512, 28, 1024, 1, 2, 0, 1},
-      {256, 14, 256, 3, 1, 1, 6},    {256, 14, 1024, 1, 1, 0, 6},  {1024, 14, 256, 1, 1, 0, 5},
-      {1024, 14, 512, 1, 2, 0, 1},   {1024, 14, 2048, 1, 2, 0, 1}, {512, 7, 512, 3, 1, 1, 3},
-      {512, 7, 2048, 1, 1, 0, 3},    {2048, 7, 512, 1, 1, 0, 2}}},
+     {{3, 224, 64, 7, 2, 3, 1},    {64, 56, 64, 1, 1, 0, 1},     {64, 56, 64, 3, 1, 1, 3},
+      {64, 56, 256, 1, 1, 0, 4},   {256, 56, 64, 1, 1, 0, 2},    {256, 56, 128, 1, 2, 0, 1},
+      {256, 56, 512, 1, 2, 0, 1},  {128, 28, 128, 3, 1, 1, 4},   {128, 28, 512, 1, 1, 0, 4},
+      {512, 28, 128, 1, 1, 0, 3},  {512, 28, 256, 1, 2, 0, 1},   {512, 28, 1024, 1, 2, 0, 1},
+      {256, 14, 256, 3, 1, 1, 6},  {256, 14, 1024, 1, 1, 0, 6},  {1024, 14, 256, 1, 1, 0, 5},
+      {1024, 14, 512, 1, 2, 0, 1}, {1024, 14, 2048, 1, 2, 0, 1}, {512, 7, 512, 3, 1, 1, 3},
+      {512, 7, 2048, 1, 1, 0, 3},  {2048, 7, 512, 1, 1, 0, 2}}},
     {"vgg16",
      {{3, 224, 64, 3, 1, 1, 1},
       {64, 224, 64, 3, 1, 1, 1},
@@ -51,18 +51,21 @@ const std::map<std::string, std::vector<Conv>> kNetworks = {
       {192, 13, 384, 3, 1, 1, 1},
       {384, 13, 256, 3, 1, 1, 1},
       {256, 13, 256, 3, 1, 1, 1}}},
-    {"inceptionv3",
-     {{3, 299, 32, 3, 2, 0, 1},      {32, 149, 32, 3, 1, 0, 1},    {32, 147, 64, 3, 1, 1, 1},
-      {64, 73, 80, 1, 1, 0, 1},      {80, 73, 192, 3, 1, 0, 1},    {192, 35, 64, 1, 1, 0, 2},
-      {192, 35, 48, 1, 1, 0, 1},     {48, 35, 64, 5, 1, 2, 3},     {64, 35, 96, 3, 1, 1, 4},
-      {96, 35, 96, 3, 1, 1, 3},      {288, 35, 64, 1, 1, 0, 4},    {288, 35, 384, 3, 2, 0, 1},
-      {768, 17, 192, 1, 1, 0, 12},   {768, 17, 128, 1, 1, 0, 2},   {128, 17, 128, 1, 1, 0, 2, 7, 3},
-      {160, 17, 160, 1, 1, 0, 4, 7, 3}, {192, 17, 192, 1, 1, 0, 4, 7, 3},
-      {768, 17, 160, 1, 1, 0, 4},    {192, 17, 320, 3, 2, 0, 1},   {192, 17, 192, 3, 2, 0, 1},
-      {1280, 8, 320, 1, 1, 0, 1},    {1280, 8, 384, 1, 1, 0, 1},   {1280, 8, 448, 1, 1, 0, 1},
-      {448, 8, 384, 3, 1, 1, 2},     {384, 8, 384, 1, 1, 0, 8, 3, 1},
-      {2048, 8, 320, 1, 1, 0, 1},    {2048, 8, 384, 1, 1, 0, 1},   {2048, 8, 448, 1, 1, 0, 1},
-      {2048, 8, 192, 1, 1, 0, 1}}},
+    {"inceptionv3", {{3, 299, 32, 3, 2, 0, 1},         {32, 149, 32, 3, 1, 0, 1},
+                     {32, 147, 64, 3, 1, 1, 1},        {64, 73, 80, 1, 1, 0, 1},
+                     {80, 73, 192, 3, 1, 0, 1},        {192, 35, 64, 1, 1, 0, 2},
+                     {192, 35, 48, 1, 1, 0, 1},        {48, 35, 64, 5, 1, 2, 3},
+                     {64, 35, 96, 3, 1, 1, 4},         {96, 35, 96, 3, 1, 1, 3},
+                     {288, 35, 64, 1, 1, 0, 4},        {288, 35, 384, 3, 2, 0, 1},
+                     {768, 17, 192, 1, 1, 0, 12},      {768, 17, 128, 1, 1, 0, 2},
+                     {128, 17, 128, 1, 1, 0, 2, 7, 3}, {160, 17, 160, 1, 1, 0, 4, 7, 3},
+                     {192, 17, 192, 1, 1, 0, 4, 7, 3}, {768, 17, 160, 1, 1, 0, 4},
+                     {192, 17, 320, 3, 2, 0, 1},       {192, 17, 192, 3, 2, 0, 1},
+                     {1280, 8, 320, 1, 1, 0, 1},       {1280, 8, 384, 1, 1, 0, 1},
+                     {1280, 8, 448, 1, 1, 0, 1},       {448, 8, 384, 3, 1, 1, 2},
+                     {384, 8, 384, 1, 1, 0, 8, 3, 1},  {2048, 8, 320, 1, 1, 0, 1},
+                     {2048, 8, 384, 1, 1, 0, 1},       {2048, 8, 448, 1, 1, 0, 1},
+                     {2048, 8, 192, 1, 1, 0, 1}}},
     {"mobilenet",
      {{32, 112, 32, 3, 1, 1, 1, 0, -1, 32},
       {64, 112, 64, 3, 2, 1, 1, 0, -1, 64},
@@ -84,7 +87,9 @@ const char* layout_name(const memory::desc& md) {
     const auto s = md.get_strides();
     return s[1] == 1 ? "nhwc" : "nchw";
   }
-  return md.get_inner_blks()[0] == 16 ? "nChw16c" : md.get_inner_blks()[0] == 8 ? "nChw8c" : "other";
+  return md.get_inner_blks()[0] == 16  ? "nChw16c"
+         : md.get_inner_blks()[0] == 8 ? "nChw8c"
+                                       : "other";
 }
 
 }  // namespace
@@ -104,10 +109,12 @@ int main(int argc, char** argv) {
   for (const Conv& c : kNetworks.at(argv[1])) {
     const int kh = c.kernel, kw = c.kernel_w ? c.kernel_w : kh;
     const int ph = c.pad, pw = c.pad_w >= 0 ? c.pad_w : ph;
-    const int oh = (c.size + 2 * ph - kh) / c.stride + 1, ow = (c.size + 2 * pw - kw) / c.stride + 1;
+    const int oh = (c.size + 2 * ph - kh) / c.stride + 1,
+              ow = (c.size + 2 * pw - kw) / c.stride + 1;
     const memory::dims src{batch, c.in, c.size, c.size}, dst{batch, c.out, oh, ow};
-    const memory::dims wei = c.group > 1 ? memory::dims{c.group, c.out / c.group, c.in / c.group, kh, kw}
-                                         : memory::dims{c.out, c.in, kh, kw};
+    const memory::dims wei = c.group > 1
+                                 ? memory::dims{c.group, c.out / c.group, c.in / c.group, kh, kw}
+                                 : memory::dims{c.out, c.in, kh, kw};
     const double gflop = 2e-9 * batch * c.out * oh * ow * (c.in / c.group) * kh * kw;
     flops += gflop * c.count;
     double any_time = 0, best_time = 1e30;
@@ -142,7 +149,8 @@ int main(int argc, char** argv) {
           const size_t n = m->get_desc().get_size();
           auto* p = static_cast<uint8_t*>(m->get_data_handle());
           if (type == memory::data_type::f32 || m == &b)
-            for (size_t i = 0; i < n / 4; ++i) reinterpret_cast<float*>(p)[i] = 0.01f * (i % 7) - 0.02f;
+            for (size_t i = 0; i < n / 4; ++i)
+              reinterpret_cast<float*>(p)[i] = 0.01f * (i % 7) - 0.02f;
           else
             for (size_t i = 0; i < n / 2; ++i) reinterpret_cast<uint16_t*>(p)[i] = 0x3c00 + i % 64;
         }
@@ -160,12 +168,13 @@ int main(int argc, char** argv) {
           ++runs;
         }
         std::printf(
-            "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"conv\": \"%dx%d k%dx%d s%d g%d -> "
+            "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"conv\": \"%dx%d k%dx%d s%d "
+            "g%d -> "
             "%d\", \"count\": %d, \"variant\": \"%s\", \"impl\": \"%s\", \"src\": \"%s\", \"dst\": "
             "\"%s\", \"ms\": %.4f, \"gflops\": %.1f}\n",
-            argv[1], batch, argv[3], c.in, c.size, kh, kw, c.stride, c.group, c.out, c.count, v.name,
-            impl.c_str(), layout_name(pd.src_desc()), layout_name(pd.dst_desc()), best * 1e3,
-            gflop / best);
+            argv[1], batch, argv[3], c.in, c.size, kh, kw, c.stride, c.group, c.out, c.count,
+            v.name, impl.c_str(), layout_name(pd.src_desc()), layout_name(pd.dst_desc()),
+            best * 1e3, gflop / best);
         if (first_impl && std::strcmp(v.name, "any") == 0) any_time = best;
         first_impl = false;
         best_time = std::min(best_time, best);
@@ -179,8 +188,10 @@ int main(int argc, char** argv) {
     total_any += any_time * c.count;
     total_best += best_time * c.count;
   }
-  std::printf("{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"gflop\": %.2f, \"ms_default\": %.3f, "
-              "\"ms_best_of_all\": %.3f}\n",
-              argv[1], batch, argv[3], flops, total_any * 1e3, total_best * 1e3);
+  std::printf(
+      "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"gflop\": %.2f, \"ms_default\": "
+      "%.3f, "
+      "\"ms_best_of_all\": %.3f}\n",
+      argv[1], batch, argv[3], flops, total_any * 1e3, total_best * 1e3);
   return 0;
 }

@@ -63,9 +63,10 @@ Shape weight_shape(const ConvCase& c, int64_t out, int64_t in) {
 }
 
 Attrs conv_attrs(const ConvCase& c, bool no_bias) {
-  return {{"kernel", c.kernel},        {"stride", c.stride},        {"dilate", c.dilate},
-          {"pad", c.pad},              {"num_filter", c.filters},   {"num_group", c.groups},
-          {"no_bias", no_bias},        {"layout", std::string(c.layout)}};
+  return {{"kernel", c.kernel},      {"stride", c.stride},
+          {"dilate", c.dilate},      {"pad", c.pad},
+          {"num_filter", c.filters}, {"num_group", c.groups},
+          {"no_bias", no_bias},      {"layout", std::string(c.layout)}};
 }
 
 TEST(OnednnKernel, ConvolutionForwardAndBackwardEqualNative) {
@@ -93,10 +94,10 @@ TEST(OnednnKernel, DeconvolutionEqualsNative) {
       Shape adj;
       for (int64_t s : c.stride) adj.push_back(s - 1);
       attrs.push_back({"adj", adj});
-      expect_same("Deconvolution", attrs,
-                  {data_shape(c), weight_shape(c, c.data[1], c.filters / c.groups),
-                   Shape{c.filters}},
-                  dtype);
+      expect_same(
+          "Deconvolution", attrs,
+          {data_shape(c), weight_shape(c, c.data[1], c.filters / c.groups), Shape{c.filters}},
+          dtype);
     }
 }
 
@@ -116,8 +117,7 @@ TEST(OnednnKernel, PoolingEqualsNative) {
     for (const char* type : {"max", "avg"})
       for (const char* convention : {"valid", "full"})
         for (const bool include : {true, false}) {
-          if (std::string_view(convention) == "full" && include &&
-              std::string_view(type) == "avg")
+          if (std::string_view(convention) == "full" && include && std::string_view(type) == "avg")
             continue;  // refused, see below
           expect_same("Pooling",
                       {{"kernel", Shape{3, 3}},
@@ -164,8 +164,7 @@ TEST(PrimitiveCache, SecondCallAddsNothingAndTheSizeIsBounded) {
   for (int i = 0; i < 3; ++i)
     expect_same("LRN", {{"nsize", int64_t{3}}}, {{1, 8, 4, 4}}, DType::kFloat32);
   EXPECT_EQ(onednn::primitive_cache_size(), 1u);
-  for (int64_t i = 0; i < 5000; ++i)
-    onednn::cached(onednn::Key("test").add(i), [&] { return i; });
+  for (int64_t i = 0; i < 5000; ++i) onednn::cached(onednn::Key("test").add(i), [&] { return i; });
   EXPECT_EQ(onednn::primitive_cache_size(), 2048u);
   // The most recent are still there.
   EXPECT_EQ(*onednn::cached(onednn::Key("test").add(int64_t{4999}), [] { return int64_t{-1}; }),

@@ -7,8 +7,12 @@ namespace mxlite::onednn {
 namespace {
 
 Key& add_window(Key& key, const ConvolutionParams& p) {
-  return key.add(p.kernel).add(p.stride).add(p.dilate).add(p.pad).add(p.num_group).add(
-      int64_t{p.channels_last()});
+  return key.add(p.kernel)
+      .add(p.stride)
+      .add(p.dilate)
+      .add(p.pad)
+      .add(p.num_group)
+      .add(int64_t{p.channels_last()});
 }
 
 CallRef prepare_forward(const ConvolutionParams& p, SpecSpan in, SpecSpan out) {
@@ -46,8 +50,7 @@ CallRef prepare_backward_data(const ConvolutionDataGradParams& p, SpecSpan in, S
   });
 }
 
-void backward_data(KernelContext& ctx, const ConvolutionDataGradParams& p, Inputs in,
-                   Outputs out) {
+void backward_data(KernelContext& ctx, const ConvolutionDataGradParams& p, Inputs in, Outputs out) {
   prepare_backward_data(p, specs_of(in), specs_of(out))
       ->run(ctx, {{DNNL_ARG_DIFF_DST, in[0].data},
                   {DNNL_ARG_WEIGHTS, in[1].data},
@@ -82,8 +85,8 @@ CallRef prepare_deconvolution(const DeconvolutionParams& p, SpecSpan in, SpecSpa
   key.add(static_cast<int64_t>(in.size()));
   return cached_call("Deconvolution", key, [&] {
     const ConvDescs d = describe(p, in[0].shape, out[0].shape, in[0].dtype, in.size() > 2);
-    const auto pd = deconvolution_desc(d, d.any_data(), d.any_weight(), d.any_output(),
-                                       user_scratchpad());
+    const auto pd =
+        deconvolution_desc(d, d.any_data(), d.any_weight(), d.any_output(), user_scratchpad());
     if (!pd.get(true)) return Call();
     return Call(pd, {{DNNL_ARG_SRC, d.data},
                      {DNNL_ARG_WEIGHTS, d.weight},

@@ -6,7 +6,8 @@
 
 namespace mxlite::onednn {
 
-// The user's memory in oneDNN's order of dimensions: data (N, C, ...), weight ([groups,] O, I, ...).
+// The user's memory in oneDNN's order of dimensions: data (N, C, ...), weight ([groups,] O, I,
+// ...).
 struct ConvDescs {
   Desc data, weight, bias, output;  // bias: zero descriptor without one
   Dims stride, dilate, pad, pad_end;

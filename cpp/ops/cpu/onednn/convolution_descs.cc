@@ -117,11 +117,10 @@ dnnl::convolution_backward_weights::primitive_desc backward_weight_desc(const Co
   using PD = dnnl::convolution_backward_weights::primitive_desc;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   return unless_reference(
-      d.bias.is_zero()
-          ? PD(engine(), algorithm, data, weight, output, d.stride, d.dilate, d.pad, d.pad_end,
-               hint, user_scratchpad(), /*allow_empty=*/true)
-          : PD(engine(), algorithm, data, weight, d.bias, output, d.stride, d.dilate, d.pad,
-               d.pad_end, hint, user_scratchpad(), /*allow_empty=*/true));
+      d.bias.is_zero() ? PD(engine(), algorithm, data, weight, output, d.stride, d.dilate, d.pad,
+                            d.pad_end, hint, user_scratchpad(), /*allow_empty=*/true)
+                       : PD(engine(), algorithm, data, weight, d.bias, output, d.stride, d.dilate,
+                            d.pad, d.pad_end, hint, user_scratchpad(), /*allow_empty=*/true));
 }
 
 dnnl::deconvolution_forward::primitive_desc deconvolution_desc(const ConvDescs& d, const Desc& data,

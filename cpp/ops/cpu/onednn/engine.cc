@@ -79,9 +79,10 @@ bool computes_in(DType dtype) {
     static const bool able = [] {
       const bool fast = probe(dnnl::memory::data_type::bf16);
       if (!fast)
-        std::fputs("mxlite: this processor has no bfloat16 kernels (AVX-512 needed); bfloat16 "
-                   "layers are correct but slow, float32 is faster here\n",
-                   stderr);
+        std::fputs(
+            "mxlite: this processor has no bfloat16 kernels (AVX-512 needed); bfloat16 "
+            "layers are correct but slow, float32 is faster here\n",
+            stderr);
       return fast;
     }();
     return able;
@@ -127,9 +128,7 @@ dnnl::primitive_attr user_scratchpad() {
 Primitive::Primitive(const dnnl::primitive_desc_base& pd)
     : pd_(pd), primitive_(pd.get()), scratch_bytes_(pd.scratchpad_desc().get_size()) {}
 
-Desc Primitive::desc(int which) const {
-  return pd_.query_md(dnnl::query::exec_arg_md, which);
-}
+Desc Primitive::desc(int which) const { return pd_.query_md(dnnl::query::exec_arg_md, which); }
 
 void Primitive::run(std::span<const Arg> args, void* scratch) const {
   // The C interface: the C++ one builds a map and a shared pointer per argument on every call.
@@ -161,8 +160,7 @@ void Primitive::run(std::span<const Arg> args, void* scratch) const {
 
 Primitive make_reorder(const Desc& from, const Desc& to) {
   apply_thread_count();
-  return Primitive(
-      dnnl::reorder::primitive_desc(engine(), from, engine(), to, user_scratchpad()));
+  return Primitive(dnnl::reorder::primitive_desc(engine(), from, engine(), to, user_scratchpad()));
 }
 
 // ---- Call ------------------------------------------------------------------------------------

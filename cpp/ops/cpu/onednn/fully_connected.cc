@@ -23,10 +23,9 @@ dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs,
   }
   using PD = dnnl::matmul::primitive_desc;
   const Desc transposed = weight.permute_axes({1, 0});
-  return bias.is_zero()
-             ? PD(engine(), data, transposed, output, attr, /*allow_empty=*/true)
-             : PD(engine(), data, transposed, bias.reshape({1, outputs}), output, attr,
-                  /*allow_empty=*/true);
+  return bias.is_zero() ? PD(engine(), data, transposed, output, attr, /*allow_empty=*/true)
+                        : PD(engine(), data, transposed, bias.reshape({1, outputs}), output, attr,
+                             /*allow_empty=*/true);
 }
 
 namespace {
@@ -38,8 +37,8 @@ CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));
   return cached_call("FullyConnected", key, [&] {
     const Desc bias = in.size() > 2 ? plain_desc(in[2]) : Desc();
-    const auto pd = product_desc(size, p.num_hidden, in[0].dtype, bias, plain_desc(in[1]),
-                                 user_scratchpad());
+    const auto pd =
+        product_desc(size, p.num_hidden, in[0].dtype, bias, plain_desc(in[1]), user_scratchpad());
     return pd.get(true) ? Call(pd, {}) : Call();
   });
 }

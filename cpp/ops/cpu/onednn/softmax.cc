@@ -61,8 +61,6 @@ void register_softmax_onednn(OpRegistry& ops) {
   add_kernel<SoftmaxParams, prepare_softmax<true>, &softmax<true>>(ops, "log_softmax");
 }
 
-void register_lrn_onednn(OpRegistry& ops) {
-  add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN");
-}
+void register_lrn_onednn(OpRegistry& ops) { add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN"); }
 
 }  // namespace mxlite::onednn
