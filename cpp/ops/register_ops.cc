@@ -15,8 +15,8 @@ void register_where(OpRegistry&);       // tensor/
 void register_copy_cpu(OpRegistry&);
 void register_creation_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
-void register_pointwise_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
+void register_pointwise_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
 void register_where_cpu(OpRegistry&);
