@@ -1,0 +1,80 @@
+#include "cpp/ops/cpu/accumulate_rows.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "cpp/core/threads.h"
+
+namespace mxlite::cpu {
+namespace {
+
+// Adds src rows order[0..n) in strips that fit the first-level cache in the compute type.
+template <class T>
+void sum_group(const RowAccumulation& a, const T* src, const int64_t* group, int64_t n, T* dst) {
+  using Sum = ComputeType<T>;
+  constexpr int64_t kStrip = 512;
+  Sum sums[kStrip];
+  for (int64_t j0 = 0; j0 < a.inner; j0 += kStrip) {
+    const int64_t width = std::min(kStrip, a.inner - j0);
+    std::fill_n(sums, width, Sum(0));
+    for (int64_t i = 0; i < n; ++i) {
+      const T* const row = src + group[i] * a.inner + j0;
+      for (int64_t j = 0; j < width; ++j) sums[j] += static_cast<Sum>(row[j]);
+    }
+    for (int64_t j = 0; j < width; ++j) dst[j0 + j] = static_cast<T>(sums[j]);
+  }
+}
+
+// Sorts positions by row (stable): order[0..count) are positions, order[count..) their rows.
+void group_by_row(const RowAccumulation& a) {
+  int64_t* const order = a.order;
+  for (int64_t i = 0; i < a.count; ++i) order[i] = i;
+  std::sort(order, order + a.count, [rows = a.rows](int64_t x, int64_t y) {
+    return rows[x] != rows[y] ? rows[x] < rows[y] : x < y;
+  });
+  for (int64_t i = 0; i < a.count; ++i) order[a.count + i] = a.rows[order[i]];
+}
+
+template <class T>
+void accumulate(const RowAccumulation& a, const T* src, T* dst) {
+  const int64_t* const order = a.order;
+  const int64_t* const sorted_rows = order + a.count;
+  const int64_t dst_size = a.num_rows * a.inner;
+  // A thread takes a range of the sorted list, moved to where a new row begins.
+  const auto border = [&](int64_t i) {
+    while (i > 0 && i < a.count && sorted_rows[i] == sorted_rows[i - 1]) ++i;
+    return i;
+  };
+  const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;
+  const int threads = work > 32768 && !omp_in_parallel() ? cpu_threads() : 1;
+#pragma omp parallel if (threads > 1) num_threads(threads)
+  {
+    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+    const int64_t first_row = a.num_rows * me / team, last_row = a.num_rows * (me + 1) / team;
+    for (int64_t o = 0; o < a.outer; ++o)
+      std::fill(dst + o * dst_size + first_row * a.inner, dst + o * dst_size + last_row * a.inner,
+                T(0));
+#pragma omp barrier
+    const int64_t first = border(a.count * me / team), last = border(a.count * (me + 1) / team);
+    for (int64_t o = 0; o < a.outer; ++o)
+      for (int64_t i = first; i < last;) {
+        int64_t end = i + 1;
+        while (end < a.count && sorted_rows[end] == sorted_rows[i]) ++end;
+        sum_group(a, src + o * a.count * a.inner, order + i, end - i,
+                  dst + o * dst_size + sorted_rows[i] * a.inner);
+        i = end;
+      }
+  }
+}
+
+}  // namespace
+
+void accumulate_rows(const RowAccumulation& a, const void* src, void* dst) {
+  group_by_row(a);
+  dispatch_dtype(a.dtype, [&]<class T>(T) {
+    accumulate(a, static_cast<const T*>(src), static_cast<T*>(dst));
+  });
+}
+
+}  // namespace mxlite::cpu

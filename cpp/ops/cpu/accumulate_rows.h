@@ -1,0 +1,20 @@
+// Scatter-add of rows, the gradient of every gather.
+#pragma once
+#include <cstdint>
+
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cpu {
+
+// dst (outer, num_rows, inner) = sum over i of src (outer, count, inner)[:, i] at row rows[i]; rows
+// without a source are zero. Rows must be in range. `order` is memory for 2 * count numbers. Sums
+// are made in the compute type and in source order, so results do not depend on threads.
+struct RowAccumulation {
+  DType dtype;
+  int64_t outer, count, num_rows, inner;
+  const int64_t* rows;
+  int64_t* order;
+};
+void accumulate_rows(const RowAccumulation& a, const void* src, void* dst);
+
+}  // namespace mxlite::cpu

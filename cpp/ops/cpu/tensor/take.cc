@@ -1,0 +1,136 @@
+// Arrays are seen as (outer, axis, inner): take moves runs of `inner` elements, pick single ones.
+#include "cpp/ops/tensor/take.h"
+
+#include <omp.h>
+
+#include <cstring>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/accumulate_rows.h"
+#include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+struct AxisView {
+  int64_t outer, length, inner;
+};
+
+AxisView axis_view(const Shape& shape, int given_axis) {
+  const int axis = given_axis < 0 ? given_axis + shape.ndim() : given_axis;
+  return {shape.product(0, axis), shape[axis], shape.product(axis + 1, shape.ndim())};
+}
+
+int64_t wrap(int64_t i, int64_t length) {
+  const int64_t r = i % length;
+  return r < 0 ? r + length : r;
+}
+
+int64_t place(IndexMode mode, int64_t i, int64_t length) {
+  return mode == IndexMode::kWrap ? wrap(i, length) : std::clamp<int64_t>(i, 0, length - 1);
+}
+int64_t place(PickMode mode, int64_t i, int64_t length) {
+  return mode == PickMode::kWrap ? wrap(i, length) : std::clamp<int64_t>(i, 0, length - 1);
+}
+
+void check_range(const int64_t* indices, int64_t count, int64_t length) {
+  for (int64_t i = 0; i < count; ++i)
+    MX_CHECK_KIND(indices[i] >= -length && indices[i] < length, ErrorKind::kIndex, "take: index ",
+                  indices[i], " is out of range for an axis of length ", length);
+}
+
+void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out) {
+  const AxisView v = axis_view(in[0].shape, p.axis);
+  const int64_t count = in[1].size();
+  if (out[0].size() == 0) return;
+  int64_t* rows = nullptr;
+  const int64_t* const indices = cpu::index_values(ctx, in[1], count, &rows);
+  if (p.mode == IndexMode::kRaise) {
+    check_range(indices, count, v.length);
+    for (int64_t i = 0; i < count; ++i)
+      rows[i] = indices[i] < 0 ? indices[i] + v.length : indices[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) rows[i] = place(p.mode, indices[i], v.length);
+  }
+  cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
+    const T* const from = in[0].as<T>();
+    T* const to = out[0].as<T>();
+    const int64_t runs = v.outer * count;
+    const bool parallel = out[0].size() > 32768;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t run = 0; run < runs; ++run) {
+      const T* const source = from + (run / count * v.length + rows[run % count]) * v.inner;
+      if (v.inner == 1)
+        to[run] = *source;
+      else
+        std::memcpy(to + run * v.inner, source, static_cast<size_t>(v.inner) * sizeof(T));
+    }
+  });
+}
+
+void take_backward_native(KernelContext& ctx, const TakeBackwardParams& p, Inputs in, Outputs out) {
+  const AxisView v = axis_view(p.shape, p.axis);
+  const int64_t count = in[1].size();
+  if (out[0].size() == 0) return;
+  int64_t* memory = nullptr;
+  const int64_t* const indices = cpu::index_values(ctx, in[1], 3 * count, &memory);
+  int64_t* const rows = memory + 2 * count;
+  for (int64_t i = 0; i < count; ++i)
+    rows[i] = p.mode == IndexMode::kRaise && indices[i] < 0
+                  ? place(p.mode, indices[i] + v.length, v.length)
+                  : place(p.mode, indices[i], v.length);
+  cpu::accumulate_rows({in[0].dtype, v.outer, count, v.length, v.inner, rows, memory}, in[0].data,
+                       out[0].data);
+}
+
+void pick(KernelContext& ctx, const AxisView& v, PickMode mode, Inputs in, const TensorRef& out) {
+  const int64_t* const indices = cpu::index_values(ctx, in[1]);
+  cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
+    const T* const from = in[0].as<T>();
+    T* const to = out.as<T>();
+    const int64_t count = out.size();
+    const bool parallel = count > 32768;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = place(mode, indices[i], v.length);
+      to[i] = from[(i / v.inner * v.length + row) * v.inner + i % v.inner];
+    }
+  });
+}
+
+void pick_native(KernelContext& ctx, const PickParams& p, Inputs in, Outputs out) {
+  pick(ctx, axis_view(in[0].shape, p.axis), p.mode, in, out[0]);
+}
+
+void batch_take_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  pick(ctx, axis_view(in[0].shape, 1), PickMode::kClip, in, out[0]);
+}
+
+void pick_backward_native(KernelContext& ctx, const PickBackwardParams& p, Inputs in, Outputs out) {
+  const AxisView v = axis_view(p.shape, p.axis);
+  const int64_t* const indices = cpu::index_values(ctx, in[1]);
+  cpu::zero_fill(out[0].data, out[0].bytes());
+  cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
+    const T* const from = in[0].as<T>();
+    T* const to = out[0].as<T>();
+    const int64_t count = in[0].size();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = place(p.mode, indices[i], v.length);
+      to[(i / v.inner * v.length + row) * v.inner + i % v.inner] = from[i];
+    }
+  });
+}
+
+}  // namespace
+
+void register_take_cpu(OpRegistry& ops) {
+  ops.kernel<&take_native>("take", DeviceType::kCPU);
+  ops.kernel<&take_backward_native>("_take_backward", DeviceType::kCPU);
+  ops.kernel<&batch_take_native>("batch_take", DeviceType::kCPU);
+  ops.kernel<&pick_native>("pick", DeviceType::kCPU);
+  ops.kernel<&pick_backward_native>("_pick_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

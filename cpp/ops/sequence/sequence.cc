@@ -1,0 +1,119 @@
+// SequenceMask, SequenceLast, SequenceReverse.
+#include "cpp/ops/sequence/sequence.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+int count_inputs(const P& p) {
+  return p.use_sequence_length ? 2 : 1;
+}
+
+void check_sequences(const char* op, const Shape& data, int axis, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(data.ndim() >= 2, op, ": data of shape ", data,
+                 " given, (time, batch, ...) expected");
+  MX_CHECK_KIND(axis == 0 || axis == 1, ErrorKind::kIndex, op, ": axis ", axis,
+                " given, 0 or 1 expected");
+  if (in.size() < 2) return;
+  MX_CHECK_SHAPE(in[1].shape.ndim() == 1 && in[1].shape[0] == data[1 - axis], op,
+                 ": sequence_length of shape ", in[1].shape, " given, data of shape ", data,
+                 " needs (", data[1 - axis], ",)");
+  MX_CHECK_DTYPE(in[1].dtype != DType::kBool, op,
+                 ": sequence_length has dtype bool, a number type expected");
+}
+
+Specs infer_mask(const SequenceMaskParams& p, std::span<const TensorSpec> in) {
+  check_sequences("SequenceMask", in[0].shape, p.axis, in);
+  return {in[0]};
+}
+
+Specs infer_last(const SequenceParams& p, std::span<const TensorSpec> in) {
+  check_sequences("SequenceLast", in[0].shape, p.axis, in);
+  Shape to = in[0].shape;
+  MX_CHECK_SHAPE(to[p.axis] > 0, "SequenceLast: data of shape ", to, " has no time steps");
+  to.erase(p.axis);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_last_backward(const SequenceLastBackwardParams& p, std::span<const TensorSpec> in) {
+  return {{p.shape, in[0].dtype}};
+}
+
+Specs infer_reverse(const SequenceParams& p, std::span<const TensorSpec> in) {
+  check_sequences("SequenceReverse", in[0].shape, p.axis, in);
+  MX_CHECK_KIND(p.axis == 0, ErrorKind::kIndex, "SequenceReverse: axis ", p.axis,
+                " given, 0 expected");
+  return {in[0]};
+}
+
+// op(gradient[, sequence_length]); lengths get no gradient.
+std::vector<ValueRef> apply(GradBuilder& g, const char* op, ParamsRef params) {
+  const ValueRef grad = g.output_grad(0);
+  if (g.num_inputs() == 1) return {g.emit(op, {grad}, std::move(params))};
+  return {g.emit(op, {grad, g.input(1)}, std::move(params)), {}};
+}
+
+std::vector<ValueRef> grad_mask(GradBuilder& g) {
+  auto params = std::make_shared<SequenceMaskParams>(g.params<SequenceMaskParams>());
+  params->value = 0;
+  return apply(g, "SequenceMask", params);
+}
+
+std::vector<ValueRef> grad_reverse(GradBuilder& g) {
+  return apply(g, "SequenceReverse", g.params_ref());
+}
+
+std::vector<ValueRef> grad_last(GradBuilder& g) {
+  const auto& p = g.params<SequenceParams>();
+  auto params = std::make_shared<SequenceLastBackwardParams>();
+  *params = {g.input_spec(0).shape, p.use_sequence_length, p.axis};
+  return apply(g, "_sequence_last_backward", params);
+}
+
+std::vector<ValueRef> grad_last_backward(GradBuilder& g) {
+  const auto& p = g.params<SequenceLastBackwardParams>();
+  auto params = std::make_shared<SequenceParams>();
+  *params = {p.use_sequence_length, p.axis};
+  return apply(g, "SequenceLast", params);
+}
+
+}  // namespace
+
+void register_sequence_ops(OpRegistry& ops) {
+  ops.add(OpBuilder<SequenceMaskParams>("SequenceMask")
+              .inputs({"data", "sequence_length"})
+              .input_count(count_inputs<SequenceMaskParams>)
+              .doc("Replaces everything behind each sequence's end by one value.")
+              .infer(infer_mask)
+              .gradient(grad_mask)
+              .inplace(0, 0)
+              .build());
+  ops.add(OpBuilder<SequenceParams>("SequenceLast")
+              .inputs({"data", "sequence_length"})
+              .input_count(count_inputs<SequenceParams>)
+              .doc("The last time step of every sequence.")
+              .infer(infer_last)
+              .gradient(grad_last)
+              .build());
+  ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
+              .inputs({"output_grad", "sequence_length"})
+              .input_count(count_inputs<SequenceLastBackwardParams>)
+              .doc("Zeros with output_grad at every sequence's last time step.")
+              .infer(infer_last_backward)
+              .gradient(grad_last_backward)
+              .build());
+  ops.add(OpBuilder<SequenceParams>("SequenceReverse")
+              .inputs({"data", "sequence_length"})
+              .input_count(count_inputs<SequenceParams>)
+              .doc("Reverses every sequence; what lies behind its end stays.")
+              .infer(infer_reverse)
+              .gradient(grad_reverse)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,117 @@
+// gather_nd, scatter_nd, _gather_nd_backward (adds where scatter_nd overwrites), _scatter_set_nd.
+#include "cpp/ops/tensor/gather_nd.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+// Shape of what `indices` select in an array of shape `from`.
+Shape gathered_shape(const char* op, const Shape& from, const TensorSpec& indices) {
+  MX_CHECK_DTYPE(indices.dtype != DType::kBool, op,
+                 ": indices have dtype bool, a number type expected");
+  MX_CHECK_SHAPE(indices.shape.ndim() > 0, op, ": indices of shape () given, (M, ...) expected");
+  const int64_t depth = indices.shape[0];
+  MX_CHECK_SHAPE(depth > 0 && depth <= from.ndim(), op, ": indices of shape ", indices.shape,
+                 " give ", depth, " coordinates, an array of shape ", from, " has ", from.ndim(),
+                 " dimensions");
+  Shape to;
+  for (int i = 1; i < indices.shape.ndim(); ++i) to.push_back(indices.shape[i]);
+  for (int i = static_cast<int>(depth); i < from.ndim(); ++i) to.push_back(from[i]);
+  return to;
+}
+
+Specs infer_gather_nd(const NoParams&, std::span<const TensorSpec> in) {
+  Shape to = gathered_shape("gather_nd", in[0].shape, in[1]);
+  if (to.ndim() == 0) to.push_back(1);  // as 1.x, which has no 0-d arrays
+  return {{to, in[0].dtype}};
+}
+
+void check_scattered(const char* op, const Shape& shape, const TensorSpec& data,
+                     const TensorSpec& indices) {
+  const Shape expected = gathered_shape(op, shape, indices);
+  MX_CHECK_SHAPE(data.shape == expected || (expected.ndim() == 0 && data.shape.size() == 1), op,
+                 ": data of shape ", data.shape, " given, indices of shape ", indices.shape,
+                 " into ", shape, " need ", expected);
+}
+
+Specs infer_scatter_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
+  check_scattered("scatter_nd", p.shape, in[0], in[1]);
+  return {{p.shape, in[0].dtype}};
+}
+
+Specs infer_scatter_set_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(p.shape.ndim() == 0 || p.shape == in[0].shape, "_scatter_set_nd: shape ", p.shape,
+                 " given for lhs of shape ", in[0].shape);
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "_scatter_set_nd: lhs has dtype ", in[0].dtype,
+                 ", rhs has ", in[1].dtype);
+  check_scattered("_scatter_set_nd", in[0].shape, in[1], in[2]);
+  return {in[0]};
+}
+
+std::shared_ptr<ScatterNdParams> with_shape(const Shape& shape) {
+  auto params = std::make_shared<ScatterNdParams>();
+  params->shape = shape;
+  return params;
+}
+
+std::vector<ValueRef> grad_gather_nd(GradBuilder& g) {
+  return {g.emit("_gather_nd_backward", {g.output_grad(0), g.input(1)},
+                 with_shape(g.input_spec(0).shape)),
+          {}};
+}
+
+// Of scatter_nd and _gather_nd_backward.
+std::vector<ValueRef> grad_scatter_nd(GradBuilder& g) {
+  return {g.reshape(g.emit("gather_nd", {g.output_grad(0), g.input(1)}), g.input_spec(0).shape),
+          {}};
+}
+
+std::vector<ValueRef> grad_scatter_set_nd(GradBuilder& g) {
+  std::vector<ValueRef> grads(3);
+  if (g.needs_grad(0))
+    grads[0] = g.emit(
+        "_scatter_set_nd",
+        {g.output_grad(0), g.zeros({g.input_spec(1).shape, g.output_spec(0).dtype}), g.input(2)},
+        g.params_ref());
+  if (g.needs_grad(1))
+    grads[1] =
+        g.reshape(g.emit("gather_nd", {g.output_grad(0), g.input(2)}), g.input_spec(1).shape);
+  return grads;
+}
+
+}  // namespace
+
+void register_gather_nd(OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>("gather_nd")
+              .inputs({"data", "indices"})
+              .doc("The elements or slices of data at the given coordinates.")
+              .infer(infer_gather_nd)
+              .gradient(grad_gather_nd)
+              .build());
+  ops.add(OpBuilder<ScatterNdParams>("scatter_nd")
+              .inputs({"data", "indices"})
+              .doc("Zeros with data at the given coordinates; the last of equal ones wins.")
+              .infer(infer_scatter_nd)
+              .gradient(grad_scatter_nd)
+              .build());
+  ops.add(OpBuilder<ScatterNdParams>("_gather_nd_backward")
+              .alias({"_backward_gather_nd"})
+              .inputs({"data", "indices"})
+              .doc("Zeros to which data is added at the given coordinates.")
+              .infer(infer_scatter_nd)
+              .gradient(grad_scatter_nd)
+              .build());
+  ops.add(OpBuilder<ScatterNdParams>("_scatter_set_nd")
+              .inputs({"lhs", "rhs", "indices"})
+              .doc("lhs with rhs at the given coordinates.")
+              .infer(infer_scatter_set_nd)
+              .gradient(grad_scatter_set_nd)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

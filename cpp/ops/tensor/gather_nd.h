@@ -1,0 +1,16 @@
+// Indexing by coordinates. indices has shape (M, ...): one row of coordinates per leading axis.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct ScatterNdParams {
+  Shape shape;
+  static constexpr auto fields() {
+    return std::tuple(required_field("shape", &ScatterNdParams::shape, "Shape of the output."));
+  }
+};
+
+}  // namespace mxlite

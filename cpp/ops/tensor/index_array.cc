@@ -1,0 +1,72 @@
+#include "cpp/ops/tensor/index_array.h"
+
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_index_array(const IndexArrayParams& p, std::span<const TensorSpec> in) {
+  Shape to = in[0].shape;
+  const int ndim = to.ndim();
+  if (p.axes)
+    for (const int64_t axis : *p.axes) normalize_axis("_contrib_index_array", axis, ndim);
+  to.push_back(p.axes ? p.axes->ndim() : ndim);
+  return {{to, DType::kInt64}};
+}
+
+Specs infer_arange_like(const ArangeLikeParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK(p.repeat > 0, "_contrib_arange_like: repeat ", p.repeat, " given, at least 1 expected");
+  if (!p.axis) return {in[0]};
+  return {{{from[normalize_axis("_contrib_arange_like", *p.axis, from.ndim())]}, in[0].dtype}};
+}
+
+Specs infer_index_copy(const NoParams&, std::span<const TensorSpec> in) {
+  const Shape& old_shape = in[0].shape;
+  const Shape& rows = in[2].shape;
+  bool fits = in[1].shape.ndim() == 1 && rows.ndim() == old_shape.ndim() && rows.ndim() > 0 &&
+              rows[0] == in[1].shape[0];
+  for (int i = 1; fits && i < rows.ndim(); ++i) fits = rows[i] == old_shape[i];
+  MX_CHECK_SHAPE(fits, "_contrib_index_copy: new_tensor of shape ", rows, " with index_vector of ",
+                 in[1].shape, " does not fit old_tensor of shape ", old_shape);
+  MX_CHECK_DTYPE(in[0].dtype == in[2].dtype, "_contrib_index_copy: old_tensor has dtype ",
+                 in[0].dtype, ", new_tensor has ", in[2].dtype);
+  return {in[0]};
+}
+
+std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
+  std::vector<ValueRef> grads(3);
+  if (g.needs_grad(0))
+    grads[0] =
+        g.emit("_contrib_index_copy", {g.output_grad(0), g.input(1), g.zeros(g.input_spec(2))});
+  if (g.needs_grad(2)) grads[2] = g.emit("take", {g.output_grad(0), g.input(1)});
+  return grads;
+}
+
+}  // namespace
+
+void register_index_array(OpRegistry& ops) {
+  ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
+              .inputs({"data"})
+              .doc("At every position of data its own coordinates, int64.")
+              .infer(infer_index_array)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
+              .inputs({"data"})
+              .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
+              .infer(infer_arange_like)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<NoParams>("_contrib_index_copy")
+              .inputs({"old_tensor", "index_vector", "new_tensor"})
+              .doc("old_tensor with row index_vector[i] replaced by row i of new_tensor.")
+              .infer(infer_index_copy)
+              .gradient(grad_index_copy)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,83 @@
+// one_hot, ravel_multi_index, unravel_index, fill_element_0index.
+#include "cpp/ops/tensor/one_hot.h"
+
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_one_hot(const OneHotParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK(p.depth >= 0, "one_hot: depth ", p.depth, " given, a number not below 0 expected");
+  Shape to = in[0].shape;
+  to.push_back(p.depth);
+  return {{to, p.dtype}};
+}
+
+Specs infer_ravel(const RavelParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK_SHAPE(p.shape.ndim() > 0 && from.ndim() > 0 && from[0] == p.shape.ndim(),
+                 "ravel_multi_index: data of shape ", from, " given, one row for each of the ",
+                 p.shape.ndim(), " dimensions of shape ", p.shape, " expected");
+  Shape to = from;
+  to.erase(0);
+  if (to.ndim() == 0) to.push_back(1);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_unravel(const RavelParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(p.shape.ndim() > 0,
+                 "unravel_index: shape () given, at least 1 dimension expected");
+  for (int i = 0; i < p.shape.ndim(); ++i)
+    MX_CHECK_SHAPE(p.shape[i] > 0 || (i == 0 && p.shape[i] == -1), "unravel_index: shape ", p.shape,
+                   " has dimension ", p.shape[i]);
+  Shape to = in[0].shape;
+  to.insert(0, p.shape.ndim());
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
+  const Shape& lhs = in[0].shape;
+  MX_CHECK_SHAPE(lhs.ndim() == 2 && in[1].shape.size() == lhs[0] && in[2].shape.size() == lhs[0],
+                 "fill_element_0index: lhs of shape ", lhs, ", mhs of ", in[1].shape,
+                 " and rhs of ", in[2].shape,
+                 " given, 2 dimensions and one value and index per row expected");
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "fill_element_0index: lhs has dtype ", in[0].dtype,
+                 ", mhs has ", in[1].dtype);
+  return {in[0]};
+}
+
+}  // namespace
+
+void register_one_hot(OpRegistry& ops) {
+  ops.add(OpBuilder<OneHotParams>("one_hot")
+              .inputs({"indices"})
+              .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
+                   "outside gives off_value only.")
+              .infer(infer_one_hot)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<RavelParams>("ravel_multi_index")
+              .alias({"_ravel_multi_index"})
+              .inputs({"data"})
+              .doc("Flat indices of coordinates, one row of data per dimension of shape.")
+              .infer(infer_ravel)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<RavelParams>("unravel_index")
+              .alias({"_unravel_index"})
+              .inputs({"data"})
+              .doc("Coordinates of flat indices, one row per dimension of shape.")
+              .infer(infer_unravel)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<NoParams>("fill_element_0index")
+              .inputs({"lhs", "mhs", "rhs"})
+              .doc("lhs with one element per row replaced: output[i, rhs[i]] = mhs[i].")
+              .infer(infer_fill_element)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

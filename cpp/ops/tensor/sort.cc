@@ -1,0 +1,146 @@
+// sort, argsort, topk. Gradients run argsort or topk again for int64 indices: only training pays.
+#include "cpp/ops/tensor/sort.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+SortView sort_view(const char* op, std::optional<int> axis, const Shape& shape) {
+  if (!axis) return {1, shape.size(), 1};
+  const int a = normalize_axis(op, *axis, shape.ndim());
+  return {shape.product(0, a), shape[a], shape.product(a + 1, shape.ndim())};
+}
+
+namespace {
+
+Shape sorted_shape(const char* op, std::optional<int> axis, const Shape& shape) {
+  if (!axis) return {shape.size()};
+  normalize_axis(op, *axis, shape.ndim());
+  return shape;
+}
+
+Specs infer_sort(const SortParams& p, std::span<const TensorSpec> in) {
+  return {{sorted_shape("sort", p.axis, in[0].shape), in[0].dtype}};
+}
+
+Specs infer_argsort(const ArgsortParams& p, std::span<const TensorSpec> in) {
+  return {{sorted_shape("argsort", p.axis, in[0].shape), p.dtype}};
+}
+
+Specs infer_topk(const TopkParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  Shape to = sorted_shape("topk", p.axis, from);
+  const int axis = p.axis ? normalize_axis("topk", *p.axis, from.ndim()) : 0;
+  MX_CHECK(p.k <= to[axis], "topk: k ", p.k, " given, the axis of data of shape ", from, " has ",
+           to[axis], " elements");
+  if (p.k > 0) to[axis] = p.k;
+  const TensorSpec value{to, in[0].dtype}, indices{to, p.dtype};
+  switch (p.ret_typ) {
+    case TopkResult::kValue:
+      return {value};
+    case TopkResult::kMask:
+      return {in[0]};
+    case TopkResult::kBoth:
+      return {value, indices};
+    default:
+      return {indices};
+  }
+}
+
+Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec> in) {
+  Shape expected = in[0].shape;
+  const int axis = normalize_axis("_take_along_axis", p.axis, expected.ndim());
+  const bool same_ndim = in[1].shape.ndim() == expected.ndim();
+  if (same_ndim) expected[axis] = in[1].shape[axis];
+  MX_CHECK_SHAPE(same_ndim && in[1].shape == expected, "_take_along_axis: indices of shape ",
+                 in[1].shape, " do not fit data of shape ", in[0].shape, " along axis ", axis);
+  return {{in[1].shape, in[0].dtype}};
+}
+
+Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSpec> in) {
+  normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
+  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape.ndim() == p.shape.ndim(),
+                 "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
+                 in[1].shape, " do not fit ", p.shape);
+  return {{p.shape, in[0].dtype}};
+}
+
+// Places `grad` at `indices` of the sorted axis.
+ValueRef put_back(GradBuilder& g, ValueRef grad, ValueRef indices, std::optional<int> axis) {
+  const Shape& from = g.input_spec(0).shape;
+  auto params = std::make_shared<PutAlongAxisParams>();
+  params->shape = axis ? from : Shape{from.size()};
+  params->axis = axis.value_or(0);
+  return g.reshape(g.emit("_put_along_axis", {grad, indices}, params), from);
+}
+
+std::vector<ValueRef> grad_sort(GradBuilder& g) {
+  const auto& p = g.params<SortParams>();
+  auto argsort = std::make_shared<ArgsortParams>();
+  *argsort = {p.axis, p.is_ascend, DType::kInt64};
+  return {put_back(g, g.output_grad(0), g.emit("argsort", {g.input(0)}, argsort), p.axis)};
+}
+
+std::vector<ValueRef> grad_topk(GradBuilder& g) {
+  const auto& p = g.params<TopkParams>();
+  if (p.ret_typ == TopkResult::kIndices || p.ret_typ == TopkResult::kMask)
+    return {g.zeros(g.input_spec(0))};
+  auto indices = std::make_shared<TopkParams>(p);
+  indices->ret_typ = TopkResult::kIndices;
+  indices->dtype = DType::kInt64;
+  return {put_back(g, g.output_grad(0), g.emit("topk", {g.input(0)}, indices), p.axis)};
+}
+
+std::vector<ValueRef> grad_take_along_axis(GradBuilder& g) {
+  auto params = std::make_shared<PutAlongAxisParams>();
+  *params = {g.input_spec(0).shape, g.params<AlongAxisParams>().axis};
+  return {g.emit("_put_along_axis", {g.output_grad(0), g.input(1)}, params), {}};
+}
+
+std::vector<ValueRef> grad_put_along_axis(GradBuilder& g) {
+  auto params = std::make_shared<AlongAxisParams>();
+  params->axis = g.params<PutAlongAxisParams>().axis;
+  return {g.emit("_take_along_axis", {g.output_grad(0), g.input(1)}, params), {}};
+}
+
+}  // namespace
+
+void register_sort(OpRegistry& ops) {
+  ops.add(OpBuilder<SortParams>("sort")
+              .inputs({"data"})
+              .doc("Sorted values along one axis; NaN counts as the largest.")
+              .infer(infer_sort)
+              .gradient(grad_sort)
+              .build());
+  ops.add(OpBuilder<ArgsortParams>("argsort")
+              .inputs({"data"})
+              .doc("Indices that sort along one axis; equal values keep their order.")
+              .infer(infer_argsort)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<TopkParams>("topk")
+              .inputs({"data"})
+              .doc("The k largest or smallest values along one axis, sorted.")
+              .output_count(
+                  [](const TopkParams& p, int) { return p.ret_typ == TopkResult::kBoth ? 2 : 1; })
+              .infer(infer_topk)
+              .gradient(grad_topk)
+              .build());
+  ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")
+              .inputs({"data", "indices"})
+              .doc("Elements of data at different indices for every position along one axis.")
+              .infer(infer_take_along_axis)
+              .gradient(grad_take_along_axis)
+              .build());
+  ops.add(OpBuilder<PutAlongAxisParams>("_put_along_axis")
+              .inputs({"data", "indices"})
+              .doc("Zeros with data placed at indices along one axis; indices do not repeat.")
+              .infer(infer_put_along_axis)
+              .gradient(grad_put_along_axis)
+              .build());
+}
+
+}  // namespace mxlite

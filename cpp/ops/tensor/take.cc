@@ -1,0 +1,144 @@
+// take, batch_take, pick and their gradients.
+#include "cpp/ops/tensor/take.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void check_index_dtype(const char* op, const TensorSpec& index) {
+  MX_CHECK_DTYPE(index.dtype != DType::kBool, op,
+                 ": indices have dtype bool, a number type expected");
+}
+
+Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  check_index_dtype("take", in[1]);
+  const int axis = normalize_axis("take", p.axis, from.ndim());
+  MX_CHECK_SHAPE(from[axis] > 0 || in[1].shape.size() == 0, "take: axis ", axis, " of a of shape ",
+                 from, " has no elements to take");
+  Shape to;
+  for (int i = 0; i < axis; ++i) to.push_back(from[i]);
+  for (const int64_t n : in[1].shape) to.push_back(n);
+  for (int i = axis + 1; i < from.ndim(); ++i) to.push_back(from[i]);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_take_backward(const TakeBackwardParams& p, std::span<const TensorSpec> in) {
+  const int axis = normalize_axis("_take_backward", p.axis, p.shape.ndim());
+  MX_CHECK_SHAPE(in[0].shape.size() * p.shape[axis] == in[1].shape.size() * p.shape.size(),
+                 "_take_backward: output_grad of shape ", in[0].shape, " with indices of shape ",
+                 in[1].shape, " does not fit ", p.shape);
+  return {{p.shape, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_take(GradBuilder& g) {
+  const auto& p = g.params<TakeParams>();
+  auto params = std::make_shared<TakeBackwardParams>();
+  *params = {g.input_spec(0).shape, p.axis, p.mode};
+  return {g.emit("_take_backward", {g.output_grad(0), g.input(1)}, params), {}};
+}
+
+std::vector<ValueRef> grad_take_backward(GradBuilder& g) {
+  const auto& p = g.params<TakeBackwardParams>();
+  auto params = std::make_shared<TakeParams>();
+  *params = {p.axis, p.mode};
+  return {g.reshape(g.emit("take", {g.output_grad(0), g.input(1)}, params), g.input_spec(0).shape),
+          {}};
+}
+
+Specs infer_batch_take(const NoParams&, std::span<const TensorSpec> in) {
+  check_index_dtype("batch_take", in[1]);
+  const Shape& a = in[0].shape;
+  MX_CHECK_SHAPE(a.ndim() == 2 && in[1].shape.size() == a[0], "batch_take: a of shape ", a,
+                 " and indices of shape ", in[1].shape,
+                 " given, 2 dimensions and one index per row expected");
+  return {{in[1].shape, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_batch_take(GradBuilder& g) {
+  auto params = std::make_shared<PickBackwardParams>();
+  *params = {g.input_spec(0).shape, 1, PickMode::kClip};
+  return {g.emit("_pick_backward", {g.output_grad(0), g.input(1)}, params), {}};
+}
+
+Specs infer_pick(const PickParams& p, std::span<const TensorSpec> in) {
+  check_index_dtype("pick", in[1]);
+  const Shape& from = in[0].shape;
+  const Shape& index = in[1].shape;
+  const int axis = normalize_axis("pick", p.axis, from.ndim());
+  Shape kept = from, reduced = from;
+  kept[axis] = 1;
+  reduced.erase(axis);
+  MX_CHECK_SHAPE(index == kept || index == reduced || (reduced.ndim() == 0 && index.size() == 1),
+                 "pick: index of shape ", index, " does not fit data of shape ", from,
+                 " picked along axis ", axis, ", expected ", reduced);
+  MX_CHECK_SHAPE(from[axis] > 0 || index.size() == 0, "pick: axis ", axis, " of data of shape ",
+                 from, " has no elements");
+  if (p.keepdims) return {{kept, in[0].dtype}};
+  if (reduced.ndim() == 0) reduced.push_back(1);  // as 1.x, which has no 0-d arrays
+  return {{reduced, in[0].dtype}};
+}
+
+Specs infer_pick_backward(const PickBackwardParams& p, std::span<const TensorSpec> in) {
+  normalize_axis("_pick_backward", p.axis, p.shape.ndim());
+  return {{p.shape, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_pick(GradBuilder& g) {
+  const auto& p = g.params<PickParams>();
+  auto params = std::make_shared<PickBackwardParams>();
+  *params = {g.input_spec(0).shape, p.axis, p.mode};
+  return {g.emit("_pick_backward", {g.output_grad(0), g.input(1)}, params), {}};
+}
+
+std::vector<ValueRef> grad_pick_backward(GradBuilder& g) {
+  const auto& p = g.params<PickBackwardParams>();
+  Shape index = p.shape;
+  index[normalize_axis("_pick_backward", p.axis, index.ndim())] = 1;
+  auto params = std::make_shared<PickParams>();
+  *params = {p.axis, true, p.mode};
+  const ValueRef picked = g.emit("pick", {g.output_grad(0), g.reshape(g.input(1), index)}, params);
+  return {g.reshape(picked, g.input_spec(0).shape), {}};
+}
+
+}  // namespace
+
+void register_take(OpRegistry& ops) {
+  ops.add(OpBuilder<TakeParams>("take")
+              .inputs({"a", "indices"})
+              .doc("The slices of a that indices name along one axis.")
+              .infer(infer_take)
+              .gradient(grad_take)
+              .build());
+  ops.add(OpBuilder<TakeBackwardParams>("_take_backward")
+              .inputs({"output_grad", "indices"})
+              .doc("Zeros to which every slice of output_grad is added at its index.")
+              .infer(infer_take_backward)
+              .gradient(grad_take_backward)
+              .build());
+  ops.add(OpBuilder<NoParams>("batch_take")
+              .inputs({"a", "indices"})
+              .doc("One element of every row: output[i] = a[i, indices[i]].")
+              .infer(infer_batch_take)
+              .gradient(grad_batch_take)
+              .build());
+  ops.add(OpBuilder<PickParams>("pick")
+              .alias({"choose_element_0index"})
+              .inputs({"data", "index"})
+              .doc("One element along an axis for every position of the other axes.")
+              .infer(infer_pick)
+              .gradient(grad_pick)
+              .build());
+  ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
+              .inputs({"output_grad", "index"})
+              .doc("Zeros with output_grad at the picked positions.")
+              .infer(infer_pick_backward)
+              .gradient(grad_pick_backward)
+              .build());
+}
+
+}  // namespace mxlite
