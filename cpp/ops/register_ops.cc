@@ -8,6 +8,7 @@ void register_creation(OpRegistry&);    // tensor/
 void register_nn(OpRegistry&);          // nn/, itself a list
 void register_pointwise(OpRegistry&);   // pointwise/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
+void register_sequence(OpRegistry&);    // sequence/, itself a list
 void register_tensor(OpRegistry&);      // tensor/, itself a list
 void register_where(OpRegistry&);       // tensor/
 
@@ -18,6 +19,7 @@ void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
+void register_sequence_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
 void register_where_cpu(OpRegistry&);
 
@@ -27,6 +29,7 @@ void register_all_ops(OpRegistry& ops) {
   register_nn(ops);
   register_pointwise(ops);
   register_reshape_to(ops);
+  register_sequence(ops);
   register_tensor(ops);
   register_where(ops);
 
@@ -38,6 +41,7 @@ void register_all_ops(OpRegistry& ops) {
   register_nn_cpu(ops);
   register_pointwise_cpu(ops);
   register_reshape_to_cpu(ops);
+  register_sequence_cpu(ops);
   register_tensor_cpu(ops);
   register_where_cpu(ops);
 }
