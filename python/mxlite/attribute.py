@@ -1,0 +1,79 @@
+"""Attributes given to all symbols created in a ``with`` block (``mx.AttrScope``)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional
+
+from .base import TypeError_
+
+__all__ = ["AttrScope", "current"]
+
+
+class AttrScope:
+    """Attributes that every variable and node created inside the scope gets.
+
+    Parameters
+    ----------
+    **kwargs : str
+        Attribute names and their text. Inner scopes win over outer ones.
+
+    Raises
+    ------
+    TypeError_
+        If a value is not a string.
+    """
+
+    def __init__(self, **kwargs: str) -> None:
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise TypeError_(
+                    f"AttrScope: attribute {key!r} is {value!r} of type "
+                    f"{type(value).__name__}, attributes are strings"
+                )
+        self._attrs = kwargs
+        self._outer: Optional[AttrScope] = None
+
+    def get(self, attrs: Optional[dict[str, str]]) -> dict[str, str]:
+        """Return the scope's attributes updated by ``attrs``.
+
+        Parameters
+        ----------
+        attrs : dict of str to str, or None
+            What the user gave for one symbol.
+
+        Returns
+        -------
+        dict of str to str
+        """
+        return {**self._attrs, **(attrs or {})}
+
+    def __enter__(self) -> AttrScope:
+        self._outer = current()
+        self._attrs = {**self._outer._attrs, **self._attrs}
+        _state.scope = self
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        assert self._outer is not None
+        _state.scope = self._outer
+
+
+class _State(threading.local):
+    """The current scope of each thread."""
+
+    def __init__(self) -> None:
+        self.scope = AttrScope()
+
+
+_state = _State()
+
+
+def current() -> AttrScope:
+    """Return the attribute scope of this thread.
+
+    Returns
+    -------
+    AttrScope
+    """
+    return _state.scope

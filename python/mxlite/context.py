@@ -1,0 +1,143 @@
+"""Devices: ``mx.cpu()``, ``mx.gpu(0)``, and the current one (``with mx.cpu(1): ...``)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from . import _core
+from ._core import Context
+from .base import DeviceError
+
+__all__ = [
+    "Context",
+    "cpu",
+    "cpu_pinned",
+    "current_context",
+    "gpu",
+    "gpu_memory_info",
+    "num_gpus",
+]
+
+
+def cpu(device_id: int = 0) -> Context:
+    """Return a CPU context. All CPU contexts share memory and threads but compare different.
+
+    Parameters
+    ----------
+    device_id : int
+
+    Returns
+    -------
+    Context
+    """
+    return Context("cpu", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """Return the context of a CUDA device.
+
+    Parameters
+    ----------
+    device_id : int
+
+    Returns
+    -------
+    Context
+        Creating it never fails; arrays on it need a CUDA build and a driver.
+    """
+    return Context("gpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Return the context of page-locked host memory.
+
+    Parameters
+    ----------
+    device_id : int
+
+    Returns
+    -------
+    Context
+    """
+    return Context("cpu_pinned", device_id)
+
+
+def num_gpus() -> int:
+    """Return the number of CUDA devices this build can use.
+
+    Returns
+    -------
+    int
+    """
+    count = getattr(_core, "num_gpus", None)
+    return 0 if count is None else int(count())
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Return free and total bytes of a CUDA device.
+
+    Parameters
+    ----------
+    device_id : int
+
+    Returns
+    -------
+    tuple of int
+        Free and total memory.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device.
+    """
+    if not 0 <= device_id < num_gpus():
+        raise DeviceError(
+            f"gpu_memory_info: device {device_id} was asked for, {num_gpus()} GPUs are usable"
+        )
+    free, total = _core.gpu_memory_info(device_id)
+    return int(free), int(total)
+
+
+class _State(threading.local):
+    """The stack of ``with`` blocks of each thread."""
+
+    def __init__(self) -> None:
+        self.stack: list[Context] = []
+
+
+_state = _State()
+_default = Context("cpu", 0)
+
+
+def current_context() -> Context:
+    """Return the context in which arrays are created when none is given.
+
+    Returns
+    -------
+    Context
+        ``cpu(0)`` outside of any ``with`` block.
+    """
+    stack = _state.stack
+    return stack[-1] if stack else _default
+
+
+def _enter(self: Context) -> Context:
+    _state.stack.append(self)
+    return self
+
+
+def _exit(self: Context, *exc: Any) -> None:
+    _state.stack.pop()
+
+
+def _empty_cache(self: Context) -> None:
+    """Return cached device memory to the system (nothing to do where nothing is cached)."""
+    release = getattr(_core, "empty_cache", None)
+    if release is not None:
+        release(self)
+
+
+Context.__enter__ = _enter
+Context.__exit__ = _exit
+Context.empty_cache = _empty_cache

@@ -1,0 +1,8 @@
+"""Blocks: the names of ``mxnet.gluon.block``."""
+
+from __future__ import annotations
+
+from .base_block import Block
+from .hybrid_block import HybridBlock, SymbolBlock
+
+__all__ = ["Block", "HybridBlock", "SymbolBlock"]

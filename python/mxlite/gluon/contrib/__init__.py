@@ -1,0 +1,7 @@
+"""Additions to Gluon (``mx.gluon.contrib``)."""
+
+from __future__ import annotations
+
+from . import nn
+
+__all__ = ["nn"]

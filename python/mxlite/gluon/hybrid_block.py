@@ -1,0 +1,433 @@
+"""HybridBlock: a block that is traced once and then runs as one compiled graph."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Optional
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from ..base import NotSupportedError, TypeError_, ValueError_
+from ..context import Context, current_context
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .base_block import Block
+from .parameter import Parameter, ParameterDict, shape_is_known
+from .structure import LEAF, Layout, first_array, flatten, unflatten
+from .tracing import STATE, stand_ins, standing_in
+
+__all__ = ["HybridBlock", "SymbolBlock"]
+
+
+class _Compiled:
+    """The graph of a block for one context and one structure of inputs."""
+
+    def __init__(self, block: HybridBlock, params: list[Parameter], layout: Layout) -> None:
+        self._block = block
+        self._params = params
+        self._layout = layout
+        self._output_layouts: dict[bool, Layout] = {}  # by training mode
+        self.described = [_description(param) for param in params]
+        self.epoch = -1
+        self.structure = STATE.structure
+        # The graph keeps its trace function alive where the garbage collector cannot see it.
+        this = weakref.ref(self)
+
+        def trace(inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
+            compiled = this()
+            assert compiled is not None
+            return compiled._trace(inputs, params)
+
+        self.graph = _core.CachedGraph(trace, block.name, **block._flags)
+
+    def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
+        outputs, layout = _traced_forward(self._block, self._layout, self._params, inputs, params)
+        self._output_layouts[autograd.is_training()] = layout
+        if layout != LEAF:
+            self._block._fast = None
+        return outputs
+
+    def bind(self, ctx: Context) -> None:
+        """Hand the parameters' arrays on ``ctx`` to the graph."""
+        self.graph.set_params([param.data(ctx) for param in self._params])
+        self.epoch = STATE.epoch
+
+    def stale(self, params: list[Parameter]) -> bool:
+        """Say whether the graph was traced with other parameters, types or children."""
+        return (
+            self.structure != STATE.structure
+            or len(params) != len(self._params)
+            or any(new is not old for new, old in zip(params, self._params))
+            or [_description(param) for param in params] != self.described
+        )
+
+    def single_output(self) -> bool:
+        """Say whether every trace so far gave one array."""
+        return all(layout == LEAF for layout in self._output_layouts.values())
+
+    def structured(self, outputs: Any) -> Any:
+        """Give the graph's outputs the structure that forward returned."""
+        layout = self._output_layouts[autograd.is_training()]
+        if layout == LEAF:
+            return outputs
+        return unflatten([outputs] if isinstance(outputs, NDArray) else outputs, layout)
+
+
+def _description(param: Parameter) -> tuple[Any, ...]:
+    return param.shape, dtype_name(param.dtype)
+
+
+def _traced_forward(
+    block: HybridBlock,
+    layout: Layout,
+    params: list[Parameter],
+    inputs: list[NDArray],
+    arrays: list[NDArray],
+) -> tuple[list[NDArray], Layout]:
+    """Run a block's forward on traced arrays."""
+    with standing_in({id(param): array for param, array in zip(params, arrays)}):
+        outputs = block.forward(*unflatten(inputs, layout))
+    return flatten(outputs, f"{block.name}: outputs of a hybridized block")
+
+
+class HybridBlock(Block):
+    """A block whose forward uses only operators, so that it can run as one graph.
+
+    Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and
+    parameters arrive as keywords, or ``forward(x, *args)``, which asks ``self.weight.data()``.
+
+    Parameters
+    ----------
+    prefix : str, optional
+    params : ParameterDict, optional
+        As in `Block`.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.HybridBlock``.
+    """
+
+    def __init__(
+        self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None
+    ) -> None:
+        super().__init__(prefix, params)
+        self._active = False
+        self._flags: dict[str, Any] = {}
+        self._graphs: dict[tuple[Context, Layout], _Compiled] = {}
+        self._fast: Any = None  # the graph that __call__ may run at once
+        self._fast_epoch = -1
+        self._ready_epoch = -1
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
+        graph = self._fast
+        if graph is not None and self._fast_epoch == STATE.epoch and not STATE.traces:
+            for array in args:
+                if array.__class__ is not NDArray:
+                    break
+            else:
+                outputs = graph(*args)
+                if self._fast is graph:
+                    return outputs
+                return self._structured(args, outputs)
+        return super().__call__(*args)
+
+    def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
+        """Finish a call whose trace found that not all outputs are single arrays."""
+        key = (args[0].ctx, tuple(LEAF for _ in args))
+        return self._graphs[key].structured(outputs)
+
+    def register_child(self, block: Block, name: Optional[str] = None) -> None:
+        """Add a child, which must be a HybridBlock.
+
+        Parameters
+        ----------
+        block : HybridBlock
+        name : str, optional
+        """
+        if not isinstance(block, HybridBlock):
+            raise ValueError_(
+                f"Children of HybridBlock must also be HybridBlock, but {block!r} has type "
+                f"{type(block).__name__}. If you are using Sequential, please try HybridSequential "
+                "instead."
+            )
+        super().register_child(block, name)
+        if self._active:
+            block.hybridize(True, **self._flags)
+            STATE.structure_changed()
+        self._clear_cached_op()
+
+    def register_forward_hook(self, hook: Any) -> Any:
+        """Call ``hook(block, inputs, outputs)`` after each forward; see `Block`."""
+        self._fast = None
+        return super().register_forward_hook(hook)
+
+    def register_forward_pre_hook(self, hook: Any) -> Any:
+        """Call ``hook(block, inputs)`` before each forward; see `Block`."""
+        self._fast = None
+        return super().register_forward_pre_hook(hook)
+
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: Optional[str] = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: Optional[int] = None,
+        backward_bulk_size: Optional[int] = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run this block and its children as compiled graphs from now on, or stop doing so.
+
+        Parameters
+        ----------
+        active : bool
+        backend : str, optional
+            Only None is supported.
+        clear : bool
+            Drop graphs compiled before.
+        static_alloc : bool
+            Keep the memory of intermediate values between calls.
+        static_shape : bool
+            The input shapes never change; needs ``static_alloc``.
+        inline_limit, forward_bulk_size, backward_bulk_size : int, optional
+            Accepted for MXNet 1.x scripts; a graph is always compiled as a whole.
+        **kwargs
+            Further options of MXNet backends are refused.
+        """
+        if backend is not None or kwargs:
+            asked = backend if backend is not None else ", ".join(kwargs)
+            raise NotSupportedError(
+                f"hybridize: backend {asked!r} was given, mxlite has its own graph passes only"
+            )
+        if static_shape and not static_alloc:
+            raise ValueError_("hybridize: static_shape=True needs static_alloc=True")
+        self._active = bool(active)
+        self._flags = {"static_alloc": static_alloc, "static_shape": static_shape} if active else {}
+        if clear or not active:
+            self._clear_cached_op()
+        super().hybridize(
+            active, clear=clear, static_alloc=static_alloc, static_shape=static_shape
+        )
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; see `Block.cast`."""
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def _clear_cached_op(self) -> None:
+        self._graphs = {}
+        self._fast = None
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def _dispatch(self, args: tuple[Any, ...]) -> Any:
+        if STATE.traces and stand_ins() is not None:
+            return self.forward(*args)
+        if self._active:
+            return self._run_graph(args)
+        self._resolve_deferred(args)
+        return self.forward(*args)
+
+    def _run_graph(self, args: tuple[Any, ...]) -> Any:
+        flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
+        if not flat:
+            raise TypeError_(f"{self.name}: a hybridized block needs at least one NDArray input")
+        ctx = flat[0].ctx
+        compiled = self._graphs.get((ctx, layout))
+        if compiled is None or compiled.epoch != STATE.epoch:
+            compiled = self._bind(compiled, ctx, flat, layout)
+        outputs = compiled.graph(*flat)
+        hooked = self._forward_hooks or self._forward_pre_hooks
+        if (
+            not hooked
+            and compiled.single_output()
+            and all(part == LEAF for part in layout)  # type: ignore[union-attr]
+            and all(key[0] == ctx for key in self._graphs)
+            and self._lives_on(ctx)
+        ):
+            self._fast, self._fast_epoch = compiled.graph, compiled.epoch
+        return compiled.structured(outputs)
+
+    def _lives_on(self, ctx: Context) -> bool:
+        """Say whether all parameters are on this one context, so that no call can need another."""
+        return all(
+            param._data is None or (len(param._data) == 1 and param._data[0].ctx == ctx)
+            for param in self.collect_params().values()
+        )
+
+    def _bind(
+        self, compiled: Optional[_Compiled], ctx: Context, flat: list[NDArray], layout: Layout
+    ) -> _Compiled:
+        """Bring a graph up to date with the parameters, or make it."""
+        params = list(self.collect_params().values())
+        if any(param._deferred_init for param in params):
+            self._infer(params, flat, layout, finish=True)
+        used = [param for param in params if param._data is not None]
+        if compiled is None or compiled.stale(used):
+            compiled = _Compiled(self, used, layout)
+            self._graphs[(ctx, layout)] = compiled
+        compiled.bind(ctx)
+        return compiled
+
+    def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
+        """Initialize own parameters whose shapes this input tells."""
+        if self._ready_epoch == STATE.epoch:
+            return
+        if any(param._deferred_init for param in self._reg_params.values()):
+            flat, layout = flatten(args, f"{self.name}: inputs of a block")
+            params = list(self.collect_params().values())
+            self._infer(params, flat, layout, finish=True)
+        self._ready_epoch = STATE.epoch
+
+    def _infer(
+        self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
+    ) -> None:
+        """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
+
+        def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
+            return _traced_forward(self, layout, params, inputs, arrays)[0]
+
+        specs = [(param.shape or (), dtype_name(param.dtype)) for param in params]
+        shapes = _core.infer_params(trace, flat, specs)
+        for param, shape in zip(params, shapes):
+            if not shape_is_known(param.shape) and shape_is_known(shape):
+                param.shape = shape
+        if finish:
+            for param in params:
+                if param._deferred_init and shape_is_known(param.shape):
+                    param._finish_deferred_init()
+
+    def infer_shape(self, *args: Any) -> None:
+        """Find the parameters' unknown shapes from inputs, without initializing them.
+
+        Parameters
+        ----------
+        *args : NDArray or nested lists of them
+        """
+        flat, layout = flatten(args, f"{self.name}: inputs of infer_shape")
+        self._infer(list(self.collect_params().values()), flat, layout, finish=False)
+
+    def infer_type(self, *args: Any) -> None:
+        """Give the parameters the type of the first input, as `cast` does.
+
+        Parameters
+        ----------
+        *args : NDArray or nested lists of them
+        """
+        array = first_array(args)
+        if array is not None:
+            self.cast(array.dtype)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Call `hybrid_forward` with ``mx.nd`` and the parameters on the input's context.
+
+        Parameters
+        ----------
+        x : NDArray or nested lists of them
+        *args : NDArray or nested lists of them
+
+        Returns
+        -------
+        NDArray or nested lists of them
+        """
+        if STATE.traces and stand_ins() is not None:
+            params = {name: param.data() for name, param in self._reg_params.items()}
+            return self.hybrid_forward(nd, x, *args, **params)
+        self._resolve_deferred((x, *args))
+        array = x if isinstance(x, NDArray) else first_array((x, args))
+        ctx = current_context() if array is None else array.ctx
+        params = {name: param.data(ctx) for name, param in self._reg_params.items()}
+        if ctx == current_context():
+            return self.hybrid_forward(nd, x, *args, **params)
+        with ctx:
+            return self.hybrid_forward(nd, x, *args, **params)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
+        """Compute the outputs with the operators of ``F``; define this or `forward`.
+
+        Parameters
+        ----------
+        F : module
+            ``mx.nd``.
+        x : NDArray
+        *args : NDArray
+        **kwargs : NDArray
+            The block's parameters by attribute name.
+
+        Returns
+        -------
+        NDArray or nested lists of them
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} defines neither hybrid_forward nor forward"
+        )
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
+        """Refuse: the ``-symbol.json`` format is not written yet.
+
+        Raises
+        ------
+        NotSupportedError
+            Always.
+        """
+        raise NotSupportedError(
+            f"HybridBlock.export: mxlite does not write {path}-symbol.json yet; keep the Python "
+            "class and use save_parameters"
+        )
+
+    def optimize_for(self, x: Any, *args: Any, backend: Optional[str] = None, **kwargs: Any) -> Any:
+        """Hybridize and run once, so that the graph is compiled.
+
+        Parameters
+        ----------
+        x : NDArray
+        *args : NDArray
+        backend : str, optional
+            Only None is supported.
+        **kwargs
+            As in `hybridize`.
+
+        Returns
+        -------
+        NDArray or nested lists of them
+            The outputs of this call.
+        """
+        self.hybridize(True, backend=backend, **kwargs)
+        return self(x, *args)
+
+
+class SymbolBlock(HybridBlock):
+    """Refused: blocks made from symbols need ``mx.sym``, which mxlite does not have yet.
+
+    Raises
+    ------
+    NotSupportedError
+        Always.
+    """
+
+    def __init__(self, outputs: Any, inputs: Any, params: Any = None) -> None:
+        raise NotSupportedError("SymbolBlock: mxlite has no mx.sym yet; define a HybridBlock")
+
+    @staticmethod
+    def imports(
+        symbol_file: str,
+        input_names: Any,
+        param_file: Optional[str] = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """Refuse: the ``-symbol.json`` format is not read yet.
+
+        Raises
+        ------
+        NotSupportedError
+            Always.
+        """
+        raise NotSupportedError(
+            f"SymbolBlock.imports: mxlite does not read {symbol_file!r} yet; define a HybridBlock "
+            "and use load_parameters"
+        )

@@ -1,0 +1,146 @@
+"""Activation layers."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ... import initializer
+from ...base import ValueError_
+from ..hybrid_block import HybridBlock
+from ..parameter import ParameterDict
+
+__all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish"]
+
+
+class Activation(HybridBlock):
+    """``y = f(x)`` for a named function.
+
+    Parameters
+    ----------
+    activation : {'relu', 'sigmoid', 'tanh', 'softrelu', 'softsign'}
+    prefix : str, optional
+    params : ParameterDict, optional
+    """
+
+    def __init__(
+        self,
+        activation: str,
+        prefix: Optional[str] = None,
+        params: Optional[ParameterDict] = None,
+    ) -> None:
+        self._act_type = activation
+        super().__init__(prefix, params)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The hint for the prefix is needed before Block.__init__ has run.
+        if name == "_act_type":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def _alias(self) -> str:
+        return self._act_type
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._act_type})"
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.Activation(x, act_type=self._act_type)
+
+
+class LeakyReLU(HybridBlock):
+    """``y = x`` above 0, else ``alpha * x``.
+
+    Parameters
+    ----------
+    alpha : float
+        Slope below 0; not negative.
+    """
+
+    def __init__(self, alpha: float, **kwargs: Any) -> None:
+        if alpha < 0:
+            raise ValueError_(
+                f"LeakyReLU: alpha is {alpha}, the slope coefficient must not be negative"
+            )
+        super().__init__(**kwargs)
+        self._alpha = alpha
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._alpha})"
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.LeakyReLU(x, act_type="leaky", slope=self._alpha)
+
+
+class PReLU(HybridBlock):
+    """`LeakyReLU` whose slopes are learned.
+
+    Parameters
+    ----------
+    alpha_initializer : Initializer
+        Default is the constant 0.25.
+    in_channels : int
+        1 for one slope, or the number of channels.
+    """
+
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
+        with self.name_scope():
+            self.alpha = self.params.get("alpha", shape=(in_channels,), init=init)
+
+    def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.LeakyReLU(x, gamma=alpha, act_type="prelu")
+
+
+class ELU(HybridBlock):
+    """``y = x`` above 0, else ``alpha * (exp(x) - 1)``.
+
+    Parameters
+    ----------
+    alpha : float
+    """
+
+    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.LeakyReLU(x, act_type="elu", slope=self._alpha)
+
+
+class SELU(HybridBlock):
+    """Scaled exponential linear unit (Klambauer et al., 2017)."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.LeakyReLU(x, act_type="selu")
+
+
+class GELU(HybridBlock):
+    """``y = x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel, 2016)."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return F.LeakyReLU(x, act_type="gelu")
+
+
+class Swish(HybridBlock):
+    """``y = x * sigmoid(beta * x)``.
+
+    Parameters
+    ----------
+    beta : float
+    """
+
+    def __init__(self, beta: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._beta = beta
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Apply the function element by element."""
+        return x * F.sigmoid(self._beta * x)

@@ -1,0 +1,279 @@
+"""Dense, Dropout, Embedding, Flatten and functions as layers."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...base import NotSupportedError, TypeError_, ValueError_, suggestion
+from ..base_block import Block
+from ..hybrid_block import HybridBlock
+from .activations import Activation
+from .containers import HybridSequential, Sequential
+from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
+
+__all__ = [
+    "BatchNorm",
+    "BatchNormReLU",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GroupNorm",
+    "HybridLambda",
+    "HybridSequential",
+    "InstanceNorm",
+    "Lambda",
+    "LayerNorm",
+    "Sequential",
+]
+
+
+class Dense(HybridBlock):
+    """Fully connected layer: ``activation(x @ weight.T + bias)``.
+
+    Parameters
+    ----------
+    units : int
+        Size of the output's last dimension.
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    flatten : bool
+        Join all but the first dimension of the input.
+    dtype : str or numpy type
+        Type of the parameters.
+    weight_initializer, bias_initializer : Initializer or str
+    in_units : int
+        Size of the input; 0 takes it from the first input.
+
+    Notes
+    -----
+    The weight has shape ``(units, in_units)``. Matches ``mxnet.gluon.nn.Dense``.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError_(f"Dense: units is {units}, expected 1 or more")
+        self._flatten = flatten
+        self._units = units
+        self._in_units = in_units
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=(units, in_units),
+                init=weight_initializer,
+                dtype=dtype,
+                allow_deferred_init=True,
+            )
+            self.bias = (
+                self.params.get(
+                    "bias",
+                    shape=(units,),
+                    init=bias_initializer,
+                    dtype=dtype,
+                    allow_deferred_init=True,
+                )
+                if use_bias
+                else None
+            )
+            self.act = (
+                Activation(activation, prefix=activation + "_") if activation is not None else None
+            )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+        """Multiply, add, activate."""
+        output = F.FullyConnected(
+            x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten
+        )
+        return output if self.act is None else self.act(output)
+
+    def __repr__(self) -> str:
+        shape = self.weight.shape
+        assert shape is not None
+        act = self.act if self.act is not None else "linear"
+        return f"{type(self).__name__}({shape[1] or None} -> {shape[0]}, {act})"
+
+
+class Dropout(HybridBlock):
+    """Set a random part of the elements to 0 while training and scale the rest up.
+
+    Parameters
+    ----------
+    rate : float
+        Part of the elements that is dropped, from 0 to below 1.
+    axes : tuple of int
+        Axes along which one draw is shared.
+    """
+
+    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._rate = rate
+        self._axes = axes
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Drop elements; a rate of 0 returns the input."""
+        if self._rate > 0:
+            return F.Dropout(x, p=self._rate, axes=self._axes)
+        return F.identity(x)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p = {self._rate}, axes={self._axes})"
+
+
+class Embedding(HybridBlock):
+    """Rows of a matrix chosen by index.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of rows: largest index plus 1.
+    output_dim : int
+        Length of a row.
+    dtype : str or numpy type
+    weight_initializer : Initializer or str, optional
+    sparse_grad : bool
+        Only False is supported.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if sparse_grad:
+            raise NotSupportedError(
+                "Embedding: sparse_grad=True needs sparse arrays, which mxlite does not have; use "
+                "sparse_grad=False"
+            )
+        self._input_dim = input_dim
+        self._output_dim = output_dim
+        self._dtype = dtype
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=(input_dim, output_dim),
+                init=weight_initializer,
+                dtype=dtype,
+                allow_deferred_init=True,
+            )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
+        """Look the rows up: shape ``x.shape + (output_dim,)``."""
+        return F.Embedding(
+            x, weight, input_dim=self._input_dim, output_dim=self._output_dim, dtype=self._dtype
+        )
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; see `Block.cast`."""
+        self._dtype = dtype
+        super().cast(dtype)
+
+    def __repr__(self) -> str:
+        dtype = self._dtype if isinstance(self._dtype, str) else np.dtype(self._dtype).name
+        return f"{type(self).__name__}({self._input_dim} -> {self._output_dim}, {dtype})"
+
+
+class Flatten(HybridBlock):
+    """Join all but the first dimension."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return ``x`` with shape ``(x.shape[0], -1)``."""
+        return F.Flatten(x)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+def _operator(layer: str, name: str) -> Callable[..., Any]:
+    """Return the operator of a name."""
+    found = getattr(nd, name, None)
+    if found is None:
+        raise ValueError_(f"{layer}: there is no operator {name!r}{suggestion(name, dir(nd))}")
+    return found  # type: ignore[no-any-return]
+
+
+class Lambda(Block):
+    """A function as a block.
+
+    Parameters
+    ----------
+    function : str or callable
+        Name of an operator of ``mx.nd``, or a function of arrays.
+    """
+
+    def __init__(
+        self, function: Union[str, Callable[..., Any]], prefix: Optional[str] = None
+    ) -> None:
+        super().__init__(prefix=prefix)
+        if isinstance(function, str):
+            self._func_name = function
+            function = _operator("Lambda", function)
+        elif callable(function):
+            self._func_name = getattr(function, "__name__", repr(function))
+        else:
+            raise TypeError_(
+                f"Lambda: {function!r} of type {type(function).__name__} was given, expected a "
+                "function or an operator's name"
+            )
+        self._func_impl = function
+
+    def forward(self, *args: Any) -> Any:
+        """Call the function."""
+        return self._func_impl(*args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_name})"
+
+
+class HybridLambda(HybridBlock):
+    """A function of ``F`` and arrays as a block that can be hybridized.
+
+    Parameters
+    ----------
+    function : str or callable
+        Name of an operator, or ``f(F, x, *args)``.
+    """
+
+    def __init__(
+        self, function: Union[str, Callable[..., Any]], prefix: Optional[str] = None
+    ) -> None:
+        super().__init__(prefix=prefix)
+        if isinstance(function, str):
+            self._func_name = function
+            operator = _operator("HybridLambda", function)
+            self._func = lambda F, *args: operator(*args)  # noqa: N803
+        elif callable(function):
+            self._func_name = getattr(function, "__name__", repr(function))
+            self._func = function
+        else:
+            raise TypeError_(
+                f"HybridLambda: {function!r} of type {type(function).__name__} was given, expected "
+                "a function or an operator's name"
+            )
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
+        """Call the function."""
+        return self._func(F, x, *args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._func_name})"

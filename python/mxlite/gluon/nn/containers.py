@@ -1,0 +1,148 @@
+"""Blocks made of a list of blocks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Union
+
+from ..base_block import Block, _indented, _tree
+from ..hybrid_block import HybridBlock
+
+__all__ = ["HybridSequential", "Sequential"]
+
+
+def _children_lines(block: Block) -> list[str]:
+    return [f"  ({key}): {_indented(repr(child))}" for key, child in block._children.items()]
+
+
+class Sequential(Block):
+    """Blocks that run one after the other.
+
+    Parameters
+    ----------
+    prefix : str, optional
+    params : ParameterDict, optional
+
+    Examples
+    --------
+    >>> net = nn.Sequential()
+    >>> net.add(nn.Dense(10, activation="relu"), nn.Dense(20))
+    """
+
+    _is_container = True
+
+    def add(self, *blocks: Block) -> None:
+        """Append blocks.
+
+        Parameters
+        ----------
+        *blocks : Block
+        """
+        for block in blocks:
+            self.register_child(block)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run the children; each gets the output of the one before."""
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                args = tuple(x[1:])
+                x = x[0]
+        return [x, *args] if args else x
+
+    def __repr__(self) -> str:
+        return _tree(type(self).__name__, _children_lines(self))
+
+    def __getitem__(self, key: Union[int, slice]) -> Any:
+        layers = list(self._children.values())[key]
+        if not isinstance(layers, list):
+            return layers
+        net = type(self)(prefix=self._prefix)
+        with net.name_scope():
+            net.add(*layers)
+        return net
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(list(self._children.values()))
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the children; see `Block.hybridize`.
+
+        Parameters
+        ----------
+        active : bool
+        **kwargs
+            As in `HybridBlock.hybridize`.
+        """
+        if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
+            warnings.warn(
+                f"All children of this Sequential layer {self.prefix!r} are HybridBlocks. Consider "
+                "using HybridSequential for the best performance.",
+                stacklevel=2,
+            )
+        super().hybridize(active, **kwargs)
+
+
+class HybridSequential(HybridBlock):
+    """HybridBlocks that run one after the other, as one graph when hybridized.
+
+    Parameters
+    ----------
+    prefix : str, optional
+    params : ParameterDict, optional
+
+    Examples
+    --------
+    >>> net = nn.HybridSequential()
+    >>> net.add(nn.Dense(10, activation="relu"), nn.Dense(20))
+    >>> net.hybridize()
+    """
+
+    _is_container = True
+
+    def add(self, *blocks: HybridBlock) -> None:
+        """Append blocks.
+
+        Parameters
+        ----------
+        *blocks : HybridBlock
+        """
+        for block in blocks:
+            self.register_child(block)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run the children; each gets the output of the one before."""
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                args = tuple(x[1:])
+                x = x[0]
+        return [x, *args] if args else x
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
+        """Run the children; kept for subclasses that extend it."""
+        return self.forward(x, *args)
+
+    def __repr__(self) -> str:
+        return _tree(type(self).__name__, _children_lines(self))
+
+    def __getitem__(self, key: Union[int, slice]) -> Any:
+        layers = list(self._children.values())[key]
+        if not isinstance(layers, list):
+            return layers
+        net = type(self)(prefix=self._prefix)
+        with net.name_scope():
+            net.add(*layers)
+        return net
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(list(self._children.values()))

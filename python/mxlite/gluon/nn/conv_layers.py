@@ -1,0 +1,472 @@
+"""Convolution layers in one, two and three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from ...base import ShapeError, ValueError_
+from ..hybrid_block import HybridBlock
+from ..parameter import Parameter
+from .activations import Activation
+
+__all__ = [
+    "Conv1D",
+    "Conv1DTranspose",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+]
+
+Sizes = Union[int, Sequence[int]]
+
+
+def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int, ...]:
+    """Return one number per spatial dimension.
+
+    Parameters
+    ----------
+    layer, label : str
+        Named in the error.
+    value : int or sequence of int
+    ndim : int
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    ShapeError
+        If there are more or fewer numbers than dimensions.
+    """
+    if isinstance(value, int):
+        return (value,) * ndim
+    sizes = tuple(int(size) for size in value)
+    if len(sizes) != ndim:
+        raise ShapeError(
+            f"{layer}: {label} is {value!r}, expected a number or a tuple of {ndim} numbers"
+        )
+    return sizes
+
+
+class _Conv(HybridBlock):
+    """Shared by all convolutions: parameters and the call of the operator."""
+
+    _ndim = 0
+    _layouts: tuple[str, ...] = ()
+    _transposed = False
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
+        groups: int,
+        layout: str,
+        activation: Optional[str],
+        use_bias: bool,
+        weight_initializer: Any,
+        bias_initializer: Any,
+        in_channels: int,
+        output_padding: Optional[Sizes] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        layer, ndim = type(self).__name__, self._ndim
+        if layout not in self._layouts:
+            raise ValueError_(
+                f"{layer}: layout is {layout!r}, expected {' or '.join(map(repr, self._layouts))}"
+            )
+        for label, number in (("channels", channels), ("groups", groups)):
+            if number < 1:
+                raise ValueError_(f"{layer}: {label} is {number}, expected 1 or more")
+        if channels % groups or in_channels % groups:
+            raise ValueError_(
+                f"{layer}: channels {channels} and in_channels {in_channels} must be multiples of "
+                f"groups {groups}"
+            )
+        self._channels = channels
+        self._in_channels = in_channels
+        self._kwargs: dict[str, Any] = {
+            "kernel": spatial_sizes(layer, "kernel_size", kernel_size, ndim),
+            "stride": spatial_sizes(layer, "strides", strides, ndim),
+            "dilate": spatial_sizes(layer, "dilation", dilation, ndim),
+            "pad": spatial_sizes(layer, "padding", padding, ndim),
+            "num_filter": channels,
+            "num_group": groups,
+            "no_bias": not use_bias,
+            "layout": layout,
+        }
+        if output_padding is not None:
+            self._kwargs["adj"] = spatial_sizes(layer, "output_padding", output_padding, ndim)
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=self._weight_shape(),
+                init=weight_initializer,
+                allow_deferred_init=True,
+            )
+            self.bias: Optional[Parameter] = None
+            if use_bias:
+                self.bias = self.params.get(
+                    "bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True
+                )
+            self.act: Optional[Activation] = None
+            if activation is not None:
+                self.act = Activation(activation, prefix=activation + "_")
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        """Return the weight's shape, with 0 for unknown channels."""
+        groups, kernel = self._kwargs["num_group"], self._kwargs["kernel"]
+        if self._transposed:
+            outer, inner = self._in_channels, self._channels // groups
+        else:
+            outer, inner = self._channels, self._in_channels // groups
+        if self._kwargs["layout"].endswith("C"):
+            return (outer, *kernel, inner)
+        return (outer, inner, *kernel)
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+        """Convolve, add the bias, activate."""
+        operator = F.Deconvolution if self._transposed else F.Convolution
+        if bias is None:
+            output = operator(x, weight, **self._kwargs)
+        else:
+            output = operator(x, weight, bias, **self._kwargs)
+        return output if self.act is None else self.act(output)
+
+    def _alias(self) -> str:
+        return "conv"
+
+    def __repr__(self) -> str:
+        options = self._kwargs
+        ndim = self._ndim
+        shape = self.weight.shape
+        assert shape is not None
+        axis = -1 if options["layout"].endswith("C") else 1
+        inputs = shape[0] if self._transposed else shape[axis] * options["num_group"]
+        text = f"{inputs or None} -> {self._channels}, kernel_size={options['kernel']}"
+        text += f", stride={options['stride']}"
+        if options["pad"] != (0,) * ndim:
+            text += f", padding={options['pad']}"
+        if options["dilate"] != (1,) * ndim:
+            text += f", dilation={options['dilate']}"
+        if options.get("adj", (0,) * ndim) != (0,) * ndim:
+            text += f", output_padding={options['adj']}"
+        if options["num_group"] != 1:
+            text += f", groups={options['num_group']}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.act is not None:
+            text += f", {self.act}"
+        return f"{type(self).__name__}({text})"
+
+
+class Conv1D(_Conv):
+    """Convolution of a sequence.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCW', 'NWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv1D``.
+    """
+
+    _ndim = 1
+    _layouts = ("NCW", "NWC")
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels,
+            **kwargs,
+        )  # fmt: skip
+
+
+class Conv2D(_Conv):
+    """Convolution of an image.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCHW', 'NHWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv2D``.
+    """
+
+    _ndim = 2
+    _layouts = ("NCHW", "NHWC")
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = (1, 1),
+        padding: Sizes = (0, 0),
+        dilation: Sizes = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels,
+            **kwargs,
+        )  # fmt: skip
+
+
+class Conv3D(_Conv):
+    """Convolution of a volume.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCDHW', 'NDHWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv3D``.
+    """
+
+    _ndim = 3
+    _layouts = ("NCDHW", "NDHWC")
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = (1, 1, 1),
+        padding: Sizes = (0, 0, 0),
+        dilation: Sizes = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels,
+            **kwargs,
+        )  # fmt: skip
+
+
+class Conv1DTranspose(_Conv):
+    """Transposed convolution (the gradient of a convolution) of a sequence.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCW', 'NWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv1DTranspose``.
+    """
+
+    _ndim = 1
+    _layouts = ("NCW", "NWC")
+    _transposed = True
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        layout: str = "NCW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
+            **kwargs,
+        )  # fmt: skip
+
+
+class Conv2DTranspose(_Conv):
+    """Transposed convolution (the gradient of a convolution) of an image.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCHW', 'NHWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv2DTranspose``.
+    """
+
+    _ndim = 2
+    _layouts = ("NCHW", "NHWC")
+    _transposed = True
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = (1, 1),
+        padding: Sizes = (0, 0),
+        output_padding: Sizes = (0, 0),
+        dilation: Sizes = (1, 1),
+        groups: int = 1,
+        layout: str = "NCHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
+            **kwargs,
+        )  # fmt: skip
+
+
+class Conv3DTranspose(_Conv):
+    """Transposed convolution (the gradient of a convolution) of a volume.
+
+    Parameters
+    ----------
+    channels : int
+        Number of output channels.
+    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
+        One number for all spatial dimensions, or one for each.
+    groups : int
+        Channels are split into so many independent groups.
+    layout : {'NCDHW', 'NDHWC'}
+    activation : str, optional
+        As in `Activation`.
+    use_bias : bool
+    weight_initializer, bias_initializer : Initializer or str
+    in_channels : int
+        0 takes it from the first input.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.nn.Conv3DTranspose``.
+    """
+
+    _ndim = 3
+    _layouts = ("NCDHW", "NDHWC")
+    _transposed = True
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = (1, 1, 1),
+        padding: Sizes = (0, 0, 0),
+        output_padding: Sizes = (0, 0, 0),
+        dilation: Sizes = (1, 1, 1),
+        groups: int = 1,
+        layout: str = "NCDHW",
+        activation: Optional[str] = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
+            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
+            **kwargs,
+        )  # fmt: skip

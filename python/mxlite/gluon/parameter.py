@@ -1,0 +1,611 @@
+"""Parameters: named arrays with a gradient, an initializer and possibly a shape not yet known."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from .. import autograd, initializer
+from .. import ndarray as nd
+from ..base import DTypeError, MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..context import Context, cpu, current_context
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from .tracing import STATE, stand_ins
+
+__all__ = [
+    "Constant",
+    "DeferredInitializationError",
+    "Parameter",
+    "ParameterDict",
+    "UninitializedParameterError",
+    "tensor_types",
+]
+
+tensor_types = (NDArray,)
+
+_NOT_INITIALIZED = (
+    "has not been initialized. Note that you should initialize parameters and create Trainer with "
+    "Block.collect_params() instead of Block.params because the latter does not include Parameters "
+    "of nested child Blocks"
+)
+
+
+class UninitializedParameterError(MXNetError):
+    """A parameter's value was asked for before it was initialized."""
+
+
+class DeferredInitializationError(UninitializedParameterError):
+    """A parameter's value was asked for, and its shape is known only after the first forward."""
+
+
+def shape_is_known(shape: Optional[Sequence[int]]) -> bool:
+    """Say whether every dimension of a shape is known (0 and -1 mean unknown).
+
+    Parameters
+    ----------
+    shape : sequence of int or None
+
+    Returns
+    -------
+    bool
+    """
+    return shape is not None and all(extent > 0 for extent in shape)
+
+
+def _as_context_list(ctx: Union[Context, Sequence[Context], None]) -> list[Context]:
+    if ctx is None:
+        return [current_context()]
+    if isinstance(ctx, Context):
+        return [ctx]
+    contexts = list(ctx)
+    for entry in contexts:
+        if not isinstance(entry, Context):
+            raise TypeError_(f"ctx: {entry!r} is no context, expected mx.cpu(), mx.gpu(0), ...")
+    if not contexts:
+        raise ValueError_("ctx: the list of contexts is empty")
+    return contexts
+
+
+class Parameter:
+    """A named array, one copy per context, with its gradient.
+
+    Parameters
+    ----------
+    name : str
+        Full name, such as ``"dense0_weight"``.
+    grad_req : {'write', 'add', 'null'}
+        Overwrite the gradient, add to it, or have none.
+    shape : int or tuple of int, optional
+        0 or -1 for a dimension that the first forward pass finds out.
+    dtype : str or numpy type
+        Type of the elements.
+    lr_mult, wd_mult : float
+        Factors of learning rate and weight decay.
+    init : Initializer or str, optional
+        Own initializer; None takes that of the network.
+    allow_deferred_init : bool
+        Whether an unknown shape is allowed in `initialize`.
+    differentiable : bool
+        False for running statistics; their ``grad_req`` stays ``'null'``.
+    stype, grad_stype : str
+        Storage types; only ``'default'`` is supported.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.Parameter``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: Union[int, Sequence[int], None] = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        for label, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in ("default", "row_sparse", "csr"):
+                raise ValueError_(
+                    f"Parameter {name!r}: {label} is {value!r}, expected 'default', 'row_sparse' "
+                    "or 'csr'"
+                )
+            if value != "default":
+                raise NotSupportedError(
+                    f"Parameter {name!r}: {label}={value!r} needs sparse arrays, which mxlite does "
+                    "not have; use 'default'"
+                )
+        self._data: Optional[list[NDArray]] = None
+        self._by_ctx: dict[Context, NDArray] = {}
+        self._deferred_init: tuple[Any, ...] = ()
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._grad_req = "null"
+        self._trainer: Any = None
+        self._shape = None if shape is None else _as_shape(shape)
+        self.name = name
+        self._dtype = dtype
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # -- description -----------------------------------------------------------------------------
+
+    @property
+    def stype(self) -> str:
+        """Storage type of the data, always ``'default'``."""
+        return "default"
+
+    @property
+    def grad_stype(self) -> str:
+        """Storage type of the gradient, always ``'default'``."""
+        return "default"
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements; setting it casts data and gradient."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> Optional[tuple[int, ...]]:
+        """Shape, with 0 for unknown dimensions; None when nothing is known."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new_shape: Sequence[int]) -> None:
+        new = _as_shape(new_shape)
+        old = self._shape
+        if old is not None and (
+            len(old) != len(new) or any(i > 0 and i != j for i, j in zip(old, new))
+        ):
+            raise ShapeError(
+                f"Parameter {self.name!r}: the shape {new} is incompatible with the known shape "
+                f"{old}"
+            )
+        self._shape = new
+
+    @property
+    def grad_req(self) -> str:
+        """What backward does with the gradient: ``'write'``, ``'add'`` or ``'null'``."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in ("write", "add", "null"):
+            raise ValueError_(
+                f"Parameter {self.name!r}: grad_req is {req!r}, expected 'write', 'add' or 'null'"
+            )
+        if not self._differentiable:
+            req = "null"
+        if req == self._grad_req:
+            return
+        self._grad_req = req
+        if self._data is None:
+            return
+        if req == "null":
+            self._set_arrays([array.detach() for array in self._data])
+        else:
+            self._attach_grads()
+
+    # -- initialization --------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Union[Context, Sequence[Context], None] = None,
+        default_init: Any = None,
+        force_reinit: bool = False,
+    ) -> None:
+        """Allocate and fill data and gradient, or note that it is to be done later.
+
+        Parameters
+        ----------
+        init : Initializer or str, optional
+            Wins over the parameter's own initializer.
+        ctx : Context or list of Context, optional
+            One copy is made on each.
+        default_init : Initializer or str, optional
+            Used when neither ``init`` nor the parameter's own is given; `Uniform()`.
+        force_reinit : bool
+            Initialize again even if there is a value.
+
+        Raises
+        ------
+        ValueError_
+            If the shape is unknown and deferred initialization is not allowed.
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True "
+                "to re-initialize.",
+                stacklevel=2,
+            )
+            return
+        contexts = _as_context_list(ctx)
+        default_init = initializer.Uniform() if default_init is None else default_init
+        if init is None:
+            init = default_init if self.init is None else self.init
+        self._set_arrays(None)
+        if not shape_is_known(self._shape) and not self._allow_deferred_init:
+            raise ValueError_(
+                f"Cannot initialize Parameter {self.name!r} because it has invalid shape: "
+                f"{self._shape}."
+            )
+        self._deferred_init = (init, contexts, default_init, None)
+        if shape_is_known(self._shape):
+            self._finish_deferred_init()
+
+    def _finish_deferred_init(self) -> None:
+        """Make the arrays now that the shape is known."""
+        if not self._deferred_init:
+            return
+        init, contexts, default_init, data = self._deferred_init
+        if not shape_is_known(self._shape):
+            raise ValueError_(
+                f"Cannot initialize Parameter {self.name!r} because it has invalid shape: "
+                f"{self._shape}. Please specify in_units, in_channels, etc for `Block`s."
+            )
+        with autograd.pause():
+            if data is None:
+                data = nd.zeros(self._shape, dtype=self._dtype, ctx=cpu())
+                description = initializer.InitDesc(self.name, {"__init__": init})
+                if hasattr(init, "_init_weight") or isinstance(init, str):
+                    if not hasattr(default_init, "_init_weight"):
+                        default_init = initializer.Uniform()
+                    initializer.create(default_init)(description, data)
+                else:
+                    init(initializer.InitDesc(self.name), data)
+            self._init_impl(data, contexts)
+        self._deferred_init = ()
+
+    def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
+        """Take ``data``, which nobody else holds, as the value on the first matching context."""
+        self._shape = tuple(int(extent) for extent in data.shape)
+        arrays = []
+        taken = False
+        for ctx in contexts:
+            if not taken and data.ctx == ctx:
+                arrays.append(data)
+                taken = True
+            else:
+                arrays.append(data.copyto(ctx))
+        self._set_arrays(arrays)
+        self._attach_grads()
+
+    def _set_arrays(self, arrays: Optional[list[NDArray]]) -> None:
+        self._data = arrays
+        self._by_ctx = {} if arrays is None else {array.ctx: array for array in arrays}
+        STATE.handles_changed()
+
+    def _attach_grads(self) -> None:
+        if self._grad_req == "null" or self._data is None:
+            return
+        for array in self._data:
+            array.attach_grad(self._grad_req)
+        STATE.handles_changed()
+
+    def _load_init(
+        self,
+        data: NDArray,
+        ctx: Union[Context, Sequence[Context], None],
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Take a value read from a file; the array becomes the parameter's own."""
+        saved = tuple(int(extent) for extent in data.shape)
+        known = self._shape
+        if known is not None and (
+            len(known) != len(saved) or any(i > 0 and i != j for i, j in zip(known, saved))
+        ):
+            raise ShapeError(
+                f"Failed loading Parameter {self.name!r} from saved params: shape incompatible "
+                f"expected {known} vs saved {saved}"
+            )
+        self._shape = saved
+        data = self._checked_dtype(data, cast_dtype, dtype_source)
+        contexts = None if ctx is None else _as_context_list(ctx)
+        if self._data is None:
+            if self._deferred_init:
+                before = self._deferred_init[1]
+                self._check_contexts(contexts, before)
+                contexts = before
+            with autograd.pause():
+                self._init_impl(data, contexts or [cpu()])
+        else:
+            self._check_contexts(contexts, self.list_ctx())
+            self.set_data(data)
+        self._deferred_init = ()
+
+    def _checked_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+        if dtype_source not in ("current", "saved"):
+            raise ValueError_(
+                f"load: dtype_source is {dtype_source!r}, expected 'current' or 'saved'"
+            )
+        mine, saved = dtype_name(self._dtype), dtype_name(data.dtype)
+        if mine == saved:
+            return data
+        if not cast_dtype:
+            raise DTypeError(
+                f"Failed loading Parameter {self.name!r} from saved params: dtype incompatible "
+                f"expected {mine} vs saved {saved}. Set cast_dtype=True to cast the dtype of saved "
+                "params."
+            )
+        if dtype_source == "current":
+            return data.astype(self._dtype)
+        self.cast(data.dtype)
+        return data
+
+    def _check_contexts(self, given: Optional[list[Context]], before: Sequence[Context]) -> None:
+        if given is not None and set(given) != set(before):
+            raise ValueError_(
+                f"Failed to load Parameter {self.name!r} on {given} because it was previously "
+                f"initialized on {list(before)}."
+            )
+
+    def reset_ctx(self, ctx: Union[Context, Sequence[Context]]) -> None:
+        """Move the parameter to other contexts.
+
+        Parameters
+        ----------
+        ctx : Context or list of Context
+
+        Raises
+        ------
+        ValueError_
+            If it has not been initialized.
+        """
+        contexts = _as_context_list(ctx)
+        if self._data is not None:
+            data = self._reduce()
+            with autograd.pause():
+                self._init_impl(data, contexts)
+        elif self._deferred_init:
+            init, _, default_init, data = self._deferred_init
+            self._deferred_init = (init, contexts, default_init, data)
+        else:
+            raise ValueError_(
+                f"Cannot reset context for Parameter {self.name!r} because it has not been "
+                "initialized."
+            )
+
+    def cast(self, dtype: Any) -> None:
+        """Convert data and gradient to another type.
+
+        Parameters
+        ----------
+        dtype : str or numpy type
+        """
+        self._dtype = dtype
+        if self._data is None:
+            return
+        with autograd.pause():
+            self._set_arrays([array.astype(dtype) for array in self._data])
+            self._attach_grads()
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def _pick(self, ctx: Optional[Context]) -> NDArray:
+        """Return the array on ``ctx``, or raise why there is none."""
+        data = self._data
+        if data is None:
+            raise self._missing()
+        if ctx is None:
+            if len(data) == 1:
+                return data[0]
+            ctx = current_context()
+        array = self._by_ctx.get(ctx)
+        if array is None:
+            raise UninitializedParameterError(
+                f"Parameter {self.name!r} was not initialized on context {ctx}. It was only "
+                f"initialized on {self.list_ctx()}."
+            )
+        return array
+
+    def _missing(self) -> UninitializedParameterError:
+        if self._deferred_init:
+            return DeferredInitializationError(
+                f"Parameter {self.name!r} has not been initialized yet because initialization was "
+                "deferred. Actual initialization happens during the first forward pass. Please "
+                "pass one batch of data through the network before accessing Parameters. You can "
+                "also avoid deferred initialization by specifying in_units, num_features, etc., "
+                "for network layers."
+            )
+        return UninitializedParameterError(f"Parameter {self.name!r} {_NOT_INITIALIZED}")
+
+    def data(self, ctx: Optional[Context] = None) -> NDArray:
+        """Return the value on one context.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            Default is the only context, else the current one.
+
+        Returns
+        -------
+        NDArray
+            Inside the trace of a hybridized block, the traced array of this parameter.
+
+        Raises
+        ------
+        UninitializedParameterError
+            If there is no value, or none on ``ctx``.
+        """
+        if STATE.traces:
+            arrays = stand_ins()
+            if arrays is not None:
+                array = arrays.get(id(self))
+                if array is None:
+                    if self._data is None:
+                        raise self._missing()
+                    raise MXNetError(
+                        f"Parameter {self.name!r} is used in the forward of a hybridized block "
+                        "that does not own it; register it, or the block it belongs to, as an "
+                        "attribute"
+                    )
+                return array
+        return self._pick(ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """Return the values on all contexts, in the order of creation.
+
+        Returns
+        -------
+        list of NDArray
+        """
+        if self._data is None:
+            raise self._missing()
+        return list(self._data)
+
+    def grad(self, ctx: Optional[Context] = None) -> NDArray:
+        """Return the gradient on one context.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+
+        Returns
+        -------
+        NDArray
+
+        Raises
+        ------
+        UninitializedParameterError
+            If ``grad_req`` is ``'null'`` or there is no value.
+        """
+        self._require_grad()
+        return self._pick(ctx).grad
+
+    def list_grad(self) -> list[NDArray]:
+        """Return the gradients on all contexts, in the order of `list_data`.
+
+        Returns
+        -------
+        list of NDArray
+        """
+        self._require_grad()
+        return [array.grad for array in self.list_data()]
+
+    def _require_grad(self) -> None:
+        if self._data is not None and self._grad_req == "null":
+            raise UninitializedParameterError(
+                f"Cannot get gradient array for Parameter {self.name!r} because grad_req='null'"
+            )
+
+    def list_ctx(self) -> list[Context]:
+        """Return the contexts this parameter is or will be on.
+
+        Returns
+        -------
+        list of Context
+        """
+        if self._data is not None:
+            return [array.ctx for array in self._data]
+        if self._deferred_init:
+            return list(self._deferred_init[1])
+        raise UninitializedParameterError(f"Parameter {self.name!r} has not been initialized")
+
+    def set_data(self, data: Any) -> None:
+        """Write a new value into the arrays on all contexts.
+
+        Parameters
+        ----------
+        data : NDArray or array-like
+            Of the parameter's shape.
+
+        Raises
+        ------
+        ShapeError
+            If the shape does not fit.
+        UninitializedParameterError
+            If the parameter has not been initialized.
+        """
+        self.shape = data.shape
+        if self._data is None:
+            if not self._deferred_init:
+                raise self._missing()
+            value = data.copy() if isinstance(data, NDArray) else nd.array(data, ctx=cpu())
+            self._deferred_init = (*self._deferred_init[:3], value.astype(self._dtype))
+            return
+        with autograd.pause():
+            for array in self._data:
+                array[:] = data
+
+    def zero_grad(self) -> None:
+        """Set the gradients on all contexts to 0; does nothing without gradient."""
+        if self._data is None or self._grad_req == "null":
+            return
+        with autograd.pause():
+            for array in self.list_grad():
+                array[:] = 0
+
+    def _reduce(self) -> NDArray:
+        """Return the mean of the copies, on the CPU, as an array of its own."""
+        copies = self.list_data()
+        with autograd.pause():
+            if len(copies) == 1:
+                return copies[0].copyto(cpu())
+            return nd.add_n(*(copy.copyto(cpu()) for copy in copies)) / len(copies)
+
+    def var(self) -> Any:
+        """Refuse: symbols are not part of this version.
+
+        Raises
+        ------
+        NotSupportedError
+            Always.
+        """
+        raise NotSupportedError("Parameter.var: mxlite has no mx.sym yet, use data()")
+
+
+class Constant(Parameter):
+    """A parameter with a fixed value and no gradient.
+
+    Parameters
+    ----------
+    name : str
+    value : NDArray or array-like
+        The value; its type becomes the parameter's (float32 for lists).
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.Constant``.
+    """
+
+    def __init__(self, name: str, value: Any) -> None:
+        if not isinstance(value, NDArray):
+            value = nd.array(value)
+        self.value = value
+        super().__init__(
+            name,
+            grad_req="null",
+            shape=value.shape,
+            dtype=value.dtype,
+            init=initializer.Constant(value),
+            differentiable=False,
+        )
+
+
+def _as_shape(shape: Union[int, Sequence[int]]) -> tuple[int, ...]:
+    if isinstance(shape, (int, np.integer)):
+        return (int(shape),)
+    return tuple(int(extent) for extent in shape)
+
+
+from .parameter_dict import ParameterDict  # noqa: E402 - it needs the classes above

@@ -1,0 +1,99 @@
+"""Nested lists of arrays: taken apart for a graph, put together again after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
+
+from ..base import TypeError_
+from ..ndarray import NDArray
+
+__all__ = ["LEAF", "Layout", "first_array", "flatten", "unflatten"]
+
+#: ``LEAF`` for one array, ``NONE`` for None, a tuple of layouts for a list or tuple.
+Layout = Union[int, tuple[Any, ...]]
+LEAF = 0
+NONE = 1
+
+
+def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
+    """Take nested lists of arrays apart.
+
+    Parameters
+    ----------
+    nested : NDArray, None or nested lists of them
+    label : str
+        Named in errors: whose input or output it is.
+
+    Returns
+    -------
+    arrays : list of NDArray
+    layout : Layout
+        What `unflatten` needs.
+
+    Raises
+    ------
+    TypeError_
+        For anything that is no array.
+    """
+    arrays: list[NDArray] = []
+    return arrays, _flatten(nested, label, arrays)
+
+
+def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
+    if isinstance(nested, NDArray):
+        arrays.append(nested)
+        return LEAF
+    if nested is None:
+        return NONE
+    if isinstance(nested, (list, tuple)):
+        return tuple(_flatten(entry, label, arrays) for entry in nested)
+    raise TypeError_(
+        f"{label} must be NDArrays or (nested) lists of them, but got {nested!r} of type "
+        f"{type(nested).__name__}"
+    )
+
+
+def unflatten(arrays: Sequence[NDArray], layout: Layout) -> Any:
+    """Put arrays together as they were before `flatten`; tuples come back as lists.
+
+    Parameters
+    ----------
+    arrays : sequence of NDArray
+    layout : Layout
+
+    Returns
+    -------
+    NDArray, None or nested lists of them
+    """
+    return _unflatten(iter(arrays), layout)
+
+
+def _unflatten(arrays: Iterator[NDArray], layout: Layout) -> Any:
+    if layout == LEAF:
+        return next(arrays)
+    if layout == NONE:
+        return None
+    assert isinstance(layout, tuple)
+    return [_unflatten(arrays, part) for part in layout]
+
+
+def first_array(nested: Any) -> Any:
+    """Return the first array of nested lists, or None.
+
+    Parameters
+    ----------
+    nested : Any
+
+    Returns
+    -------
+    NDArray or None
+    """
+    if isinstance(nested, NDArray):
+        return nested
+    if isinstance(nested, (list, tuple)):
+        for entry in nested:
+            found = first_array(entry)
+            if found is not None:
+                return found
+    return None

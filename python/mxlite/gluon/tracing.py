@@ -1,0 +1,90 @@
+"""What a trace needs to know about parameters: stand-ins by thread, and when handles changed.
+
+While a block is traced, :meth:`Parameter.data` must give the traced array that stands for the
+parameter. The stand-ins of the running trace are kept per thread; ``STATE`` holds two counters that
+the fast path of a hybridized block compares without any look-up by thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Optional
+
+__all__ = ["STATE", "stand_ins", "standing_in"]
+
+
+class _State:
+    """Counters of this process.
+
+    Attributes
+    ----------
+    epoch : int
+        Rises whenever an array handle of any parameter is replaced.
+    structure : int
+        Rises whenever a hybridized block gets a new child.
+    traces : int
+        Number of traces that run now, in all threads.
+    """
+
+    __slots__ = ("epoch", "lock", "structure", "traces")
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.structure = 0
+        self.traces = 0
+        self.lock = threading.Lock()  # guards changes of the counters
+
+    def handles_changed(self) -> None:
+        """Note that bound parameter arrays may be out of date."""
+        with self.lock:
+            self.epoch += 1
+
+
+    def structure_changed(self) -> None:
+        """Note that graphs traced before may have other children."""
+        with self.lock:
+            self.structure += 1
+            self.epoch += 1
+
+
+class _Local(threading.local):
+    """The stand-ins of the trace that runs in a thread."""
+
+    arrays: Optional[Mapping[int, Any]] = None
+
+
+STATE = _State()
+_local = _Local()
+
+
+def stand_ins() -> Optional[Mapping[int, Any]]:
+    """Return the traced arrays of this thread's trace by ``id(parameter)``, None outside of one.
+
+    Returns
+    -------
+    mapping of int to NDArray, or None
+    """
+    return _local.arrays
+
+
+@contextmanager
+def standing_in(arrays: Mapping[int, Any]) -> Iterator[None]:
+    """Let parameters give ``arrays`` instead of their data.
+
+    Parameters
+    ----------
+    arrays : mapping of int to NDArray
+        Traced arrays by ``id(parameter)``.
+    """
+    outer = _local.arrays
+    with STATE.lock:
+        STATE.traces += 1
+    _local.arrays = arrays
+    try:
+        yield
+    finally:
+        _local.arrays = outer
+        with STATE.lock:
+            STATE.traces -= 1

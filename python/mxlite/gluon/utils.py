@@ -1,0 +1,255 @@
+"""Helpers of training scripts (``mx.gluon.utils``)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from .. import ndarray as nd
+from ..base import FileAccessError, FileFormatError, ShapeError, ValueError_
+from ..context import Context
+from ..ndarray import NDArray
+from ..ndarray.serialization import replacing_file
+from .hooks import HookHandle
+from .parameter import shape_is_known
+
+__all__ = [
+    "DownloadError",
+    "HookHandle",
+    "check_sha1",
+    "clip_global_norm",
+    "download",
+    "shape_is_known",
+    "split_and_load",
+    "split_data",
+]
+
+
+class DownloadError(FileAccessError):
+    """A file could not be fetched from the network."""
+
+
+def split_data(
+    data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
+) -> list[NDArray]:
+    """Cut an array into slices along one axis.
+
+    Parameters
+    ----------
+    data : NDArray
+    num_slice : int
+    batch_axis : int
+    even_split : bool
+        Refuse a size that is no multiple of ``num_slice``; else the last slice is longer.
+
+    Returns
+    -------
+    list of NDArray
+
+    Raises
+    ------
+    ShapeError
+        If the size does not allow it.
+    """
+    size = data.shape[batch_axis]
+    if num_slice < 1:
+        raise ValueError_(f"split_data: num_slice is {num_slice}, expected 1 or more")
+    if even_split and size % num_slice != 0:
+        raise ShapeError(
+            f"data with shape {tuple(data.shape)} cannot be evenly split into {num_slice} slices "
+            f"along axis {batch_axis}. Use a batch size that's multiple of {num_slice} or set "
+            "even_split=False to allow uneven partitioning of data."
+        )
+    if size < num_slice:
+        raise ShapeError(
+            f"Too many slices for data with shape {tuple(data.shape)}. Arguments are "
+            f"num_slice={num_slice} and batch_axis={batch_axis}."
+        )
+    step = size // num_slice
+    ends = [step * (index + 1) for index in range(num_slice - 1)] + [size]
+    begins = [0, *ends[:-1]]
+    if batch_axis == 0:
+        return [data[begin:end] for begin, end in zip(begins, ends)]
+    return [nd.slice_axis(data, batch_axis, begin, end) for begin, end in zip(begins, ends)]
+
+
+def split_and_load(
+    data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
+) -> list[NDArray]:
+    """Cut a batch into one slice for each context and put it there.
+
+    Parameters
+    ----------
+    data : NDArray or array-like
+    ctx_list : list of Context
+    batch_axis : int
+    even_split : bool
+        As in `split_data`.
+
+    Returns
+    -------
+    list of NDArray
+    """
+    if not isinstance(data, NDArray):
+        data = nd.array(data, ctx=ctx_list[0])
+    if len(ctx_list) == 1:
+        return [data.as_in_context(ctx_list[0])]
+    slices = split_data(data, len(ctx_list), batch_axis, even_split)
+    return [piece.as_in_context(ctx) for piece, ctx in zip(slices, ctx_list)]
+
+
+def clip_global_norm(
+    arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
+) -> Union[float, NDArray]:
+    """Scale arrays in place so that the 2-norm of all together is at most ``max_norm``.
+
+    Parameters
+    ----------
+    arrays : list of NDArray
+    max_norm : float
+    check_isfinite : bool
+        Warn about a norm that is nan or infinite; needs to wait for the result.
+
+    Returns
+    -------
+    float or NDArray
+        The norm before scaling, as a float if ``check_isfinite``.
+    """
+    if not arrays:
+        raise ValueError_("clip_global_norm: the list of arrays is empty")
+    ctx = arrays[0].ctx
+    squares = [
+        nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays
+    ]
+    norm = nd.sqrt(nd.add_n(*squares))
+    if check_isfinite:
+        value = float(norm.asscalar())
+        if not math.isfinite(value):
+            warnings.warn(
+                "nan or inf is detected. Clipping results will be undefined.", stacklevel=2
+            )
+    scale = nd.minimum(max_norm / (norm + 1e-8), 1.0)
+    for array in arrays:
+        factor = scale.as_in_context(array.ctx).astype(array.dtype)
+        array[:] = nd.broadcast_mul(array, factor.reshape((1,) * len(array.shape)))
+    return value if check_isfinite else norm
+
+
+def check_sha1(filename: Union[str, os.PathLike[str]], sha1_hash: str) -> bool:
+    """Say whether a file has a SHA-1 checksum.
+
+    Parameters
+    ----------
+    filename : str or path
+    sha1_hash : str
+        Hexadecimal digits.
+
+    Returns
+    -------
+    bool
+    """
+    digest = hashlib.sha1()
+    with open(filename, "rb") as stream:
+        while True:
+            chunk = stream.read(1 << 20)
+            if not chunk:
+                return digest.hexdigest() == sha1_hash
+            digest.update(chunk)
+
+
+def download(
+    url: str,
+    path: Optional[str] = None,
+    overwrite: bool = False,
+    sha1_hash: Optional[str] = None,
+    retries: int = 5,
+    verify_ssl: bool = True,
+) -> str:
+    """Fetch a file unless it is there already.
+
+    Parameters
+    ----------
+    url : str
+    path : str, optional
+        Destination file or folder; default is the current folder.
+    overwrite : bool
+        Fetch again what is there.
+    sha1_hash : str, optional
+        Fetch again unless the file has this checksum.
+    retries : int
+        Number of further attempts.
+    verify_ssl : bool
+        Check the server's certificate.
+
+    Returns
+    -------
+    str
+        Path of the file.
+
+    Raises
+    ------
+    DownloadError
+        If it cannot be fetched; the message names the path where the file can be put by hand.
+    FileFormatError
+        If the fetched file has another checksum.
+    """
+    name = url.split("/")[-1]
+    if path is None:
+        target = name
+    else:
+        path = os.path.expanduser(path)
+        target = os.path.join(path, name) if os.path.isdir(path) else path
+    if not target:
+        raise ValueError_(f"download: no file name in URL {url!r}; give a path")
+    if retries < 0:
+        raise ValueError_(f"download: retries is {retries}, expected 0 or more")
+    fits = os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash))
+    if fits and not overwrite:
+        return target
+    content = _fetch(url, os.path.abspath(target), retries, verify_ssl)
+    found = hashlib.sha1(content).hexdigest()
+    if sha1_hash and found != sha1_hash:
+        raise FileFormatError(
+            f"download: {url} has the SHA-1 checksum {found}, expected {sha1_hash}; the repo may "
+            "be outdated or the download incomplete"
+        )
+    folder = os.path.dirname(os.path.abspath(target))
+    os.makedirs(folder, exist_ok=True)
+    with replacing_file(target) as stream:
+        stream.write(content)
+    return target
+
+
+def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
+    import ssl
+
+    context = None
+    if not verify_ssl:
+        warnings.warn(
+            "Unverified HTTPS request is being made (verify_ssl=False). Adding certificate "
+            "verification is strongly advised.",
+            stacklevel=3,
+        )
+        context = ssl._create_unverified_context()
+    for attempt in range(retries + 1):
+        try:
+            with urllib.request.urlopen(url, timeout=30, context=context) as answer:
+                return bytes(answer.read())
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            failure = error
+            if isinstance(error, urllib.error.HTTPError) and error.code < 500:
+                break
+        if attempt < retries:
+            time.sleep(min(0.2 * 2**attempt, 2.0))
+    raise DownloadError(
+        f"download: {url} cannot be fetched ({reason}); without network, put the file at "
+        f"{target!r}"
+    ) from failure

@@ -1,0 +1,278 @@
+"""Learning rates that depend on the number of updates (``mx.lr_scheduler``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import cos, pi
+
+from .base import TypeError_, ValueError_
+
+__all__ = [
+    "CosineScheduler",
+    "FactorScheduler",
+    "LRScheduler",
+    "MultiFactorScheduler",
+    "PolyScheduler",
+]
+
+
+class LRScheduler:
+    """Base of the schedules: a warm-up and a base rate.
+
+    Parameters
+    ----------
+    base_lr : float
+        Rate after the warm-up; an optimizer with an explicit learning rate overwrites it.
+    warmup_steps : int
+        Number of updates of the warm-up.
+    warmup_begin_lr : float
+        Rate at its begin; must not exceed ``base_lr``.
+    warmup_mode : {'linear', 'constant'}
+        Rise in a line, or stay at ``warmup_begin_lr``.
+    """
+
+    def __init__(
+        self,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        name = type(self).__name__
+        if not isinstance(warmup_steps, int):
+            raise TypeError_(f"{name}: warmup_steps is {warmup_steps!r}, expected an integer")
+        if warmup_steps < 0:
+            raise ValueError_(f"{name}: warmup_steps is {warmup_steps}, expected 0 or more")
+        if warmup_begin_lr > base_lr:
+            raise ValueError_(
+                f"{name}: warmup_begin_lr {warmup_begin_lr} is above base_lr {base_lr}"
+            )
+        if warmup_mode not in ("linear", "constant"):
+            raise ValueError_(
+                f"{name}: warmup_mode is {warmup_mode!r}, expected 'linear' or 'constant'"
+            )
+        self.base_lr = base_lr
+        self.warmup_steps = warmup_steps
+        self.warmup_begin_lr = warmup_begin_lr
+        self.warmup_final_lr = base_lr
+        self.warmup_mode = warmup_mode
+
+    def get_warmup_lr(self, num_update: int) -> float:
+        """Return the rate of an update inside the warm-up.
+
+        Parameters
+        ----------
+        num_update : int
+            Smaller than ``warmup_steps``.
+
+        Returns
+        -------
+        float
+        """
+        if self.warmup_mode == "constant":
+            return self.warmup_begin_lr
+        rise = self.warmup_final_lr - self.warmup_begin_lr
+        return self.warmup_begin_lr + rise * num_update / self.warmup_steps
+
+    def __call__(self, num_update: int) -> float:
+        """Return the learning rate.
+
+        Parameters
+        ----------
+        num_update : int
+            The largest number of updates that any parameter has had.
+
+        Returns
+        -------
+        float
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+
+
+class FactorScheduler(LRScheduler):
+    """Multiply the rate by ``factor`` every ``step`` updates.
+
+    Parameters
+    ----------
+    step : int
+    factor : float
+        At most 1.
+    stop_factor_lr : float
+        The rate never falls below it.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As in `LRScheduler`.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        factor: float = 1,
+        stop_factor_lr: float = 1e-8,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if step < 1:
+            raise ValueError_(f"FactorScheduler: step is {step}, expected 1 or more")
+        if factor > 1.0:
+            raise ValueError_(f"FactorScheduler: factor is {factor}, expected at most 1")
+        self.step = step
+        self.factor = factor
+        self.stop_factor_lr = stop_factor_lr
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        """Return the learning rate; `LRScheduler.__call__`."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        # The change comes when num_update is beyond the step, as in MXNet 1.x.
+        while num_update > self.count + self.step:
+            self.count += self.step
+            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+        return self.base_lr
+
+
+class MultiFactorScheduler(LRScheduler):
+    """Multiply the rate by ``factor`` after each number of updates in ``step``.
+
+    Parameters
+    ----------
+    step : list of int
+        Increasing.
+    factor : float
+        At most 1.
+    base_lr, warmup_steps, warmup_begin_lr, warmup_mode
+        As in `LRScheduler`.
+    """
+
+    def __init__(
+        self,
+        step: Sequence[int],
+        factor: float = 1,
+        base_lr: float = 0.01,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        if not isinstance(step, list) or not step:
+            raise TypeError_(f"MultiFactorScheduler: step is {step!r}, expected a list of integers")
+        if step[0] < 1 or any(late <= early for early, late in zip(step, step[1:])):
+            raise ValueError_(
+                f"MultiFactorScheduler: step is {step}, expected increasing numbers from 1"
+            )
+        if factor > 1.0:
+            raise ValueError_(f"MultiFactorScheduler: factor is {factor}, expected at most 1")
+        self.step = step
+        self.cur_step_ind = 0
+        self.factor = factor
+        self.count = 0
+
+    def __call__(self, num_update: int) -> float:
+        """Return the learning rate; `LRScheduler.__call__`."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
+            self.count = self.step[self.cur_step_ind]
+            self.cur_step_ind += 1
+            self.base_lr *= self.factor
+        return self.base_lr
+
+
+class _DecayScheduler(LRScheduler):
+    """Schedules that fall from ``base_lr`` to ``final_lr`` until ``max_update``."""
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float,
+        final_lr: float,
+        warmup_steps: int,
+        warmup_begin_lr: float,
+        warmup_mode: str,
+    ) -> None:
+        super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        name = type(self).__name__
+        if not isinstance(max_update, int):
+            raise TypeError_(f"{name}: max_update is {max_update!r}, expected an integer")
+        if max_update < 1:
+            raise ValueError_(f"{name}: max_update is {max_update}, expected 1 or more")
+        self.base_lr_orig = base_lr
+        self.max_update = max_update
+        self.final_lr = final_lr
+        self.max_steps = max_update - warmup_steps
+
+    def _shape(self, fraction: float) -> float:
+        """Map the part of the way done, 0 to 1, to the part of the rate left, 1 to 0."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _shape")
+
+    def __call__(self, num_update: int) -> float:
+        """Return the learning rate; `LRScheduler.__call__`."""
+        if num_update < self.warmup_steps:
+            return self.get_warmup_lr(num_update)
+        if num_update <= self.max_update:
+            done = (num_update - self.warmup_steps) / self.max_steps if self.max_steps else 1.0
+            fall = self.base_lr_orig - self.final_lr
+            self.base_lr = self.final_lr + fall * self._shape(done)
+        return self.base_lr
+
+
+class PolyScheduler(_DecayScheduler):
+    """``final_lr + (base_lr - final_lr) * (1 - done) ** pwr``.
+
+    Parameters
+    ----------
+    max_update : int
+        Number of updates at which ``final_lr`` is reached, warm-up included.
+    base_lr : float
+    pwr : int
+        Power of the decay.
+    final_lr : float
+    warmup_steps, warmup_begin_lr, warmup_mode
+        As in `LRScheduler`.
+    """
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        pwr: int = 2,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+        self.power = pwr
+
+    def _shape(self, fraction: float) -> float:
+        return float((1 - fraction) ** self.power)
+
+
+class CosineScheduler(_DecayScheduler):
+    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``.
+
+    Parameters
+    ----------
+    max_update : int
+        Number of updates at which ``final_lr`` is reached, warm-up included.
+    base_lr, final_lr : float
+    warmup_steps, warmup_begin_lr, warmup_mode
+        As in `LRScheduler`.
+    """
+
+    def __init__(
+        self,
+        max_update: int,
+        base_lr: float = 0.01,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
+    ) -> None:
+        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
+
+    def _shape(self, fraction: float) -> float:
+        return (1 + cos(pi * fraction)) / 2

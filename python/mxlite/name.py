@@ -1,0 +1,86 @@
+"""Automatic names: ``dense0``, ``dense1``, ... as MXNet 1.x gives them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Optional
+
+__all__ = ["NameManager", "Prefix", "current"]
+
+
+class NameManager:
+    """Give a name to every object that has none: a hint and a counter.
+
+    A manager is made current with ``with``; each thread starts with its own.
+    Matches ``mxnet.name.NameManager``.
+    """
+
+    def __init__(self) -> None:
+        self._counter: dict[str, int] = {}
+        self._outer: Optional[NameManager] = None
+
+    def get(self, name: Optional[str], hint: str) -> str:
+        """Return ``name``, or the next free name for ``hint`` when it is None.
+
+        Parameters
+        ----------
+        name : str or None
+            The name the user gave.
+        hint : str
+            Usually the lower-case class name.
+
+        Returns
+        -------
+        str
+        """
+        if name:
+            return name
+        count = self._counter.get(hint, 0)
+        self._counter[hint] = count + 1
+        return f"{hint}{count}"
+
+    def __enter__(self) -> NameManager:
+        self._outer = current()
+        _state.manager = self
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        _state.manager = self._outer
+
+
+class Prefix(NameManager):
+    """A name manager that puts ``prefix`` before every name.
+
+    Parameters
+    ----------
+    prefix : str
+        Text before each name, usually ending in an underscore.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def get(self, name: Optional[str], hint: str) -> str:
+        """Return the prefix followed by the name that `NameManager.get` gives."""
+        return self._prefix + super().get(name, hint)
+
+
+class _State(threading.local):
+    """The current name manager of each thread."""
+
+    def __init__(self) -> None:
+        self.manager = NameManager()
+
+
+_state = _State()
+
+
+def current() -> NameManager:
+    """Return the name manager of this thread.
+
+    Returns
+    -------
+    NameManager
+    """
+    return _state.manager

@@ -1,0 +1,575 @@
+"""Saving and loading arrays: the ``.params`` format of MXNet 1.x.
+
+A file is a header, a list of array blobs and a list of names (`dict` files only). All versions
+that MXNet ever wrote are read: blobs V0 to V3, sparse blobs (as dense arrays), and the npz files of
+MXNet 2.0. What is written is version 2, byte for byte what 1.9.1 writes. Files are
+written beside their destination, flushed to disk and renamed, so a full disk or a killed process
+leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import stat
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from .. import _core
+from ..base import (
+    FileAccessError,
+    FileFormatError,
+    MissingFileError,
+    MXNetError,
+    NotSupportedError,
+    TypeError_,
+)
+
+__all__ = ["load", "load_frombuffer", "save"]
+
+NDArray = _core.NDArray
+Buffer = Union[bytes, bytearray, memoryview]
+
+_LIST_MAGIC = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
+_BFLOAT16 = 12
+_DTYPES = {
+    0: "float32",
+    1: "float64",
+    2: "float16",
+    3: "uint8",
+    4: "int32",
+    5: "int8",
+    6: "int64",
+    7: "bool",
+    8: "int16",
+    9: "uint16",
+    10: "uint32",
+    11: "uint64",
+}
+_CODES = {name: code for code, name in _DTYPES.items()}
+_MAX_NDIM = 32
+
+
+def save(fname: Union[str, os.PathLike[str]], data: Any) -> None:
+    """Save arrays to a file that MXNet 1.x reads.
+
+    Parameters
+    ----------
+    fname : str or path
+        Destination; an existing file is replaced only after everything was written.
+    data : NDArray, sequence of NDArray or dict of str to NDArray
+        A single array is saved as a list of one.
+
+    Raises
+    ------
+    TypeError_
+        If ``data`` is something else.
+    FileAccessError
+        If the file cannot be written; an old file of that name is unchanged.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.save``.
+    """
+    path = os.fspath(fname)
+    names, arrays = _named_arrays("save", data)
+    with replacing_file(path) as stream:
+        for chunk in _chunks(names, arrays):
+            stream.write(chunk)
+
+
+def load(fname: Union[str, os.PathLike[str]]) -> Any:
+    """Load the arrays of a file.
+
+    Parameters
+    ----------
+    fname : str or path
+        A file written by `save`, by any MXNet 1.x, or an npz file of MXNet 2.0.
+
+    Returns
+    -------
+    list of NDArray or dict of str to NDArray
+        What was saved; all arrays on the CPU.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileAccessError
+        If it cannot be read.
+    FileFormatError
+        If it is truncated, damaged or something else; the message has the offset.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.load``.
+    """
+    path = os.fspath(fname)
+    with _mapped(path) as data:
+        return _parse(data, f"file {path!r}")
+
+
+def load_frombuffer(buf: Buffer) -> Any:
+    """Load arrays from bytes in memory.
+
+    Parameters
+    ----------
+    buf : bytes, bytearray or memoryview
+        The content of a file that `load` reads.
+
+    Returns
+    -------
+    list of NDArray or dict of str to NDArray
+
+    Raises
+    ------
+    TypeError_
+        If ``buf`` has no bytes.
+    FileFormatError
+        As `load`.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.load_frombuffer``.
+    """
+    if not isinstance(buf, (bytes, bytearray, memoryview)):
+        raise TypeError_(
+            f"load_frombuffer: {type(buf).__name__} was given, expected bytes or a memoryview"
+        )
+    return _parse(memoryview(buf).cast("B"), "the buffer")
+
+
+def dump_bytes(data: Any) -> bytes:
+    """Return the bytes that `save` would write.
+
+    Parameters
+    ----------
+    data : NDArray, sequence of NDArray or dict of str to NDArray
+
+    Returns
+    -------
+    bytes
+    """
+    return b"".join(bytes(chunk) for chunk in _chunks(*_named_arrays("dump_bytes", data)))
+
+
+def array_to_blob(array: NDArray) -> bytes:
+    """Return one array as a version 2 blob, the raw bytes in MXNet's pickles.
+
+    Parameters
+    ----------
+    array : NDArray
+
+    Returns
+    -------
+    bytes
+    """
+    return b"".join(bytes(chunk) for chunk in _array_chunks(array))
+
+
+def array_from_blob(blob: Buffer) -> NDArray:
+    """Return the array of one blob of any version.
+
+    Parameters
+    ----------
+    blob : bytes-like
+
+    Returns
+    -------
+    NDArray or None
+        None for the blob of an array without value.
+    """
+    return _Reader(memoryview(blob).cast("B"), "the array blob").array("array")
+
+
+@contextlib.contextmanager
+def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
+    """Open a file whose content replaces ``path`` only if the block ends without error.
+
+    Parameters
+    ----------
+    path : str
+        Destination. Symbolic links are followed; pipes and devices are written directly.
+
+    Yields
+    ------
+    io.BufferedWriter
+        The stream to write to.
+
+    Raises
+    ------
+    FileAccessError
+        If writing, flushing or renaming fails; ``path`` is unchanged then.
+    """
+    target = os.path.realpath(path)
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        mode = None
+    try:
+        if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            with open(target, "wb") as stream:
+                yield stream
+            return
+        if mode is not None and stat.S_ISDIR(mode):
+            raise IsADirectoryError(21, "Is a directory")
+        temporary = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(temporary, flags, 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                if mode is not None:
+                    os.fchmod(stream.fileno(), stat.S_IMODE(mode))
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_folder(os.path.dirname(target))
+    except MXNetError:
+        raise
+    except OSError as error:
+        kept = "; the old file is unchanged" if mode is not None and stat.S_ISREG(mode) else ""
+        reason = error.strerror or str(error)
+        raise FileAccessError(f"save: cannot write file {path!r}: {reason}{kept}") from error
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename durable; some file systems refuse to open folders, which is no failure."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _named_arrays(op: str, data: Any) -> tuple[list[str], list[NDArray]]:
+    if isinstance(data, NDArray):
+        return [], [data]
+    if isinstance(data, Mapping):
+        names, arrays = list(data.keys()), list(data.values())
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError_(f"{op}: the name {name!r} is no string")
+    elif isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        names, arrays = [], list(data)
+    else:
+        raise TypeError_(
+            f"{op}: data of type {type(data).__name__} was given, expected an NDArray, a list of "
+            "NDArrays or a dict of names to NDArrays"
+        )
+    for position, array in enumerate(arrays):
+        if not isinstance(array, NDArray):
+            label = repr(names[position]) if names else f"number {position}"
+            raise TypeError_(
+                f"{op}: entry {label} is of type {type(array).__name__}, expected an NDArray"
+            )
+    return names, arrays
+
+
+def _chunks(names: list[str], arrays: list[NDArray]) -> Iterator[Buffer]:
+    yield struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays))
+    for array in arrays:
+        yield from _array_chunks(array)
+    yield struct.pack("<Q", len(names))
+    for name in names:
+        encoded = name.encode("utf-8")
+        yield struct.pack("<Q", len(encoded)) + encoded
+
+
+def _array_chunks(array: NDArray) -> Iterator[Buffer]:
+    shape = tuple(int(extent) for extent in array.shape)
+    code, values = _to_storage(array)
+    # MXNet 1.x has neither scalars nor empty arrays outside of numpy mode, which version 3 marks.
+    magic = _V2 if shape and 0 not in shape else _V3
+    yield struct.pack("<IiI", magic, _DENSE, len(shape))
+    yield struct.pack(f"<{len(shape)}q", *shape)
+    yield struct.pack("<iii", 1, 0, code)
+    if values.size:
+        yield memoryview(np.ascontiguousarray(values).reshape(-1)).cast("B")
+
+
+def _to_storage(array: NDArray) -> tuple[int, np.ndarray[Any, Any]]:
+    """Return the type code and the values as an array of a type that NumPy has itself."""
+    name = dtype_name(array.dtype)
+    if name == "bfloat16":
+        bits = array.astype("float32").asnumpy().view(np.uint32)
+        return _BFLOAT16, (bits >> 16).astype(np.uint16)
+    if name not in _CODES:
+        raise NotSupportedError(f"save: arrays of type {name} have no code in the .params format")
+    values = array.asnumpy()
+    return _CODES[name], values.astype(values.dtype.newbyteorder("<"), copy=False)
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the name of an element type given as name, NumPy type or scalar class.
+
+    Parameters
+    ----------
+    dtype : str, numpy.dtype or type
+
+    Returns
+    -------
+    str
+        Such as ``"float32"`` or ``"bfloat16"``.
+    """
+    if isinstance(dtype, str):
+        return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
+    if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
+        return "bfloat16"
+    return str(np.dtype(dtype).name)
+
+
+@contextlib.contextmanager
+def _mapped(path: str) -> Iterator[memoryview]:
+    """Map a file into memory for reading."""
+    try:
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or size == 0:
+                yield memoryview(stream.read())
+                return
+            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            f"load: file {path!r} does not exist (looked from {os.getcwd()!r})"
+        ) from error
+    except OSError as error:
+        raise FileAccessError(
+            f"load: cannot read file {path!r}: {error.strerror or error}"
+        ) from error
+    view = memoryview(mapping)
+    try:
+        yield view
+    finally:
+        view.release()
+        # An exception's traceback may still hold slices; the mapping then goes with them.
+        with contextlib.suppress(BufferError):
+            mapping.close()
+
+
+def _parse(data: memoryview, source: str) -> Any:
+    if data[:4] == b"PK\x03\x04":
+        return _parse_npz(data, source)
+    reader = _Reader(data, source)
+    if len(data) < 8 or reader.peek("<Q") != _LIST_MAGIC:
+        found = bytes(data[:8]).hex(" ") or "nothing"
+        raise FileFormatError(
+            f"load: {source} is no .params file: at offset 0 the bytes 12 01 00 00 00 00 00 00 "
+            f"were expected, found {found} ({len(data)} bytes in all)"
+        )
+    reader.take("<QQ", "header")
+    count = reader.count("number of arrays", smallest=4)
+    arrays = [reader.array(f"array {index} of {count}") for index in range(count)]
+    name_count = reader.count("number of names", smallest=8)
+    if name_count not in (0, count):
+        raise reader.error(f"{count} names or none were expected, found {name_count}")
+    names = [reader.text(f"name {index} of {count}") for index in range(name_count)]
+    if reader.offset != len(data):
+        raise reader.error(f"the end of the file was expected, {reader.left()} more bytes found")
+    if not names:
+        return arrays
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise reader.error(f"distinct names were expected, found twice: {', '.join(twice)}")
+    return dict(zip(names, arrays))
+
+
+def _parse_npz(data: memoryview, source: str) -> Any:
+    """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            values = {name: _core_array(archive[name]) for name in archive.files}
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
+        raise FileFormatError(f"load: {source} is a damaged npz file: {error}") from error
+    if values and all(name.startswith("arr_") and name[4:].isdigit() for name in values):
+        return [values[f"arr_{index}"] for index in range(len(values))]
+    return values
+
+
+def _core_array(values: np.ndarray[Any, Any]) -> NDArray:
+    from . import array
+
+    return array(values, dtype=values.dtype)
+
+
+def _from_storage(code: int, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
+    from . import array
+
+    if code == _BFLOAT16:
+        bits = np.frombuffer(raw, np.dtype("<u2")).astype(np.uint32) << 16
+        return array(bits.view(np.float32).reshape(shape), dtype="float32").astype("bfloat16")
+    dtype = np.dtype(_DTYPES[code]).newbyteorder("<")
+    return array(np.frombuffer(raw, dtype).reshape(shape), dtype=_DTYPES[code])
+
+
+class _Reader:
+    """A position in a buffer; every read checks that the bytes are there."""
+
+    def __init__(self, data: memoryview, source: str) -> None:
+        self._data = data
+        self._source = source
+        self.offset = 0
+
+    def left(self) -> int:
+        """Return the number of bytes behind the position."""
+        return len(self._data) - self.offset
+
+    def error(self, what: str) -> FileFormatError:
+        """Return an error that names source and offset."""
+        return FileFormatError(f"load: {self._source}, offset {self.offset}: {what}")
+
+    def peek(self, layout: str) -> int:
+        """Return one number without moving."""
+        return int(struct.unpack_from(layout, self._data, self.offset)[0])
+
+    def take(self, layout: str, what: str) -> tuple[Any, ...]:
+        """Read the values of a `struct` layout."""
+        return struct.unpack(layout, self.bytes(struct.calcsize(layout), what))
+
+    def bytes(self, size: int, what: str) -> memoryview:
+        """Read ``size`` bytes."""
+        if size > self.left():
+            raise self.error(
+                f"{what} needs {size} bytes, {self.left()} are left (the file is truncated or "
+                "damaged)"
+            )
+        piece = self._data[self.offset : self.offset + size]
+        self.offset += size
+        return piece
+
+    def count(self, what: str, smallest: int) -> int:
+        """Read a count of items of at least ``smallest`` bytes, refusing more than can follow."""
+        (value,) = self.take("<Q", what)
+        if value * smallest > self.left():
+            self.offset -= 8
+            raise self.error(
+                f"{what} is {value}, but {self.left() - 8} bytes follow (the file is truncated or "
+                "damaged)"
+            )
+        return int(value)
+
+    def text(self, what: str) -> str:
+        """Read a length and that many bytes of UTF-8."""
+        size = self.count(f"length of {what}", smallest=1)
+        raw = self.bytes(size, what)
+        try:
+            return bytes(raw).decode("utf-8")
+        except UnicodeDecodeError as error:
+            self.offset -= size
+            raise self.error(f"{what} is no UTF-8 text: {error.reason}") from None
+
+    def shape(self, what: str, extent: str = "q") -> tuple[int, ...]:
+        """Read a number of dimensions and the dimensions; ndim -1 (unknown) gives ``(-1,)``."""
+        (ndim,) = self.take("<i", f"shape of {what}")
+        if ndim == -1:
+            return (-1,)
+        return self.extents(ndim, what, extent)
+
+    def extents(self, ndim: int, what: str, extent: str = "q") -> tuple[int, ...]:
+        """Read ``ndim`` dimensions."""
+        if not 0 <= ndim <= _MAX_NDIM:
+            self.offset -= 4
+            raise self.error(
+                f"{what} has {ndim} dimensions, 0 to {_MAX_NDIM} were expected (the file is "
+                "damaged or no .params file)"
+            )
+        return tuple(int(size) for size in self.take(f"<{ndim}{extent}", f"shape of {what}"))
+
+    def array(self, what: str) -> NDArray:
+        """Read one array blob of any version."""
+        (magic,) = self.take("<I", what)
+        if magic in (_V2, _V3):
+            (stype,) = self.take("<i", f"storage type of {what}")
+            if stype in (_ROW_SPARSE, _CSR) and magic == _V2:
+                return self._sparse(stype, what)
+            if stype != _DENSE:
+                self.offset -= 4
+                raise self.error(
+                    f"{what} has storage type {stype}, expected 0 (dense), 1 (row_sparse) or 2 "
+                    "(csr)"
+                )
+            shape = self.shape(what)
+            absent = shape == (-1,) if magic == _V3 else not shape
+        elif magic == _V1:
+            shape = self.shape(what)
+            absent = not shape
+        else:
+            # Version 0 has no magic: the word is the number of dimensions.
+            shape = self.extents(magic, what, "I")
+            absent = not shape
+        if absent:
+            return None
+        code = self._context_and_code(what)
+        return _from_storage(code, self._values(code, shape, what), shape)
+
+    def _context_and_code(self, what: str) -> int:
+        self.take("<ii", f"context of {what}")
+        return self._code(what)
+
+    def _code(self, what: str) -> int:
+        (code,) = self.take("<i", f"type of {what}")
+        if code not in _DTYPES and code != _BFLOAT16:
+            self.offset -= 4
+            raise self.error(f"{what} has type code {code}, expected 0 to 12")
+        return int(code)
+
+    def _values(self, code: int, shape: tuple[int, ...], what: str) -> memoryview:
+        size = 2 if code == _BFLOAT16 else np.dtype(_DTYPES[code]).itemsize
+        if any(extent < 0 for extent in shape):
+            raise self.error(f"{what} has shape {shape} with a negative dimension")
+        for extent in shape:
+            size *= extent
+        return self.bytes(size, f"data of {what} with shape {shape}")
+
+    def _sparse(self, stype: int, what: str) -> NDArray:
+        """Read a row_sparse or csr blob and return it as a dense array."""
+        storage = self.shape(f"values of {what}")
+        shape = self.shape(what)
+        if not shape:
+            return None
+        code = self._context_and_code(what)
+        indices_count = 1 if stype == _ROW_SPARSE else 2
+        descriptions = []
+        for position in range(indices_count):
+            label = f"index array {position} of {what}"
+            index_code = self._code(label)
+            descriptions.append((index_code, self.shape(label), label))
+        values = _to_numpy(code, self._values(code, storage, what)).reshape(storage)
+        indices = [
+            _to_numpy(index_code, self._values(index_code, extent, label)).astype(np.int64)
+            for index_code, extent, label in descriptions
+        ]
+        dense = np.zeros(shape, values.dtype)
+        try:
+            if stype == _ROW_SPARSE:
+                dense[indices[0]] = values
+            else:
+                pointers, columns = indices
+                rows = np.repeat(np.arange(shape[0]), np.diff(pointers))
+                dense[rows, columns] = values
+        except (IndexError, ValueError) as error:
+            raise self.error(f"{what} is sparse with indices that do not fit: {error}") from None
+        if code == _BFLOAT16:
+            return _core_array(dense).astype("bfloat16")
+        return _core_array(dense)
+
+
+def _to_numpy(code: int, raw: memoryview) -> np.ndarray[Any, Any]:
+    """Return values as NumPy array; bfloat16 as float32."""
+    if code == _BFLOAT16:
+        bits = np.frombuffer(raw, np.dtype("<u2")).astype(np.uint32) << 16
+        return bits.view(np.float32)
+    return np.frombuffer(raw, np.dtype(_DTYPES[code]).newbyteorder("<"))

@@ -1,0 +1,40 @@
+"""Optimizers (``mx.optimizer``)."""
+
+from __future__ import annotations
+
+from . import contrib
+from .adam import FTML, LAMB, Adam, Adamax, AdamW, Nadam
+from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp
+from .optimizer import Optimizer, Test, create, register
+from .sgd import DCASGD, LARS, LBSGD, NAG, SGD, SGLD, Signum, ccSGD
+from .updater import Updater, get_updater
+
+opt_registry = Optimizer.opt_registry
+
+__all__ = [
+    "DCASGD",
+    "FTML",
+    "LAMB",
+    "LARS",
+    "LBSGD",
+    "NAG",
+    "SGD",
+    "SGLD",
+    "AdaDelta",
+    "AdaGrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Ftrl",
+    "Nadam",
+    "Optimizer",
+    "RMSProp",
+    "Signum",
+    "Test",
+    "Updater",
+    "ccSGD",
+    "contrib",
+    "create",
+    "get_updater",
+    "register",
+]

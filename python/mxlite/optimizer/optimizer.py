@@ -1,0 +1,359 @@
+"""The base of all optimizers: learning rates, weight decay, counts, mixed precision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, Optional, TypeVar
+
+from .. import ndarray as nd
+from ..base import TypeError_, ValueError_, suggestion
+from ..lr_scheduler import LRScheduler
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+
+__all__ = ["Optimizer", "Test", "create", "register"]
+
+_OptimizerType = TypeVar("_OptimizerType", bound="type[Optimizer]")
+
+
+def is_half(array: NDArray) -> bool:
+    """Say whether an array has a half-precision type.
+
+    Parameters
+    ----------
+    array : NDArray
+
+    Returns
+    -------
+    bool
+    """
+    return dtype_name(array.dtype) in ("float16", "bfloat16")
+
+
+class Optimizer:
+    """Base of the optimizers.
+
+    Parameters
+    ----------
+    rescale_grad : float
+        Factor of the gradient.
+    param_idx2name : dict of int to str, optional
+        Names by index; weight decay is then 0 for names other than weights and gammas.
+    wd : float
+        Weight decay.
+    clip_gradient : float, optional
+        Clip gradients to ``[-clip_gradient, clip_gradient]``.
+    learning_rate : float, optional
+        Default is the scheduler's base rate, else 0.01.
+    lr_scheduler : LRScheduler, optional
+    sym : Symbol, optional
+        Not used.
+    begin_num_update : int
+        Number of updates done before.
+    multi_precision : bool
+        Keep a float32 copy of half-precision weights.
+    param_dict : dict of int to Parameter, optional
+        Their ``lr_mult`` and ``wd_mult`` apply.
+
+    Notes
+    -----
+    Matches ``mxnet.optimizer.Optimizer``.
+    """
+
+    opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Optional[Mapping[Any, str]] = None,
+        wd: float = 0.0,
+        clip_gradient: Optional[float] = None,
+        learning_rate: Optional[float] = None,
+        lr_scheduler: Optional[LRScheduler] = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Optional[Mapping[Any, Any]] = None,
+    ) -> None:
+        if param_idx2name is not None and not isinstance(param_idx2name, Mapping):
+            raise TypeError_(
+                f"{type(self).__name__}: param_idx2name is {param_idx2name!r}, expected a dict of "
+                "param indexes to names"
+            )
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        if lr_scheduler is not None and learning_rate is None:
+            learning_rate = lr_scheduler.base_lr
+        elif lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+        self.lr = 0.01 if learning_rate is None else learning_rate
+        self.wd = wd
+        self.lr_mult: dict[Any, float] = {}
+        self.wd_mult: dict[Any, float] = {}
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.idx2name = dict(param_idx2name or {})
+        self.param_dict = dict(param_dict or {})
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(learning_rate={self.learning_rate}, wd={self.wd})"
+
+    @staticmethod
+    def register(klass: _OptimizerType) -> _OptimizerType:
+        """Register a class under its lower-case name.
+
+        Parameters
+        ----------
+        klass : type
+
+        Returns
+        -------
+        type
+        """
+        name = klass.__name__.lower()
+        known = Optimizer.opt_registry.get(name)
+        if known is not None and known is not klass:
+            warnings.warn(
+                f"WARNING: New optimizer {klass.__module__}.{klass.__name__} is overriding "
+                f"existing optimizer {known.__module__}.{known.__name__}",
+                stacklevel=2,
+            )
+        Optimizer.opt_registry[name] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+        """Make an optimizer from its name.
+
+        Parameters
+        ----------
+        name : str
+            Case does not matter.
+        **kwargs
+            Arguments of the class.
+
+        Returns
+        -------
+        Optimizer
+
+        Raises
+        ------
+        ValueError_
+            For an unknown name.
+        """
+        if isinstance(name, Optimizer):
+            return name
+        if not isinstance(name, str):
+            raise TypeError_(f"optimizer: {name!r} was given, expected a name")
+        klass = Optimizer.opt_registry.get(name.lower())
+        if klass is None:
+            known = Optimizer.opt_registry
+            raise ValueError_(
+                f"Cannot find optimizer {name!r}{suggestion(name.lower(), known)} Known: "
+                f"{', '.join(sorted(known))}"
+            )
+        try:
+            return klass(**kwargs)
+        except TypeError as error:
+            raise TypeError_(f"optimizer {name!r}: {error}") from None
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now: the scheduler's value if there is one."""
+        if self.lr_scheduler is not None:
+            return float(self.lr_scheduler(self.num_update))
+        return self.lr
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the rate.
+
+        Parameters
+        ----------
+        lr : float
+
+        Raises
+        ------
+        ValueError_
+            If there is a scheduler, which would ignore it.
+        """
+        if self.lr_scheduler is not None:
+            raise ValueError_(
+                "LRScheduler of the optimizer has already been defined. Note that "
+                "set_learning_rate can mutate the value of the learning rate of the optimizer only "
+                "when the LRScheduler of the optimizer is undefined."
+            )
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+        """Set factors of the learning rate by index or name.
+
+        Parameters
+        ----------
+        args_lr_mult : dict
+        """
+        self.lr_mult = dict(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """Set factors of the weight decay by index or name.
+
+        Parameters
+        ----------
+        args_wd_mult : dict
+        """
+        self.wd_mult = {
+            name: 0.0
+            for name in self.idx2name.values()
+            if not name.endswith(("_weight", "_gamma"))
+        }
+        self.wd_mult.update(args_wd_mult)
+
+    # -- state and update ------------------------------------------------------------------------
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """Return the state of one weight: None, an array or a tuple.
+
+        Parameters
+        ----------
+        index : int or str
+        weight : NDArray
+
+        Returns
+        -------
+        None, NDArray or tuple
+        """
+        return None
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """Return the state of one weight, with its float32 copy if that is wanted.
+
+        Parameters
+        ----------
+        index : int or str
+        weight : NDArray
+
+        Returns
+        -------
+        None, NDArray or tuple
+        """
+        if is_half(weight):
+            if self.multi_precision:
+                master = weight.astype("float32")
+                return (master, self.create_state(index, master))
+            warnings.warn(
+                "Accumulating with a half-precision type in optimizer can lead to poor accuracy or "
+                "slow convergence. Consider using multi_precision=True option of the optimizer",
+                stacklevel=2,
+            )
+        return self.create_state(index, weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Change a weight in place; every optimizer defines it.
+
+        Parameters
+        ----------
+        index : int or str
+        weight : NDArray
+        grad : NDArray
+        state : None, NDArray or tuple
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define update")
+
+    def update_multi_precision(
+        self, index: Any, weight: NDArray, grad: NDArray, state: Any
+    ) -> None:
+        """Change a weight in place, through its float32 copy if there is one.
+
+        Parameters
+        ----------
+        index : int or str
+        weight : NDArray
+        grad : NDArray
+        state : None, NDArray or tuple
+        """
+        if self.multi_precision and is_half(weight):
+            master, inner = state
+            self.update(index, master, grad.astype("float32"), inner)
+            weight[:] = master.astype(weight.dtype)
+        else:
+            self.update(index, weight, grad, state)
+
+    # -- helpers of subclasses -------------------------------------------------------------------
+
+    def _set_current_context(self, device_id: int) -> None:
+        """Count updates for a device of its own."""
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index: Any) -> None:
+        """Count an update of one weight."""
+        indices = index if isinstance(index, (list, tuple)) else [index]
+        for entry in indices:
+            count = self._index_update_count.get(entry, self.begin_num_update) + 1
+            self._index_update_count[entry] = count
+            self.num_update = max(count, self.num_update)
+
+    def _factor(self, index: Any, kind: str, by_key: Mapping[Any, float]) -> float:
+        if index in self.param_dict:
+            return float(getattr(self.param_dict[index], kind))
+        if index in by_key:
+            return by_key[index]
+        return by_key.get(self.idx2name.get(index), 1.0)
+
+    def _get_lr(self, index: Any) -> float:
+        """Return the learning rate of one weight."""
+        return self.learning_rate * self._factor(index, "lr_mult", self.lr_mult)
+
+    def _get_wd(self, index: Any) -> float:
+        """Return the weight decay of one weight."""
+        return self.wd * self._factor(index, "wd_mult", self.wd_mult)
+
+    def _name_of(self, index: Any) -> str:
+        """Return the name of a weight; its index where there is none."""
+        if index in self.param_dict:
+            return str(self.param_dict[index].name)
+        return self.idx2name.get(index, str(index))
+
+    def _begin_update(self, index: Any) -> tuple[float, float, int]:
+        """Count an update; return learning rate, weight decay and the count."""
+        self._update_count(index)
+        return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
+
+    def _rescaled(self, grad: NDArray, weight: Optional[NDArray] = None, wd: float = 0.0) -> Any:
+        """Return the gradient rescaled, with weight decay where ``weight`` is given, clipped."""
+        grad = grad * self.rescale_grad
+        if weight is not None:
+            grad = grad + wd * weight
+        if self.clip_gradient is not None:
+            grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+        return grad
+
+    def _op_options(self, clip_name: str = "clip_gradient") -> dict[str, Any]:
+        """Return the options that all update operators take."""
+        options: dict[str, Any] = {"rescale_grad": self.rescale_grad}
+        if self.clip_gradient:
+            options[clip_name] = self.clip_gradient
+        return options
+
+
+register = Optimizer.register
+create = Optimizer.create_optimizer
+
+
+@register
+class Test(Optimizer):
+    """Adds the rescaled gradient; for tests of stores and updaters."""
+
+    def create_state(self, index: Any, weight: NDArray) -> NDArray:
+        """Return zeros of the weight's shape."""
+        return nd.zeros_like(weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Add the gradient and copy the weight into the state."""
+        weight[:] = weight + grad * self.rescale_grad
+        state[:] = weight

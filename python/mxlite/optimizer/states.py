@@ -1,0 +1,250 @@
+"""Optimizer states as bytes: a checksummed format of our own, and the pickles of MXNet 1.x.
+
+Layout, little-endian: magic ``MXLSTATE``, u32 version, u64 length and bytes of a JSON tree, u64
+length and bytes of the arrays (the ``.params`` format), SHA-256 of everything before. The tree has
+arrays as ``{"array": number}`` and containers by kind, so that keys keep their type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from typing import Any, Optional
+
+from .. import lr_scheduler as _schedulers
+from ..base import FileFormatError, NotSupportedError
+from ..ndarray import NDArray
+from ..ndarray.serialization import array_from_blob, dump_bytes, load_frombuffer
+from . import legacy_pickle
+from .optimizer import Optimizer
+
+__all__ = ["dump_states", "load_states"]
+
+_MAGIC = b"MXLSTATE"
+_VERSION = 1
+_NOT_SAVED = ("param_dict", "lr_scheduler", "_index_update_count", "sym_info", "allow_np_array")
+
+
+def dump_states(states: dict[Any, Any], optimizer: Optional[Optimizer]) -> bytes:
+    """Return states, and an optimizer's options and counts, as bytes.
+
+    Parameters
+    ----------
+    states : dict
+        State by index.
+    optimizer : Optimizer or None
+
+    Returns
+    -------
+    bytes
+    """
+    arrays: list[NDArray] = []
+    tree = {"states": _encode(states, arrays), "optimizer": None}
+    if optimizer is not None:
+        tree["optimizer"] = {
+            "name": type(optimizer).__name__,
+            "attributes": _encode(_attributes(optimizer, _NOT_SAVED), arrays),
+            "lr_scheduler": _encode_scheduler(optimizer.lr_scheduler, arrays),
+        }
+    text = json.dumps(tree).encode()
+    blob = dump_bytes(arrays)
+    body = b"".join(
+        [
+            _MAGIC,
+            struct.pack("<IQ", _VERSION, len(text)),
+            text,
+            struct.pack("<Q", len(blob)),
+            blob,
+        ]
+    )
+    return body + hashlib.sha256(body).digest()
+
+
+def load_states(
+    data: bytes, optimizer: Optimizer, source: str = "optimizer states"
+) -> tuple[dict[Any, Any], Optional[Optimizer]]:
+    """Read states in our format or pickled by MXNet 1.x.
+
+    Parameters
+    ----------
+    data : bytes
+    optimizer : Optimizer
+        Its class decides whether saved options are taken over into it or into a new object.
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    states : dict
+    optimizer : Optimizer or None
+        None when the bytes have no optimizer.
+
+    Raises
+    ------
+    FileFormatError
+        If the bytes are damaged or something else.
+    """
+    if data[: len(_MAGIC)] != _MAGIC:
+        return _load_legacy(data, optimizer, source)
+    tree, arrays = _open(data, source)
+    try:
+        states = _decode(tree["states"], arrays)
+        saved = tree["optimizer"]
+        if saved is None:
+            return states, None
+        attributes = _decode(saved["attributes"], arrays)
+        scheduler = saved["lr_scheduler"]
+        if scheduler is not None:
+            scheduler = (scheduler["name"], _decode(scheduler["attributes"], arrays))
+        name = saved["name"]
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise FileFormatError(
+            f"load_states: {source} has an unexpected structure: {error!r}"
+        ) from error
+    return states, _restored(optimizer, name, attributes, scheduler)
+
+
+def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
+    if len(data) < 60 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise FileFormatError(
+            f"load_states: {source} of {len(data)} bytes is truncated or damaged: the checksum of "
+            "its last 32 bytes does not fit"
+        )
+    version, length = struct.unpack_from("<IQ", data, 8)
+    if version != _VERSION:
+        raise FileFormatError(
+            f"load_states: {source} has version {version}, this mxlite reads version {_VERSION}"
+        )
+    tree = json.loads(data[20 : 20 + length])
+    arrays = load_frombuffer(data[28 + length : -32])
+    return tree, arrays
+
+
+def _attributes(value: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {key: entry for key, entry in vars(value).items() if key not in left_out}
+
+
+def _encode_scheduler(scheduler: Any, arrays: list[NDArray]) -> Any:
+    if scheduler is None:
+        return None
+    return {
+        "name": type(scheduler).__name__,
+        "attributes": _encode(_attributes(scheduler), arrays),
+    }
+
+
+def _encode(value: Any, arrays: list[NDArray]) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, NDArray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, dict):
+        pairs = [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]
+        return {"dict": pairs}
+    if isinstance(value, (tuple, list)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_encode(entry, arrays) for entry in value]}
+    if hasattr(value, "item") and getattr(value, "size", 0) == 1:  # NumPy scalars
+        return value.item()
+    raise NotSupportedError(
+        f"save_states: {value!r} of type {type(value).__name__} cannot be saved; states are "
+        "numbers, strings, arrays and containers of them"
+    )
+
+
+def _decode(value: Any, arrays: list[NDArray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return arrays[content]
+    if kind == "dict":
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in content}
+    entries = [_decode(entry, arrays) for entry in content]
+    return tuple(entries) if kind == "tuple" else entries
+
+
+def _restored(
+    optimizer: Optimizer,
+    name: str,
+    attributes: dict[str, Any],
+    scheduler: Optional[tuple[str, dict[str, Any]]],
+) -> Optimizer:
+    """Return an optimizer of class ``name`` with the saved options."""
+    if type(optimizer).__name__ != name:
+        klass = Optimizer.opt_registry.get(name.lower())
+        if klass is None:
+            raise FileFormatError(
+                f"load_states: the states belong to the optimizer {name!r}, which is not "
+                "registered"
+            )
+        fresh = klass()
+        fresh.param_dict = optimizer.param_dict
+        fresh.lr_scheduler = optimizer.lr_scheduler
+        optimizer = fresh
+    for key, value in attributes.items():
+        if key not in _NOT_SAVED:
+            setattr(optimizer, key, value)
+    counts = optimizer._all_index_update_counts
+    optimizer._index_update_count = counts.setdefault(0, {})
+    if scheduler is None:
+        optimizer.lr_scheduler = None
+    else:
+        optimizer.lr_scheduler = _restored_scheduler(optimizer.lr_scheduler, *scheduler)
+    return optimizer
+
+
+def _restored_scheduler(current: Any, name: str, attributes: dict[str, Any]) -> Any:
+    """Return a scheduler of class ``name``: one of ours, else the current one if it fits."""
+    if type(current).__name__ != name:
+        klass = getattr(_schedulers, name, None) if name in _schedulers.__all__ else None
+        if klass is None:
+            raise FileFormatError(
+                f"load_states: the states have a learning rate scheduler {name!r}; give the "
+                "optimizer one of that class before loading"
+            )
+        current = klass.__new__(klass)
+    vars(current).update(attributes)
+    return current
+
+
+def _load_legacy(
+    data: bytes, optimizer: Optimizer, source: str
+) -> tuple[dict[Any, Any], Optional[Optimizer]]:
+    """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
+    content = legacy_pickle.load(data, source)
+    saved = None
+    if isinstance(content, tuple) and len(content) == 2:
+        content, saved = content
+    if not isinstance(content, dict):
+        raise FileFormatError(
+            f"load_states: {source} holds a {type(content).__name__}, expected a dict of states"
+        )
+    states = _converted(content)
+    if saved is None:
+        return states, None
+    if not isinstance(saved, legacy_pickle.LegacyObject):
+        raise FileFormatError(f"load_states: {source} holds no optimizer: {saved!r}")
+    attributes = dict(saved.attributes)
+    scheduler = attributes.pop("lr_scheduler", None)
+    for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
+        attributes.pop(key, None)
+    return states, _restored(
+        optimizer,
+        saved.class_name,
+        _converted(attributes),
+        None if scheduler is None else (scheduler.class_name, _converted(scheduler.attributes)),
+    )
+
+
+def _converted(value: Any) -> Any:
+    """Replace the stand-ins of pickled arrays by arrays."""
+    if isinstance(value, legacy_pickle.LegacyArray):
+        return array_from_blob(value.blob)
+    if isinstance(value, dict):
+        return {key: _converted(entry) for key, entry in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(_converted(entry) for entry in value)
+    return value

@@ -1,0 +1,143 @@
+"""Registries of classes by name: initializers, metrics, optimizers (``mx.registry``)."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any, Callable, TypeVar
+
+from .base import TypeError_, ValueError_, suggestion
+
+__all__ = ["get_alias_func", "get_create_func", "get_register_func", "get_registry"]
+
+_T = TypeVar("_T")
+_REGISTRIES: dict[type, dict[str, type]] = {}
+
+
+def get_registry(base_class: type[_T]) -> dict[str, type[_T]]:
+    """Return a copy of the registry of a base class.
+
+    Parameters
+    ----------
+    base_class : type
+
+    Returns
+    -------
+    dict of str to type
+    """
+    return dict(_REGISTRIES.get(base_class, {}))
+
+
+def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """Return the decorator that registers subclasses of ``base_class``.
+
+    Parameters
+    ----------
+    base_class : type
+    nickname : str
+        What a member is called in messages, such as ``"initializer"``.
+
+    Returns
+    -------
+    callable
+        ``register(klass, name=None)``; returns the class.
+    """
+    registry = _REGISTRIES.setdefault(base_class, {})
+
+    def register(klass: type[_T], name: str | None = None) -> type[_T]:
+        if not issubclass(klass, base_class):
+            raise TypeError_(
+                f"register: {klass.__name__} is no subclass of {base_class.__name__}, "
+                f"so it cannot be registered as {nickname}"
+            )
+        key = (klass.__name__ if name is None else name).lower()
+        if registry.get(key, klass) is not klass:
+            warnings.warn(
+                f"{nickname} {key!r} was {registry[key].__qualname__} and is now "
+                f"{klass.__qualname__}",
+                UserWarning,
+                stacklevel=2,
+            )
+        registry[key] = klass
+        return klass
+
+    register.__doc__ = f"Register a class as {nickname} under its lower-case name or ``name``."
+    return register
+
+
+def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
+    """Return the decorator that registers further names for a class.
+
+    Parameters
+    ----------
+    base_class : type
+    nickname : str
+
+    Returns
+    -------
+    callable
+        ``alias(*names)`` gives a class decorator.
+    """
+    register = get_register_func(base_class, nickname)
+
+    def alias(*names: str) -> Callable[[type[_T]], type[_T]]:
+        def decorate(klass: type[_T]) -> type[_T]:
+            for name in names:
+                register(klass, name)
+            return klass
+
+        return decorate
+
+    return alias
+
+
+def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
+    """Return the function that makes an instance from a name.
+
+    Parameters
+    ----------
+    base_class : type
+    nickname : str
+
+    Returns
+    -------
+    callable
+        ``create(spec, *args, **kwargs)``; ``spec`` is an instance (returned as it is), a
+        registered name, or the JSON text of ``[name, {arguments}]``.
+    """
+    registry = _REGISTRIES.setdefault(base_class, {})
+
+    def create(*args: Any, **kwargs: Any) -> _T:
+        if args:
+            spec, args = args[0], args[1:]
+        else:
+            spec = kwargs.pop(nickname, None)
+        if isinstance(spec, base_class):
+            if args or kwargs:
+                raise ValueError_(
+                    f"{nickname}: an instance of {type(spec).__name__} takes no further arguments, "
+                    f"{len(args) + len(kwargs)} given"
+                )
+            return spec
+        if isinstance(spec, dict):
+            return create(**spec)
+        if not isinstance(spec, str):
+            raise TypeError_(
+                f"{nickname}: {spec!r} of type {type(spec).__name__} was given, expected a name "
+                f"or an instance of {base_class.__name__}"
+            )
+        if spec.startswith("["):
+            name, options = json.loads(spec)
+            return create(name, **options)
+        if spec.startswith("{"):
+            return create(**json.loads(spec))
+        klass = registry.get(spec.lower())
+        if klass is None:
+            raise ValueError_(
+                f"{nickname}: {spec!r} is not registered{suggestion(spec.lower(), registry)} "
+                f"Known: {', '.join(sorted(registry))}"
+            )
+        return klass(*args, **kwargs)
+
+    create.__doc__ = f"Make a {nickname} from a name, an instance or JSON text."
+    return create
