@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 from . import _core
-from ._core import Context
+from ._core import Context, current_context
 from .base import DeviceError
 
 __all__ = [
@@ -99,38 +96,6 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     return int(free), int(total)
 
 
-class _State(threading.local):
-    """The stack of ``with`` blocks of each thread."""
-
-    def __init__(self) -> None:
-        self.stack: list[Context] = []
-
-
-_state = _State()
-_default = Context("cpu", 0)
-
-
-def current_context() -> Context:
-    """Return the context in which arrays are created when none is given.
-
-    Returns
-    -------
-    Context
-        ``cpu(0)`` outside of any ``with`` block.
-    """
-    stack = _state.stack
-    return stack[-1] if stack else _default
-
-
-def _enter(self: Context) -> Context:
-    _state.stack.append(self)
-    return self
-
-
-def _exit(self: Context, *exc: Any) -> None:
-    _state.stack.pop()
-
-
 def _empty_cache(self: Context) -> None:
     """Return cached device memory to the system (nothing to do where nothing is cached)."""
     release = getattr(_core, "empty_cache", None)
@@ -138,6 +103,4 @@ def _empty_cache(self: Context) -> None:
         release(self)
 
 
-Context.__enter__ = _enter
-Context.__exit__ = _exit
 Context.empty_cache = _empty_cache

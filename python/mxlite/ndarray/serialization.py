@@ -31,7 +31,7 @@ from ..base import (
     TypeError_,
 )
 
-__all__ = ["load", "load_frombuffer", "save"]
+__all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
 NDArray = _core.NDArray
 Buffer = Union[bytes, bytearray, memoryview]
@@ -147,7 +147,7 @@ def load_frombuffer(buf: Buffer) -> Any:
     return _parse(memoryview(buf).cast("B"), "the buffer")
 
 
-def dump_bytes(data: Any) -> bytes:
+def save_tobuffer(data: Any) -> bytes:
     """Return the bytes that `save` would write.
 
     Parameters
@@ -158,7 +158,7 @@ def dump_bytes(data: Any) -> bytes:
     -------
     bytes
     """
-    return b"".join(bytes(chunk) for chunk in _chunks(*_named_arrays("dump_bytes", data)))
+    return b"".join(bytes(chunk) for chunk in _chunks(*_named_arrays("save_tobuffer", data)))
 
 
 def array_to_blob(array: NDArray) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Optional
 from .. import lr_scheduler as _schedulers
 from ..base import FileFormatError, NotSupportedError
 from ..ndarray import NDArray
-from ..ndarray.serialization import array_from_blob, dump_bytes, load_frombuffer
+from ..ndarray.serialization import array_from_blob, load_frombuffer, save_tobuffer
 from . import legacy_pickle
 from .optimizer import Optimizer
 
@@ -48,7 +48,7 @@ def dump_states(states: dict[Any, Any], optimizer: Optional[Optimizer]) -> bytes
             "lr_scheduler": _encode_scheduler(optimizer.lr_scheduler, arrays),
         }
     text = json.dumps(tree).encode()
-    blob = dump_bytes(arrays)
+    blob = save_tobuffer(arrays)
     body = b"".join(
         [
             _MAGIC,

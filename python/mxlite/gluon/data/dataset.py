@@ -1,0 +1,213 @@
+"""Data sets: things with a length and an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, Optional
+
+from ...base import IndexError_, ShapeError, ValueError_
+from ...ndarray import NDArray
+
+__all__ = ["ArrayDataset", "Dataset", "SimpleDataset"]
+
+
+class Dataset:
+    """Base of the data sets: defines ``__getitem__`` and ``__len__``.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.Dataset``.
+    """
+
+    def __getitem__(self, idx: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not define __len__")
+
+    def filter(self, fn: Callable[[Any], bool]) -> Dataset:
+        """Return the samples for which ``fn`` is true.
+
+        Parameters
+        ----------
+        fn : callable
+
+        Returns
+        -------
+        Dataset
+        """
+        return _Chosen(self, [index for index in range(len(self)) if fn(self[index])])
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """Return one of ``num_shards`` parts of nearly equal size.
+
+        Parameters
+        ----------
+        num_shards : int
+        index : int
+
+        Returns
+        -------
+        Dataset
+        """
+        if num_shards < 1:
+            raise ValueError_(f"shard: num_shards is {num_shards}, expected 1 or more")
+        if not 0 <= index < num_shards:
+            raise IndexError_(f"shard: index is {index}, expected 0 to {num_shards - 1}")
+        size, rest = divmod(len(self), num_shards)
+        begin = size * index + min(index, rest)
+        return _Chosen(self, range(begin, begin + size + (index < rest)))
+
+    def take(self, count: Optional[int]) -> Dataset:
+        """Return the first ``count`` samples.
+
+        Parameters
+        ----------
+        count : int or None
+            None and numbers beyond the end take all.
+
+        Returns
+        -------
+        Dataset
+        """
+        if count is not None and count < 0:
+            raise ValueError_(f"take: count is {count}, expected 0 or more")
+        size = len(self) if count is None else min(count, len(self))
+        return _Chosen(self, range(size))
+
+    def sample(self, sampler: Iterable[int]) -> Dataset:
+        """Return the samples in the order that a sampler gives now.
+
+        Parameters
+        ----------
+        sampler : Sampler
+
+        Returns
+        -------
+        Dataset
+        """
+        return _Chosen(self, list(sampler))
+
+    def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+        """Return samples passed through a function.
+
+        Parameters
+        ----------
+        fn : callable
+            Gets the parts of a sample as arguments.
+        lazy : bool
+            Call it for each access; else for all samples now.
+
+        Returns
+        -------
+        Dataset
+        """
+        transformed = _Transformed(self, fn)
+        if lazy:
+            return transformed
+        return SimpleDataset([transformed[index] for index in range(len(transformed))])
+
+    def transform_first(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
+        """Return samples whose first part is passed through a function.
+
+        Parameters
+        ----------
+        fn : callable
+        lazy : bool
+            As in `transform`.
+
+        Returns
+        -------
+        Dataset
+        """
+        return self.transform(_First(fn), lazy)
+
+
+class SimpleDataset(Dataset):
+    """A list, an array or anything else with ``[]`` and ``len``.
+
+    Parameters
+    ----------
+    data : sequence
+    """
+
+    def __init__(self, data: Sequence[Any]) -> None:
+        self._data = data
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._data[idx]
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class ArrayDataset(Dataset):
+    """Arrays of equal length; a sample is one element of each.
+
+    Parameters
+    ----------
+    *args : NDArray, numpy.ndarray or sequence
+        One argument gives bare samples, several give tuples.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        if not args:
+            raise ValueError_("ArrayDataset: no arrays were given, at least 1 is needed")
+        self._length = len(args[0])
+        self._data = []
+        for position, data in enumerate(args):
+            if len(data) != self._length:
+                raise ShapeError(
+                    f"ArrayDataset: all arrays must have the same length; array[0] has length "
+                    f"{self._length} while array[{position}] has {len(data)}."
+                )
+            # Labels are handed out as NumPy numbers, as MXNet 1.x does.
+            small = isinstance(data, NDArray) and len(data.shape) == 1
+            self._data.append(data.asnumpy() if small else data)
+
+    def __getitem__(self, idx: int) -> Any:
+        if len(self._data) == 1:
+            return self._data[0][idx]
+        return tuple(data[idx] for data in self._data)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class _Chosen(Dataset):
+    """Samples of another data set by their numbers."""
+
+    def __init__(self, data: Dataset, indices: Sequence[int]) -> None:
+        self._data = data
+        self._indices = indices
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._data[self._indices[idx]]
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+
+class _Transformed(Dataset):
+    """Samples of another data set, passed through a function."""
+
+    def __init__(self, data: Dataset, fn: Callable[..., Any]) -> None:
+        self._data = data
+        self._fn = fn
+
+    def __getitem__(self, idx: int) -> Any:
+        sample = self._data[idx]
+        return self._fn(*sample) if isinstance(sample, tuple) else self._fn(sample)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class _First:
+    """A function applied to the first part of a sample; a class, so that it pickles."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, x: Any, *rest: Any) -> Any:
+        return (self._fn(x), *rest) if rest else self._fn(x)
