@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Optional
+from typing import Any
 
 from .base import TypeError_
 
@@ -32,9 +32,9 @@ class AttrScope:
                     f"{type(value).__name__}, attributes are strings"
                 )
         self._attrs = kwargs
-        self._outer: Optional[AttrScope] = None
+        self._outer: AttrScope | None = None
 
-    def get(self, attrs: Optional[dict[str, str]]) -> dict[str, str]:
+    def get(self, attrs: dict[str, str] | None) -> dict[str, str]:
         """Return the scope's attributes updated by ``attrs``.
 
         Parameters

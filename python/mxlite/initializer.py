@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 import numpy as np
 
@@ -55,13 +55,13 @@ class InitDesc(str):
     """
 
     attrs: dict[str, Any]
-    global_init: Optional[Initializer]
+    global_init: Initializer | None
 
     def __new__(
         cls,
         name: str,
-        attrs: Optional[dict[str, Any]] = None,
-        global_init: Optional[Initializer] = None,
+        attrs: dict[str, Any] | None = None,
+        global_init: Initializer | None = None,
     ) -> InitDesc:
         """Make the string and attach the description."""
         desc = super().__new__(cls, name)
@@ -85,7 +85,7 @@ class Initializer:
         self._print_func: Callable[[NDArray], Any] = _root_mean_square
 
     def set_verbosity(
-        self, verbose: bool = False, print_func: Optional[Callable[[NDArray], Any]] = None
+        self, verbose: bool = False, print_func: Callable[[NDArray], Any] | None = None
     ) -> Initializer:
         """Log each initialized parameter.
 
@@ -461,7 +461,7 @@ class FusedRNN(Initializer):
 
     def __init__(
         self,
-        init: Union[Initializer, str, None],
+        init: Initializer | str | None,
         num_hidden: int,
         num_layers: int,
         mode: str,
@@ -538,8 +538,8 @@ class Load:
 
     def __init__(
         self,
-        param: Union[str, Mapping[str, NDArray]],
-        default_init: Optional[Callable[[str, NDArray], None]] = None,
+        param: str | Mapping[str, NDArray],
+        default_init: Callable[[str, NDArray], None] | None = None,
         verbose: bool = False,
     ) -> None:
         arrays = nd.load(param) if isinstance(param, str) else param
@@ -592,9 +592,7 @@ class Mixed:
             raise ValueError_(
                 f"Mixed: {len(patterns)} patterns and {len(initializers)} initializers given"
             )
-        self.map = [
-            (re.compile(pattern), init) for pattern, init in zip(patterns, initializers)
-        ]
+        self.map = [(re.compile(pattern), init) for pattern, init in zip(patterns, initializers)]
 
     def __call__(self, name: str, arr: NDArray) -> None:
         """Fill ``arr`` by the first initializer whose pattern matches ``name``."""

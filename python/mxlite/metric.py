@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 import numpy as np
 
@@ -99,8 +99,8 @@ class EvalMetric:
     def __init__(
         self,
         name: Any,
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
         self.name = str(name)
@@ -268,10 +268,10 @@ class CompositeEvalMetric(EvalMetric):
 
     def __init__(
         self,
-        metrics: Optional[Sequence[Any]] = None,
+        metrics: Sequence[Any] | None = None,
         name: str = "composite",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         self.metrics = [create(metric) for metric in metrics or []]
         super().__init__(name, output_names, label_names, has_global_stats=True)
@@ -297,9 +297,7 @@ class CompositeEvalMetric(EvalMetric):
         EvalMetric
         """
         if not 0 <= index < len(self.metrics):
-            raise ValueError_(
-                f"Metric index {index} is out of range 0 and {len(self.metrics)}"
-            )
+            raise ValueError_(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
 
     def update_dict(self, label: Mapping[str, Array], pred: Mapping[str, Array]) -> None:
@@ -362,8 +360,8 @@ class Accuracy(EvalMetric):
         self,
         axis: int = 1,
         name: str = "accuracy",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names, axis=axis, has_global_stats=True)
         self.axis = axis
@@ -397,8 +395,8 @@ class TopKAccuracy(EvalMetric):
         self,
         top_k: int = 1,
         name: str = "top_k_accuracy",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names, top_k=top_k, has_global_stats=True)
         self.top_k = top_k
@@ -455,10 +453,7 @@ class _BinaryCounts:
     @property
     def total(self) -> int:
         return (
-            self.true_positives
-            + self.false_positives
-            + self.true_negatives
-            + self.false_negatives
+            self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
         )
 
     @property
@@ -485,8 +480,8 @@ class _BinaryMetric(EvalMetric):
     def __init__(
         self,
         name: str,
-        output_names: Optional[Sequence[str]],
-        label_names: Optional[Sequence[str]],
+        output_names: Sequence[str] | None,
+        label_names: Sequence[str] | None,
         average: str,
     ) -> None:
         if average not in ("macro", "micro"):
@@ -543,8 +538,8 @@ class F1(_BinaryMetric):
     def __init__(
         self,
         name: str = "f1",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
         average: str = "macro",
     ) -> None:
         super().__init__(name, output_names, label_names, average)
@@ -567,8 +562,8 @@ class MCC(_BinaryMetric):
     def __init__(
         self,
         name: str = "mcc",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
         average: str = "macro",
     ) -> None:
         super().__init__(name, output_names, label_names, average)
@@ -589,8 +584,8 @@ class PCC(EvalMetric):
     def __init__(
         self,
         name: str = "pcc",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         self.k = 2
         super().__init__(name, output_names, label_names, has_global_stats=True)
@@ -666,11 +661,11 @@ class Perplexity(EvalMetric):
 
     def __init__(
         self,
-        ignore_label: Optional[int],
+        ignore_label: int | None,
         axis: int = -1,
         name: str = "perplexity",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
             name, output_names, label_names, has_global_stats=True, ignore_label=ignore_label,
@@ -686,9 +681,7 @@ class Perplexity(EvalMetric):
         for label, pred in zip(labels, preds):
             scores, truth = _values(pred), _values(label)
             if truth.size != scores.size // scores.shape[-1]:
-                raise ShapeError(
-                    f"Perplexity: shape mismatch: {truth.shape} vs. {scores.shape}"
-                )
+                raise ShapeError(f"Perplexity: shape mismatch: {truth.shape} vs. {scores.shape}")
             wanted = truth.reshape(-1).astype("int64")
             rows = _numpy.moveaxis(scores, self.axis, -1).reshape(-1, scores.shape[self.axis])
             inside = _numpy.clip(wanted, 0, rows.shape[1] - 1)
@@ -711,8 +704,8 @@ class _MeanOfBatches(EvalMetric):
     def __init__(
         self,
         name: str,
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
@@ -741,8 +734,8 @@ class MAE(_MeanOfBatches):
     def __init__(
         self,
         name: str = "mae",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names)
 
@@ -762,8 +755,8 @@ class MSE(_MeanOfBatches):
     def __init__(
         self,
         name: str = "mse",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names)
 
@@ -783,8 +776,8 @@ class RMSE(_MeanOfBatches):
     def __init__(
         self,
         name: str = "rmse",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names)
 
@@ -807,8 +800,8 @@ class CrossEntropy(EvalMetric):
         self,
         eps: float = 1e-12,
         name: str = "cross-entropy",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True, eps=eps)
         self.eps = eps
@@ -838,8 +831,8 @@ class NegativeLogLikelihood(CrossEntropy):
         self,
         eps: float = 1e-12,
         name: str = "nll-loss",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(eps, name, output_names, label_names)
 
@@ -859,8 +852,8 @@ class PearsonCorrelation(EvalMetric):
     def __init__(
         self,
         name: str = "pearsonr",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
         average: str = "macro",
     ) -> None:
         if average not in ("macro", "micro"):
@@ -926,8 +919,8 @@ class Loss(EvalMetric):
     def __init__(
         self,
         name: str = "loss",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
@@ -946,8 +939,8 @@ class Torch(Loss):
     def __init__(
         self,
         name: str = "torch",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names)
 
@@ -959,8 +952,8 @@ class Caffe(Loss):
     def __init__(
         self,
         name: str = "caffe",
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(name, output_names, label_names)
 
@@ -981,11 +974,11 @@ class CustomMetric(EvalMetric):
 
     def __init__(
         self,
-        feval: Callable[[Any, Any], Union[float, tuple[float, int]]],
-        name: Optional[str] = None,
+        feval: Callable[[Any, Any], float | tuple[float, int]],
+        name: str | None = None,
         allow_extra_outputs: bool = False,
-        output_names: Optional[Sequence[str]] = None,
-        label_names: Optional[Sequence[str]] = None,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> None:
         if name is None:
             function = getattr(feval, "__name__", repr(feval))
@@ -1015,7 +1008,7 @@ class CustomMetric(EvalMetric):
 
 def np(
     numpy_feval: Callable[[Any, Any], Any],
-    name: Optional[str] = None,
+    name: str | None = None,
     allow_extra_outputs: bool = False,
 ) -> CustomMetric:
     """Make a metric from a function of NumPy arrays.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Optional
+from typing import Any
 
 __all__ = ["NameManager", "Prefix", "current"]
 
@@ -17,9 +17,9 @@ class NameManager:
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
-        self._outer: Optional[NameManager] = None
+        self._outer: NameManager | None = None
 
-    def get(self, name: Optional[str], hint: str) -> str:
+    def get(self, name: str | None, hint: str) -> str:
         """Return ``name``, or the next free name for ``hint`` when it is None.
 
         Parameters
@@ -61,7 +61,7 @@ class Prefix(NameManager):
         super().__init__()
         self._prefix = prefix
 
-    def get(self, name: Optional[str], hint: str) -> str:
+    def get(self, name: str | None, hint: str) -> str:
         """Return the prefix followed by the name that `NameManager.get` gives."""
         return self._prefix + super().get(name, hint)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, TypeVar
 
 from .base import NotSupportedError
 from .context import gpu_memory_info, num_gpus
@@ -36,7 +36,7 @@ def makedirs(path: str) -> None:
     os.makedirs(os.path.expanduser(path), exist_ok=True)
 
 
-def getenv(name: str) -> Optional[str]:
+def getenv(name: str) -> str | None:
     """Return an environment variable of this process, or None.
 
     Parameters
@@ -50,7 +50,7 @@ def getenv(name: str) -> Optional[str]:
     return os.environ.get(name)
 
 
-def setenv(name: str, value: Optional[str]) -> None:
+def setenv(name: str, value: str | None) -> None:
     """Set an environment variable of this process; None removes it.
 
     Parameters

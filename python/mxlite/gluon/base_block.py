@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
@@ -42,7 +42,7 @@ class Block:
     _is_container = False  # Sequential and its like: left out of summary
 
     def __init__(
-        self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None
+        self, prefix: str | None = None, params: ParameterDict | None = None
     ) -> None:
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
@@ -109,7 +109,7 @@ class Block:
         """The block's own parameters, without those of its children."""
         return self._params
 
-    def collect_params(self, select: Optional[str] = None) -> ParameterDict:
+    def collect_params(self, select: str | None = None) -> ParameterDict:
         """Return the parameters of this block and all its children.
 
         Parameters
@@ -125,7 +125,7 @@ class Block:
         self._collect(found, re.compile(select) if select else None)
         return found
 
-    def _collect(self, found: ParameterDict, pattern: Optional[re.Pattern[str]]) -> None:
+    def _collect(self, found: ParameterDict, pattern: re.Pattern[str] | None) -> None:
         if pattern is None:
             found.update(self._params)
         else:
@@ -146,7 +146,7 @@ class Block:
     # -- files -----------------------------------------------------------------------------------
 
     def save_parameters(
-        self, filename: Union[str, os.PathLike[str]], deduplicate: bool = False
+        self, filename: str | os.PathLike[str], deduplicate: bool = False
     ) -> None:
         """Save all parameters under their structural names.
 
@@ -169,7 +169,7 @@ class Block:
 
     def load_parameters(
         self,
-        filename: Union[str, os.PathLike[str]],
+        filename: str | os.PathLike[str],
         ctx: _Contexts = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
@@ -241,7 +241,7 @@ class Block:
                 changes.append((full, common[: position + 1], self.prefix))
         return changes
 
-    def save_params(self, filename: Union[str, os.PathLike[str]]) -> None:
+    def save_params(self, filename: str | os.PathLike[str]) -> None:
         """Save parameters under their full names without this block's prefix (old interface).
 
         Parameters
@@ -252,7 +252,7 @@ class Block:
 
     def load_params(
         self,
-        filename: Union[str, os.PathLike[str]],
+        filename: str | os.PathLike[str],
         ctx: _Contexts = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
@@ -262,7 +262,7 @@ class Block:
 
     # -- children and hooks ----------------------------------------------------------------------
 
-    def register_child(self, block: Block, name: Optional[str] = None) -> None:
+    def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child; attributes do it by themselves.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Optional
+from typing import Any
 
 from .. import _core, autograd
 from .. import ndarray as nd
@@ -108,7 +108,7 @@ class HybridBlock(Block):
     """
 
     def __init__(
-        self, prefix: Optional[str] = None, params: Optional[ParameterDict] = None
+        self, prefix: str | None = None, params: ParameterDict | None = None
     ) -> None:
         super().__init__(prefix, params)
         self._active = False
@@ -137,7 +137,7 @@ class HybridBlock(Block):
         key = (args[0].ctx, tuple(LEAF for _ in args))
         return self._graphs[key].structured(outputs)
 
-    def register_child(self, block: Block, name: Optional[str] = None) -> None:
+    def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock.
 
         Parameters
@@ -170,13 +170,13 @@ class HybridBlock(Block):
     def hybridize(
         self,
         active: bool = True,
-        backend: Optional[str] = None,
+        backend: str | None = None,
         clear: bool = True,
         static_alloc: bool = False,
         static_shape: bool = False,
         inline_limit: int = 2,
-        forward_bulk_size: Optional[int] = None,
-        backward_bulk_size: Optional[int] = None,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         """Run this block and its children as compiled graphs from now on, or stop doing so.
@@ -208,9 +208,7 @@ class HybridBlock(Block):
         self._flags = {"static_alloc": static_alloc, "static_shape": static_shape} if active else {}
         if clear or not active:
             self._clear_cached_op()
-        super().hybridize(
-            active, clear=clear, static_alloc=static_alloc, static_shape=static_shape
-        )
+        super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape)
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; see `Block.cast`."""
@@ -259,7 +257,7 @@ class HybridBlock(Block):
         )
 
     def _bind(
-        self, compiled: Optional[_Compiled], ctx: Context, flat: list[NDArray], layout: Layout
+        self, compiled: _Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> _Compiled:
         """Bring a graph up to date with the parameters, or make it."""
         params = list(self.collect_params().values())
@@ -378,7 +376,7 @@ class HybridBlock(Block):
             "class and use save_parameters"
         )
 
-    def optimize_for(self, x: Any, *args: Any, backend: Optional[str] = None, **kwargs: Any) -> Any:
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> Any:
         """Hybridize and run once, so that the graph is compiled.
 
         Parameters
@@ -415,7 +413,7 @@ class SymbolBlock(HybridBlock):
     def imports(
         symbol_file: str,
         input_names: Any,
-        param_file: Optional[str] = None,
+        param_file: str | None = None,
         ctx: Any = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Union
+from typing import Any
 
 from ..base import TypeError_, ValueError_
 from .hybrid_block import HybridBlock
@@ -32,7 +32,7 @@ __all__ = [
 def _weighted(
     F: Any,  # noqa: N803
     loss: Any,
-    weight: Optional[float],
+    weight: float | None,
     sample_weight: Any,
 ) -> Any:
     """Multiply by the weights that are given."""
@@ -61,7 +61,7 @@ class Loss(HybridBlock):
         The axis that is kept.
     """
 
-    def __init__(self, weight: Optional[float], batch_axis: int, **kwargs: Any) -> None:
+    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._weight = weight
         self._batch_axis = batch_axis
@@ -82,7 +82,7 @@ class L2Loss(Loss):
     batch_axis : int
     """
 
-    def __init__(self, weight: Optional[float] = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
@@ -101,7 +101,7 @@ class L1Loss(Loss):
     batch_axis : int
     """
 
-    def __init__(self, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
@@ -124,7 +124,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     def __init__(
         self,
         from_sigmoid: bool = False,
-        weight: Optional[float] = None,
+        weight: float | None = None,
         batch_axis: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -132,7 +132,12 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         self._from_sigmoid = from_sigmoid
 
     def hybrid_forward(
-        self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None  # noqa: N803
+        self,
+        F: Any,
+        pred: Any,
+        label: Any,
+        sample_weight: Any = None,
+        pos_weight: Any = None,  # noqa: N803
     ) -> Any:
         """Return the loss of each sample; ``pos_weight`` is the factor of positive labels."""
         label = F.reshape_like(label, pred)
@@ -175,7 +180,7 @@ class SoftmaxCrossEntropyLoss(Loss):
         axis: int = -1,
         sparse_label: bool = True,
         from_logits: bool = False,
-        weight: Optional[float] = None,
+        weight: float | None = None,
         batch_axis: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -215,7 +220,7 @@ class KLDivLoss(Loss):
         self,
         from_logits: bool = True,
         axis: int = -1,
-        weight: Optional[float] = None,
+        weight: float | None = None,
         batch_axis: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -246,7 +251,7 @@ class CTCLoss(Loss):
         self,
         layout: str = "NTC",
         label_layout: str = "NT",
-        weight: Optional[float] = None,
+        weight: float | None = None,
         **kwargs: Any,
     ) -> None:
         if layout not in ("NTC", "TNC"):
@@ -294,7 +299,7 @@ class HuberLoss(Loss):
     """
 
     def __init__(
-        self, rho: float = 1, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any
+        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
@@ -302,9 +307,7 @@ class HuberLoss(Loss):
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.abs(F.reshape_like(label, pred) - pred)
-        loss = F.where(
-            loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss)
-        )
+        loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
 
 
@@ -319,7 +322,7 @@ class HingeLoss(Loss):
     """
 
     def __init__(
-        self, margin: float = 1, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -352,7 +355,7 @@ class LogisticLoss(Loss):
 
     def __init__(
         self,
-        weight: Optional[float] = None,
+        weight: float | None = None,
         batch_axis: int = 0,
         label_format: str = "signed",
         **kwargs: Any,
@@ -384,13 +387,18 @@ class TripletLoss(Loss):
     """
 
     def __init__(
-        self, margin: float = 1, weight: Optional[float] = None, batch_axis: int = 0, **kwargs: Any
+        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
     def hybrid_forward(
-        self, F: Any, pred: Any, positive: Any, negative: Any, sample_weight: Any = None  # noqa: N803
+        self,
+        F: Any,
+        pred: Any,
+        positive: Any,
+        negative: Any,
+        sample_weight: Any = None,  # noqa: N803
     ) -> Any:
         """Return the loss of each sample, shape ``(batch,)``."""
         nearer = F.square(F.reshape_like(positive, pred) - pred)
@@ -414,7 +422,7 @@ class PoissonNLLLoss(Loss):
 
     def __init__(
         self,
-        weight: Optional[float] = None,
+        weight: float | None = None,
         from_logits: bool = True,
         batch_axis: int = 0,
         compute_full: bool = False,
@@ -456,18 +464,25 @@ class CosineEmbeddingLoss(Loss):
     """
 
     def __init__(
-        self, weight: Optional[float] = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
+        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
     def hybrid_forward(
-        self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None  # noqa: N803
+        self,
+        F: Any,
+        input1: Any,
+        input2: Any,
+        label: Any,
+        sample_weight: Any = None,  # noqa: N803
     ) -> Any:
         """Return the loss of each pair, shape ``(batch, 1)``."""
         input1 = F.reshape_like(input1, input2)
         product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
-        lengths = F.norm(input1, axis=-1).reshape((-1, 1)) * F.norm(input2, axis=-1).reshape((-1, 1))
+        lengths = F.norm(input1, axis=-1).reshape((-1, 1)) * F.norm(input2, axis=-1).reshape(
+            (-1, 1)
+        )
         cosine = product / F.maximum(lengths, 1e-12)
         label = label.reshape((-1, 1))
         apart = F.clip(cosine - self._margin, 0, 1 - self._margin)
@@ -489,7 +504,7 @@ class SDMLLoss(Loss):
     def __init__(
         self,
         smoothing_parameter: float = 0.3,
-        weight: Optional[float] = 1.0,
+        weight: float | None = 1.0,
         batch_axis: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -503,6 +518,6 @@ class SDMLLoss(Loss):
         difference = F.broadcast_sub(F.expand_dims(x1, 1), F.expand_dims(x2, 0))
         log_probabilities = F.log_softmax(-F.sum(F.square(difference), axis=2), axis=1)
         pairs = F.one_hot(F.arange(count), count)
-        spread: Union[float, int] = self.smoothing_parameter / (count - 1)
+        spread: float | int = self.smoothing_parameter / (count - 1)
         labels = pairs * (1 - self.smoothing_parameter) + (1 - pairs) * spread
         return self.kl_loss(log_probabilities, labels) * count

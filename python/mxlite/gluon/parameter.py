@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class DeferredInitializationError(UninitializedParameterError):
     """A parameter's value was asked for, and its shape is known only after the first forward."""
 
 
-def shape_is_known(shape: Optional[Sequence[int]]) -> bool:
+def shape_is_known(shape: Sequence[int] | None) -> bool:
     """Say whether every dimension of a shape is known (0 and -1 mean unknown).
 
     Parameters
@@ -56,7 +56,7 @@ def shape_is_known(shape: Optional[Sequence[int]]) -> bool:
     return shape is not None and all(extent > 0 for extent in shape)
 
 
-def _as_context_list(ctx: Union[Context, Sequence[Context], None]) -> list[Context]:
+def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
     if ctx is None:
         return [current_context()]
     if isinstance(ctx, Context):
@@ -103,7 +103,7 @@ class Parameter:
         self,
         name: str,
         grad_req: str = "write",
-        shape: Union[int, Sequence[int], None] = None,
+        shape: int | Sequence[int] | None = None,
         dtype: Any = np.float32,
         lr_mult: float = 1.0,
         wd_mult: float = 1.0,
@@ -124,7 +124,7 @@ class Parameter:
                     f"Parameter {name!r}: {label}={value!r} needs sparse arrays, which mxlite does "
                     "not have; use 'default'"
                 )
-        self._data: Optional[list[NDArray]] = None
+        self._data: list[NDArray] | None = None
         self._by_ctx: dict[Context, NDArray] = {}
         self._deferred_init: tuple[Any, ...] = ()
         self._differentiable = differentiable
@@ -164,7 +164,7 @@ class Parameter:
         self.cast(dtype)
 
     @property
-    def shape(self) -> Optional[tuple[int, ...]]:
+    def shape(self) -> tuple[int, ...] | None:
         """Shape, with 0 for unknown dimensions; None when nothing is known."""
         return self._shape
 
@@ -209,7 +209,7 @@ class Parameter:
     def initialize(
         self,
         init: Any = None,
-        ctx: Union[Context, Sequence[Context], None] = None,
+        ctx: Context | Sequence[Context] | None = None,
         default_init: Any = None,
         force_reinit: bool = False,
     ) -> None:
@@ -289,7 +289,7 @@ class Parameter:
         self._set_arrays(arrays)
         self._attach_grads()
 
-    def _set_arrays(self, arrays: Optional[list[NDArray]]) -> None:
+    def _set_arrays(self, arrays: list[NDArray] | None) -> None:
         self._data = arrays
         self._by_ctx = {} if arrays is None else {array.ctx: array for array in arrays}
         STATE.handles_changed()
@@ -304,7 +304,7 @@ class Parameter:
     def _load_init(
         self,
         data: NDArray,
-        ctx: Union[Context, Sequence[Context], None],
+        ctx: Context | Sequence[Context] | None,
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
@@ -352,14 +352,14 @@ class Parameter:
         self.cast(data.dtype)
         return data
 
-    def _check_contexts(self, given: Optional[list[Context]], before: Sequence[Context]) -> None:
+    def _check_contexts(self, given: list[Context] | None, before: Sequence[Context]) -> None:
         if given is not None and set(given) != set(before):
             raise ValueError_(
                 f"Failed to load Parameter {self.name!r} on {given} because it was previously "
                 f"initialized on {list(before)}."
             )
 
-    def reset_ctx(self, ctx: Union[Context, Sequence[Context]]) -> None:
+    def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
         """Move the parameter to other contexts.
 
         Parameters
@@ -401,7 +401,7 @@ class Parameter:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def _pick(self, ctx: Optional[Context]) -> NDArray:
+    def _pick(self, ctx: Context | None) -> NDArray:
         """Return the array on ``ctx``, or raise why there is none."""
         data = self._data
         if data is None:
@@ -429,7 +429,7 @@ class Parameter:
             )
         return UninitializedParameterError(f"Parameter {self.name!r} {_NOT_INITIALIZED}")
 
-    def data(self, ctx: Optional[Context] = None) -> NDArray:
+    def data(self, ctx: Context | None = None) -> NDArray:
         """Return the value on one context.
 
         Parameters
@@ -473,7 +473,7 @@ class Parameter:
             raise self._missing()
         return list(self._data)
 
-    def grad(self, ctx: Optional[Context] = None) -> NDArray:
+    def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on one context.
 
         Parameters
@@ -602,7 +602,7 @@ class Constant(Parameter):
         )
 
 
-def _as_shape(shape: Union[int, Sequence[int]]) -> tuple[int, ...]:
+def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     return tuple(int(extent) for extent in shape)

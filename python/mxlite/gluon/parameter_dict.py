@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import initializer
 from .. import ndarray as nd
@@ -40,7 +40,7 @@ class ParameterDict:
     Matches ``mxnet.gluon.ParameterDict``.
     """
 
-    def __init__(self, prefix: str = "", shared: Optional[ParameterDict] = None) -> None:
+    def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix
         self._shared = shared
         self._params: dict[str, Parameter] = {}
@@ -79,7 +79,7 @@ class ParameterDict:
         """The text before each name given to `get`."""
         return self._prefix
 
-    def _find(self, name: str) -> Optional[Parameter]:
+    def _find(self, name: str) -> Parameter | None:
         if name in self._params:
             return self._params[name]
         if self._shared is not None:
@@ -198,7 +198,7 @@ class ParameterDict:
     def initialize(
         self,
         init: Any = None,
-        ctx: Union[Context, Sequence[Context], None] = None,
+        ctx: Context | Sequence[Context] | None = None,
         verbose: bool = False,
         force_reinit: bool = False,
     ) -> None:
@@ -226,7 +226,7 @@ class ParameterDict:
         for param in self.values():
             param.zero_grad()
 
-    def reset_ctx(self, ctx: Union[Context, Sequence[Context]]) -> None:
+    def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
         """Move all parameters to other contexts; see `Parameter.reset_ctx`."""
         for param in self.values():
             param.reset_ctx(ctx)
@@ -254,7 +254,7 @@ class ParameterDict:
         for param in self.values():
             setattr(param, name, value)
 
-    def save(self, filename: Union[str, os.PathLike[str]], strip_prefix: str = "") -> None:
+    def save(self, filename: str | os.PathLike[str], strip_prefix: str = "") -> None:
         """Save all parameters under their full names.
 
         Parameters
@@ -282,8 +282,8 @@ class ParameterDict:
 
     def load(
         self,
-        filename: Union[str, os.PathLike[str]],
-        ctx: Union[Context, Sequence[Context], None] = None,
+        filename: str | os.PathLike[str],
+        ctx: Context | Sequence[Context] | None = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
         restore_prefix: str = "",
@@ -321,7 +321,7 @@ class ParameterDict:
     def load_dict(
         self,
         param_dict: Mapping[str, NDArray],
-        ctx: Union[Context, Sequence[Context], None] = None,
+        ctx: Context | Sequence[Context] | None = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
         cast_dtype: bool = False,
@@ -343,7 +343,7 @@ class ParameterDict:
         self,
         arrays: Mapping[str, NDArray],
         source: str,
-        ctx: Union[Context, Sequence[Context], None],
+        ctx: Context | Sequence[Context] | None,
         allow_missing: bool,
         ignore_extra: bool,
         cast_dtype: bool,
@@ -369,7 +369,7 @@ def strip_kind(name: str) -> str:
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
-def load_named(filename: Union[str, os.PathLike[str]]) -> dict[str, NDArray]:
+def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
     """Load a file that must hold named arrays.
 
     Parameters
@@ -400,7 +400,7 @@ def load_into(
     params: Mapping[str, Sequence[Parameter]],
     arrays: Mapping[str, NDArray],
     source: str,
-    ctx: Union[Context, Sequence[Context], None],
+    ctx: Context | Sequence[Context] | None,
     allow_missing: bool,
     ignore_extra: bool,
     cast_dtype: bool,

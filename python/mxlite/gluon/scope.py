@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from .. import name as _name
 from .parameter import ParameterDict
@@ -17,7 +17,7 @@ __all__ = ["BlockScope"]
 class _Local(threading.local):
     """The innermost name scope of each thread."""
 
-    current: Optional[BlockScope] = None
+    current: BlockScope | None = None
 
 
 _local = _Local()
@@ -34,11 +34,11 @@ class BlockScope:
     def __init__(self, block: Block) -> None:
         self._block = block
         self._counter: dict[str, int] = {}
-        self._outer: list[tuple[Optional[BlockScope], _name.Prefix]] = []
+        self._outer: list[tuple[BlockScope | None, _name.Prefix]] = []
 
     @staticmethod
     def create(
-        prefix: Optional[str], params: Optional[ParameterDict], hint: str
+        prefix: str | None, params: ParameterDict | None, hint: str
     ) -> tuple[str, ParameterDict]:
         """Return full prefix and parameter dictionary of a new block.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Any
 
 __all__ = ["STATE", "stand_ins", "standing_in"]
 
@@ -41,7 +41,6 @@ class _State:
         with self.lock:
             self.epoch += 1
 
-
     def structure_changed(self) -> None:
         """Note that graphs traced before may have other children."""
         with self.lock:
@@ -52,14 +51,14 @@ class _State:
 class _Local(threading.local):
     """The stand-ins of the trace that runs in a thread."""
 
-    arrays: Optional[Mapping[int, Any]] = None
+    arrays: Mapping[int, Any] | None = None
 
 
 STATE = _State()
 _local = _Local()
 
 
-def stand_ins() -> Optional[Mapping[int, Any]]:
+def stand_ins() -> Mapping[int, Any] | None:
     """Return the traced arrays of this thread's trace by ``id(parameter)``, None outside of one.
 
     Returns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import autograd
 from .. import ndarray as nd
@@ -60,20 +60,19 @@ class Trainer:
 
     def __init__(
         self,
-        params: Union[ParameterDict, Mapping[str, Parameter], Sequence[Parameter]],
-        optimizer: Union[str, opt.Optimizer],
-        optimizer_params: Optional[Mapping[str, Any]] = None,
+        params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
+        optimizer: str | opt.Optimizer,
+        optimizer_params: Mapping[str, Any] | None = None,
         kvstore: Any = "device",
-        compression_params: Optional[Mapping[str, Any]] = None,
-        update_on_kvstore: Optional[bool] = None,
+        compression_params: Mapping[str, Any] | None = None,
+        update_on_kvstore: bool | None = None,
     ) -> None:
         if isinstance(params, (Mapping, ParameterDict)):
             named = dict(params.items())
             params = [named[key] for key in sorted(named)]
         if not isinstance(params, (list, tuple)):
             raise ValueError_(
-                "First argument must be a list or dict of Parameters, got "
-                f"{type(params).__name__}."
+                f"First argument must be a list or dict of Parameters, got {type(params).__name__}."
             )
         self._params: list[Parameter] = []
         self._param2idx: dict[str, int] = {}
@@ -89,13 +88,13 @@ class Trainer:
         _check_store(kvstore, compression_params)
         self._update_on_kvstore = bool(update_on_kvstore) and kvstore is not None
         self._compression_params = compression_params
-        self._contexts: Optional[list[Context]] = None
+        self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = float(self._optimizer.rescale_grad)
         self._updaters: list[opt.Updater] = []
 
     def _init_optimizer(
-        self, optimizer: Union[str, opt.Optimizer], options: dict[str, Any]
+        self, optimizer: str | opt.Optimizer, options: dict[str, Any]
     ) -> None:
         param_dict = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
@@ -111,7 +110,7 @@ class Trainer:
 
     def _check_contexts(self) -> list[Context]:
         """Return the contexts, which must be the same for all parameters."""
-        contexts: Optional[list[Context]] = None
+        contexts: list[Context] | None = None
         for param in self._params:
             found = param.list_ctx()
             if contexts is not None and contexts != found:
@@ -257,7 +256,7 @@ class Trainer:
             "skip updating of Parameters with stale gradient"
         )
 
-    def save_states(self, fname: Union[str, os.PathLike[str]]) -> None:
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Save the optimizer's options, counts and states.
 
         Parameters
@@ -276,7 +275,7 @@ class Trainer:
         with replacing_file(os.fspath(fname)) as stream:
             stream.write(content)
 
-    def load_states(self, fname: Union[str, os.PathLike[str]]) -> None:
+    def load_states(self, fname: str | os.PathLike[str]) -> None:
         """Load states written by `save_states` or pickled by MXNet 1.x.
 
         Parameters

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 from .. import ndarray as nd
 from ..base import FileAccessError, FileFormatError, ShapeError, ValueError_
@@ -107,7 +107,7 @@ def split_and_load(
 
 def clip_global_norm(
     arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
-) -> Union[float, NDArray]:
+) -> float | NDArray:
     """Scale arrays in place so that the 2-norm of all together is at most ``max_norm``.
 
     Parameters
@@ -125,9 +125,7 @@ def clip_global_norm(
     if not arrays:
         raise ValueError_("clip_global_norm: the list of arrays is empty")
     ctx = arrays[0].ctx
-    squares = [
-        nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays
-    ]
+    squares = [nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays]
     norm = nd.sqrt(nd.add_n(*squares))
     if check_isfinite:
         value = float(norm.asscalar())
@@ -142,7 +140,7 @@ def clip_global_norm(
     return value if check_isfinite else norm
 
 
-def check_sha1(filename: Union[str, os.PathLike[str]], sha1_hash: str) -> bool:
+def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
     """Say whether a file has a SHA-1 checksum.
 
     Parameters
@@ -166,9 +164,9 @@ def check_sha1(filename: Union[str, os.PathLike[str]], sha1_hash: str) -> bool:
 
 def download(
     url: str,
-    path: Optional[str] = None,
+    path: str | None = None,
     overwrite: bool = False,
-    sha1_hash: Optional[str] = None,
+    sha1_hash: str | None = None,
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
@@ -250,6 +248,5 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
         if attempt < retries:
             time.sleep(min(0.2 * 2**attempt, 2.0))
     raise DownloadError(
-        f"download: {url} cannot be fetched ({reason}); without network, put the file at "
-        f"{target!r}"
+        f"download: {url} cannot be fetched ({reason}); without network, put the file at {target!r}"
     ) from failure

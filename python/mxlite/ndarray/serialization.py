@@ -58,7 +58,7 @@ _CODES = {name: code for code, name in _DTYPES.items()}
 _MAX_NDIM = 32
 
 
-def save(fname: Union[str, os.PathLike[str]], data: Any) -> None:
+def save(fname: str | os.PathLike[str], data: Any) -> None:
     """Save arrays to a file that MXNet 1.x reads.
 
     Parameters
@@ -86,7 +86,7 @@ def save(fname: Union[str, os.PathLike[str]], data: Any) -> None:
             stream.write(chunk)
 
 
-def load(fname: Union[str, os.PathLike[str]]) -> Any:
+def load(fname: str | os.PathLike[str]) -> Any:
     """Load the arrays of a file.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 from .. import ndarray as nd
 from ..base import ValueError_
@@ -110,9 +110,7 @@ class AdamW(_TwoMoments):
         rate = lr
         if self.correct_bias:
             rate *= math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
-        weight[:] = weight - (
-            rate * mean / (nd.sqrt(variance) + self.epsilon) + lr * wd * weight
-        )
+        weight[:] = weight - (rate * mean / (nd.sqrt(variance) + self.epsilon) + lr * wd * weight)
 
 
 @register
@@ -242,8 +240,8 @@ class LAMB(_TwoMoments):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
-        lower_bound: Optional[float] = None,
-        upper_bound: Optional[float] = None,
+        lower_bound: float | None = None,
+        upper_bound: float | None = None,
         bias_correction: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -266,7 +264,7 @@ class LAMB(_TwoMoments):
             self._apply(index, weight, grad, state, None)
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, state: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, state: Any, master: NDArray | None
     ) -> None:
         lr, wd, count = self._begin_update(index)
         mean, variance = state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
@@ -99,7 +99,7 @@ class RMSProp(Optimizer):
         gamma2: float = 0.9,
         epsilon: float = 1e-8,
         centered: bool = False,
-        clip_weights: Optional[float] = None,
+        clip_weights: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -127,9 +127,7 @@ class RMSProp(Optimizer):
         if self.clip_weights:
             options["clip_weights"] = self.clip_weights
         if self.centered:
-            nd.rmspropalex_update(
-                weight, grad, *state, out=weight, gamma2=self.gamma2, **options
-            )
+            nd.rmspropalex_update(weight, grad, *state, out=weight, gamma2=self.gamma2, **options)
         else:
             nd.rmsprop_update(weight, grad, *state, out=weight, **options)
 

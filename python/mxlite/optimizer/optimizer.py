@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Optional, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
 from ..base import TypeError_, ValueError_, suggestion
@@ -66,15 +66,15 @@ class Optimizer:
     def __init__(
         self,
         rescale_grad: float = 1.0,
-        param_idx2name: Optional[Mapping[Any, str]] = None,
+        param_idx2name: Mapping[Any, str] | None = None,
         wd: float = 0.0,
-        clip_gradient: Optional[float] = None,
-        learning_rate: Optional[float] = None,
-        lr_scheduler: Optional[LRScheduler] = None,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: LRScheduler | None = None,
         sym: Any = None,
         begin_num_update: int = 0,
         multi_precision: bool = False,
-        param_dict: Optional[Mapping[Any, Any]] = None,
+        param_dict: Mapping[Any, Any] | None = None,
     ) -> None:
         if param_idx2name is not None and not isinstance(param_idx2name, Mapping):
             raise TypeError_(
@@ -208,9 +208,7 @@ class Optimizer:
         args_wd_mult : dict
         """
         self.wd_mult = {
-            name: 0.0
-            for name in self.idx2name.values()
-            if not name.endswith(("_weight", "_gamma"))
+            name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))
         }
         self.wd_mult.update(args_wd_mult)
 
@@ -324,7 +322,7 @@ class Optimizer:
         self._update_count(index)
         return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
 
-    def _rescaled(self, grad: NDArray, weight: Optional[NDArray] = None, wd: float = 0.0) -> Any:
+    def _rescaled(self, grad: NDArray, weight: NDArray | None = None, wd: float = 0.0) -> Any:
         """Return the gradient rescaled, with weight decay where ``weight`` is given, clipped."""
         grad = grad * self.rescale_grad
         if weight is not None:

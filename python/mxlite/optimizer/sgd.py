@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any, Optional
+from typing import Any
 
 from .. import ndarray as nd
 from ..base import ValueError_
@@ -21,7 +21,7 @@ class _MomentumOptimizer(Optimizer):
         super().__init__(**kwargs)
         self.momentum = momentum
 
-    def create_state(self, index: Any, weight: NDArray) -> Optional[NDArray]:
+    def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
         """Return the momentum, None when there is none."""
         return nd.zeros_like(weight) if self.momentum != 0.0 else None
 
@@ -46,13 +46,13 @@ class _MomentumOptimizer(Optimizer):
             self._apply(index, weight, grad, state, None)
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
     ) -> None:
         raise NotImplementedError
 
 
 def _sgd_step(
-    weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray], options: dict[str, Any]
+    weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None, options: dict[str, Any]
 ) -> None:
     """Run the fused operator that fits the state; ``options`` has ``momentum``."""
     if mom is None:
@@ -85,7 +85,7 @@ class SGD(_MomentumOptimizer):
         self.lazy_update = lazy_update
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
     ) -> None:
         lr, wd, _ = self._begin_update(index)
         options = {"lr": lr, "wd": wd, "momentum": self.momentum, **self._op_options()}
@@ -109,7 +109,7 @@ class NAG(_MomentumOptimizer):
     """
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
     ) -> None:
         lr, wd, _ = self._begin_update(index)
         options = {"lr": lr, "wd": wd, **self._op_options()}
@@ -127,7 +127,8 @@ class NAG(_MomentumOptimizer):
 class LARS(_MomentumOptimizer):
     """SGD with a rate for each layer (You et al., 2017).
 
-    The rate is ``lr * eta * |w| / (|grad| + wd * |w| + eps)``; gammas, betas and biases keep ``lr``.
+    The rate is ``lr * eta * |w| / (|grad| + wd * |w| + eps)``; gammas, betas and biases keep
+    ``lr``.
 
     Parameters
     ----------
@@ -157,7 +158,9 @@ class LARS(_MomentumOptimizer):
         self.momentum_correction = momentum_correction
         self.last_lr: dict[Any, float] = {}
 
-    def _layer_rate(self, index: Any, weight: NDArray, grad: NDArray, lr: float, wd: float) -> float:
+    def _layer_rate(
+        self, index: Any, weight: NDArray, grad: NDArray, lr: float, wd: float
+    ) -> float:
         if self._name_of(index).endswith(("gamma", "beta", "bias")):
             return lr
         weight_norm = _norm(weight)
@@ -167,7 +170,7 @@ class LARS(_MomentumOptimizer):
         return lr
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
     ) -> None:
         base, wd, _ = self._begin_update(index)
         lr = self._layer_rate(index, weight if master is None else master, grad, base, wd)
@@ -236,7 +239,7 @@ class LBSGD(_MomentumOptimizer):
         return 1.0 + (self.batch_scale - 1) * shape[self.warmup_strategy]
 
     def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: Optional[NDArray]
+        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
     ) -> None:
         lr, wd, _ = self._begin_update(index)
         count, total = self._gathered.get(index, (self.init_updates, None))
@@ -284,7 +287,7 @@ class Signum(Optimizer):
         self.momentum = momentum
         self.wd_lh = wd_lh
 
-    def create_state(self, index: Any, weight: NDArray) -> Optional[NDArray]:
+    def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
         """Return the momentum, None when there is none."""
         return nd.zeros_like(weight) if self.momentum != 0.0 else None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from typing import Any, Optional
+from typing import Any
 
 from .. import lr_scheduler as _schedulers
 from ..base import FileFormatError, NotSupportedError
@@ -26,7 +26,7 @@ _VERSION = 1
 _NOT_SAVED = ("param_dict", "lr_scheduler", "_index_update_count", "sym_info", "allow_np_array")
 
 
-def dump_states(states: dict[Any, Any], optimizer: Optional[Optimizer]) -> bytes:
+def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
     """Return states, and an optimizer's options and counts, as bytes.
 
     Parameters
@@ -63,7 +63,7 @@ def dump_states(states: dict[Any, Any], optimizer: Optional[Optimizer]) -> bytes
 
 def load_states(
     data: bytes, optimizer: Optimizer, source: str = "optimizer states"
-) -> tuple[dict[Any, Any], Optional[Optimizer]]:
+) -> tuple[dict[Any, Any], Optimizer | None]:
     """Read states in our format or pickled by MXNet 1.x.
 
     Parameters
@@ -170,15 +170,14 @@ def _restored(
     optimizer: Optimizer,
     name: str,
     attributes: dict[str, Any],
-    scheduler: Optional[tuple[str, dict[str, Any]]],
+    scheduler: tuple[str, dict[str, Any]] | None,
 ) -> Optimizer:
     """Return an optimizer of class ``name`` with the saved options."""
     if type(optimizer).__name__ != name:
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
             raise FileFormatError(
-                f"load_states: the states belong to the optimizer {name!r}, which is not "
-                "registered"
+                f"load_states: the states belong to the optimizer {name!r}, which is not registered"
             )
         fresh = klass()
         fresh.param_dict = optimizer.param_dict
@@ -212,7 +211,7 @@ def _restored_scheduler(current: Any, name: str, attributes: dict[str, Any]) -> 
 
 def _load_legacy(
     data: bytes, optimizer: Optimizer, source: str
-) -> tuple[dict[Any, Any], Optional[Optimizer]]:
+) -> tuple[dict[Any, Any], Optimizer | None]:
     """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
     content = legacy_pickle.load(data, source)
     saved = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ...base import NotSupportedError, ShapeError
 from ..hybrid_block import HybridBlock
@@ -106,7 +106,7 @@ class SyncBatchNorm(BatchNorm):
     def __init__(
         self,
         in_channels: int = 0,
-        num_devices: Optional[int] = None,
+        num_devices: int | None = None,
         momentum: float = 0.9,
         epsilon: float = 1e-5,
         center: bool = True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 import numpy as np
 
@@ -81,17 +81,17 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Union[Dataset, Any],
-        batch_size: Optional[int] = None,
+        dataset: Dataset | Any,
+        batch_size: int | None = None,
         shuffle: bool = False,
-        sampler: Optional[Sampler] = None,
-        last_batch: Optional[str] = None,
-        batch_sampler: Optional[Sampler] = None,
-        batchify_fn: Optional[Callable[[list[Any]], Any]] = None,
+        sampler: Sampler | None = None,
+        last_batch: str | None = None,
+        batch_sampler: Sampler | None = None,
+        batchify_fn: Callable[[list[Any]], Any] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
         pin_device_id: int = 0,
-        prefetch: Optional[int] = None,
+        prefetch: int | None = None,
         thread_pool: bool = False,
         timeout: float = 120,
         auto_reload: bool = False,
@@ -118,15 +118,13 @@ class DataLoader:
 
     def _make_sampler(
         self,
-        batch_size: Optional[int],
+        batch_size: int | None,
         shuffle: bool,
-        sampler: Optional[Sampler],
-        last_batch: Optional[str],
+        sampler: Sampler | None,
+        last_batch: str | None,
     ) -> BatchSampler:
         if batch_size is None:
-            raise ValueError_(
-                "batch_size must be specified unless batch_sampler is specified"
-            )
+            raise ValueError_("batch_size must be specified unless batch_sampler is specified")
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)):
             raise TypeError_(
                 f"DataLoader: batch_size is {batch_size!r}, expected an integer above 0"

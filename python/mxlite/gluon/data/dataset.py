@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from ...base import IndexError_, ShapeError, ValueError_
 from ...ndarray import NDArray
@@ -58,7 +58,7 @@ class Dataset:
         begin = size * index + min(index, rest)
         return _Chosen(self, range(begin, begin + size + (index < rest)))
 
-    def take(self, count: Optional[int]) -> Dataset:
+    def take(self, count: int | None) -> Dataset:
         """Return the first ``count`` samples.
 
         Parameters

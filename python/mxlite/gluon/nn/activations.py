@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ... import initializer
 from ...base import ValueError_
@@ -25,8 +25,8 @@ class Activation(HybridBlock):
     def __init__(
         self,
         activation: str,
-        prefix: Optional[str] = None,
-        params: Optional[ParameterDict] = None,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
     ) -> None:
         self._act_type = activation
         super().__init__(prefix, params)

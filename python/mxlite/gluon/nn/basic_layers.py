@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Dense(HybridBlock):
     def __init__(
         self,
         units: int,
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         flatten: bool = True,
         dtype: Any = "float32",
@@ -221,9 +221,7 @@ class Lambda(Block):
         Name of an operator of ``mx.nd``, or a function of arrays.
     """
 
-    def __init__(
-        self, function: Union[str, Callable[..., Any]], prefix: Optional[str] = None
-    ) -> None:
+    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
         if isinstance(function, str):
             self._func_name = function
@@ -254,9 +252,7 @@ class HybridLambda(HybridBlock):
         Name of an operator, or ``f(F, x, *args)``.
     """
 
-    def __init__(
-        self, function: Union[str, Callable[..., Any]], prefix: Optional[str] = None
-    ) -> None:
+    def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
         if isinstance(function, str):
             self._func_name = function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any
 
 from ..base_block import Block, _indented, _tree
 from ..hybrid_block import HybridBlock
@@ -55,7 +55,7 @@ class Sequential(Block):
     def __repr__(self) -> str:
         return _tree(type(self).__name__, _children_lines(self))
 
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    def __getitem__(self, key: int | slice) -> Any:
         layers = list(self._children.values())[key]
         if not isinstance(layers, list):
             return layers
@@ -132,7 +132,7 @@ class HybridSequential(HybridBlock):
     def __repr__(self) -> str:
         return _tree(type(self).__name__, _children_lines(self))
 
-    def __getitem__(self, key: Union[int, slice]) -> Any:
+    def __getitem__(self, key: int | slice) -> Any:
         layers = list(self._children.values())[key]
         if not isinstance(layers, list):
             return layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from ...base import ShapeError, ValueError_
 from ..hybrid_block import HybridBlock
@@ -67,12 +67,12 @@ class _Conv(HybridBlock):
         dilation: Sizes,
         groups: int,
         layout: str,
-        activation: Optional[str],
+        activation: str | None,
         use_bias: bool,
         weight_initializer: Any,
         bias_initializer: Any,
         in_channels: int,
-        output_padding: Optional[Sizes] = None,
+        output_padding: Sizes | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -110,12 +110,12 @@ class _Conv(HybridBlock):
                 init=weight_initializer,
                 allow_deferred_init=True,
             )
-            self.bias: Optional[Parameter] = None
+            self.bias: Parameter | None = None
             if use_bias:
                 self.bias = self.params.get(
                     "bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True
                 )
-            self.act: Optional[Activation] = None
+            self.act: Activation | None = None
             if activation is not None:
                 self.act = Activation(activation, prefix=activation + "_")
 
@@ -202,7 +202,7 @@ class Conv1D(_Conv):
         dilation: Sizes = 1,
         groups: int = 1,
         layout: str = "NCW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
@@ -252,7 +252,7 @@ class Conv2D(_Conv):
         dilation: Sizes = (1, 1),
         groups: int = 1,
         layout: str = "NCHW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
@@ -302,7 +302,7 @@ class Conv3D(_Conv):
         dilation: Sizes = (1, 1, 1),
         groups: int = 1,
         layout: str = "NCDHW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
@@ -354,7 +354,7 @@ class Conv1DTranspose(_Conv):
         dilation: Sizes = 1,
         groups: int = 1,
         layout: str = "NCW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
@@ -406,7 +406,7 @@ class Conv2DTranspose(_Conv):
         dilation: Sizes = (1, 1),
         groups: int = 1,
         layout: str = "NCHW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
@@ -458,7 +458,7 @@ class Conv3DTranspose(_Conv):
         dilation: Sizes = (1, 1, 1),
         groups: int = 1,
         layout: str = "NCDHW",
-        activation: Optional[str] = None,
+        activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",

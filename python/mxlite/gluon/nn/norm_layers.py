@@ -108,7 +108,13 @@ class _BatchNorm(_NormLayer):
         return F.BatchNorm
 
     def hybrid_forward(
-        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any  # noqa: N803
+        self,
+        F: Any,
+        x: Any,
+        gamma: Any,
+        beta: Any,
+        running_mean: Any,
+        running_var: Any,  # noqa: N803
     ) -> Any:
         """Normalize; in training mode the running statistics are updated."""
         return self._operator_of(F)(x, gamma, beta, running_mean, running_var, **self._kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from ...base import ShapeError, ValueError_
 from ..hybrid_block import HybridBlock
@@ -35,12 +35,12 @@ class _Pooling(HybridBlock):
     def __init__(
         self,
         pool_size: Sizes,
-        strides: Optional[Sizes],
+        strides: Sizes | None,
         padding: Sizes,
         ceil_mode: bool,
         global_pool: bool,
         layout: str,
-        count_include_pad: Optional[bool] = None,
+        count_include_pad: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -99,15 +99,13 @@ class MaxPool1D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = 2,
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         layout: str = "NCW",
         ceil_mode: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            pool_size, strides, padding, ceil_mode, False, layout, **kwargs
-        )
+        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
 
 class MaxPool2D(_Pooling):
@@ -130,15 +128,13 @@ class MaxPool2D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = (2, 2),
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         layout: str = "NCHW",
         ceil_mode: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            pool_size, strides, padding, ceil_mode, False, layout, **kwargs
-        )
+        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
 
 class MaxPool3D(_Pooling):
@@ -161,15 +157,13 @@ class MaxPool3D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = (2, 2, 2),
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         ceil_mode: bool = False,
         layout: str = "NCDHW",
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            pool_size, strides, padding, ceil_mode, False, layout, **kwargs
-        )
+        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
 
 class AvgPool1D(_Pooling):
@@ -194,7 +188,7 @@ class AvgPool1D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = 2,
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         layout: str = "NCW",
         ceil_mode: bool = False,
@@ -228,7 +222,7 @@ class AvgPool2D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = (2, 2),
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         ceil_mode: bool = False,
         layout: str = "NCHW",
@@ -262,7 +256,7 @@ class AvgPool3D(_Pooling):
     def __init__(
         self,
         pool_size: Sizes = (2, 2, 2),
-        strides: Optional[Sizes] = None,
+        strides: Sizes | None = None,
         padding: Sizes = 0,
         ceil_mode: bool = False,
         layout: str = "NCDHW",
