@@ -14,5 +14,6 @@ void bind_numpy(py::module_& m);      // NumPy and DLPack
 void bind_ops(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_engine(py::module_& m);
+void bind_io(py::module_& m);  // JPEG decoding, resizing
 
 }  // namespace mxlite::python

@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_ops(m);
   mxlite::python::bind_autograd(m);
   mxlite::python::bind_engine(m);
+  mxlite::python::bind_io(m);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit as _atexit
 
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
-from . import attribute, name, ndarray, optimizer, random, runtime, util
+from . import attribute, image, name, ndarray, optimizer, random, runtime, util
 from . import initializer as init
 from . import ndarray as nd
 from . import optimizer as opt

@@ -1,0 +1,78 @@
+#include "cpp/io/decode.h"
+
+#include <turbojpeg.h>
+
+#include <memory>
+
+namespace mxlite::io {
+namespace {
+
+struct DestroyHandle {
+  void operator()(void* handle) const { tjDestroy(handle); }
+};
+using Handle = std::unique_ptr<void, DestroyHandle>;
+
+// One decompressor per thread: creating it costs as much as a small image.
+tjhandle thread_handle() {
+  thread_local Handle handle(tjInitDecompress());
+  MX_CHECK_KIND(handle, ErrorKind::kOutOfMemory, "imdecode: libjpeg-turbo could not be set up");
+  return handle.get();
+}
+
+[[noreturn]] void fail_decode(const std::string& name, tjhandle handle, size_t bytes) {
+  fail(ErrorKind::kRecord, name, ": ", bytes,
+       " bytes are not a readable JPEG image: ", tjGetErrorStr2(handle));
+}
+
+const unsigned char* raw(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+int pixel_format(ColorOrder order) {
+  switch (order) {
+    case ColorOrder::kGray:
+      return TJPF_GRAY;
+    case ColorOrder::kRGB:
+      return TJPF_RGB;
+    case ColorOrder::kBGR:
+      return TJPF_BGR;
+  }
+  return TJPF_RGB;
+}
+
+}  // namespace
+
+bool is_jpeg(std::span<const std::byte> bytes) {
+  return bytes.size() > 3 && raw(bytes)[0] == 0xFF && raw(bytes)[1] == 0xD8;
+}
+
+JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name) {
+  MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name,
+                ": no bytes given, a JPEG image expected");
+  tjhandle handle = thread_handle();
+  JpegInfo info;
+  int subsampling = 0, colorspace = 0;
+  if (tjDecompressHeader3(handle, raw(bytes), bytes.size(), &info.width, &info.height, &subsampling,
+                          &colorspace) != 0)
+    fail_decode(name, handle, bytes.size());
+  return info;
+}
+
+NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  const JpegInfo info = read_jpeg_header(bytes, options.name);
+  const int d = options.denominator;
+  MX_CHECK(d == 1 || d == 2 || d == 4 || d == 8, options.name, ": denominator ", d,
+           " given, 1, 2, 4 or 8 expected");
+  const int64_t width = (info.width + d - 1) / d, height = (info.height + d - 1) / d;
+  const int64_t channels = options.order == ColorOrder::kGray ? 1 : 3;
+  NDArrayRef image = NDArray::empty({{height, width, channels}, DType::kUInt8}, Device{});
+  tjhandle handle = thread_handle();
+  // TJFLAG_STOPONWARNING: a truncated file is an error and not a half gray picture.
+  if (tjDecompress2(handle, raw(bytes), bytes.size(), static_cast<unsigned char*>(image->data()),
+                    static_cast<int>(width), 0, static_cast<int>(height),
+                    pixel_format(options.order), TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
+    fail_decode(options.name, handle, bytes.size());
+  return image;
+}
+
+}  // namespace mxlite::io
