@@ -68,16 +68,21 @@ class Walk {
 
   void store_into_variables() {
     for (auto& [leaf, arrived] : leaves_) {
-      if (leaf->req == GradReq::kNull || !leaf->grad) continue;
+      if (leaf->req == GradReq::kNull) continue;
       NDArrayRef value = std::move(arrived.grad);
-      if (leaf->req == GradReq::kAdd) {
+      leaf->fresh = true;
+      // Nobody else has this array: it becomes the gradient without a copy.
+      const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
+                       !options_.retain_graph && !options_.create_graph;
+      if (!leaf->grad) {
+        leaf->grad = own ? value : NDArray::empty(value->spec(), value->device());
+        if (!own) copy_to(value, leaf->grad);
+      } else if (leaf->req == GradReq::kAdd) {
         const NDArrayRef out[] = {leaf->grad};
         ModeScope quiet({false, options_.training});
         run("elemwise_add", {leaf->grad, value}, {}, {}, out);
-      } else if (value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
-                 value->device() == leaf->grad->device() && !options_.retain_graph &&
-                 !options_.create_graph) {
-        leaf->grad->assign_handle(*value);  // nobody else has this array: no copy
+      } else if (own && value->device() == leaf->grad->device()) {
+        leaf->grad->assign_handle(*value);
       } else {
         copy_to(value, leaf->grad);
       }
@@ -161,6 +166,16 @@ void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArra
 }
 
 }  // namespace
+
+NDArrayRef gradient_of(const NDArray& array) {
+  ArrayInfo* info = info_of(array);
+  if (!info || info->node) return nullptr;
+  if (!info->grad) {
+    ModeScope quiet({false, mode.training});
+    info->grad = filled("_zeros", array.spec(), array.device());
+  }
+  return info->grad;
+}
 
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options) {

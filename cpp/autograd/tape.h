@@ -20,8 +20,9 @@ class ArrayInfo final : public AutogradInfo {
 
   TapeNodeRef node;  // null: a variable
   int output = 0;
-  NDArrayRef grad;
+  NDArrayRef grad;  // of a variable: null until backward or the user asks for it (gradient_of)
   GradReq req = GradReq::kNull;
+  bool fresh = false;  // backward stored a gradient since the last step of a trainer
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
@@ -60,6 +61,9 @@ class TapeNode : public RefCounted {
 bool needs_record(std::span<const NDArrayRef> inputs);
 
 void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req);
+
+// The gradient array of a variable, made of zeros if there is none yet; null for other arrays.
+NDArrayRef gradient_of(const NDArray& array);
 
 struct BackwardOptions {
   bool retain_graph = false;

@@ -171,11 +171,7 @@ void bind_copies() {
 
 void bind_gradient() {
   property(
-      "grad",
-      [](const NDArrayRef& a) {
-        const autograd::ArrayInfo* info = autograd::info_of(*a);
-        return info ? info->grad : nullptr;
-      },
+      "grad", [](const NDArrayRef& a) { return autograd::gradient_of(*a); },
       "Gradient array of a variable, or None.");
   property(
       "_grad_req",
@@ -184,6 +180,19 @@ void bind_gradient() {
         return static_cast<int>(info ? info->req : autograd::GradReq::kNull);
       },
       "0 null, 1 write, 2 add.");
+  property(
+      "_fresh_grad",
+      [](const NDArrayRef& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*a);
+        return info && info->fresh;
+      },
+      "Has backward stored a gradient since this was last set to False?");
+  method(
+      "_set_fresh_grad",
+      [](const NDArrayRef& a, bool fresh) {
+        if (autograd::ArrayInfo* info = autograd::info_of(*a)) info->fresh = fresh;
+      },
+      py::arg("fresh"), "Set _fresh_grad.");
   property(
       "_recorded",
       [](const NDArrayRef& a) {

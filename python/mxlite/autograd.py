@@ -315,6 +315,8 @@ class Function:
 def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
     """Make the array a variable with a gradient of zeros; its history is dropped.
 
+    The gradient takes memory only once it is asked for or computed.
+
     Parameters
     ----------
     grad_req : str
@@ -324,7 +326,7 @@ def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = Non
     """
     if stype not in (None, "default"):
         raise TypeError_(f"attach_grad: stype {stype!r} given, 'default' expected")
-    _core.mark_variable(self, self.detach().zeros_like(), _grad_req(grad_req))
+    _core.mark_variable(self, None, _grad_req(grad_req))
 
 
 def _array_backward(
