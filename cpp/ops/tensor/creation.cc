@@ -38,13 +38,6 @@ Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
   return {{Shape{values * p.repeat}, p.dtype.value_or(DType::kFloat32)}};
 }
 
-Specs infer_arange_like(const ArangeLikeParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.repeat > 0, "_contrib_arange_like: repeat ", p.repeat, " given, at least 1 expected");
-  if (!p.axis) return {in[0]};
-  const int axis = normalize_axis("_contrib_arange_like", *p.axis, in[0].shape.ndim());
-  return {{Shape{in[0].shape[axis]}, in[0].dtype}};
-}
-
 Specs infer_eye(const EyeParams& p, std::span<const TensorSpec>) {
   return {checked("_eye", Shape{p.N, p.M ? p.M : p.N}, p.dtype)};
 }
@@ -74,12 +67,6 @@ void register_creation(OpRegistry& ops) {
               .build());
   ops.add(from_nothing<LinspaceParams>("_linspace", "num values at equal distances.")
               .infer(infer_linspace)
-              .build());
-  ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
-              .inputs({"data"})
-              .doc("start, start + step, ... as many as data has elements, or along one axis.")
-              .infer(infer_arange_like)
-              .zero_gradient()
               .build());
   ops.add(like("zeros_like", "Zeros of data's shape and dtype.").build());
   ops.add(like("ones_like", "Ones of data's shape and dtype.").build());

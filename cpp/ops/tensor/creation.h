@@ -50,22 +50,6 @@ struct ArangeParams {
   }
 };
 
-struct ArangeLikeParams {
-  double start = 0, step = 1;
-  int64_t repeat = 1;
-  std::string ctx;
-  std::optional<int64_t> axis;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("start", &ArangeLikeParams::start, "First value."),
-        field("step", &ArangeLikeParams::step, "Distance between values."),
-        field("repeat", &ArangeLikeParams::repeat, "How often each value occurs."),
-        field("ctx", &ArangeLikeParams::ctx, "Has no effect: the result is where data is."),
-        field("axis", &ArangeLikeParams::axis,
-              "Axis of data whose length the result has; None: the result has data's shape."));
-  }
-};
-
 struct EyeParams {
   int64_t N = 0, M = 0, k = 0;
   std::string ctx;

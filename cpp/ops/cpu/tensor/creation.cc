@@ -62,11 +62,6 @@ void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
   fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * p.step; });
 }
 
-void arange_like(KernelContext&, const ArangeLikeParams& p, Inputs, Outputs out) {
-  fill_from(out[0],
-            [&](int64_t i) { return p.start + static_cast<double>(i / p.repeat) * p.step; });
-}
-
 void linspace(KernelContext&, const LinspaceParams& p, Inputs, Outputs out) {
   const int64_t parts = p.endpoint ? p.num - 1 : p.num;
   const double step = parts > 0 ? (p.stop - p.start) / static_cast<double>(parts) : 0.0;
@@ -90,7 +85,6 @@ void register_creation_cpu(OpRegistry& ops) {
   ops.kernel<&zeros_like>("zeros_like", DeviceType::kCPU, kStrided);
   ops.kernel<&ones_like>("ones_like", DeviceType::kCPU, kStrided);
   ops.kernel<&arange>("_arange", DeviceType::kCPU);
-  ops.kernel<&arange_like>("_contrib_arange_like", DeviceType::kCPU, kStrided);
   ops.kernel<&eye>("_eye", DeviceType::kCPU);
   ops.kernel<&linspace>("_linspace", DeviceType::kCPU);
 }
