@@ -5,6 +5,7 @@ namespace mxlite {
 // Schemas, one line per file or family, in alphabetical order of folder and file.
 void register_cast(OpRegistry&);        // tensor/
 void register_creation(OpRegistry&);    // tensor/
+void register_matrix(OpRegistry&);      // matrix/, itself a list
 void register_nn(OpRegistry&);          // nn/, itself a list
 void register_pointwise(OpRegistry&);   // pointwise/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
@@ -15,6 +16,7 @@ void register_where(OpRegistry&);       // tensor/
 // CPU kernels.
 void register_copy_cpu(OpRegistry&);
 void register_creation_cpu(OpRegistry&);
+void register_matrix_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
@@ -26,6 +28,7 @@ void register_where_cpu(OpRegistry&);
 void register_all_ops(OpRegistry& ops) {
   register_cast(ops);
   register_creation(ops);
+  register_matrix(ops);
   register_nn(ops);
   register_pointwise(ops);
   register_reshape_to(ops);
@@ -38,6 +41,7 @@ void register_all_ops(OpRegistry& ops) {
 
   register_copy_cpu(ops);
   register_creation_cpu(ops);
+  register_matrix_cpu(ops);
   register_nn_cpu(ops);
   register_pointwise_cpu(ops);
   register_reshape_to_cpu(ops);

@@ -1,0 +1,35 @@
+#include "cpp/core/threads.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  const int64_t rows = out[0].shape[0], columns = out[0].shape[1];
+  dispatch_dtype(out[0].dtype, [&]<class T>(T) {
+    const bool parallel = out[0].size() > 32768;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t row = 0; row < rows; ++row) {
+      T* const to = out[0].as<T>() + row * columns;
+      for (int64_t c = 0; c < columns; ++c) {
+        ComputeType<T> product = 1;
+        int64_t rest = row;
+        for (size_t i = in.size(); i-- > 0;) {
+          const int64_t length = in[i].shape[0];
+          product = static_cast<ComputeType<T>>(
+              product * static_cast<ComputeType<T>>(in[i].as<T>()[rest % length * columns + c]));
+          rest /= length;
+        }
+        to[c] = static_cast<T>(product);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void register_khatri_rao_cpu(OpRegistry& ops) {
+  ops.kernel<&khatri_rao_native>("khatri_rao", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,14 @@
+// CPU kernels of the matrix operators, one line per file.
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+void register_dot_cpu(OpRegistry&);
+void register_khatri_rao_cpu(OpRegistry&);
+
+void register_matrix_cpu(OpRegistry& ops) {
+  register_dot_cpu(ops);
+  register_khatri_rao_cpu(ops);
+}
+
+}  // namespace mxlite

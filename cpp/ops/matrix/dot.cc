@@ -1,0 +1,188 @@
+#include "cpp/ops/matrix/dot.h"
+
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+MatrixSizes dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs) {
+  MatrixSizes s;
+  s.k = p.transpose_a ? lhs[0] : lhs.back();
+  s.m = p.transpose_a ? lhs.product(1, lhs.ndim()) : lhs.product(0, lhs.ndim() - 1);
+  s.rhs_k = p.transpose_b ? rhs.back() : rhs[0];
+  s.n = p.transpose_b ? rhs.product(0, rhs.ndim() - 1) : rhs.product(1, rhs.ndim());
+  return s;
+}
+
+MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs) {
+  const int l = lhs.ndim() - 2, r = rhs.ndim() - 2;
+  MatrixSizes s;
+  s.batch = lhs.product(0, l);
+  s.m = lhs[p.transpose_a ? l + 1 : l];
+  s.k = lhs[p.transpose_a ? l : l + 1];
+  s.rhs_k = rhs[p.transpose_b ? r + 1 : r];
+  s.n = rhs[p.transpose_b ? r : r + 1];
+  return s;
+}
+
+namespace {
+
+void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim) {
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, op, ": lhs has dtype ", in[0].dtype, ", rhs has ",
+                 in[1].dtype);
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op, ": dtype bool given, a number type expected");
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= min_ndim && in[1].shape.ndim() >= min_ndim, op,
+                 ": lhs of shape ", in[0].shape, " and rhs of shape ", in[1].shape,
+                 " given, at least ", min_ndim, " dimensions expected");
+}
+
+void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
+                 std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(s.k == s.rhs_k, op, ": lhs of shape ", in[0].shape,
+                 p.transpose_a ? " (transposed)" : "", " and rhs of shape ", in[1].shape,
+                 p.transpose_b ? " (transposed)" : "", " cannot be multiplied: ", s.k, " and ",
+                 s.rhs_k, " elements are summed");
+}
+
+Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
+  check_operands("dot", in, 1);
+  const Shape& lhs = in[0].shape;
+  const Shape& rhs = in[1].shape;
+  check_inner("dot", p, dot_sizes(p, lhs, rhs), in);
+  Shape to;
+  for (int i = p.transpose_a ? 1 : 0; i < lhs.ndim() - (p.transpose_a ? 0 : 1); ++i)
+    to.push_back(lhs[i]);
+  for (int i = p.transpose_b ? 0 : 1; i < rhs.ndim() - (p.transpose_b ? 1 : 0); ++i)
+    to.push_back(rhs[i]);
+  if (to.ndim() == 0) to.push_back(1);  // as 1.x, which has no 0-d arrays
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
+  check_operands("batch_dot", in, 3);
+  Shape to = in[0].shape;
+  const int lead = to.ndim() - 2;
+  bool fits = in[1].shape.ndim() == to.ndim();
+  for (int i = 0; fits && i < lead; ++i) fits = in[1].shape[i] == to[i];
+  MX_CHECK_SHAPE(fits, "batch_dot: lhs of shape ", in[0].shape, " and rhs of shape ", in[1].shape,
+                 " differ in their batch dimensions");
+  const MatrixSizes s = batch_dot_sizes(p, in[0].shape, in[1].shape);
+  check_inner("batch_dot", p, s, in);
+  to[lead] = s.m;
+  to[lead + 1] = s.n;
+  return {{to, in[0].dtype}};
+}
+
+std::shared_ptr<DotParams> transposed(bool a, bool b) {
+  auto params = std::make_shared<DotParams>();
+  params->transpose_a = a;
+  params->transpose_b = b;
+  return params;
+}
+
+// Gradients of C = op(A) op(B) as products of C's gradient with the other operand, which keep the
+// operands as they are stored.
+std::vector<ValueRef> product_grads(GradBuilder& g, const char* op, ValueRef grad, ValueRef a,
+                                    ValueRef b) {
+  const auto& p = g.params<DotParams>();
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0))
+    grads[0] = p.transpose_a ? g.emit(op, {b, grad}, transposed(p.transpose_b, true))
+                             : g.emit(op, {grad, b}, transposed(false, !p.transpose_b));
+  if (g.needs_grad(1))
+    grads[1] = p.transpose_b ? g.emit(op, {grad, a}, transposed(true, p.transpose_a))
+                             : g.emit(op, {a, grad}, transposed(!p.transpose_a, false));
+  return grads;
+}
+
+std::vector<ValueRef> grad_dot(GradBuilder& g) {
+  const auto& p = g.params<DotParams>();
+  const Shape lhs = g.input_spec(0).shape, rhs = g.input_spec(1).shape;
+  const MatrixSizes s = dot_sizes(p, lhs, rhs);
+  const ValueRef grad = g.reshape(g.output_grad(0), {s.m, s.n});
+  const ValueRef a = g.needs_grad(1)
+                         ? g.reshape(g.input(0), p.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k})
+                         : ValueRef{};
+  const ValueRef b = g.needs_grad(0)
+                         ? g.reshape(g.input(1), p.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n})
+                         : ValueRef{};
+  std::vector<ValueRef> grads = product_grads(g, "dot", grad, a, b);
+  if (grads[0]) grads[0] = g.reshape(grads[0], lhs);
+  if (grads[1]) grads[1] = g.reshape(grads[1], rhs);
+  return grads;
+}
+
+std::vector<ValueRef> grad_batch_dot(GradBuilder& g) {
+  return product_grads(g, "batch_dot", g.output_grad(0), g.needs_grad(1) ? g.input(0) : ValueRef{},
+                       g.needs_grad(0) ? g.input(1) : ValueRef{});
+}
+
+// A vector on the left is a row, on the right a column; its axis is left out of the result.
+Shape as_matrices(const Shape& shape, bool is_lhs) {
+  if (shape.ndim() > 1) return shape;
+  return is_lhs ? Shape{1, shape[0]} : Shape{shape[0], 1};
+}
+
+Specs infer_matmul(const NoParams&, std::span<const TensorSpec> in) {
+  check_operands("_matmul", in, 1);
+  const Shape lhs = as_matrices(in[0].shape, true), rhs = as_matrices(in[1].shape, false);
+  check_inner("_matmul", {}, batch_dot_sizes({}, lhs, rhs), in);
+  Shape to = broadcast_shapes("_matmul", Shape(lhs.span().first(lhs.ndim() - 2)),
+                              Shape(rhs.span().first(rhs.ndim() - 2)));
+  if (in[0].shape.ndim() > 1) to.push_back(lhs[lhs.ndim() - 2]);
+  if (in[1].shape.ndim() > 1) to.push_back(rhs.back());
+  return {{to, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_matmul(GradBuilder& g) {
+  const Shape lhs = as_matrices(g.input_spec(0).shape, true);
+  const Shape rhs = as_matrices(g.input_spec(1).shape, false);
+  Shape full = broadcast_shapes("_matmul", Shape(lhs.span().first(lhs.ndim() - 2)),
+                                Shape(rhs.span().first(rhs.ndim() - 2)));
+  full.push_back(lhs[lhs.ndim() - 2]);
+  full.push_back(rhs.back());
+  const ValueRef grad = g.reshape(g.output_grad(0), full);
+  const auto swapped = [&](ValueRef v) {
+    return g.emit("SwapAxis", {v}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
+  };
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0))
+    grads[0] =
+        g.reshape(g.sum_to(g.emit("_matmul", {grad, swapped(g.reshape(g.input(1), rhs))}), lhs),
+                  g.input_spec(0).shape);
+  if (g.needs_grad(1))
+    grads[1] =
+        g.reshape(g.sum_to(g.emit("_matmul", {swapped(g.reshape(g.input(0), lhs)), grad}), rhs),
+                  g.input_spec(1).shape);
+  return grads;
+}
+
+}  // namespace
+
+void register_dot(OpRegistry& ops) {
+  ops.add(OpBuilder<DotParams>("dot")
+              .inputs({"lhs", "rhs"})
+              .doc("Sums products over the last axis of lhs and the first axis of rhs.")
+              .infer(infer_dot)
+              .gradient(grad_dot)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  ops.add(OpBuilder<DotParams>("batch_dot")
+              .inputs({"lhs", "rhs"})
+              .doc("Matrix products of the last two axes, one for every index of the others.")
+              .infer(infer_batch_dot)
+              .gradient(grad_batch_dot)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  ops.add(OpBuilder<NoParams>("_matmul")
+              .inputs({"lhs", "rhs"})
+              .doc("NumPy's matmul: matrix products with broadcast leading axes.")
+              .infer(infer_matmul)
+              .gradient(grad_matmul)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+}
+
+}  // namespace mxlite

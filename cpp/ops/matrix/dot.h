@@ -1,0 +1,31 @@
+// dot, batch_dot, _matmul: how operands become matrices.
+#pragma once
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct DotParams {
+  bool transpose_a = false, transpose_b = false;
+  std::optional<std::string> forward_stype;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("transpose_a", &DotParams::transpose_a, "Use the transposed lhs."),
+        field("transpose_b", &DotParams::transpose_b, "Use the transposed rhs."),
+        field("forward_stype", &DotParams::forward_stype, "Storage of the result: default."));
+  }
+};
+
+// op(lhs) is m x k, op(rhs) is k x n; `batch` pairs of them.
+struct MatrixSizes {
+  int64_t batch = 1, m = 1, n = 1, k = 1, rhs_k = 1;
+};
+// dot: all axes but the contracted one are joined.
+MatrixSizes dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
+// batch_dot: the last two axes are the matrices, the others count.
+MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
+
+}  // namespace mxlite

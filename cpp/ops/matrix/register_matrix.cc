@@ -1,0 +1,14 @@
+// Schemas of the matrix operators, one line per file.
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+void register_dot(OpRegistry&);
+void register_khatri_rao(OpRegistry&);
+
+void register_matrix(OpRegistry& ops) {
+  register_dot(ops);
+  register_khatri_rao(ops);
+}
+
+}  // namespace mxlite
