@@ -1,5 +1,6 @@
 #include "cpp/python/op_object.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "cpp/autograd/call.h"
@@ -137,6 +138,11 @@ struct Arguments {
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     const size_t wanted =
         op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
+    // An optional input before a given one (CTCLoss with label_lengths only) leaves a gap.
+    if (inputs.size() > wanted) {
+      auto given_inputs = std::remove(inputs.begin(), inputs.end(), nullptr);
+      inputs.erase(given_inputs, inputs.end());
+    }
     MX_CHECK_KIND(!op.variadic || !inputs.empty(), ErrorKind::kType, op.name,
                   "() needs at least one array");
     for (size_t i = 0; i < wanted; ++i)

@@ -6,6 +6,7 @@ void register_nn(OpRegistry& ops) {
   register_activation(ops);
   register_batch_norm(ops);
   register_convolution(ops);
+  register_ctc_loss(ops);
   register_deconvolution(ops);
   register_dropout(ops);
   register_embedding(ops);
@@ -14,8 +15,10 @@ void register_nn(OpRegistry& ops) {
   register_layer_norm(ops);
   register_leaky_relu(ops);
   register_lrn(ops);
+  register_output_loss(ops);
   register_pooling(ops);
   register_softmax(ops);
+  register_softmax_output(ops);
 }
 
 }  // namespace mxlite

@@ -11,6 +11,7 @@ void register_nn_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/nn
 void register_activation(OpRegistry& ops);
 void register_batch_norm(OpRegistry& ops);
 void register_convolution(OpRegistry& ops);
+void register_ctc_loss(OpRegistry& ops);
 void register_deconvolution(OpRegistry& ops);
 void register_dropout(OpRegistry& ops);
 void register_embedding(OpRegistry& ops);
@@ -19,12 +20,15 @@ void register_l2_normalization(OpRegistry& ops);
 void register_layer_norm(OpRegistry& ops);
 void register_leaky_relu(OpRegistry& ops);
 void register_lrn(OpRegistry& ops);
+void register_output_loss(OpRegistry& ops);
 void register_pooling(OpRegistry& ops);
 void register_softmax(OpRegistry& ops);
+void register_softmax_output(OpRegistry& ops);
 
 void register_activation_cpu(OpRegistry& ops);
 void register_batch_norm_cpu(OpRegistry& ops);
 void register_convolution_cpu(OpRegistry& ops);
+void register_ctc_loss_cpu(OpRegistry& ops);
 void register_dropout_cpu(OpRegistry& ops);
 void register_embedding_cpu(OpRegistry& ops);
 void register_fully_connected_cpu(OpRegistry& ops);
@@ -32,7 +36,9 @@ void register_l2_normalization_cpu(OpRegistry& ops);
 void register_layer_norm_cpu(OpRegistry& ops);
 void register_leaky_relu_cpu(OpRegistry& ops);
 void register_lrn_cpu(OpRegistry& ops);
+void register_output_loss_cpu(OpRegistry& ops);
 void register_pooling_cpu(OpRegistry& ops);
 void register_softmax_cpu(OpRegistry& ops);
+void register_softmax_output_cpu(OpRegistry& ops);
 
 }  // namespace mxlite

@@ -83,6 +83,29 @@ void register_softmax(OpRegistry& ops) {
   add<0>(ops, "exp(data / temperature), divided by its sum along one axis.");
   add<1>(ops, "Logarithm of softmax, computed without overflow.");
   add<2>(ops, "softmax of the negated data.");
+  ops.add(OpBuilder<SoftmaxActivationParams>("SoftmaxActivation")
+              .doc("softmax over a whole sample or over its channels.")
+              .inputs({"data"})
+              .infer([](const SoftmaxActivationParams& p, std::span<const TensorSpec> in) {
+                check_floating("SoftmaxActivation", "data", in[0]);
+                check_min_ndim("SoftmaxActivation", in[0].shape,
+                               p.mode == SoftmaxMode::kChannel ? 3 : 2);
+                return Specs{in[0]};
+              })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("_softmax_activation_backward", {g.output_grad(0), g.output(0)},
+                               g.params_ref())};
+              })
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<SoftmaxActivationParams>("_softmax_activation_backward")
+              .doc("Gradient of SoftmaxActivation.")
+              .inputs({"output_grad", "output"})
+              .infer(same_as_input<1, SoftmaxActivationParams>)
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
 }
 
 }  // namespace mxlite

@@ -1,10 +1,12 @@
 // softmax, log_softmax and softmin along one axis. With use_length only the first `length` entries
 // take part; the others are 0. length has data's shape without the axis.
 #pragma once
+#include <array>
 #include <optional>
 #include <tuple>
 
 #include "cpp/ops/attr.h"
+#include "cpp/ops/nn/channel_blocks.h"
 
 namespace mxlite {
 
@@ -30,6 +32,25 @@ struct SoftmaxGradParams : SoftmaxParams {
     return std::tuple_cat(
         SoftmaxParams::fields(),
         std::tuple(field("data_dtype", &SoftmaxGradParams::data_dtype, "dtype of the gradient.")));
+  }
+};
+
+// SoftmaxActivation(data) and `_softmax_activation_backward(output_grad, output)`: over all of a
+// sample (instance) or over axis 1 (channel).
+enum class SoftmaxMode : uint8_t { kChannel, kInstance };
+template <>
+struct EnumNames<SoftmaxMode> {
+  static constexpr std::array<std::pair<const char*, SoftmaxMode>, 2> names = {
+      {{"channel", SoftmaxMode::kChannel}, {"instance", SoftmaxMode::kInstance}}};
+};
+struct SoftmaxActivationParams {
+  SoftmaxMode mode = SoftmaxMode::kInstance;
+  static constexpr auto fields() {
+    return std::tuple(field("mode", &SoftmaxActivationParams::mode, "What sums to 1."));
+  }
+  ChannelBlocks blocks(const Shape& data) const {
+    if (mode == SoftmaxMode::kChannel) return channel_blocks(data, 1);
+    return {data[0], data.product(1, data.ndim()), 1};
   }
 };
 

@@ -6,6 +6,7 @@ void register_nn_cpu(OpRegistry& ops) {
   register_activation_cpu(ops);
   register_batch_norm_cpu(ops);
   register_convolution_cpu(ops);
+  register_ctc_loss_cpu(ops);
   register_dropout_cpu(ops);
   register_embedding_cpu(ops);
   register_fully_connected_cpu(ops);
@@ -13,8 +14,10 @@ void register_nn_cpu(OpRegistry& ops) {
   register_layer_norm_cpu(ops);
   register_leaky_relu_cpu(ops);
   register_lrn_cpu(ops);
+  register_output_loss_cpu(ops);
   register_pooling_cpu(ops);
   register_softmax_cpu(ops);
+  register_softmax_output_cpu(ops);
 }
 
 }  // namespace mxlite

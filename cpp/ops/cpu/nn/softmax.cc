@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
@@ -62,8 +63,7 @@ void forward_block(const SoftmaxParams& p, const T* x, To* y, int64_t n, int64_t
 }
 
 template <Form kForm>
-void softmax_native(KernelContext&, const SoftmaxParams& p, Inputs in, Outputs out) {
-  const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
+void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outputs out) {
   dispatch_floating("softmax", in[0].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
       for_blocks(b, [&](int64_t at, int64_t row, int64_t rows) {
@@ -79,8 +79,7 @@ void softmax_native(KernelContext&, const SoftmaxParams& p, Inputs in, Outputs o
 
 // softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
 template <Form kForm>
-void softmax_backward_native(KernelContext&, const SoftmaxGradParams& p, Inputs in, Outputs out) {
-  const ChannelBlocks b = channel_blocks(in[1].shape, p.axis);
+void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outputs out) {
   const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
   dispatch_floating("softmax", in[1].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
@@ -110,7 +109,29 @@ void softmax_backward_native(KernelContext&, const SoftmaxGradParams& p, Inputs 
   });
 }
 
+template <Form kForm>
+void softmax_native(KernelContext&, const SoftmaxParams& p, Inputs in, Outputs out) {
+  run_forward<kForm>(p, channel_blocks(in[0].shape, p.axis), in, out);
+}
+template <Form kForm>
+void softmax_backward_native(KernelContext&, const SoftmaxGradParams& p, Inputs in, Outputs out) {
+  run_backward<kForm>(p, channel_blocks(in[1].shape, p.axis), in, out);
+}
+
+void softmax_activation_native(KernelContext&, const SoftmaxActivationParams& p, Inputs in,
+                               Outputs out) {
+  run_forward<Form::kSoftmax>({}, p.blocks(in[0].shape), in, out);
+}
+void softmax_activation_backward_native(KernelContext&, const SoftmaxActivationParams& p, Inputs in,
+                                        Outputs out) {
+  run_backward<Form::kSoftmax>({}, p.blocks(in[1].shape), in, out);
+}
+
 }  // namespace
+
+void cpu::softmax_forward(const ChannelBlocks& b, Inputs in, Outputs out) {
+  run_forward<Form::kSoftmax>({}, b, in.first(1), out);
+}
 
 void register_softmax_cpu(OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
@@ -120,6 +141,8 @@ void register_softmax_cpu(OpRegistry& ops) {
   ops.kernel<softmax_backward_native<Form::kSoftmax>>("_softmax_backward", kCPU);
   ops.kernel<softmax_backward_native<Form::kLogSoftmax>>("_log_softmax_backward", kCPU);
   ops.kernel<softmax_backward_native<Form::kSoftmin>>("_softmin_backward", kCPU);
+  ops.kernel<softmax_activation_native>("SoftmaxActivation", kCPU);
+  ops.kernel<softmax_activation_backward_native>("_softmax_activation_backward", kCPU);
 }
 
 }  // namespace mxlite

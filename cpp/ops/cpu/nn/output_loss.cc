@@ -1,0 +1,128 @@
+#include "cpp/ops/nn/output_loss.h"
+
+#include <cmath>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/nn/register.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+void copy_native(KernelContext&, const P&, Inputs in, Outputs out) {
+  if (in[0].data != out[0].data) std::copy_n(in[0].as<char>(), in[0].bytes(), out[0].as<char>());
+}
+
+void logistic_native(KernelContext&, const RegressionOutputParams&, Inputs in, Outputs out) {
+  dispatch_floating("LogisticRegressionOutput", in[0].dtype, [&]<class T>(T) {
+    using Acc = ComputeType<T>;
+    cpu::parallel_for(in[0].size(), 8, [&](int64_t i) {
+      const Acc x = static_cast<Acc>(in[0].as<T>()[i]);
+      out[0].as<T>()[i] = static_cast<T>(1 / (1 + std::exp(-x)));
+    });
+  });
+}
+
+// The score of the right class should be above margin, the others below -margin.
+void svm_output_backward_native(KernelContext&, const SVMOutputParams& p, Inputs in, Outputs out) {
+  const int64_t batch = in[0].shape[0];
+  const int64_t classes = in[0].shape.product(1, in[0].shape.ndim());
+  dispatch_floating("SVMOutput", in[0].dtype, [&]<class T>(T) {
+    using Acc = ComputeType<T>;
+    const Acc margin = static_cast<Acc>(p.margin);
+    const Acc scale = static_cast<Acc>(p.regularization_coefficient);
+    cpu::parallel_for(batch, classes, [&](int64_t n) {
+      const int64_t wanted = static_cast<int64_t>(static_cast<Acc>(in[1].as<T>()[n]));
+      for (int64_t k = 0; k < classes; ++k) {
+        const Acc x = static_cast<Acc>(in[0].as<T>()[n * classes + k]);
+        const Acc sign = k == wanted ? Acc(-1) : Acc(1);
+        const Acc miss = margin + sign * x;
+        const Acc loss_slope = miss > 0 ? (p.use_linear ? Acc(1) : 2 * miss) : Acc(0);
+        out[0].as<T>()[n * classes + k] = static_cast<T>(sign * loss_slope * scale);
+      }
+    });
+  });
+}
+
+void make_loss_backward_native(KernelContext&, const MakeLossParams& p, Inputs in, Outputs out) {
+  dispatch_floating("MakeLoss", in[0].dtype, [&]<class T>(T) {
+    double count = 1;
+    if (p.normalization == LossNormalization::kBatch) {
+      count = static_cast<double>(in[0].shape.ndim() > 0 ? in[0].shape[0] : 1);
+    } else if (p.normalization == LossNormalization::kValid) {
+      int64_t valid = 0;
+      for (int64_t i = 0; i < in[0].size(); ++i)
+        valid += static_cast<float>(in[0].as<T>()[i]) > p.valid_thresh;
+      count = static_cast<double>(valid);
+    }
+    const double value = p.grad_scale / std::max(count, 1.0);
+    std::fill_n(out[0].as<T>(), out[0].size(), static_cast<T>(static_cast<ComputeType<T>>(value)));
+  });
+}
+
+struct LogSum {
+  double top, log_sum;
+};
+template <class T>
+LogSum log_sum_exp(const T* x, int64_t n) {
+  double top = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < n; ++k) top = std::max(top, static_cast<double>(x[k]));
+  for (int64_t k = 0; k < n; ++k) sum += std::exp(static_cast<double>(x[k]) - top);
+  return {top, std::log(sum)};
+}
+
+int64_t class_index(const TensorRef& label, int64_t n, int64_t classes) {
+  const double v = dispatch_dtype(label.dtype, [&]<class T>(T) {
+    return static_cast<double>(static_cast<ComputeType<T>>(label.as<T>()[n]));
+  });
+  return v > 0 ? static_cast<int64_t>(std::min(v, static_cast<double>(classes - 1))) : 0;
+}
+
+void softmax_cross_entropy_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  const int64_t batch = in[0].shape[0], classes = in[0].shape[1];
+  dispatch_floating("softmax_cross_entropy", in[0].dtype, [&]<class T>(T) {
+    double loss = 0;
+    for (int64_t n = 0; n < batch; ++n) {
+      const T* x = in[0].as<T>() + n * classes;
+      const LogSum s = log_sum_exp(x, classes);
+      loss -= static_cast<double>(x[class_index(in[1], n, classes)]) - s.top - s.log_sum;
+    }
+    out[0].as<T>()[0] = static_cast<T>(static_cast<ComputeType<T>>(loss));
+  });
+}
+
+void softmax_cross_entropy_backward_native(KernelContext&, const NoParams&, Inputs in,
+                                           Outputs out) {
+  const int64_t batch = in[1].shape[0], classes = in[1].shape[1];
+  dispatch_floating("softmax_cross_entropy", in[1].dtype, [&]<class T>(T) {
+    const double grad = static_cast<double>(in[0].as<T>()[0]);
+    cpu::parallel_for(batch, classes * 8, [&](int64_t n) {
+      const T* x = in[1].as<T>() + n * classes;
+      const LogSum s = log_sum_exp(x, classes);
+      const int64_t wanted = class_index(in[2], n, classes);
+      for (int64_t k = 0; k < classes; ++k) {
+        const double y = std::exp(static_cast<double>(x[k]) - s.top - s.log_sum);
+        out[0].as<T>()[n * classes + k] =
+            static_cast<T>(static_cast<ComputeType<T>>(grad * (y - (k == wanted ? 1 : 0))));
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void register_output_loss_cpu(OpRegistry& ops) {
+  constexpr DeviceType kCPU = DeviceType::kCPU;
+  ops.kernel<copy_native<RegressionOutputParams>>("LinearRegressionOutput", kCPU);
+  ops.kernel<logistic_native>("LogisticRegressionOutput", kCPU);
+  ops.kernel<copy_native<RegressionOutputParams>>("MAERegressionOutput", kCPU);
+  ops.kernel<copy_native<SVMOutputParams>>("SVMOutput", kCPU);
+  ops.kernel<svm_output_backward_native>("_svm_output_backward", kCPU);
+  ops.kernel<copy_native<MakeLossParams>>("MakeLoss", kCPU);
+  ops.kernel<make_loss_backward_native>("_make_loss_backward", kCPU);
+  ops.kernel<softmax_cross_entropy_native>("softmax_cross_entropy", kCPU);
+  ops.kernel<softmax_cross_entropy_backward_native>("_softmax_cross_entropy_backward", kCPU);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,50 @@
+#include "cpp/ops/nn/ctc_loss.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "CTCLoss";
+
+Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
+  const Shape &data = in[0].shape, &label = in[1].shape;
+  check_floating(kOp, "data", in[0]);
+  MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
+                 " given, 3 dimensions (length, batch, classes) expected");
+  MX_CHECK_SHAPE(label.ndim() == 2 && label[0] == data[1], kOp, ": label of shape ", label,
+                 " given, data of shape ", data, " needs (", data[1], ", labels)");
+  MX_CHECK_SHAPE(data[2] >= 2, kOp, ": data of shape ", data,
+                 " given, at least 2 classes (one is the blank) expected");
+  for (size_t i = 2; i < in.size(); ++i)
+    check_param_shape(kOp, "lengths", in[i], Shape{data[1]}, data);
+  return Specs{TensorSpec{Shape{data[1]}, in[0].dtype}, in[0]};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const Shape& data = g.input_spec(0).shape;
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  grads[0] = g.mul(g.reshape(g.output_grad(0), Shape{1, data[1], 1}), g.output(1));
+  return grads;
+}
+
+}  // namespace
+
+void register_ctc_loss(OpRegistry& ops) {
+  ops.add(OpBuilder<CTCLossParams>(kOp)
+              .doc("Connectionist temporal classification loss of every sequence of a batch.")
+              .alias({"ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"})
+              .inputs({"data", "label", "data_lengths", "label_lengths"})
+              .input_count([](const CTCLossParams& p) {
+                return 2 + (p.use_data_lengths ? 1 : 0) + (p.use_label_lengths ? 1 : 0);
+              })
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer)
+              .gradient(gradient)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

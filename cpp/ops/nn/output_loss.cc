@@ -1,0 +1,130 @@
+#include "cpp/ops/nn/output_loss.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+void complete_regression(const RegressionOutputParams&, std::span<TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  if (!data.is_known()) return;
+  complete_shape(in[1], data.ndim() == 2 && data[1] == 1 ? Shape{data[0]} : data);
+}
+
+Specs infer_regression(const char* op, std::span<const TensorSpec> in) {
+  const Shape &data = in[0].shape, &label = in[1].shape;
+  check_floating(op, "data", in[0]);
+  check_min_ndim(op, data, 1);
+  check_same_dtype(op, "label", in[1], in[0].dtype);
+  const bool fits = label.size() == data.size() && label.ndim() > 0 && label[0] == data[0];
+  MX_CHECK_SHAPE(fits, op, ": label of shape ", label, " given, data of shape ", data,
+                 " needs as many labels");
+  return Specs{in[0]};
+}
+
+// (output - label) or its sign, times grad_scale / outputs per sample.
+template <bool kSign>
+std::vector<ValueRef> regression_gradient(GradBuilder& g) {
+  const Shape& data = g.input_spec(0).shape;
+  const double scale = g.params<RegressionOutputParams>().grad_scale;
+  ValueRef difference = g.sub(g.output(0), g.reshape(g.input(1), data));
+  if (kSign) difference = g.emit("sign", {difference});
+  const int64_t outputs = data.product(1, data.ndim());
+  return {g.mul_scalar(difference, scale / static_cast<double>(std::max<int64_t>(outputs, 1))), {}};
+}
+
+void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn gradient) {
+  ops.add(OpBuilder<RegressionOutputParams>(name)
+              .doc(doc)
+              .inputs({"data", "label"})
+              .infer([name](const RegressionOutputParams&, std::span<const TensorSpec> in) {
+                return infer_regression(name, in);
+              })
+              .complete(complete_regression)
+              .gradient(gradient)
+              .inplace(0, 0)
+              .build());
+}
+
+Specs infer_svm(const SVMOutputParams&, std::span<const TensorSpec> in) {
+  check_floating("SVMOutput", "data", in[0]);
+  check_min_ndim("SVMOutput", in[0].shape, 2);
+  check_same_dtype("SVMOutput", "label", in[1], in[0].dtype);
+  check_param_shape("SVMOutput", "label", in[1], Shape{in[0].shape[0]}, in[0].shape);
+  return Specs{in[0]};
+}
+
+}  // namespace
+
+void register_output_loss(OpRegistry& ops) {
+  add_regression(ops, "LinearRegressionOutput", "data, with the gradient of a squared error.",
+                 regression_gradient<false>);
+  add_regression(ops, "LogisticRegressionOutput",
+                 "sigmoid of data, with the gradient of a binary cross entropy.",
+                 regression_gradient<false>);
+  add_regression(ops, "MAERegressionOutput", "data, with the gradient of an absolute error.",
+                 regression_gradient<true>);
+  ops.add(
+      OpBuilder<SVMOutputParams>("SVMOutput")
+          .doc("data, with the gradient of a hinge loss with class label.")
+          .inputs({"data", "label"})
+          .infer(infer_svm)
+          .complete([](const SVMOutputParams&, std::span<TensorSpec> in) {
+            if (in[0].shape.is_known() && in[0].shape.ndim() > 0)
+              complete_shape(in[1], Shape{in[0].shape[0]});
+          })
+          .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+            return {g.emit("_svm_output_backward", {g.input(0), g.input(1)}, g.params_ref()), {}};
+          })
+          .inplace(0, 0)
+          .build());
+  ops.add(OpBuilder<SVMOutputParams>("_svm_output_backward")
+              .doc("Gradient of SVMOutput.")
+              .inputs({"data", "label"})
+              .infer(same_as_input<0, SVMOutputParams>)
+              .build());
+  ops.add(OpBuilder<MakeLossParams>("MakeLoss")
+              .doc("data as a loss: its gradient is grad_scale whatever arrives from above.")
+              .inputs({"data"})
+              .infer([](const MakeLossParams&, std::span<const TensorSpec> in) {
+                check_floating("MakeLoss", "data", in[0]);
+                return Specs{in[0]};
+              })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("_make_loss_backward", {g.input(0)}, g.params_ref())};
+              })
+              .inplace(0, 0)
+              .build());
+  ops.add(OpBuilder<MakeLossParams>("_make_loss_backward")
+              .doc("Gradient of MakeLoss.")
+              .inputs({"data"})
+              .infer(same_as_input<0, MakeLossParams>)
+              .build());
+  ops.add(OpBuilder<NoParams>("softmax_cross_entropy")
+              .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
+              .inputs({"data", "label"})
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                const Shape& data = in[0].shape;
+                check_floating("softmax_cross_entropy", "data", in[0]);
+                MX_CHECK_SHAPE(data.ndim() == 2, "softmax_cross_entropy: data of shape ", data,
+                               " given, 2 dimensions (batch, classes) expected");
+                check_param_shape("softmax_cross_entropy", "label", in[1], Shape{data[0]}, data);
+                return Specs{TensorSpec{Shape{1}, in[0].dtype}};
+              })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("_softmax_cross_entropy_backward",
+                               {g.output_grad(0), g.input(0), g.input(1)}),
+                        {}};
+              })
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<NoParams>("_softmax_cross_entropy_backward")
+              .doc("Gradient of softmax_cross_entropy.")
+              .inputs({"output_grad", "data", "label"})
+              .infer(same_as_input<1, NoParams>)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

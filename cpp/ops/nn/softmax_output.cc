@@ -1,0 +1,64 @@
+#include "cpp/ops/nn/softmax_output.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "SoftmaxOutput";
+
+Shape label_shape(const SoftmaxOutputParams& p, const Shape& data) {
+  if (!p.multi_output && !p.preserve_shape) return Shape{data[0]};
+  Shape label = data;
+  label.erase(p.multi_output ? 1 : data.ndim() - 1);
+  return label;
+}
+
+Specs infer(const SoftmaxOutputParams& p, std::span<const TensorSpec> in) {
+  const Shape &data = in[0].shape, &label = in[1].shape;
+  check_floating(kOp, "data", in[0]);
+  check_min_ndim(kOp, data, p.preserve_shape ? 1 : 2);
+  check_same_dtype(kOp, "label", in[1], in[0].dtype);
+  const ChannelBlocks b = p.blocks(data);
+  // Class indices in any grouping of their positions (as 1.x), or probabilities.
+  const bool indices = label.size() == b.outer * b.inner && label.ndim() > 0 &&
+                       (label == label_shape(p, data) || label[0] == data[0] || label.ndim() == 1);
+  MX_CHECK_SHAPE(indices || label == data, kOp, ": label of shape ", label, " given, ",
+                 label_shape(p, data), " (indices) or ", data, " (probabilities) expected");
+  return Specs{in[0]};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> inputs = {g.output(0), g.input(1)};
+  if (g.params<SoftmaxOutputParams>().out_grad) inputs.push_back(g.output_grad(0));
+  return {g.emit_all("_softmax_output_backward", inputs, g.params_ref())[0], {}};
+}
+
+}  // namespace
+
+void register_softmax_output(OpRegistry& ops) {
+  ops.add(OpBuilder<SoftmaxOutputParams>(kOp)
+              .doc("softmax with the gradient of the cross entropy with label.")
+              .alias({"Softmax"})
+              .inputs({"data", "label"})
+              .infer(infer)
+              .complete([](const SoftmaxOutputParams& p, std::span<TensorSpec> in) {
+                if (!in[0].shape.is_known()) return;
+                check_min_ndim(kOp, in[0].shape, p.preserve_shape ? 1 : 2);
+                complete_shape(in[1], label_shape(p, in[0].shape));
+              })
+              .gradient(gradient)
+              .inplace(0, 0)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<SoftmaxOutputParams>("_softmax_output_backward")
+              .doc("Gradient of SoftmaxOutput.")
+              .inputs({"output", "label", "output_grad"})
+              .input_count([](const SoftmaxOutputParams& p) { return p.out_grad ? 3 : 2; })
+              .infer(same_as_input<0, SoftmaxOutputParams>)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

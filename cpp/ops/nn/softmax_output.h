@@ -1,0 +1,49 @@
+// SoftmaxOutput: softmax whose gradient is that of the cross entropy with label, whatever arrives
+// from above (unless out_grad multiplies it in).
+#pragma once
+#include <array>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+#include "cpp/ops/nn/channel_blocks.h"
+
+namespace mxlite {
+
+enum class LossNormalization : uint8_t { kBatch, kNull, kValid };
+template <>
+struct EnumNames<LossNormalization> {
+  using E = LossNormalization;
+  static constexpr std::array<std::pair<const char*, E>, 3> names = {
+      {{"batch", E::kBatch}, {"null", E::kNull}, {"valid", E::kValid}}};
+};
+
+// Also of `_softmax_output_backward(output, label[, output_grad])`.
+struct SoftmaxOutputParams {
+  float grad_scale = 1.0f, ignore_label = -1.0f;
+  bool multi_output = false, use_ignore = false, preserve_shape = false;
+  LossNormalization normalization = LossNormalization::kNull;
+  bool out_grad = false;
+  float smooth_alpha = 0.0f;
+
+  static constexpr auto fields() {
+    using P = SoftmaxOutputParams;
+    return std::tuple(
+        field("grad_scale", &P::grad_scale, "Factor of the gradient."),
+        field("ignore_label", &P::ignore_label, "Label whose gradient is 0, with use_ignore."),
+        field("multi_output", &P::multi_output, "Softmax over axis 1, one label per position."),
+        field("use_ignore", &P::use_ignore, "Leave out labels equal to ignore_label."),
+        field("preserve_shape", &P::preserve_shape, "Softmax over the last axis."),
+        field("normalization", &P::normalization,
+              "Divides the gradient by nothing, the batch size or the number of valid labels."),
+        field("out_grad", &P::out_grad, "Multiply by the gradient that arrives from above."),
+        field("smooth_alpha", &P::smooth_alpha, "Label smoothing."));
+  }
+  // (samples, classes, positions): one label per sample and position.
+  ChannelBlocks blocks(const Shape& data) const {
+    if (multi_output) return channel_blocks(data, 1);
+    if (preserve_shape) return channel_blocks(data, -1);
+    return {data[0], data.product(1, data.ndim()), 1};
+  }
+};
+
+}  // namespace mxlite
