@@ -1,6 +1,7 @@
 // mx.autograd: modes, variables, backward, custom functions.
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <vector>
 
 #include "cpp/autograd/mode.h"
@@ -12,6 +13,15 @@ namespace mxlite::python {
 namespace {
 
 using autograd::mode;
+
+// None stands for no gradient.
+std::vector<NDArrayRef> grads_of(const py::object& grads) {
+  std::vector<NDArrayRef> result;
+  if (grads.is_none()) return result;
+  for (const py::handle g : grads)
+    result.push_back(g.is_none() ? nullptr : py::cast<NDArrayRef>(g));
+  return result;
+}
 
 // A user's autograd.Function: backward calls back into Python. Backward runs in the caller's
 // thread, so the GIL is held or taken there.
@@ -29,7 +39,7 @@ class FunctionNode final : public autograd::TapeNode {
     const py::gil_scoped_acquire gil;
     py::list grads;
     for (const NDArrayRef& g : output_grads) grads.append(py::cast(g));
-    std::vector<NDArrayRef> result = py::cast<std::vector<NDArrayRef>>(backward_(grads));
+    const std::vector<NDArrayRef> result = grads_of(backward_(grads));
     MX_CHECK(result.size() == needs.size(), name_, ".backward returned ", result.size(),
              " gradients, forward took ", needs.size(), " inputs");
     return result;
@@ -43,14 +53,6 @@ class FunctionNode final : public autograd::TapeNode {
   py::object backward_;
   std::string name_;
 };
-
-std::vector<NDArrayRef> head_grads_of(const py::object& grads) {
-  std::vector<NDArrayRef> result;
-  if (grads.is_none()) return result;
-  for (const py::handle g : grads)
-    result.push_back(g.is_none() ? nullptr : py::cast<NDArrayRef>(g));
-  return result;
-}
 
 bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
 
@@ -69,10 +71,10 @@ void bind_autograd(py::module_& m) {
       "is_training", [] { return mode.training; }, "Is this thread in training mode?");
   m.def(
       "mark_variable",
-      [](const NDArrayRef& array, const NDArrayRef& grad, int req) {
-        autograd::mark_variable(array, grad, static_cast<autograd::GradReq>(req));
+      [](const NDArrayRef& array, const std::optional<NDArrayRef>& grad, int req) {
+        autograd::mark_variable(array, grad.value_or(nullptr), static_cast<autograd::GradReq>(req));
       },
-      py::arg("array"), py::arg("grad").none(true), py::arg("req"),
+      py::arg("array"), py::arg("grad"), py::arg("req"),
       "Attach a gradient array; req: 0 null, 1 write, 2 add.");
   m.def(
       "drop_grad", [](const NDArrayRef& a) { a->set_autograd(nullptr); }, py::arg("array"),
@@ -81,7 +83,7 @@ void bind_autograd(py::module_& m) {
       "backward",
       [](const std::vector<NDArrayRef>& heads, const py::object& head_grads, bool retain_graph,
          bool train_mode) {
-        autograd::backward(heads, head_grads_of(head_grads),
+        autograd::backward(heads, grads_of(head_grads),
                            {.retain_graph = retain_graph, .training = train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("retain_graph"), py::arg("train_mode"),
@@ -91,7 +93,7 @@ void bind_autograd(py::module_& m) {
       [](const std::vector<NDArrayRef>& heads, const py::object& head_grads,
          const std::vector<NDArrayRef>& variables, bool retain_graph, bool create_graph,
          bool train_mode) {
-        return autograd::gradients(heads, head_grads_of(head_grads), variables,
+        return autograd::gradients(heads, grads_of(head_grads), variables,
                                    {retain_graph, create_graph, train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("variables"), py::arg("retain_graph"),
