@@ -75,7 +75,7 @@ void bind_autograd(py::module_& m) {
         autograd::mark_variable(array, grad.value_or(nullptr), static_cast<autograd::GradReq>(req));
       },
       py::arg("array"), py::arg("grad"), py::arg("req"),
-      "Attach a gradient array; req: 0 null, 1 write, 2 add.");
+      "Attach a gradient array (None: made when needed); req: 0 null, 1 write, 2 add.");
   m.def(
       "drop_grad", [](const NDArrayRef& a) { a->set_autograd(nullptr); }, py::arg("array"),
       "Forget gradient and history.");
