@@ -1,0 +1,29 @@
+"""Shared by all Python tests: import path of the helpers, seeds."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "unit"))
+
+import mxlite as mx  # noqa: E402
+
+SEED = int(os.environ.get("MXNET_TEST_SEED", "20240601"))
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    """Seed all generators; a failing run is repeated with MXNET_TEST_SEED."""
+    mx.random.seed(SEED)
+    np.random.seed(SEED)
+    random.seed(SEED)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"MXNET_TEST_SEED={SEED}, threads {mx._core.cpu_threads()}"

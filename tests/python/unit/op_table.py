@@ -1,0 +1,234 @@
+"""The op table: rows that say what an operator computes, and how they are checked.
+
+    CASES = [
+        op("softmax", rand(4, 7), ref=lambda x: np_softmax(x, -1)),
+        op("take", rand(5, 3), ints([4, 0]), ref=lambda a, i: a[i], grad=[0]),
+        fails("softmax", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
+        draws("_random_uniform", check=lambda x: abs(x.mean() - 0.5) < 0.02, shape=(2000,)),
+    ]
+
+Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay as they are.
+``ref`` gets float64 (or the integer) inputs and returns one array or a list of them; an array in its
+place is the expected value itself. Every row runs eagerly and hybridized, with contiguous and with
+strided inputs; gradients are compared with finite differences in float64.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Union
+
+import mxlite as mx
+import numpy as np
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+# Relative and absolute tolerance by dtype, for results of a few operations.
+TOLERANCE = {
+    "float64": (1e-9, 1e-11),
+    "float32": (2e-5, 2e-6),
+    "float16": (4e-3, 2e-3),
+    "bfloat16": (3e-2, 2e-2),
+}
+
+Reference = Union[Callable[..., Any], np.ndarray, Sequence[Any], None]
+
+
+@dataclass
+class Case:
+    """One row: an operator, its inputs and what is expected."""
+
+    name: str
+    inputs: tuple[np.ndarray, ...]
+    params: dict[str, Any]
+    ref: Reference = None
+    dtypes: tuple[str, ...] = FLOATS
+    grad: Union[bool, list[int]] = True  # inputs to differentiate by; True: all floating ones
+    training: bool = False
+    tol: float = 1.0  # factor on TOLERANCE, for long sums
+    out_dtype: str | None = None  # of the first output; default: the row's dtype
+    mutates: tuple[int, ...] = ()  # inputs that the operator writes
+    hybrid: bool = True
+    error: type[Exception] | None = None
+    match: str = ""
+    check: Callable[..., Any] | None = None
+    id: str = field(default="")
+
+    def __str__(self) -> str:
+        shapes = "x".join("".join(f"{d}," for d in a.shape) for a in self.inputs[:3])
+        params = ",".join(f"{k}={v}" for k, v in self.params.items())
+        return f"{self.name}({shapes}{params})".replace(" ", "")[:90]
+
+
+_OPTIONS = {"ref", "dtypes", "grad", "training", "tol", "out_dtype", "mutates", "hybrid"}
+
+
+def op(name: str, *inputs: Any, **options: Any) -> Case:
+    """Return a row; what is no option of Case is a parameter of the operator."""
+    chosen = {k: options.pop(k) for k in list(options) if k in _OPTIONS}
+    return Case(name, tuple(np.asarray(a) for a in inputs), options, **chosen)
+
+
+def fails(name: str, *inputs: Any, error: type[Exception], match: str, **params: Any) -> Case:
+    """Return a row that must raise; match is a regular expression for the message."""
+    return Case(name, tuple(np.asarray(a) for a in inputs), params, error=error, match=match)
+
+
+def draws(name: str, *inputs: Any, check: Callable[..., Any], **params: Any) -> Case:
+    """Return a row of a random operator; check(values) says whether its sample is plausible."""
+    return Case(name, tuple(np.asarray(a) for a in inputs), params, check=check, grad=False)
+
+
+def _generator(*key: Any) -> np.random.RandomState:
+    return np.random.RandomState(zlib.crc32(repr(key).encode()))
+
+
+_counter = [0]
+
+
+def _next_generator(kind: str, shape: tuple[int, ...]) -> np.random.RandomState:
+    _counter[0] += 1
+    return _generator(kind, shape, _counter[0])
+
+
+def rand(*shape: int, low: float = -1.0, high: float = 1.0) -> np.ndarray:
+    """Return float64 values between low and high, no two equal, none near zero."""
+    values = _next_generator("rand", shape).uniform(low, high, shape)
+    return np.where(np.abs(values) < 0.03, values + 0.05, values)
+
+
+def positive(*shape: int, low: float = 0.2, high: float = 2.0) -> np.ndarray:
+    """Return float64 values above zero."""
+    return rand(*shape, low=low, high=high)
+
+
+def ints(values: Any, dtype: str = "int32") -> np.ndarray:
+    """Return integer inputs, which keep their dtype."""
+    return np.asarray(values, dtype=dtype)
+
+
+def randint(low: int, high: int, *shape: int, dtype: str = "int32") -> np.ndarray:
+    """Return random integers in [low, high)."""
+    return _next_generator("randint", shape).randint(low, high, shape).astype(dtype)
+
+
+# ---- running a row -----------------------------------------------------------------------------
+
+
+def find_op(name: str) -> Any:
+    """Return the operator of that name or alias."""
+    return mx._core.op(name)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Return whether the array is cast to the row's dtype."""
+    return array.dtype.kind == "f"
+
+
+def to_device(array: np.ndarray, dtype: str, strided: bool) -> mx.nd.NDArray:
+    """Return an NDArray; strided: a view that steps over every second element."""
+    target = dtype if is_float(array) else str(array.dtype)
+    if not strided or array.ndim == 0:
+        return mx._core.array_from_numpy(array, None, target)
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    base = mx._core.array_from_numpy(wide, None, target)
+    strides = (*(s for s in base._strides[:-1]), 2)
+    return base._strided_view(array.shape, strides, 0)
+
+
+def call(case: Case, arrays: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+    """Return the operator's outputs as a list."""
+    result = find_op(case.name)(*arrays, **case.params)
+    return result if isinstance(result, list) else [result]
+
+
+def call_hybrid(case: Case, arrays: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+    """Return the outputs of a hybridized block that calls the operator."""
+
+    class Net(mx.gluon.HybridBlock):
+        def forward(self, *inputs: mx.nd.NDArray) -> Any:
+            return find_op(case.name)(*inputs, **case.params)
+
+    net = Net()
+    net.hybridize()
+    result = net(*arrays)
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def host(array: mx.nd.NDArray) -> np.ndarray:
+    """Return values as float64 or integers."""
+    values = array.asnumpy()
+    return values.astype(np.float64) if values.dtype.kind not in "iub" else values
+
+
+def expected(case: Case, arrays: Sequence[mx.nd.NDArray]) -> list[np.ndarray]:
+    """Return what the reference gives for the (rounded) inputs."""
+    result = case.ref(*[host(a) for a in arrays]) if callable(case.ref) else case.ref
+    return [np.asarray(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def assert_close(got: np.ndarray, want: np.ndarray, dtype: str, factor: float, what: str) -> None:
+    """Compare with the tolerance of dtype; NaN equals NaN."""
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
+    rtol, atol = TOLERANCE.get(dtype, (0.0, 0.0))
+    np.testing.assert_allclose(
+        got.astype(np.float64),
+        want.astype(np.float64),
+        rtol=rtol * factor,
+        atol=atol * factor,
+        equal_nan=True,
+        err_msg=what,
+    )
+
+
+def grad_inputs(case: Case) -> list[int]:
+    """Return the positions of the inputs to differentiate by."""
+    if case.grad is False:
+        return []
+    if isinstance(case.grad, list):
+        return case.grad
+    return [i for i, a in enumerate(case.inputs) if is_float(a) and i not in case.mutates]
+
+
+def weighted_sum(outputs: Sequence[mx.nd.NDArray], weights: Sequence[np.ndarray]) -> Any:
+    """Return the sum of outputs times fixed weights, over the floating outputs."""
+    total = None
+    for out, weight in zip(outputs, weights):
+        if np.dtype(out.dtype).kind == "f" and out.size:
+            term = (out * mx.nd.array(weight, dtype=out.dtype)).sum()
+            total = term if total is None else total + term
+    return total
+
+
+def gradients(
+    case: Case, arrays: Sequence[mx.nd.NDArray], runner: Callable[..., Any]
+) -> list[np.ndarray]:
+    """Return autograd's gradients of the weighted sum by the row's inputs."""
+    positions = grad_inputs(case)
+    for i in positions:
+        arrays[i].attach_grad()
+    rng = _generator(case.name, "weights")
+    with mx.autograd.record(train_mode=case.training):
+        outputs = runner(case, arrays)
+        weights = [rng.uniform(0.5, 1.5, o.shape) for o in outputs]
+        head = weighted_sum(outputs, weights)
+    head.backward()
+    return [host(arrays[i].grad) for i in positions]
+
+
+def finite_difference(case: Case, position: int, direction: np.ndarray, step: float) -> float:
+    """Return the directional derivative of the weighted sum in float64."""
+    values = []
+    for sign in (1.0, -1.0):
+        moved = [np.array(a) for a in case.inputs]
+        moved[position] = moved[position] + sign * step * direction
+        arrays = [to_device(a, "float64", strided=False) for a in moved]
+        rng = _generator(case.name, "weights")
+        scope = mx.autograd.train_mode() if case.training else mx.autograd.predict_mode()
+        with scope:
+            outputs = call(case, arrays)
+        weights = [rng.uniform(0.5, 1.5, o.shape) for o in outputs]
+        values.append(float(weighted_sum(outputs, weights).asscalar()))
+    return (values[0] - values[1]) / (2 * step)
