@@ -1,0 +1,138 @@
+// Runs a reducer along a plan. A reducer is
+//   struct R { template <class T> static T start(); static T step(T total, T x, T center);
+//              template <class W> static W join(W, W); }
+// Runs are added in the compute type T, their results in the wider type W (double for float).
+#pragma once
+#include <algorithm>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/reduce/plan.h"
+
+namespace mxlite::reduce {
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+
+constexpr int64_t kLanes = 32;         // four vectors of float hide the latency of an addition
+constexpr int64_t kRowsPerJoin = 128;  // columns: rows added in T before they are widened
+constexpr int64_t kParallelWork = 32 << 10;
+
+template <class R, class T>
+Wide<T> reduce_run(const T* x, int64_t n, T center) {
+  T lanes[kLanes];
+  std::fill_n(lanes, kLanes, R::template start<T>());
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int64_t k = 0; k < kLanes; ++k) lanes[k] = R::step(lanes[k], x[i + k], center);
+  for (int64_t k = 0; i < n; ++i, ++k) lanes[k] = R::step(lanes[k], x[i], center);
+  Wide<T> total = static_cast<Wide<T>>(lanes[0]);
+  for (int64_t k = 1; k < kLanes; ++k) total = R::join(total, static_cast<Wide<T>>(lanes[k]));
+  return total;
+}
+
+template <class T>
+struct Source {
+  const std::byte* data;
+  int64_t width;
+  pointwise::LoadFn load;
+  bool stored;  // memory holds T
+  Source(const TensorRef& in, pointwise::Compute c)
+      : data(static_cast<const std::byte*>(in.data)),
+        width(static_cast<int64_t>(dtype_size(in.dtype))),
+        load(pointwise::load_fn(in.dtype, c)),
+        stored(pointwise::stored_as(in.dtype, c)) {}
+  // n values from `offset` on, in place or in buffer.
+  const T* read(int64_t offset, int64_t stride, int64_t n, T* buffer) const {
+    if (stored && stride == 1) return reinterpret_cast<const T*>(data + offset * width);
+    load(data + offset * width, stride, n, buffer);
+    return buffer;
+  }
+};
+
+// Steps [first, last) of one result.
+template <class R, class T>
+Wide<T> reduce_rows(const Plan& plan, const Source<T>& source, int64_t unit, int64_t first,
+                    int64_t last, T center) {
+  alignas(64) T buffer[kRun];
+  const int64_t base = plan.kept.offset(unit);
+  Wide<T> total = R::template start<Wide<T>>();
+  for (int64_t step = first; step < last; ++step) {
+    const int64_t begin = step % plan.pieces * kRun;
+    const int64_t n = std::min(kRun, plan.run - begin);
+    const int64_t offset = base + plan.reduced.offset(step / plan.pieces) + begin * plan.run_stride;
+    total =
+        R::join(total, reduce_run<R>(source.read(offset, plan.run_stride, n, buffer), n, center));
+  }
+  return total;
+}
+
+// Steps [first, last) of one tile of results; center is one value per result or null.
+template <class R, class T>
+void reduce_columns(const Plan& plan, const Source<T>& source, int64_t unit, int64_t first,
+                    int64_t last, const T* center, Wide<T>* total) {
+  alignas(64) T buffer[kTile], sums[kTile], centers[kTile] = {};
+  const int64_t begin = unit % plan.pieces * kTile;
+  const int64_t n = std::min(kTile, plan.run - begin);
+  const int64_t base = plan.kept.offset(unit / plan.pieces) + begin * plan.run_stride;
+  const int64_t columns = n * plan.fold;
+  if (center)
+    for (int64_t i = 0; i < columns; ++i) centers[i] = center[i % n];
+  std::fill_n(total, n, R::template start<Wide<T>>());
+  std::fill_n(sums, columns, R::template start<T>());
+  int64_t rows = 0;
+  const auto widen = [&] {
+    for (int64_t k = 0; k < columns; k += n)
+      for (int64_t i = 0; i < n; ++i)
+        total[i] = R::join(total[i], static_cast<Wide<T>>(sums[k + i]));
+    std::fill_n(sums, columns, R::template start<T>());
+    rows = 0;
+  };
+  const int inner = plan.reduced.count - 1;
+  for (int64_t step = first; step < last;) {
+    // Folded rows must be neighbours along the innermost reduced axis.
+    int64_t together = 1;
+    if (plan.fold > 1) {
+      const int64_t length = plan.reduced.size[inner];
+      together = std::min({plan.fold, last - step, length - step % length});
+    }
+    const int64_t m = n * together;
+    const T* x = source.read(base + plan.reduced.offset(step), plan.run_stride, m, buffer);
+    for (int64_t i = 0; i < m; ++i) sums[i] = R::step(sums[i], x[i], centers[i]);
+    step += together;
+    if (++rows == kRowsPerJoin) widen();
+  }
+  widen();
+}
+
+// Writes one wide total per result to `totals`, which holds results * chunks values.
+template <class R, class T>
+void accumulate(const Plan& plan, const TensorRef& in, pointwise::Compute c, const T* centers,
+                Wide<T>* totals, int64_t results) {
+  const Source<T> source(in, c);
+  const int64_t tasks = plan.units * plan.chunks;
+  const auto run = [&](int64_t task) {
+    const int64_t unit = task / plan.chunks, chunk = task % plan.chunks;
+    const int64_t first = plan.steps * chunk / plan.chunks;
+    const int64_t last = plan.steps * (chunk + 1) / plan.chunks;
+    if (plan.rows) {
+      totals[chunk * results + unit] =
+          reduce_rows<R, T>(plan, source, unit, first, last, centers ? centers[unit] : T(0));
+    } else {
+      const int64_t result = unit / plan.pieces * plan.run + unit % plan.pieces * kTile;
+      reduce_columns<R, T>(plan, source, unit, first, last, centers ? centers + result : nullptr,
+                           totals + chunk * results + result);
+    }
+  };
+  const int threads = in.size() > kParallelWork && tasks > 1 ? cpu_threads() : 1;
+  if (threads == 1) {
+    for (int64_t task = 0; task < tasks; ++task) run(task);
+  } else {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t task = 0; task < tasks; ++task) run(task);
+  }
+  for (int64_t chunk = 1; chunk < plan.chunks; ++chunk)
+    for (int64_t i = 0; i < results; ++i)
+      totals[i] = R::join(totals[i], totals[chunk * results + i]);
+}
+
+}  // namespace mxlite::reduce

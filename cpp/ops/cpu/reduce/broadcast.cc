@@ -1,0 +1,23 @@
+#include "cpp/ndarray/copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void broadcast(KernelContext&, const void*, Inputs in, Outputs out) {
+  const TensorRef &from = in[0], &to = out[0];
+  Strides strides = Shape::filled(to.shape.ndim(), 0);
+  const int lead = to.shape.ndim() - from.shape.ndim();
+  for (int i = 0; i < from.shape.ndim(); ++i)
+    strides[lead + i] = from.shape[i] == 1 ? 0 : from.strides[i];
+  copy_strided(to.shape, {from.data, from.dtype, strides}, {to.data, to.dtype, to.strides});
+}
+
+}  // namespace
+
+void register_broadcast_cpu(OpRegistry& ops) {
+  for (const char* op : {"broadcast_to", "broadcast_axis", "broadcast_like"})
+    ops.add_kernel(op, DeviceType::kCPU, {.run = &broadcast, .strided_inputs = true});
+}
+
+}  // namespace mxlite

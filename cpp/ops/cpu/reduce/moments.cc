@@ -1,0 +1,44 @@
+#include "cpp/ops/cpu/reduce/run.h"
+
+namespace mxlite {
+namespace reduce {
+namespace {
+
+// Two passes: a difference of sums would lose the variance beside a large mean.
+void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("moments", p.axes, false, in[0].shape.ndim());
+  const int64_t results = out[0].size();
+  if (results == 0) return;
+  const Compute c = pointwise::compute_for_sum(in[0].dtype);
+  const auto finish = [&](auto t) {
+    using T = decltype(t);
+    const Plan plan = make_plan(in[0], mask);
+    const double n = static_cast<double>(reduced_size(in[0].shape, mask));
+    const auto count = static_cast<size_t>(results * plan.chunks);
+    double* totals =
+        static_cast<double*>(ctx.scratch(count * 8 + static_cast<size_t>(results) * sizeof(T)));
+    T* centers = reinterpret_cast<T*>(totals + count);
+    const auto store = [&](const TensorRef& to) {
+      for (int64_t i = 0; i < results; ++i) totals[i] /= n;
+      pointwise::store_fn(Compute::kDouble, to.dtype)(totals, results, to.data);
+    };
+    accumulate<Sum, T>(plan, in[0], c, nullptr, totals, results);
+    store(out[0]);
+    for (int64_t i = 0; i < results; ++i) centers[i] = static_cast<T>(totals[i]);
+    accumulate<SumSquares, T>(plan, in[0], c, centers, totals, results);
+    store(out[1]);
+  };
+  if (c == Compute::kFloat)
+    finish(float{});
+  else
+    finish(double{});
+}
+
+}  // namespace
+}  // namespace reduce
+
+void register_moments_cpu(OpRegistry& ops) {
+  ops.kernel<&reduce::moments>("moments", DeviceType::kCPU, {.strided_inputs = true});
+}
+
+}  // namespace mxlite

@@ -1,0 +1,54 @@
+#include "cpp/ops/cpu/reduce/run.h"
+
+namespace mxlite {
+namespace reduce {
+namespace {
+
+AxisMask mask_of(const ReduceParams& p, const TensorRef& in) {
+  return reduced_axes("reduce", p.axis, p.exclude, in.shape.ndim());
+}
+
+template <class R>
+void plain(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
+  run_reduction<R>(ctx, mask_of(p, in[0]), in[0], out[0], [](auto total) { return total; });
+}
+
+void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = mask_of(p, in[0]);
+  const int64_t n = reduced_size(in[0].shape, mask);
+  run_reduction<Sum>(ctx, mask, in[0], out[0], [n](auto total) {
+    using W = decltype(total);
+    if constexpr (std::is_integral_v<W>)
+      return n ? static_cast<W>(total / static_cast<W>(n)) : W(0);
+    else
+      return total / static_cast<W>(n);  // NaN for no elements, as NumPy
+  });
+}
+
+void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("norm", p.axis, false, in[0].shape.ndim());
+  if (p.ord == 1)
+    run_reduction<SumAbs>(ctx, mask, in[0], out[0], [](auto total) { return total; });
+  else
+    run_reduction<SumSquares>(ctx, mask, in[0], out[0], [](auto total) {
+      return static_cast<decltype(total)>(std::sqrt(static_cast<double>(total)));
+    });
+}
+
+}  // namespace
+}  // namespace reduce
+
+void register_sums_cpu(OpRegistry& ops) {
+  using namespace reduce;  // NOLINT: this folder's own names
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  ops.kernel<&plain<Sum>>("sum", DeviceType::kCPU, kStrided);
+  ops.kernel<&plain<NanSum>>("nansum", DeviceType::kCPU, kStrided);
+  ops.kernel<&plain<Prod>>("prod", DeviceType::kCPU, kStrided);
+  ops.kernel<&plain<NanProd>>("nanprod", DeviceType::kCPU, kStrided);
+  ops.kernel<&plain<Max>>("max", DeviceType::kCPU, kStrided);
+  ops.kernel<&plain<Min>>("min", DeviceType::kCPU, kStrided);
+  ops.kernel<&mean>("mean", DeviceType::kCPU, kStrided);
+  ops.kernel<&norm>("norm", DeviceType::kCPU, kStrided);
+}
+
+}  // namespace mxlite

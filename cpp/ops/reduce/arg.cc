@@ -1,0 +1,57 @@
+// Positions of extremes.
+#include "cpp/ops/reduce/reduce.h"
+
+namespace mxlite {
+namespace {
+
+// float32 as in 1.x, unless the input's own type holds larger indices exactly.
+DType index_dtype(DType input) {
+  const bool wide = input == DType::kFloat64 || input == DType::kInt32 || input == DType::kInt64;
+  return wide ? input : DType::kFloat32;
+}
+
+auto rule(const char* op) {
+  return [op](const ArgParams& p, std::span<const TensorSpec> in) -> Specs {
+    const Shape& shape = in[0].shape;
+    std::optional<Shape> axes;
+    if (p.axis) axes = Shape{*p.axis};
+    const AxisMask reduced = reduced_axes(op, axes, false, shape.ndim());
+    const Shape out = result_shape(shape, reduced, p.keepdims);
+    MX_CHECK_SHAPE(out.size() == 0 || reduced_size(shape, reduced) > 0, op, ": data of shape ",
+                   shape, " has no elements along the searched axis");
+    return {{out, index_dtype(in[0].dtype)}};
+  };
+}
+
+Specs infer_channel(const NoParams&, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 2, "argmax_channel: data of shape ", in[0].shape,
+                 " given, at least 2 dimensions expected");
+  return rule("argmax_channel")({.axis = 1}, in);
+}
+
+}  // namespace
+
+void register_arg(OpRegistry& ops) {
+  ops.add(OpBuilder<ArgParams>("argmax")
+              .inputs({"data"})
+              .doc("Index of the first largest value along an axis (a NaN counts as largest), "
+                   "as float32 unless data is float64, int32 or int64.")
+              .infer(rule("argmax"))
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<ArgParams>("argmin")
+              .inputs({"data"})
+              .doc("Index of the first smallest value along an axis (a NaN counts as smallest), "
+                   "as float32 unless data is float64, int32 or int64.")
+              .infer(rule("argmin"))
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<NoParams>("argmax_channel")
+              .inputs({"data"})
+              .doc("argmax over axis 1.")
+              .infer(infer_channel)
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite

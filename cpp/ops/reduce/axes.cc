@@ -1,0 +1,45 @@
+#include "cpp/ops/reduce/reduce.h"
+
+namespace mxlite {
+
+AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim) {
+  AxisMask listed{};
+  const bool all = !axis || axis->ndim() == 0;
+  if (all) {
+    std::fill_n(listed.begin(), ndim, true);
+    return listed;  // 1.x ignores exclude without axes
+  }
+  for (const int64_t a : *axis) {
+    const int i = normalize_axis(op, a, ndim);
+    MX_CHECK(!listed[i], op, ": axis ", *axis, " names axis ", i, " twice");
+    listed[i] = true;
+  }
+  if (exclude)
+    for (int i = 0; i < ndim; ++i) listed[i] = !listed[i];
+  return listed;
+}
+
+Shape kept_shape(const Shape& shape, const AxisMask& reduced) {
+  Shape out = shape;
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (reduced[i]) out[i] = 1;
+  return out;
+}
+
+Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims) {
+  if (keepdims) return kept_shape(shape, reduced);
+  Shape out;
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (!reduced[i]) out.push_back(shape[i]);
+  if (out.ndim() == 0) out.push_back(1);
+  return out;
+}
+
+int64_t reduced_size(const Shape& shape, const AxisMask& reduced) {
+  int64_t n = 1;
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (reduced[i]) n *= shape[i];
+  return n;
+}
+
+}  // namespace mxlite

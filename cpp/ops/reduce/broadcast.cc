@@ -1,0 +1,109 @@
+// Repeats values along axes of length 1; the gradient adds up over them.
+#include "cpp/ops/reduce/reduce.h"
+
+namespace mxlite {
+namespace {
+
+struct BroadcastToParams {
+  Shape shape;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("shape", &BroadcastToParams::shape, "Shape of the result; 0 keeps data's length."));
+  }
+};
+
+struct BroadcastAxisParams {
+  Shape axis, size;
+  static constexpr auto fields() {
+    return std::tuple(field("axis", &BroadcastAxisParams::axis, "Axes of length 1 to repeat."),
+                      field("size", &BroadcastAxisParams::size, "New lengths of these axes."));
+  }
+};
+
+struct BroadcastLikeParams {
+  std::optional<Shape> lhs_axes, rhs_axes;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("lhs_axes", &BroadcastLikeParams::lhs_axes, "Axes of lhs; None: all."),
+        field("rhs_axes", &BroadcastLikeParams::rhs_axes, "Axes of rhs with their lengths."));
+  }
+};
+
+Shape checked(const char* op, const Shape& from, const Shape& to) {
+  bool fits = from.ndim() <= to.ndim();
+  const int lead = to.ndim() - from.ndim();
+  for (int i = 0; fits && i < from.ndim(); ++i) fits = from[i] == to[lead + i] || from[i] == 1;
+  MX_CHECK_SHAPE(fits, op, ": data of shape ", from, " cannot be broadcast to ", to);
+  return to;
+}
+
+Specs infer_to(const BroadcastToParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  Shape to = p.shape;
+  const int lead = to.ndim() - from.ndim();
+  for (int i = 0; i < to.ndim(); ++i) {
+    MX_CHECK_SHAPE(to[i] >= 0, "broadcast_to: shape ", p.shape, " has a negative dimension");
+    if (to[i] == 0 && i >= lead) to[i] = from[i - lead];
+  }
+  return {{checked("broadcast_to", from, to), in[0].dtype}};
+}
+
+Specs infer_axis(const BroadcastAxisParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK(p.axis.ndim() == p.size.ndim(), "broadcast_axis: axis ", p.axis, " and size ", p.size,
+           " given, equal lengths expected");
+  Shape to = in[0].shape;
+  for (int i = 0; i < p.axis.ndim(); ++i) {
+    const int axis = normalize_axis("broadcast_axis", p.axis[i], to.ndim());
+    MX_CHECK_SHAPE(in[0].shape[axis] == 1, "broadcast_axis: axis ", axis, " of data of shape ",
+                   in[0].shape, " has length ", in[0].shape[axis], ", 1 expected");
+    MX_CHECK_SHAPE(p.size[i] >= 0, "broadcast_axis: size ", p.size, " has a negative entry");
+    to[axis] = p.size[i];
+  }
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_like(const BroadcastLikeParams& p, std::span<const TensorSpec> in) {
+  const Shape &from = in[0].shape, &like = in[1].shape;
+  MX_CHECK(p.lhs_axes.has_value() == p.rhs_axes.has_value(),
+           "broadcast_like: lhs_axes and rhs_axes are given together or not at all");
+  if (!p.lhs_axes) return {{checked("broadcast_like", from, like), in[0].dtype}};
+  MX_CHECK(p.lhs_axes->ndim() == p.rhs_axes->ndim(), "broadcast_like: lhs_axes ", *p.lhs_axes,
+           " and rhs_axes ", *p.rhs_axes, " given, equal lengths expected");
+  Shape to = from;
+  for (int i = 0; i < p.lhs_axes->ndim(); ++i)
+    to[normalize_axis("broadcast_like", (*p.lhs_axes)[i], from.ndim())] =
+        like[normalize_axis("broadcast_like", (*p.rhs_axes)[i], like.ndim())];
+  return {{checked("broadcast_like", from, to), in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  grads[0] = g.sum_to(g.output_grad(0), g.input_spec(0).shape);
+  return grads;
+}
+
+}  // namespace
+
+void register_broadcast(OpRegistry& ops) {
+  ops.add(OpBuilder<BroadcastToParams>("broadcast_to")
+              .inputs({"data"})
+              .doc("data repeated to a shape.")
+              .infer(infer_to)
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<BroadcastAxisParams>("broadcast_axis")
+              .inputs({"data"})
+              .alias({"broadcast_axes"})
+              .doc("data repeated along some axes.")
+              .infer(infer_axis)
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<BroadcastLikeParams>("broadcast_like")
+              .inputs({"lhs", "rhs"})
+              .doc("lhs repeated to the shape of rhs.")
+              .infer(infer_like)
+              .gradient(gradient)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,45 @@
+// Running sums. The gradient runs the other way, so both directions are operators.
+#include "cpp/ops/reduce/reduce.h"
+
+namespace mxlite {
+namespace {
+
+auto rule(const char* op) {
+  return [op](const CumsumParams& p, std::span<const TensorSpec> in) -> Specs {
+    const DType dtype = p.dtype.value_or(in[0].dtype);
+    if (!p.axis) return {{Shape{in[0].shape.size()}, dtype}};
+    normalize_axis(op, *p.axis, in[0].shape.ndim());
+    return {{in[0].shape, dtype}};
+  };
+}
+
+template <bool forward>
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<CumsumParams>();
+  const TensorSpec& in = g.input_spec(0);
+  const ValueRef grad =
+      g.emit(forward ? "_cumsum_reverse" : "cumsum", {g.output_grad(0)},
+             {{"axis", AttrTraits<std::optional<int64_t>>::to(p.axis)}, {"dtype", in.dtype}});
+  return {g.reshape(grad, in.shape)};
+}
+
+}  // namespace
+
+void register_cumsum(OpRegistry& ops) {
+  ops.add(OpBuilder<CumsumParams>("cumsum")
+              .inputs({"a"})
+              .doc("Sum of the elements up to each position.")
+              .infer(rule("cumsum"))
+              .gradient(gradient<true>)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<CumsumParams>("_cumsum_reverse")
+              .inputs({"a"})
+              .doc("Sum of the elements from each position on.")
+              .infer(rule("_cumsum_reverse"))
+              .gradient(gradient<false>)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

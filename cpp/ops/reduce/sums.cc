@@ -1,0 +1,132 @@
+// Sums, products, means, extremes and norms over axes.
+#include "cpp/ops/reduce/reduce.h"
+
+namespace mxlite {
+namespace {
+
+using Grads = std::vector<ValueRef>;
+
+AxisMask mask_of(GradBuilder& g) {
+  const auto& p = g.params<ReduceParams>();
+  return reduced_axes("reduce", p.axis, p.exclude, g.input_spec(0).shape.ndim());
+}
+Shape kept(GradBuilder& g) { return kept_shape(g.input_spec(0).shape, mask_of(g)); }
+
+// The output's gradient with the reduced axes back, ready for broadcasting.
+ValueRef dy(GradBuilder& g) { return g.reshape(g.output_grad(0), kept(g)); }
+
+ValueRef spread(GradBuilder& g, ValueRef v) {
+  const TensorSpec& in = g.input_spec(0);
+  if (in.shape.size() == 0) return g.zeros(in);
+  if (g.spec(v).shape == in.shape) return v;
+  return g.emit("broadcast_to", {v}, {{"shape", in.shape}});
+}
+
+Grads sum_gradient(GradBuilder& g) { return {spread(g, dy(g))}; }
+
+Grads mean_gradient(GradBuilder& g) {
+  const int64_t n = std::max<int64_t>(reduced_size(g.input_spec(0).shape, mask_of(g)), 1);
+  return {spread(g, g.mul_scalar(dy(g), 1.0 / static_cast<double>(n)))};
+}
+
+Grads nansum_gradient(GradBuilder& g) {
+  const ValueRef x = g.input(0);
+  return {g.mul(dy(g), g.emit("broadcast_equal", {x, x}))};
+}
+
+// Product of the other elements, exact where elements are zero.
+ValueRef product_of_others(GradBuilder& g, ValueRef x) {
+  const auto& p = g.params<ReduceParams>();
+  const AttrValue axis = AttrTraits<std::optional<Shape>>::to(p.axis);
+  const auto over_axes = [&](const char* op, ValueRef v) {
+    return g.emit(op, {v}, {{"axis", axis}, {"keepdims", true}, {"exclude", p.exclude}});
+  };
+  const ValueRef is_zero = g.emit("_equal_scalar", {x}, {{"scalar", 0.0}});
+  const ValueRef filled = g.add(x, is_zero);
+  const ValueRef zeros = over_axes("sum", is_zero);
+  const ValueRef none = g.emit("_equal_scalar", {zeros}, {{"scalar", 0.0}});
+  const ValueRef one = g.emit("_equal_scalar", {zeros}, {{"scalar", 1.0}});
+  const ValueRef share = g.add(g.div(none, filled), g.mul(one, is_zero));
+  return g.mul(over_axes("prod", filled), share);
+}
+
+Grads prod_gradient(GradBuilder& g) { return {g.mul(dy(g), product_of_others(g, g.input(0)))}; }
+
+Grads nanprod_gradient(GradBuilder& g) {
+  const ValueRef x = g.input(0);
+  const ValueRef is_number = g.emit("broadcast_equal", {x, x});
+  const ValueRef numbers = g.emit("where", {is_number, x, g.emit("ones_like", {x})});
+  return {g.mul(g.mul(dy(g), is_number), product_of_others(g, numbers))};
+}
+
+// Every element equal to the extreme gets the whole gradient, as in 1.x.
+Grads extreme_gradient(GradBuilder& g) {
+  const ValueRef y = g.reshape(g.output(0), kept(g));
+  return {g.mul(dy(g), g.emit("broadcast_equal", {g.input(0), y}))};
+}
+
+Specs infer_norm(const NormParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK(p.ord == 1 || p.ord == 2, "norm: ord ", p.ord, " given, 1 or 2 expected");
+  const AxisMask reduced = reduced_axes("norm", p.axis, false, in[0].shape.ndim());
+  return {{result_shape(in[0].shape, reduced, p.keepdims), p.out_dtype.value_or(in[0].dtype)}};
+}
+
+// At 0 the gradient is 0 (1.x: NaN).
+Grads norm_gradient(GradBuilder& g) {
+  const auto& p = g.params<NormParams>();
+  const TensorSpec& in = g.input_spec(0);
+  const Shape kept = kept_shape(in.shape, reduced_axes("norm", p.axis, false, in.shape.ndim()));
+  const auto as_input = [&](ValueRef v) {
+    v = g.reshape(v, kept);
+    return g.spec(v).dtype == in.dtype ? v : g.emit("Cast", {v}, {{"dtype", in.dtype}});
+  };
+  const ValueRef x = g.input(0), dy = as_input(g.output_grad(0));
+  if (p.ord == 1) return {g.mul(dy, g.emit("sign", {x}))};
+  const double smallest = in.dtype == DType::kFloat16 ? 6.2e-5 : 1e-36;
+  const ValueRef length =
+      g.emit("_maximum_scalar", {as_input(g.output(0))}, {{"scalar", smallest}});
+  return {g.mul(dy, g.div(x, length))};
+}
+
+OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_values,
+                                  GradFn gradient) {
+  OpBuilder<ReduceParams> op(name);
+  op.inputs({"data"}).doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
+  op.infer([name, needs_values](const ReduceParams& p, std::span<const TensorSpec> in) -> Specs {
+    const Shape& shape = in[0].shape;
+    const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());
+    const Shape out = result_shape(shape, reduced, p.keepdims);
+    MX_CHECK_SHAPE(!needs_values || out.size() == 0 || reduced_size(shape, reduced) > 0, name,
+                   ": data of shape ", shape, " has no elements along the reduced axes");
+    return {{out, in[0].dtype}};
+  });
+  return op;
+}
+
+}  // namespace
+
+void register_sums(OpRegistry& ops) {
+  ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}).build());
+  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient).build());
+  ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient).build());
+  ops.add(reduction("prod", "Product over axes.", false, prod_gradient).build());
+  ops.add(
+      reduction("nanprod", "Product over axes; NaN counts as 1.", false, nanprod_gradient).build());
+  ops.add(reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient)
+              .alias({"max_axis"})
+              .amp(AmpClass::kNeutral)
+              .build());
+  ops.add(reduction("min", "Smallest value over axes; a NaN wins.", true, extreme_gradient)
+              .alias({"min_axis"})
+              .amp(AmpClass::kNeutral)
+              .build());
+  ops.add(OpBuilder<NormParams>("norm")
+              .inputs({"data"})
+              .doc("Norm of the elements along axes, taken as one vector.")
+              .infer(infer_norm)
+              .gradient(norm_gradient)
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite
