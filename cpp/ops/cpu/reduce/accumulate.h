@@ -13,21 +13,30 @@ namespace mxlite::reduce {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-constexpr int64_t kLanes = 32;         // four vectors of float hide the latency of an addition
+constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an addition
+constexpr int64_t kLongRun = 128;
 constexpr int64_t kRowsPerJoin = 128;  // columns: rows added in T before they are widened
 constexpr int64_t kParallelWork = 32 << 10;
 
+template <class R, int64_t lane_count, class T>
+Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
+  T lanes[lane_count];
+  std::fill_n(lanes, lane_count, R::template start<T>());
+  int64_t i = 0;
+  for (; i + lane_count <= n; i += lane_count)
+    for (int64_t k = 0; k < lane_count; ++k) lanes[k] = R::step(lanes[k], x[i + k], center);
+  for (int64_t half = lane_count / 2; half >= 4; half /= 2)
+    for (int64_t k = 0; k < half; ++k) lanes[k] = R::join(lanes[k], lanes[k + half]);
+  Wide<T> total = R::template start<Wide<T>>();
+  for (int64_t k = 0; k < 4; ++k) total = R::join(total, static_cast<Wide<T>>(lanes[k]));
+  for (; i < n; ++i)
+    total = R::join(total, static_cast<Wide<T>>(R::step(R::template start<T>(), x[i], center)));
+  return total;
+}
+
 template <class R, class T>
 Wide<T> reduce_run(const T* x, int64_t n, T center) {
-  T lanes[kLanes];
-  std::fill_n(lanes, kLanes, R::template start<T>());
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k) lanes[k] = R::step(lanes[k], x[i + k], center);
-  for (int64_t k = 0; i < n; ++i, ++k) lanes[k] = R::step(lanes[k], x[i], center);
-  Wide<T> total = static_cast<Wide<T>>(lanes[0]);
-  for (int64_t k = 1; k < kLanes; ++k) total = R::join(total, static_cast<Wide<T>>(lanes[k]));
-  return total;
+  return n < kLongRun ? reduce_lanes<R, 8>(x, n, center) : reduce_lanes<R, kLanes>(x, n, center);
 }
 
 template <class T>
@@ -70,11 +79,12 @@ Wide<T> reduce_rows(const Plan& plan, const Source<T>& source, int64_t unit, int
 template <class R, class T>
 void reduce_columns(const Plan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, const T* center, Wide<T>* total) {
-  alignas(64) T buffer[kTile], sums[kTile], centers[kTile] = {};
+  alignas(64) T buffer[kTile], sums[kTile], centers[kTile];
   const int64_t begin = unit % plan.pieces * kTile;
   const int64_t n = std::min(kTile, plan.run - begin);
   const int64_t base = plan.kept.offset(unit / plan.pieces) + begin * plan.run_stride;
   const int64_t columns = n * plan.fold;
+  std::fill_n(centers, columns, T(0));
   if (center)
     for (int64_t i = 0; i < columns; ++i) centers[i] = center[i % n];
   std::fill_n(total, n, R::template start<Wide<T>>());

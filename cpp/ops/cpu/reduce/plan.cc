@@ -17,6 +17,7 @@ int64_t AxisList::total() const {
 }
 
 int64_t AxisList::offset(int64_t index) const {
+  if (count == 1) return index * stride[0];  // the usual case needs no division
   int64_t offset = 0;
   for (int i = count - 1; i >= 0; --i) {
     offset += index % size[i] * stride[i];
