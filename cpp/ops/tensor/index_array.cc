@@ -16,6 +16,13 @@ Specs infer_index_array(const IndexArrayParams& p, std::span<const TensorSpec> i
   return {{to, DType::kInt64}};
 }
 
+Specs infer_arange_like(const ArangeLikeParams& p, std::span<const TensorSpec> in) {
+  const Shape& from = in[0].shape;
+  MX_CHECK(p.repeat > 0, "_contrib_arange_like: repeat ", p.repeat, " given, at least 1 expected");
+  if (!p.axis) return {in[0]};
+  return {{{from[normalize_axis("_contrib_arange_like", *p.axis, from.ndim())]}, in[0].dtype}};
+}
+
 Specs infer_index_copy(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& old_shape = in[0].shape;
   const Shape& rows = in[2].shape;
@@ -45,6 +52,12 @@ void register_index_array(OpRegistry& ops) {
               .inputs({"data"})
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
+              .inputs({"data"})
+              .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
+              .infer(infer_arange_like)
               .zero_gradient()
               .build());
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")

@@ -24,6 +24,15 @@ void index_array_native(KernelContext&, const IndexArrayParams& p, Inputs in, Ou
     }
 }
 
+void arange_like_native(KernelContext&, const ArangeLikeParams& p, Inputs, Outputs out) {
+  dispatch_dtype(out[0].dtype, [&]<class T>(T) {
+    T* const to = out[0].as<T>();
+    const int64_t count = out[0].size();
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<T>(static_cast<ComputeType<T>>(p.start + p.step * (i / p.repeat)));
+  });
+}
+
 void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
   if (in[2].size() == 0) return;
@@ -44,6 +53,7 @@ void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 void register_index_array_cpu(OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&index_array_native>("_contrib_index_array", DeviceType::kCPU, strided);
+  ops.kernel<&arange_like_native>("_contrib_arange_like", DeviceType::kCPU, strided);
   ops.kernel<&index_copy_native>("_contrib_index_copy", DeviceType::kCPU);
 }
 
