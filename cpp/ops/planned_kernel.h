@@ -13,7 +13,8 @@
 namespace mxlite {
 
 // How a tensor lies in memory. A null desc is plain row-major; otherwise desc is the backend's own
-// descriptor (dnnl::memory::desc on the CPU) and bytes its size, padding included.
+// descriptor (dnnl::memory::desc on the CPU) with the dimensions of the tensor in the user's order
+// (a packed weight may have its first one split into groups), and bytes its size, padding included.
 struct Layout {
   std::shared_ptr<const void> desc;
   size_t bytes = 0;
@@ -66,6 +67,8 @@ struct PlannedKernel {
 };
 // Kept beside the schemas so that op_schema.h does not depend on this file.
 void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel);
+// For every operator with the trait pointwise that has none of its own.
+void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
 // Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.

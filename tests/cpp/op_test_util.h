@@ -58,6 +58,8 @@ struct OpCall {
 
   OpCall(const char* name, const Attrs& attrs, std::vector<Tensor> in)
       : op(ops().get(name)), params(op.make_params_by_name(attrs)), inputs(std::move(in)) {}
+  OpCall(const OpSchema& schema, ParamsRef p, std::vector<Tensor> in)
+      : op(schema), params(std::move(p)), inputs(std::move(in)) {}
 
   std::vector<TensorSpec> input_specs() const {
     std::vector<TensorSpec> specs;

@@ -1,6 +1,7 @@
 #include "cpp/ops/cpu/onednn/register.h"
 
 #include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/cpu/onednn/plans.h"
 
 namespace mxlite {
 
@@ -10,6 +11,15 @@ void register_onednn_cpu(OpRegistry& ops) {
   onednn::register_pooling_onednn(ops);
   onednn::register_softmax_onednn(ops);
   onednn::register_lrn_onednn(ops);
+}
+
+void register_onednn_plans() {
+  onednn::plan_batch_norm();
+  onednn::plan_concat();
+  onednn::plan_convolution();
+  onednn::plan_fully_connected();
+  onednn::plan_pointwise();
+  onednn::plan_pooling();
 }
 
 }  // namespace mxlite

@@ -1,0 +1,138 @@
+#include "cpp/ops/cpu/onednn/layout.h"
+
+#include <algorithm>
+
+namespace mxlite::onednn {
+namespace {
+
+using dnnl::memory;
+
+// Strides with those of one-element dimensions set to 0, because they address nothing; a single
+// block that covers its whole dimension is written as a stride. What is left tells memories apart.
+struct Addressing {
+  Dims size, stride, block;
+  std::vector<memory::dim> block_dims;
+  memory::data_type type;
+  bool operator==(const Addressing&) const = default;
+};
+
+Addressing addressing(const Desc& d) {
+  Addressing a{d.get_dims(), d.get_strides(), d.get_inner_blks(), {}, d.get_data_type()};
+  const auto idxs = d.get_inner_idxs();
+  a.block_dims.assign(idxs.begin(), idxs.end());
+  if (a.block.size() == 1 && d.get_padded_dims() == a.size) {
+    const auto axis = static_cast<size_t>(a.block_dims[0]);
+    const bool one_block = a.size[axis] == a.block[0];
+    if (one_block || a.stride[axis] == a.block[0]) {
+      a.stride[axis] = 1;
+      a.block.clear();
+      a.block_dims.clear();
+    }
+  }
+  for (size_t i = 0; i < a.size.size(); ++i)
+    if (d.get_padded_dims()[i] == 1) a.stride[i] = 0;
+  return a;
+}
+
+Desc row_major(const Dims& size, memory::data_type type) {
+  Dims step(size.size(), 1);
+  for (size_t i = size.size() - 1; i-- > 0;)
+    step[i] = step[i + 1] * std::max<int64_t>(size[i + 1], 1);
+  return Desc(size, type, step);
+}
+
+}  // namespace
+
+bool same_memory(const Desc& a, const Desc& b) {
+  if (a == b) return true;
+  if (a.get_format_kind() != memory::format_kind::blocked ||
+      b.get_format_kind() != memory::format_kind::blocked)
+    return false;
+  return a.get_size() == b.get_size() && addressing(a) == addressing(b);
+}
+
+Desc desc_of(const Layout& layout, const TensorSpec& spec) {
+  return layout.is_plain() ? plain_desc(spec) : *static_cast<const Desc*>(layout.desc.get());
+}
+
+Layout make_layout(const Desc& desc) {
+  const bool plain = desc.get_format_kind() == memory::format_kind::blocked &&
+                     desc.get_submemory_offset() == 0 &&
+                     same_memory(desc, row_major(desc.get_dims(), desc.get_data_type()));
+  return {plain ? nullptr : std::make_shared<const Desc>(desc), desc.get_size()};
+}
+
+Desc channels_to_second(const Desc& user) {
+  const int ndim = user.get_ndims();
+  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
+  for (int i = 1; i < ndim - 1; ++i) to[i] = i + 1;
+  to[ndim - 1] = 1;
+  return user.permute_axes(to);
+}
+
+Desc channels_to_last(const Desc& own) {
+  const int ndim = own.get_ndims();
+  std::vector<int> to(static_cast<size_t>(ndim));
+  for (int i = 2; i < ndim; ++i) to[i] = i - 1;
+  to[1] = ndim - 1;
+  return own.permute_axes(to);
+}
+
+Desc channels_last_of(const Shape& shape, DType dtype) {
+  Shape user{shape[0]};
+  for (int i = 2; i < shape.ndim(); ++i) user.push_back(shape[i]);
+  user.push_back(shape[1]);
+  return channels_last_desc(user, dtype);
+}
+
+bool is_channels_last(const Desc& d) {
+  return d.get_format_kind() == memory::format_kind::blocked && d.get_inner_nblks() == 0 &&
+         d.get_ndims() >= 3 && d.get_strides()[1] == 1;
+}
+
+void bind_run(Plan& plan, const dnnl::primitive_desc_base& pd, Binding binding) {
+  auto primitive = std::make_shared<const Primitive>(pd);
+  plan.scratch_bytes = primitive->scratch_bytes();
+  plan.run = [primitive, binding = std::move(binding)](KernelContext&, std::span<void* const> in,
+                                                       std::span<void* const> out, void* scratch) {
+    SmallVector<Arg, 8> args;
+    for (size_t i = 0; i < binding.inputs.size(); ++i)
+      if (binding.inputs[i]) args.push_back({binding.inputs[i], in[i]});
+    for (size_t i = 0; i < binding.outputs.size(); ++i)
+      if (binding.outputs[i]) args.push_back({binding.outputs[i], out[i]});
+    primitive->run(args, scratch);
+  };
+}
+
+}  // namespace mxlite::onednn
+
+namespace mxlite {
+
+bool same_layout(const Layout& a, const Layout& b) {
+  if (a.is_plain() || b.is_plain()) return a.is_plain() && b.is_plain();
+  return onednn::same_memory(*static_cast<const onednn::Desc*>(a.desc.get()),
+                             *static_cast<const onednn::Desc*>(b.desc.get()));
+}
+
+Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                  const Layout& to) {
+  using namespace onednn;
+  return guarded("reorder", [&] {
+    apply_thread_count();
+    Desc source = desc_of(from, from_spec), target = desc_of(to, to_spec);
+    // A packed weight has groups as a dimension of its own.
+    if (source.get_ndims() != target.get_ndims())
+      (from.is_plain() ? source : target) =
+          (from.is_plain() ? source : target)
+              .reshape((from.is_plain() ? target : source).get_dims());
+    Plan plan;
+    plan.inputs = {from};
+    plan.outputs = {to};
+    bind_run(plan,
+             dnnl::reorder::primitive_desc(engine(), source, engine(), target, user_scratchpad()),
+             {{DNNL_ARG_FROM}, {DNNL_ARG_TO}});
+    return plan;
+  });
+}
+
+}  // namespace mxlite

@@ -1,0 +1,32 @@
+// Between Layout, which graphs know, and oneDNN's descriptors.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::onednn {
+
+// The descriptor of a tensor that lies as `layout` says.
+Desc desc_of(const Layout& layout, const TensorSpec& spec);
+// Plain where the memory cannot be told from plain memory (channels-last of 1 x 1 pixels).
+Layout make_layout(const Desc& desc);
+bool same_memory(const Desc& a, const Desc& b);
+
+// Operators with a channels-last parameter: their data's dimensions (N, spatial, C) in oneDNN's
+// order (N, C, spatial), and back.
+Desc channels_to_second(const Desc& user);
+Desc channels_to_last(const Desc& own);
+
+// Dense channels-last memory for a shape (N, C, spatial).
+Desc channels_last_of(const Shape& shape, DType dtype);
+bool is_channels_last(const Desc& desc);
+
+// Plan.run for one primitive: argument i of the inputs and outputs goes to which[i]; 0 is left out.
+struct Binding {
+  std::vector<int> inputs, outputs;
+};
+void bind_run(Plan& plan, const dnnl::primitive_desc_base& pd, Binding binding);
+
+}  // namespace mxlite::onednn

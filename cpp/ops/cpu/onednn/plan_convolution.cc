@@ -1,0 +1,143 @@
+// Convolutions and their gradients inside executables: every tensor in the layout that oneDNN likes
+// best, weights packed once, residual additions and activations done before results are stored.
+#include "cpp/ops/cpu/onednn/convolution.h"
+#include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/cpu/onednn/post_ops.h"
+
+namespace mxlite::onednn {
+namespace {
+
+// Packed memory back in the user's order of dimensions.
+Layout data_layout(const Desc& own, bool channels_last) {
+  return make_layout(channels_last ? channels_to_last(own) : own);
+}
+
+// The weight's dimensions behind the groups.
+Layout weight_layout(const Desc& own, bool channels_last, bool grouped, bool transposed) {
+  const int ndim = own.get_ndims(), first = grouped ? 1 : 0;
+  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
+  for (int i = 0; i < ndim; ++i) to[i] = i;
+  int out = first, in = first + 1;
+  if (transposed) std::swap(out, in);  // place 0 of ours is their input channel
+  if (channels_last) {
+    // Ours is (a, spatial, b); b moves from second to last.
+    for (int i = first + 2; i < ndim; ++i) to[i] = i - 1;
+    to[first] = out == first ? first : ndim - 1;
+    to[first + 1] = out == first ? ndim - 1 : first;
+  } else {
+    to[first] = out;
+    to[first + 1] = in;
+  }
+  return make_layout(own.permute_axes(to));
+}
+
+template <class P>
+size_t own_inputs(const PlanRequest& r) {
+  return static_cast<const P*>(r.params)->no_bias ? 2 : 3;
+}
+
+template <class P, class MakeDesc>
+std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc make) {
+  if (!is_plannable(r)) return std::nullopt;
+  const auto& p = *static_cast<const P*>(r.params);
+  const size_t own = own_inputs<P>(r);
+  const ConvDescs d = describe(p, r.inputs[0].shape, r.outputs[0].shape, r.inputs[0].dtype,
+                               /*bias=*/own > 2);
+  const auto pd = make(d, fused_attr(r.post_ops));
+  if (!pd.get(true)) return std::nullopt;
+  Plan plan;
+  const bool last = p.channels_last();
+  plan.inputs = {data_layout(pd.src_desc(), last),
+                 weight_layout(pd.weights_desc(), last, p.num_group > 1, transposed)};
+  Binding binding{{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST}};
+  if (own > 2) {
+    plan.inputs.push_back(make_layout(pd.bias_desc()));
+    binding.inputs.push_back(DNNL_ARG_BIAS);
+  }
+  plan.outputs = {data_layout(pd.dst_desc(), last)};
+  if (count_additions(r.post_ops)) {  // the sum reads what lies in the output
+    plan.inputs.push_back(plan.outputs[0]);
+    plan.required_inplace.push_back({static_cast<int>(own), 0});
+  }
+  bind_run(plan, pd, std::move(binding));
+  return plan;
+}
+
+std::optional<Plan> plan_convolution_forward(const PlanRequest& r) {
+  return guarded("Convolution", [&] {
+    return plan_forward<ConvolutionParams>(
+        r, /*transposed=*/false, [&](const ConvDescs& d, const dnnl::primitive_attr& attr) {
+          return forward_desc(d, d.any_data(), d.any_weight(), d.any_output(), r.training, attr);
+        });
+  });
+}
+
+std::optional<Plan> plan_deconvolution(const PlanRequest& r) {
+  return guarded("Deconvolution", [&] {
+    return plan_forward<DeconvolutionParams>(
+        r, /*transposed=*/true, [&](const ConvDescs& d, const dnnl::primitive_attr& attr) {
+          return deconvolution_desc(d, d.any_data(), d.any_weight(), d.any_output(), attr);
+        });
+  });
+}
+
+std::optional<Plan> plan_backward_data(const PlanRequest& r) {
+  return guarded("_convolution_backward_data", [&]() -> std::optional<Plan> {
+    if (!is_plannable(r)) return std::nullopt;
+    const auto& p = *static_cast<const ConvolutionDataGradParams*>(r.params);
+    const ConvDescs d = describe(p, r.outputs[0].shape, r.inputs[0].shape, r.inputs[0].dtype,
+                                 /*bias=*/false);
+    const auto pd = backward_data_desc(d, d.any_data(), d.any_weight(), d.any_output());
+    if (!pd.get(true)) return std::nullopt;
+    Plan plan;
+    const bool last = p.channels_last();
+    plan.inputs = {data_layout(pd.diff_dst_desc(), last),
+                   weight_layout(pd.weights_desc(), last, p.num_group > 1, false)};
+    plan.outputs = {data_layout(pd.diff_src_desc(), last)};
+    bind_run(plan, pd, {{DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DIFF_SRC}});
+    return plan;
+  });
+}
+
+std::optional<Plan> plan_backward_weight(const PlanRequest& r) {
+  return guarded("_convolution_backward_weight", [&]() -> std::optional<Plan> {
+    if (!is_plannable(r)) return std::nullopt;
+    const auto& p = *static_cast<const ConvolutionParams*>(r.params);
+    const ConvDescs d =
+        describe(p, r.inputs[1].shape, r.inputs[0].shape, r.inputs[0].dtype, r.outputs.size() > 1);
+    const auto pd = backward_weight_desc(d, d.any_data(), d.any_weight(), d.any_output());
+    if (!pd.get(true)) return std::nullopt;
+    Plan plan;
+    const bool last = p.channels_last();
+    plan.inputs = {data_layout(pd.diff_dst_desc(), last), data_layout(pd.src_desc(), last)};
+    plan.outputs = {weight_layout(pd.diff_weights_desc(), last, p.num_group > 1, false)};
+    Binding binding{{DNNL_ARG_DIFF_DST, DNNL_ARG_SRC}, {DNNL_ARG_DIFF_WEIGHTS}};
+    if (r.outputs.size() > 1) {
+      plan.outputs.push_back(make_layout(pd.diff_bias_desc()));
+      binding.outputs.push_back(DNNL_ARG_DIFF_BIAS);
+    }
+    bind_run(plan, pd, std::move(binding));
+    return plan;
+  });
+}
+
+}  // namespace
+
+bool is_plannable(const PlanRequest& r) {
+  if (!computes_in(r.inputs[0].dtype)) return false;
+  for (const auto specs : {r.inputs, r.outputs})
+    for (const TensorSpec& s : specs)
+      if (s.shape.size() == 0) return false;
+  return true;
+}
+
+void plan_convolution() {
+  add_planned_kernel("Convolution", DeviceType::kCPU,
+                     {plan_convolution_forward, can_fuse_add_and_activation});
+  add_planned_kernel("Deconvolution", DeviceType::kCPU, {plan_deconvolution, can_fuse_activation});
+  add_planned_kernel("_convolution_backward_data", DeviceType::kCPU, {plan_backward_data});
+  add_planned_kernel("_convolution_backward_weight", DeviceType::kCPU, {plan_backward_weight});
+}
+
+}  // namespace mxlite::onednn

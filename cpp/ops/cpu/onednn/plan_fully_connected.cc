@@ -1,0 +1,44 @@
+// FullyConnected inside executables. float32 weights stay as they are: a second, packed copy of
+// VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
+// because its instructions need pairs of rows.
+#include "cpp/ops/cpu/onednn/fully_connected.h"
+#include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/cpu/onednn/post_ops.h"
+
+namespace mxlite::onednn {
+namespace {
+
+std::optional<Plan> plan(const PlanRequest& r) {
+  return guarded("FullyConnected", [&]() -> std::optional<Plan> {
+    if (!is_plannable(r)) return std::nullopt;
+    const auto& p = *static_cast<const FullyConnectedParams*>(r.params);
+    const RowsColumns size = fully_connected_rows(p, r.inputs[0].shape);
+    const DType dtype = r.inputs[0].dtype;
+    const size_t own = p.no_bias ? 2 : 3;
+    const Desc bias = own > 2 ? plain_desc(r.inputs[2]) : Desc();
+    const Desc plain = plain_desc(r.inputs[1]);
+    const bool pack = is_half(dtype) && r.constant[1];
+    const auto pd = product_desc(size, p.num_hidden, dtype, bias, pack ? any_desc(plain) : plain,
+                                 fused_attr(r.post_ops));
+    if (!pd.get(true)) return std::nullopt;
+    Plan plan;
+    for (size_t i = 0; i < r.inputs.size(); ++i)
+      plan.inputs.push_back({nullptr, r.inputs[i].bytes()});
+    plan.outputs = {{nullptr, r.outputs[0].bytes()}};
+    if (pack) plan.inputs[1] = make_layout(pd.query_md(dnnl::query::weights_md));
+    if (count_additions(r.post_ops)) plan.required_inplace.push_back({static_cast<int>(own), 0});
+    Binding binding{{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST}};
+    if (own > 2) binding.inputs.push_back(DNNL_ARG_BIAS);
+    bind_run(plan, pd, std::move(binding));
+    return plan;
+  });
+}
+
+}  // namespace
+
+void plan_fully_connected() {
+  add_planned_kernel("FullyConnected", DeviceType::kCPU, {plan, can_fuse_add_and_activation});
+}
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,176 @@
+// Element-wise operators in the layout of their producers: activations and binary operators through
+// oneDNN, every other pointwise operator by its plain kernel over the memory as one long row.
+#include <algorithm>
+#include <string_view>
+
+#include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/cpu/onednn/post_ops.h"
+
+namespace mxlite::onednn {
+namespace {
+
+// The layout that the first input of the output's shape has and is not plain; plain without one.
+Layout common_layout(const PlanRequest& r) {
+  for (size_t i = 0; i < r.inputs.size(); ++i)
+    if (!r.layouts[i].is_plain() && r.inputs[i].shape == r.outputs[0].shape) return r.layouts[i];
+  return {nullptr, r.outputs[0].bytes()};
+}
+
+// The same places in memory for another type; nullopt for blocked memory of another type.
+std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
+  if (layout.is_plain()) return Layout{nullptr, spec.bytes()};
+  const Desc& d = *static_cast<const Desc*>(layout.desc.get());
+  switch (spec.dtype) {
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kInt32:
+    case DType::kInt8:
+    case DType::kUInt8:
+      break;
+    default:
+      return std::nullopt;  // oneDNN could not reorder it
+  }
+  if (d.get_data_type() == data_type(spec.dtype)) return layout;
+  if (d.get_inner_nblks()) return std::nullopt;
+  return make_layout(Desc(d.get_dims(), data_type(spec.dtype), d.get_strides()));
+}
+
+std::optional<Plan> plan_any(const PlanRequest& r) {
+  const Layout layout = common_layout(r);
+  if (layout.is_plain()) return std::nullopt;  // the plain kernel is as good
+  const Desc& d = *static_cast<const Desc*>(layout.desc.get());
+  // Padding must stay zero, which only few functions keep.
+  if (d.get_padded_dims() != d.get_dims()) return std::nullopt;
+  Plan plan;
+  std::vector<TensorSpec> in_specs, out_specs;
+  for (const TensorSpec& s : r.inputs) {
+    if (s.shape != r.outputs[0].shape) return std::nullopt;
+    const auto own = with_type(layout, s);
+    if (!own) return std::nullopt;
+    plan.inputs.push_back(*own);
+    in_specs.push_back({Shape{s.shape.size()}, s.dtype});
+  }
+  for (const TensorSpec& s : r.outputs) {
+    const auto own = with_type(layout, s);
+    if (!own || s.shape != r.outputs[0].shape) return std::nullopt;
+    plan.outputs.push_back(*own);
+    out_specs.push_back({Shape{s.shape.size()}, s.dtype});
+  }
+  const Kernel& kernel = r.op.select_kernel(DeviceType::kCPU, r.params, in_specs, out_specs);
+  std::vector<TensorRef> in, out;
+  for (const auto& s : in_specs) in.push_back({nullptr, s.shape, Strides{1}, s.dtype, true});
+  for (const auto& s : out_specs) out.push_back({nullptr, s.shape, Strides{1}, s.dtype, true});
+  plan.run = [in, out, run = kernel.run, params = r.params](
+                 KernelContext& ctx, std::span<void* const> in_data,
+                 std::span<void* const> out_data, void*) {
+    SmallVector<TensorRef, 3> inputs{std::span<const TensorRef>(in)};
+    SmallVector<TensorRef, 2> outputs{std::span<const TensorRef>(out)};
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].data = in_data[i];
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].data = out_data[i];
+    run(ctx, params, inputs, outputs);
+  };
+  return plan;
+}
+
+std::optional<Plan> plan_eltwise(const PlanRequest& r) {
+  const auto e = eltwise_of(r.op, r.params);
+  if (!e || e->scale != 1 || !is_plannable(r) || r.outputs[0].dtype != r.inputs[0].dtype)
+    return plan_any(r);
+  return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
+    apply_thread_count();
+    const Desc d = desc_of(r.layouts[0], r.inputs[0]);
+    const dnnl::eltwise_forward::primitive_desc pd(engine(), dnnl::prop_kind::forward_inference,
+                                                   e->algorithm, d, d, e->alpha, e->beta,
+                                                   fused_attr(r.post_ops), /*allow_empty=*/true);
+    if (!pd.get(true)) return plan_any(r);
+    Plan plan;
+    plan.inputs = plan.outputs = {r.layouts[0]};
+    bind_run(plan, pd, {{DNNL_ARG_SRC}, {DNNL_ARG_DST}});
+    return plan;
+  });
+}
+
+std::optional<dnnl::algorithm> binary_algorithm(std::string_view op) {
+  using alg = dnnl::algorithm;
+  static constexpr std::pair<std::string_view, alg> kNames[] = {
+      {"add", alg::binary_add}, {"sub", alg::binary_sub},     {"mul", alg::binary_mul},
+      {"div", alg::binary_div}, {"maximum", alg::binary_max}, {"minimum", alg::binary_min},
+  };
+  const size_t underscore = op.find('_');
+  for (const auto& [name, algorithm] : kNames)
+    if (op.substr(underscore + 1) == name) return algorithm;
+  return std::nullopt;
+}
+
+// a op b with b of a's shape or with ones where it is spread.
+std::optional<Plan> plan_binary(const PlanRequest& r) {
+  const Shape &a = r.inputs[0].shape, &b = r.inputs[1].shape, &shape = r.outputs[0].shape;
+  bool fits = is_plannable(r) && a == shape && b.ndim() == shape.ndim() && shape.ndim() <= 5 &&
+              r.inputs[1].dtype == r.inputs[0].dtype && r.outputs[0].dtype == r.inputs[0].dtype;
+  for (int i = 0; fits && i < b.ndim(); ++i) fits = b[i] == shape[i] || b[i] == 1;
+  if (!fits) return plan_any(r);
+  return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
+    apply_thread_count();
+    Plan plan;
+    const Layout common = common_layout(r);
+    plan.inputs = {common, b == shape ? common : r.layouts[1]};
+    const Desc da = desc_of(common, r.inputs[0]), db = desc_of(plan.inputs[1], r.inputs[1]);
+    const auto algorithm =
+        r.op.name == "add_n" ? dnnl::algorithm::binary_add : *binary_algorithm(r.op.name);
+    const dnnl::binary::primitive_desc pd(engine(), algorithm, da, db, da, fused_attr(r.post_ops),
+                                          /*allow_empty=*/true);
+    if (!pd.get(true)) return plan_any(r);
+    plan.outputs = {make_layout(pd.dst_desc())};
+    bind_run(plan, pd, {{DNNL_ARG_SRC_0, DNNL_ARG_SRC_1}, {DNNL_ARG_DST}});
+    return plan;
+  });
+}
+
+// Only where the fused plan is certain: plan_any has no post-ops.
+bool can_fuse_binary(const PlanRequest& so_far, const PostOp& candidate, const TensorSpec* extra) {
+  return so_far.inputs.size() == 2 && so_far.inputs[0] == so_far.inputs[1] &&
+         so_far.inputs[0].shape.ndim() <= 5 && so_far.inputs[0].shape.ndim() > 0 &&
+         so_far.outputs[0].shape.size() > 0 && can_fuse_activation(so_far, candidate, extra);
+}
+
+std::optional<Plan> plan_sum(const PlanRequest& r) {
+  if (r.inputs.size() == 2) return plan_binary(r);
+  if (r.inputs.size() < 2 || !is_plannable(r)) return plan_any(r);
+  return guarded("add_n", [&]() -> std::optional<Plan> {
+    apply_thread_count();
+    Plan plan;
+    const Layout common = common_layout(r);
+    plan.inputs.assign(r.inputs.size(), common);
+    const std::vector<Desc> sources(r.inputs.size(), desc_of(common, r.outputs[0]));
+    const dnnl::sum::primitive_desc pd(engine(), sources[0],
+                                       std::vector<float>(r.inputs.size(), 1.0f), sources,
+                                       user_scratchpad());
+    plan.outputs = {make_layout(pd.dst_desc())};
+    Binding binding{{}, {DNNL_ARG_DST}};
+    for (size_t i = 0; i < r.inputs.size(); ++i)
+      binding.inputs.push_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i));
+    bind_run(plan, pd, std::move(binding));
+    return plan;
+  });
+}
+
+}  // namespace
+
+void plan_pointwise() {
+  constexpr DeviceType kCPU = DeviceType::kCPU;
+  for (const char* op :
+       {"Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "clip", "hard_sigmoid"})
+    add_planned_kernel(op, kCPU, {plan_eltwise});
+  for (const char* op : {"elemwise_add", "broadcast_add"})
+    add_planned_kernel(op, kCPU, {plan_binary, can_fuse_binary});
+  for (const char* op :
+       {"elemwise_sub", "elemwise_mul", "elemwise_div", "broadcast_sub", "broadcast_mul",
+        "broadcast_div", "broadcast_maximum", "broadcast_minimum"})
+    add_planned_kernel(op, kCPU, {plan_binary});
+  add_planned_kernel("add_n", kCPU, {plan_sum});
+  add_pointwise_planned_kernel(kCPU, {plan_any});
+}
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,17 @@
+// Registration of the planned kernels, one function per file.
+#pragma once
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::onednn {
+
+void plan_batch_norm();
+void plan_concat();
+void plan_convolution();
+void plan_fully_connected();
+void plan_pointwise();
+void plan_pooling();
+
+// Does oneDNN compute in the request's type, and is there something to compute?
+bool is_plannable(const PlanRequest& r);
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,88 @@
+#include "cpp/ops/cpu/onednn/post_ops.h"
+
+#include <limits>
+#include <string>
+
+namespace mxlite::onednn {
+namespace {
+
+constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
+
+std::optional<Eltwise> by_type(std::string_view type) {
+  using alg = dnnl::algorithm;
+  if (type == "relu") return Eltwise{alg::eltwise_relu};
+  if (type == "sigmoid") return Eltwise{alg::eltwise_logistic};
+  if (type == "tanh") return Eltwise{alg::eltwise_tanh};
+  if (type == "softrelu") return Eltwise{alg::eltwise_soft_relu, 1};
+  return std::nullopt;
+}
+
+float number(const OpSchema& op, const void* params, std::string_view name) {
+  return static_cast<float>(attr_to_double(attribute(op, params, name)));
+}
+
+}  // namespace
+
+AttrValue attribute(const OpSchema& op, const void* params, std::string_view name) {
+  const int i = op.param_index(name);
+  MX_ASSERT(i >= 0);
+  return op.params_values(params)[static_cast<size_t>(i)];
+}
+
+std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params) {
+  using alg = dnnl::algorithm;
+  if (op.name == "Activation") return by_type(attr_to_string(attribute(op, params, "act_type")));
+  if (op.name == "LeakyReLU") {
+    const std::string type = attr_to_string(attribute(op, params, "act_type"));
+    if (type == "leaky") return Eltwise{alg::eltwise_relu, number(op, params, "slope")};
+    if (type == "elu") return Eltwise{alg::eltwise_elu, number(op, params, "slope")};
+    if (type == "selu") return Eltwise{alg::eltwise_elu, kSeluAlpha, 0, kSeluScale};
+    if (type == "gelu") return Eltwise{alg::eltwise_gelu_erf};
+    return std::nullopt;
+  }
+  if (op.name == "clip")
+    return Eltwise{alg::eltwise_clip_v2, number(op, params, "a_min"), number(op, params, "a_max")};
+  if (op.name == "hard_sigmoid")
+    return Eltwise{alg::eltwise_hardsigmoid, number(op, params, "alpha"),
+                   number(op, params, "beta")};
+  return by_type(op.name);  // relu, sigmoid, tanh
+}
+
+dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops) {
+  dnnl::post_ops ops;
+  for (const PostOp& p : post_ops) {
+    if (p.kind == PostOp::Kind::kAdd) {
+      ops.append_sum(1.0f);
+      continue;
+    }
+    const Eltwise e = eltwise_of(*p.op, p.params.get()).value();
+    ops.append_eltwise(e.algorithm, e.alpha, e.beta);
+    if (e.scale != 1) ops.append_eltwise(dnnl::algorithm::eltwise_linear, e.scale, 0);
+  }
+  dnnl::primitive_attr attr = user_scratchpad();
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+int count_additions(std::span<const PostOp> post_ops) {
+  int n = 0;
+  for (const PostOp& p : post_ops) n += p.kind == PostOp::Kind::kAdd;
+  return n;
+}
+
+bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate, const TensorSpec*) {
+  constexpr size_t kMost = 8;
+  return candidate.kind == PostOp::Kind::kActivation && so_far.post_ops.size() < kMost &&
+         computes_in(so_far.outputs[0].dtype) &&
+         eltwise_of(*candidate.op, candidate.params.get()).has_value();
+}
+
+bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candidate,
+                                 const TensorSpec* extra_input) {
+  if (candidate.kind == PostOp::Kind::kAdd)
+    return so_far.post_ops.empty() && extra_input && *extra_input == so_far.outputs[0] &&
+           computes_in(so_far.outputs[0].dtype);
+  return can_fuse_activation(so_far, candidate, extra_input);
+}
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,31 @@
+// Fused operators as oneDNN's post-ops.
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "cpp/ops/cpu/onednn/engine.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::onednn {
+
+// output = scale * algorithm(data; alpha, beta)
+struct Eltwise {
+  dnnl::algorithm algorithm;
+  float alpha = 0, beta = 0, scale = 1;
+};
+// What an activation is in oneDNN; nullopt: it has none of equal meaning.
+std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
+
+// A parameter by name, for operators whose struct this folder does not know.
+AttrValue attribute(const OpSchema& op, const void* params, std::string_view name);
+
+// Attributes with the post-ops of a request. kAdd becomes a sum into the output's memory.
+dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops);
+// The rule for kernels with sum and eltwise: one addition, before any activation.
+bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candidate,
+                                 const TensorSpec* extra_input);
+bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate,
+                         const TensorSpec* extra_input);
+int count_additions(std::span<const PostOp> post_ops);
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,47 @@
+#include "cpp/ops/planned_kernel.h"
+
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace mxlite {
+
+void register_onednn_plans();  // cpu/onednn
+
+namespace {
+
+struct Table {
+  std::unordered_map<std::string, PlannedKernel> cpu, cuda;
+  std::unordered_map<std::string, PlannedKernel>& of(DeviceType device) {
+    return device == DeviceType::kCUDA ? cuda : cpu;
+  }
+};
+
+Table& table() {
+  static auto* const instance = new Table;  // leaked: executables may outlive static destructors
+  return *instance;
+}
+
+// For pointwise operators without a row of their own; kernels are registered before the first look.
+constexpr const char* kAnyPointwise = "*";
+
+}  // namespace
+
+void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel) {
+  table().of(device)[std::string(op)] = kernel;
+}
+
+void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel) {
+  add_planned_kernel(kAnyPointwise, device, kernel);
+}
+
+const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device) {
+  static std::once_flag once;
+  std::call_once(once, register_onednn_plans);
+  const auto& kernels = table().of(device);
+  auto it = kernels.find(op.name);
+  if (it == kernels.end() && op.pointwise) it = kernels.find(kAnyPointwise);
+  return it == kernels.end() ? nullptr : &it->second;
+}
+
+}  // namespace mxlite
