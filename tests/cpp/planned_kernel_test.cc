@@ -28,7 +28,6 @@ Layout layout_for(const TensorSpec& spec, Start start) {
                                           dnnl::memory::format_tag::aBcd16b));
 }
 
-
 Tensor buffer(const Layout& layout, const TensorSpec& spec) {
   const size_t bytes = std::max(layout.bytes, spec.bytes());
   return Tensor({{static_cast<int64_t>(bytes)}, DType::kUInt8});
@@ -51,11 +50,11 @@ Tensor moved(const Tensor& from, const TensorSpec& spec, const Layout& from_layo
 
 struct PlannedCall {
   OpCall call;
-  std::vector<PostOp> post_ops;
-  std::vector<Tensor> extras;  // one per kAdd
+  std::vector<PostOp> post_ops = {};
+  std::vector<Tensor> extras = {};  // one per kAdd
   Start start = Start::kPlain;
   bool training = false;
-  std::vector<uint8_t> constant;
+  std::vector<uint8_t> constant = {};
 
   std::optional<Plan> plan(std::vector<Layout>& layouts) const {
     std::vector<TensorSpec> specs = call.input_specs();
@@ -67,8 +66,8 @@ struct PlannedCall {
     const auto outputs = call.output_specs();
     const PlannedKernel* kernel = find_planned_kernel(call.op, DeviceType::kCPU);
     if (!kernel) return std::nullopt;
-    PlanRequest so_far{call.op, call.params.get(), training, call.input_specs(), outputs,
-                       layouts, fixed,             {}};
+    PlanRequest so_far{call.op, call.params.get(), training, call.input_specs(),
+                       outputs, layouts,           fixed,    {}};
     const auto own_specs = call.input_specs();
     so_far.inputs = own_specs;
     size_t extra = 0;
@@ -80,8 +79,8 @@ struct PlannedCall {
           << call.op.name << " refuses post-op " << i;
       extra += add;
     }
-    return kernel->plan({call.op, call.params.get(), training, specs, outputs, layouts, fixed,
-                         post_ops});
+    return kernel->plan(
+        {call.op, call.params.get(), training, specs, outputs, layouts, fixed, post_ops});
   }
 
   // Plain outputs. Inputs that the op mutates are written back.
@@ -117,8 +116,8 @@ struct PlannedCall {
       if (p->outputs[i].is_plain())
         std::memcpy(result[i].data(), outs[i].data(), specs[i].bytes());
       else
-        std::memcpy(result[i].data(),
-                    moved(outs[i], specs[i], p->outputs[i], plain).data(), specs[i].bytes());
+        std::memcpy(result[i].data(), moved(outs[i], specs[i], p->outputs[i], plain).data(),
+                    specs[i].bytes());
     }
     return result;
   }
@@ -147,8 +146,8 @@ struct PlannedCall {
     ASSERT_TRUE(got.has_value()) << call.op.name << ": no plan, " << what;
     for (size_t i = 0; i < expected.size(); ++i)
       EXPECT_LE(relative_error((*got)[i], expected[i]), factor * test::tolerance(dtype))
-          << call.op.name << " output " << i << ", " << what << ", "
-          << call.inputs[0].spec << ", start " << static_cast<int>(start);
+          << call.op.name << " output " << i << ", " << what << ", " << call.inputs[0].spec
+          << ", start " << static_cast<int>(start);
   }
 };
 
@@ -169,16 +168,19 @@ struct ConvCase {
   int64_t channels, height, width, filters, kernel, stride, pad, groups;
 };
 const ConvCase kConvs[] = {
-    {3, 17, 19, 20, 7, 2, 3, 1},   {16, 12, 13, 32, 3, 1, 1, 1},  {21, 9, 8, 35, 3, 1, 1, 1},
-    {64, 14, 14, 48, 1, 1, 0, 1},  {64, 13, 15, 30, 1, 2, 0, 1},  {32, 12, 12, 32, 3, 2, 1, 32},
-    {24, 12, 12, 36, 3, 1, 1, 3},  {48, 1, 1, 20, 1, 1, 0, 1},    {19, 23, 7, 17, 5, 1, 2, 1},
-    {64, 28, 28, 64, 3, 1, 1, 1},  {37, 15, 22, 70, 3, 1, 0, 1},
+    {3, 17, 19, 20, 7, 2, 3, 1},  {16, 12, 13, 32, 3, 1, 1, 1}, {21, 9, 8, 35, 3, 1, 1, 1},
+    {64, 14, 14, 48, 1, 1, 0, 1}, {64, 13, 15, 30, 1, 2, 0, 1}, {32, 12, 12, 32, 3, 2, 1, 32},
+    {24, 12, 12, 36, 3, 1, 1, 3}, {48, 1, 1, 20, 1, 1, 0, 1},   {19, 23, 7, 17, 5, 1, 2, 1},
+    {64, 28, 28, 64, 3, 1, 1, 1}, {37, 15, 22, 70, 3, 1, 0, 1},
 };
 
 Attrs conv_attrs(const ConvCase& c, bool no_bias) {
-  return {{"kernel", Shape{c.kernel, c.kernel}}, {"stride", Shape{c.stride, c.stride}},
-          {"pad", Shape{c.pad, c.pad}},          {"num_filter", c.filters},
-          {"num_group", c.groups},               {"no_bias", no_bias}};
+  return {{"kernel", Shape{c.kernel, c.kernel}},
+          {"stride", Shape{c.stride, c.stride}},
+          {"pad", Shape{c.pad, c.pad}},
+          {"num_filter", c.filters},
+          {"num_group", c.groups},
+          {"no_bias", no_bias}};
 }
 
 std::vector<Tensor> conv_inputs(const ConvCase& c, int64_t batch, DType dtype) {
@@ -244,8 +246,10 @@ TEST(PlannedKernel, ConvolutionGradients) {
 
 TEST(PlannedKernel, ChannelsLastConvolution) {
   for (const int64_t groups : {1, 2}) {
-    const Attrs attrs = {{"kernel", Shape{3, 3}},      {"pad", Shape{1, 1}},
-                         {"num_filter", int64_t{20}},  {"num_group", groups},
+    const Attrs attrs = {{"kernel", Shape{3, 3}},
+                         {"pad", Shape{1, 1}},
+                         {"num_filter", int64_t{20}},
+                         {"num_group", groups},
                          {"layout", std::string("NHWC")}};
     PlannedCall{{"Convolution", attrs,
                  tensors({{2, 9, 11, 14}, {20, 3, 3, 14 / groups}, {20}}, DType::kFloat32)}}
@@ -258,13 +262,12 @@ TEST(PlannedKernel, Deconvolution) {
     for (const int64_t groups : {1, 2})
       for (const char* layout : {"NCHW", "NHWC"}) {
         const bool last = std::string_view(layout) == "NHWC";
-        const Attrs attrs = {{"kernel", Shape{4, 4}}, {"stride", Shape{2, 2}},
-                             {"pad", Shape{1, 1}},    {"num_filter", int64_t{22}},
-                             {"num_group", groups},   {"no_bias", false},
+        const Attrs attrs = {{"kernel", Shape{4, 4}},        {"stride", Shape{2, 2}},
+                             {"pad", Shape{1, 1}},           {"num_filter", int64_t{22}},
+                             {"num_group", groups},          {"no_bias", false},
                              {"layout", std::string(layout)}};
         const Shape data = last ? Shape{2, 7, 9, 18} : Shape{2, 18, 7, 9};
-        const Shape weight =
-            last ? Shape{18, 4, 4, 22 / groups} : Shape{18, 22 / groups, 4, 4};
+        const Shape weight = last ? Shape{18, 4, 4, 22 / groups} : Shape{18, 22 / groups, 4, 4};
         PlannedCall{{"Deconvolution", attrs, tensors({data, weight, {22}}, dtype)},
                     {activation("relu", {})}}
             .expect_equal(layout);
@@ -389,10 +392,8 @@ TEST(PlannedKernel, BatchNormGradients) {
 
 TEST(PlannedKernel, Lrn) {
   for (const Start start : kStarts)
-    PlannedCall{{"LRN", {{"nsize", int64_t{5}}}, tensors({{2, 23, 9, 11}}, DType::kFloat32)},
-                {},
-                {},
-                start}
+    PlannedCall{
+        {"LRN", {{"nsize", int64_t{5}}}, tensors({{2, 23, 9, 11}}, DType::kFloat32)}, {}, {}, start}
         .expect_equal("lrn");
 }
 
@@ -422,10 +423,8 @@ TEST(PlannedKernel, ElementWise) {
 
 TEST(PlannedKernel, PaddedMemoryIsNotTouchedByPlainKernels) {
   std::vector<Layout> layouts;
-  const PlannedCall call{{"exp", {}, tensors({{2, 19, 5, 6}}, DType::kFloat32)},
-                         {},
-                         {},
-                         Start::kBlocked};
+  const PlannedCall call{
+      {"exp", {}, tensors({{2, 19, 5, 6}}, DType::kFloat32)}, {}, {}, Start::kBlocked};
   EXPECT_FALSE(call.plan(layouts).has_value());
 }
 

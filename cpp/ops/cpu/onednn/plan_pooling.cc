@@ -1,4 +1,5 @@
 // Pooling and LRN in the layout of their producer.
+#include <algorithm>
 #include <string_view>
 
 #include "cpp/ops/cpu/onednn/layout.h"
@@ -28,6 +29,63 @@ std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
   });
 }
 
+// The gradient of max pooling runs the forward again: its workspace (which element won) is not
+// kept.
+std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
+  return guarded("_pooling_backward", [&]() -> std::optional<Plan> {
+    const auto& p = *static_cast<const PoolingGradParams*>(r.params);
+    if (!is_plannable(r)) return std::nullopt;
+    const auto d = describe(p, p.data_shape, r.inputs[0].shape, r.inputs[0].dtype);
+    if (!d) return std::nullopt;
+    const bool last = p.channels_last(), max = r.inputs.size() > 1;
+    Desc data = max ? desc_of(r.layouts[1], r.inputs[1]) : desc_of(r.layouts[0], r.inputs[0]);
+    if (last) data = channels_to_second(data);
+    // Without data the gradient's layout decides, which is another shape: channels-last or plain.
+    if (!max)
+      data = !last && is_channels_last(data) ? channels_last_of(p.data_shape, r.inputs[0].dtype)
+                                             : d->data;
+    const dnnl::pooling_forward::primitive_desc forward(
+        engine(), dnnl::prop_kind::forward_training, d->algorithm, data, any_desc(d->output),
+        d->stride, d->kernel, d->dilate, d->pad, d->pad_end, user_scratchpad(),
+        /*allow_empty=*/true);
+    if (!forward.get(true)) return std::nullopt;
+    const dnnl::pooling_backward::primitive_desc pd(
+        engine(), d->algorithm, data, forward.dst_desc(), d->stride, d->kernel, d->dilate, d->pad,
+        d->pad_end, forward, user_scratchpad(), /*allow_empty=*/true);
+    if (!pd.get(true) || std::string_view(pd.impl_info_str()).starts_with("ref"))
+      return std::nullopt;
+    const auto layout = [&](const Desc& own) {
+      return make_layout(last ? channels_to_last(own) : own);
+    };
+    Plan plan;
+    plan.inputs = {layout(pd.diff_dst_desc())};
+    if (max) plan.inputs.push_back(layout(data));
+    plan.outputs = {layout(pd.diff_src_desc())};
+    if (!max) {
+      bind_run(plan, pd, {{DNNL_ARG_DIFF_DST}, {DNNL_ARG_DIFF_SRC}});
+      return plan;
+    }
+    const auto first = std::make_shared<const Primitive>(forward);
+    const auto second = std::make_shared<const Primitive>(pd);
+    const auto aligned = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+    const size_t workspace_at = aligned(forward.dst_desc().get_size());
+    const size_t rest_at = workspace_at + aligned(forward.workspace_desc().get_size());
+    plan.scratch_bytes = rest_at + std::max(first->scratch_bytes(), second->scratch_bytes());
+    plan.run = [=](KernelContext&, std::span<void* const> in, std::span<void* const> out,
+                   void* scratch) {
+      auto* const base = static_cast<std::byte*>(scratch);
+      first->run(
+          {{DNNL_ARG_SRC, in[1]}, {DNNL_ARG_DST, base}, {DNNL_ARG_WORKSPACE, base + workspace_at}},
+          base + rest_at);
+      second->run({{DNNL_ARG_DIFF_DST, in[0]},
+                   {DNNL_ARG_WORKSPACE, base + workspace_at},
+                   {DNNL_ARG_DIFF_SRC, out[0]}},
+                  base + rest_at);
+    };
+    return plan;
+  });
+}
+
 std::optional<Plan> plan_lrn_forward(const PlanRequest& r) {
   return guarded("LRN", [&]() -> std::optional<Plan> {
     if (!is_plannable(r)) return std::nullopt;
@@ -50,6 +108,7 @@ std::optional<Plan> plan_lrn_forward(const PlanRequest& r) {
 
 void plan_pooling() {
   add_planned_kernel("Pooling", DeviceType::kCPU, {plan_pooling_forward});
+  add_planned_kernel("_pooling_backward", DeviceType::kCPU, {plan_pooling_backward});
   add_planned_kernel("LRN", DeviceType::kCPU, {plan_lrn_forward});
 }
 
