@@ -35,7 +35,7 @@ struct PostOp {
 
 struct PlanRequest {
   const OpSchema& op;
-  const void* params;
+  const void* params;  // must live as long as the plan
   bool training = false;
   std::span<const TensorSpec> inputs;  // the op's own, then one per kAdd of post_ops, in order
   std::span<const TensorSpec> outputs;
