@@ -103,9 +103,8 @@ def measure(case: Case, scope: dict[str, Any], calls: int, blocks: int) -> Timin
 
 def names() -> dict[str, Any]:
     """Return the names that the statements use."""
-    import numpy as np
-
     import mxlite as mx
+    import numpy as np
     from mxlite import _core
     from mxlite.gluon import nn
 
