@@ -1,0 +1,179 @@
+"""The benchmark scripts: options, lines, files; not their figures."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
+import benchmark_score
+import common
+import compare
+from layers import layer_list
+from scoring import networks
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--network", "resnet50"], "did you mean 'resnet-50'"),
+        (
+            ["--batch-size", "0"],
+            "argument --batch-size: '0': expected a whole number of at least 1",
+        ),
+        (["--batch-size", "-4"], "'-4': expected a whole number of at least 1"),
+        (["--batch-size", "many"], "'many': expected a whole number of at least 1"),
+        (["--batch-size", "1,two"], "'two': expected a whole number of at least 1"),
+        (["--dtype", "float8"], "'float8': expected float32 or bfloat16"),
+        (["--iterations", "0"], "argument --iterations: '0': expected a whole number"),
+    ],
+)
+def test_wrong_options_end_with_what_was_expected(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        benchmark_score.main(arguments)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_unknown_network_and_empty_batch_are_value_errors() -> None:
+    with pytest.raises(ValueError, match="no network 'vgg-17'; did you mean 'vgg-16'") as error:
+        networks.build("vgg-17")
+    assert isinstance(error.value, mx.base.MXNetError)
+    with pytest.raises(ValueError, match="batch size is 0, expected at least 1") as error:
+        benchmark_score.Scorer("squeezenet1.1").score(0)
+    assert isinstance(error.value, mx.base.MXNetError)
+
+
+def test_defaults_are_those_of_the_performance_page() -> None:
+    options = benchmark_score.parser().parse_args([])
+    assert options.network == networks.DEFAULT
+    assert options.batch_size is None
+    assert benchmark_score.BATCH_SIZES == [1, 2, 4, 8, 16, 32]
+
+
+@pytest.mark.parametrize(
+    ("old", "line"),
+    [
+        (True, "batch size  2, image/sec: 12.500000"),
+        (False, "batch size  2, dtype float32, images/sec: 12.500000"),
+    ],
+)
+def test_result_lines_are_those_of_mxnet(
+    old: bool, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        benchmark_score.log_result(2, "float32", 12.5, old)
+    assert caplog.messages == [line]
+
+
+def test_scoring_writes_table_plot_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    figures, plot = tmp_path / "score.json", tmp_path / "score.png"
+    arguments = ["--network", "squeezenet1.1", "--batch-size", "1,2", "--iterations", "3"]
+    with caplog.at_level(logging.INFO):
+        benchmark_score.main([*arguments, "--json", str(figures), "--plot", str(plot)])
+    assert "network: squeezenet1.1" in caplog.messages
+    assert "device: cpu(0)" in caplog.messages
+    assert sum(text.startswith("batch size") for text in caplog.messages) == 2
+    output = capsys.readouterr().out
+    assert "squeezenet1.1" in output
+    assert "26+0" in output  # convolutions and dense layers
+    content = json.loads(figures.read_text())
+    assert [entry["batch"] for entry in content["results"]] == [1, 2]
+    assert content["machine"]["cores"] >= 1
+    assert content["networks"]["squeezenet1.1"]["parameters"] == 1235496
+    if "no plot" not in output:
+        assert plot.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def result_file(path: Path, medians: dict[str, float], better: str = "higher") -> str:
+    entries = [
+        {
+            "name": n,
+            "unit": "images/s",
+            "median": m,
+            "q1": 0.99 * m,
+            "q3": 1.01 * m,
+            "better": better,
+        }
+        for n, m in medians.items()
+    ]
+    common.write_json(path, {"results": entries})
+    return str(path)
+
+
+def test_compare_prints_ratio_noise_and_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = result_file(tmp_path / "a.json", {"same": 100.0, "fast": 50.0, "only": 1.0})
+    second = result_file(tmp_path / "b.json", {"same": 101.0, "fast": 100.0})
+    assert compare.main([first, second]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[4:] for line in lines[2:4]] == [
+        ["1.010", "2.0%", "="],
+        ["2.000", "2.0%", "better"],
+    ]
+    assert "geometric mean of 2 ratios: 1.421" in lines[4]
+    assert lines[5] == "1 results are in one file only"
+
+
+def test_compare_turns_durations_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = result_file(tmp_path / "a.json", {"call": 2.0}, better="lower")
+    second = result_file(tmp_path / "b.json", {"call": 4.0}, better="lower")
+    compare.main([first, second])
+    assert "0.500" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "cannot read"), ("{", "is not JSON"), ("[1]", "is no result file")],
+)
+def test_compare_names_the_file_that_is_wrong(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "wrong.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SystemExit, match=words) as end:
+        compare.main([str(path), str(path)])
+    assert str(path) in str(end.value)
+
+
+def test_rates_and_durations_have_their_quartiles_in_order() -> None:
+    timing = common.Timing([1.0, 2.0, 4.0, 3.0, 5.0])
+    rate = common.result("rate", timing, unit="images/s", amount=6)
+    duration = common.result("duration", timing, unit="ms", amount=1e3)
+    assert (rate["q1"], rate["median"], rate["q3"]) == (1.5, 2.0, 3.0)
+    assert (duration["q1"], duration["median"], duration["q3"]) == (2e3, 3e3, 4e3)
+
+
+def test_a_result_file_is_replaced_only_by_a_complete_one(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    common.write_json(path, {"results": []})
+    with pytest.raises(TypeError):
+        common.write_json(path, {"results": [object()]})
+    assert json.loads(path.read_text()) == {"results": []}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["figures.json"]
+
+
+@pytest.mark.parametrize(
+    "network", ["squeezenet1.1", "resnet-50", "resnet18_v1b", "mobilenetv2_0.25", "inception-bn"]
+)
+def test_layer_lists_of_the_peers_use_every_parameter(network: str) -> None:
+    net, size = networks.build(network), networks.image_size(network)
+    net.infer_shape(mx.nd.zeros((1, 3, size, size)))
+    layers: list[dict[str, Any]] = layer_list(net)
+    used = {name: tuple(shape) for layer in layers for name, shape in layer["params"].values()}
+    parameters = net._collect_params_with_prefix()
+    assert used == {name: tuple(value.shape) for name, value in parameters.items()}
+    assert all(index < place for place, layer in enumerate(layers) for index in layer["inputs"])
