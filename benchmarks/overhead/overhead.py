@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -51,7 +52,7 @@ PUSHED = [
     Case("eager op into out, pushed", "relu(x, out=y)", 2.0),
     Case("x + y, pushed", "x + y", 2.0),
     Case("x * 2.0, pushed", "x * 2.0", 2.0),
-    Case("x += y, pushed", "x += y", 2.0),
+    Case("x += y, pushed", "iadd(x, y)", 2.0),
     Case("one-op block, pushed", "plain(x)"),
     Case("hybridized one-op block, pushed", "hybrid(x)", 5.0),
 ]
@@ -120,6 +121,7 @@ def names() -> dict[str, Any]:
         "array": mx.nd.array,
         "empty": _core.empty,
         "hybrid": hybrid,
+        "iadd": operator.iadd,
         "plain": nn.Activation("relu"),
         "relu": mx.nd.relu,
         "shape": (2, 3),
