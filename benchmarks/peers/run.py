@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
-    line.add_argument("--rounds", type=int, default=7, help="turns of each system: %(default)s")
+    line.add_argument("--rounds", type=int, default=5, help="turns of each system: %(default)s")
     line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
     line.add_argument("--threads", type=int, default=usable_cores())
     line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
@@ -168,7 +168,7 @@ def ratio_table(cells: list[Cell], systems: list[System]) -> str:
         ratios.append(middle)
         rows.append([*row, best, f"{middle:.3f}", f"{low:.3f}-{high:.3f}"])
     lines = [table(head, rows)]
-    if ratios:
+    if len(ratios) > 1:
         mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
         lines.append(f"geometric mean of the ratios to the best peer: {mean:.3f}")
     return "\n".join(lines)
