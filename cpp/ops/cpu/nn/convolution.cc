@@ -3,6 +3,7 @@
 #include "cpp/ops/nn/convolution.h"
 
 #include "cpp/ops/cpu/gemm.h"
+#include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/unfold.h"
 #include "cpp/ops/nn/deconvolution.h"
 #include "cpp/ops/nn/register.h"
@@ -224,16 +225,15 @@ void convolution_backward_weight_native(KernelContext& ctx, const ConvolutionPar
   dispatch_dtype(in[0].dtype, [&]<class T>(T) { backward_weight<T>(ctx, q, in, out); });
 }
 
-void deconvolution_native(KernelContext& ctx, const DeconvolutionParams& p, Inputs in,
-                          Outputs out) {
+}  // namespace
+
+void cpu::deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, Outputs out) {
   const ConvolutionParams conv = transposed_convolution(p, in[0].shape);
   const Problem q = make_problem(conv, out[0].shape, in[0].shape);
   dispatch_floating("Deconvolution", in[0].dtype, [&]<class T>(T) {
     backward_data<T>(ctx, q, in[0], in[1], in.size() > 2 ? in[2].as<T>() : nullptr, out[0]);
   });
 }
-
-}  // namespace
 
 void register_convolution_cpu(OpRegistry& ops) {
   const Kernel native{.inline_ok = false};
@@ -242,7 +242,7 @@ void register_convolution_cpu(OpRegistry& ops) {
                                                native);
   ops.kernel<convolution_backward_weight_native>("_convolution_backward_weight", DeviceType::kCPU,
                                                  native);
-  ops.kernel<deconvolution_native>("Deconvolution", DeviceType::kCPU, native);
+  ops.kernel<cpu::deconvolution>("Deconvolution", DeviceType::kCPU, native);
 }
 
 }  // namespace mxlite

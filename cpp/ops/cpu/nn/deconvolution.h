@@ -1,0 +1,14 @@
+// Deconvolution for operators that contain one.
+#pragma once
+#include "cpp/ops/kernel.h"
+
+namespace mxlite {
+
+struct DeconvolutionParams;
+
+namespace cpu {
+
+void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, Outputs out);
+
+}  // namespace cpu
+}  // namespace mxlite

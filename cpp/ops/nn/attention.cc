@@ -1,0 +1,120 @@
+#include "cpp/ops/nn/attention.h"
+
+#include <cmath>
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kSelfQk = "_contrib_interleaved_matmul_selfatt_qk";
+constexpr const char* kSelfValue = "_contrib_interleaved_matmul_selfatt_valatt";
+constexpr const char* kEncQk = "_contrib_interleaved_matmul_encdec_qk";
+constexpr const char* kEncValue = "_contrib_interleaved_matmul_encdec_valatt";
+
+void check_projection(const char* op, const char* name, const TensorSpec& spec, int64_t heads,
+                      int64_t parts) {
+  check_floating(op, name, spec);
+  MX_CHECK(heads > 0, op, ": heads ", heads, " given, at least 1 expected");
+  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[2] % (heads * parts) == 0, op, ": ", name,
+                 " of shape ", spec.shape, " given, (length, batch, multiple of ", heads * parts,
+                 ") expected");
+}
+
+void check_attention(const char* op, const TensorSpec& spec, const Shape& values, int64_t heads) {
+  MX_CHECK_SHAPE(
+      spec.shape.ndim() == 3 && spec.shape[0] == values[1] * heads && spec.shape[2] == values[0],
+      op, ": attention of shape ", spec.shape, " given, (", values[1] * heads, ", length, ",
+      values[0], ") expected");
+}
+
+Specs infer_self_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
+  const Shape& s = in[0].shape;
+  check_projection(kSelfQk, "queries_keys_values", in[0], p.heads, 3);
+  return Specs{TensorSpec{Shape{s[1] * p.heads, s[0], s[0]}, in[0].dtype}};
+}
+
+Specs infer_self_value(const InterleavedParams& p, std::span<const TensorSpec> in) {
+  const Shape& s = in[0].shape;
+  check_projection(kSelfValue, "queries_keys_values", in[0], p.heads, 3);
+  check_same_dtype(kSelfValue, "attention", in[1], in[0].dtype);
+  check_attention(kSelfValue, in[1], s, p.heads);
+  return Specs{TensorSpec{Shape{in[1].shape[1], s[1], s[2] / 3}, in[0].dtype}};
+}
+
+Specs infer_enc_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
+  const Shape &q = in[0].shape, &kv = in[1].shape;
+  check_projection(kEncQk, "queries", in[0], p.heads, 1);
+  check_projection(kEncQk, "keys_values", in[1], p.heads, 2);
+  check_same_dtype(kEncQk, "keys_values", in[1], in[0].dtype);
+  MX_CHECK_SHAPE(q[1] == kv[1] && 2 * q[2] == kv[2], kEncQk, ": queries of shape ", q,
+                 " do not fit keys_values of shape ", kv);
+  return Specs{TensorSpec{Shape{q[1] * p.heads, q[0], kv[0]}, in[0].dtype}};
+}
+
+Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in) {
+  const Shape& kv = in[0].shape;
+  check_projection(kEncValue, "keys_values", in[0], p.heads, 2);
+  check_same_dtype(kEncValue, "attention", in[1], in[0].dtype);
+  check_attention(kEncValue, in[1], kv, p.heads);
+  return Specs{TensorSpec{Shape{in[1].shape[1], kv[1], kv[2] / 2}, in[0].dtype}};
+}
+
+// One backward operator per product, with gradients of all inputs.
+template <const char* const& kForward>
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> inputs = {g.output_grad(0)};
+  for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+  return g.emit_all(str(kForward, "_backward"), inputs, g.params_ref());
+}
+
+template <const char* const& kForward, class Infer>
+void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const char* doc) {
+  ops.add(OpBuilder<InterleavedParams>(kForward)
+              .doc(doc)
+              .inputs(inputs)
+              .infer(infer)
+              .gradient(gradient<kForward>)
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  const int outputs = static_cast<int>(inputs.size());
+  inputs.insert(inputs.begin(), "output_grad");
+  ops.add(OpBuilder<InterleavedParams>(str(kForward, "_backward"))
+              .doc(str("Gradients of ", kForward, "."))
+              .inputs(inputs)
+              .outputs(outputs)
+              .infer([](const InterleavedParams&, std::span<const TensorSpec> in) {
+                return Specs(in.begin() + 1, in.end());
+              })
+              .amp(AmpClass::kLowPrecision)
+              .build());
+}
+
+}  // namespace
+
+void register_attention(OpRegistry& ops) {
+  add<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
+               "Scaled products of queries and keys, self-attention.");
+  add<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
+                  "Attention times values, self-attention.");
+  add<kEncQk>(ops, {"queries", "keys_values"}, infer_enc_qk,
+              "Scaled products of a decoder's queries and an encoder's keys.");
+  add<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
+                 "Attention times an encoder's values.");
+  ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")
+              .doc("data / sqrt(size of the last axis).")
+              .inputs({"data"})
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_floating("_contrib_div_sqrt_dim", "data", in[0]);
+                check_min_ndim("_contrib_div_sqrt_dim", in[0].shape, 1);
+                return Specs{in[0]};
+              })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("_contrib_div_sqrt_dim", {g.output_grad(0)})};
+              })
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,71 @@
+// Changes of height and width of (batch, channels, height, width) data: adaptive average pooling
+// and bilinear resizing.
+#pragma once
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct AdaptiveAvgPoolingParams {
+  Shape output_size;
+  static constexpr auto fields() {
+    return std::tuple(field("output_size", &AdaptiveAvgPoolingParams::output_size,
+                            "Height and width; one number for both; empty is 1."));
+  }
+};
+
+enum class ResizeMode : uint8_t {
+  kLike,
+  kOddScale,
+  kSize,
+  kToEvenDown,
+  kToEvenUp,
+  kToOddDown,
+  kToOddUp
+};
+template <>
+struct EnumNames<ResizeMode> {
+  using E = ResizeMode;
+  static constexpr std::array<std::pair<const char*, E>, 7> names = {
+      {{"like", E::kLike},
+       {"odd_scale", E::kOddScale},
+       {"size", E::kSize},
+       {"to_even_down", E::kToEvenDown},
+       {"to_even_up", E::kToEvenUp},
+       {"to_odd_down", E::kToOddDown},
+       {"to_odd_up", E::kToOddUp}}};
+};
+
+struct BilinearResizeParams {
+  int64_t height = 1, width = 1;
+  std::optional<float> scale_height, scale_width;
+  ResizeMode mode = ResizeMode::kSize;
+  bool align_corners = true;
+  static constexpr auto fields() {
+    using P = BilinearResizeParams;
+    return std::tuple(
+        field("height", &P::height, "Height of the output, for mode size."),
+        field("width", &P::width, "Width of the output, for mode size."),
+        field("scale_height", &P::scale_height, "Factor of the height; replaces height."),
+        field("scale_width", &P::scale_width, "Factor of the width; replaces width."),
+        field("mode", &P::mode, "Where the size of the output comes from."),
+        field("align_corners", &P::align_corners,
+              "Corner pixels keep their place; otherwise pixels are areas."));
+  }
+};
+
+// `_adaptive_avg_pooling_backward(output_grad)` and `_bilinear_resize_backward(output_grad)`.
+struct ImageResizeGradParams {
+  Shape data_shape;
+  bool align_corners = true;
+  static constexpr auto fields() {
+    using P = ImageResizeGradParams;
+    return std::tuple(required_field("data_shape", &P::data_shape, "Shape of the gradient."),
+                      field("align_corners", &P::align_corners, "As in the forward call."));
+  }
+};
+
+}  // namespace mxlite

@@ -1,0 +1,103 @@
+#include "cpp/ops/nn/upsampling.h"
+
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "UpSampling";
+
+void check_data(const UpSamplingParams& p, const Shape& data) {
+  MX_CHECK(p.scale > 0, kOp, ": scale ", p.scale, " given, at least 1 expected");
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data of shape ", data,
+                 " given, 4 dimensions (batch, channels, height, width) expected");
+}
+
+Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK(in.size() == 2, kOp, ": ", in.size(), " inputs given, bilinear needs data and weight");
+  MX_CHECK(p.num_filter == 0 || p.num_filter == data[1], kOp, ": num_filter ", p.num_filter,
+           " given, data of shape ", data, " has ", data[1], " channels");
+  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
+  check_param_shape(kOp, "weight", in[1],
+                    deconvolution_weight_shape(p.deconvolution(data[1]), data), data);
+  return Specs{
+      TensorSpec{Shape{data[0], data[1], data[2] * p.scale, data[3] * p.scale}, in[0].dtype}};
+}
+
+Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_data(p, data);
+  check_floating(kOp, "data", in[0]);
+  if (p.sample_type == SampleType::kBilinear) return infer_bilinear(p, in);
+  Shape out{data[0], 0, data[2] * p.scale, data[3] * p.scale};
+  for (const TensorSpec& spec : in) {
+    const Shape& s = spec.shape;
+    check_same_dtype(kOp, "input", spec, in[0].dtype);
+    MX_CHECK_SHAPE(s.ndim() == 4 && s[0] == data[0] && s[2] > 0 && s[3] > 0 && out[2] % s[2] == 0 &&
+                       out[3] % s[3] == 0 && out[2] / s[2] == out[3] / s[3],
+                   kOp, ": input of shape ", s, " cannot be scaled to height and width ",
+                   Shape{out[2], out[3]});
+    if (p.multi_input_mode == MultiInputMode::kSum) {
+      MX_CHECK_SHAPE(s[1] == data[1], kOp, ": inputs of shapes ", data, " and ", s,
+                     " cannot be added: their channels differ");
+      out[1] = s[1];
+    } else {
+      out[1] += s[1];
+    }
+  }
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<UpSamplingParams>();
+  const Shape& data = g.input_spec(0).shape;
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  if (p.sample_type == SampleType::kBilinear) {
+    const ParamsRef conv =
+        std::make_shared<ConvolutionParams>(transposed_convolution(p.deconvolution(data[1]), data));
+    if (g.needs_grad(0)) grads[0] = g.emit("Convolution", {g.output_grad(0), g.input(1)}, conv);
+    if (g.needs_grad(1))
+      grads[1] = g.emit("_convolution_backward_weight", {g.input(0), g.output_grad(0)}, conv);
+    return grads;
+  }
+  int64_t channel = 0;
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    const Shape& s = g.input_spec(i).shape;
+    if (g.needs_grad(i))
+      grads[static_cast<size_t>(i)] =
+          g.emit("_upsampling_backward", {g.output_grad(0)},
+                 {{"data_shape", s}, {"scale", data[2] * p.scale / s[2]}, {"channel", channel}});
+    if (p.multi_input_mode == MultiInputMode::kConcat) channel += s[1];
+  }
+  return grads;
+}
+
+}  // namespace
+
+void register_upsampling(OpRegistry& ops) {
+  ops.add(OpBuilder<UpSamplingParams>(kOp)
+              .doc("Enlarges height and width by a whole factor.")
+              .variadic("data")
+              .infer(infer)
+              .complete([](const UpSamplingParams& p, std::span<TensorSpec> in) {
+                if (p.sample_type != SampleType::kBilinear || in.size() != 2) return;
+                const Shape& data = in[0].shape;
+                if (!data.is_known()) return;
+                check_data(p, data);
+                complete_shape(in[1], deconvolution_weight_shape(p.deconvolution(data[1]), data));
+              })
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<UpSamplingGradParams>("_upsampling_backward")
+              .doc("Gradient of UpSampling by nearest neighbours for one input.")
+              .inputs({"output_grad"})
+              .infer([](const UpSamplingGradParams& p, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{p.data_shape, in[0].dtype}};
+              })
+              .build());
+}
+
+}  // namespace mxlite
