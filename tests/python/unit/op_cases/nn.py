@@ -1,0 +1,346 @@
+"""Rows of dense layers, activations, Dropout, Embedding, softmax and attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from op_table import draws, fails, ints, op, rand
+
+_erf = np.vectorize(math.erf)
+
+
+def np_softmax(x: np.ndarray, axis: int = -1, length: np.ndarray | None = None) -> np.ndarray:
+    """Return softmax; entries from length on are 0."""
+    if length is not None:
+        shape = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
+        inside = np.arange(x.shape[axis]).reshape(shape) < np.expand_dims(length, axis)
+        x = np.where(inside, x, -np.inf)
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def _log_softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    return np.log(np_softmax(x, axis))
+
+
+def _activation(kind: str, ref: Any) -> Any:
+    return op("Activation", rand(3, 5, low=-3, high=3), act_type=kind, ref=ref, tol=2)
+
+
+def _leaky(kind: str, ref: Any, **params: Any) -> Any:
+    x = rand(3, 5, low=-3, high=3)
+    return op("LeakyReLU", x, act_type=kind, ref=ref, tol=2, **params)
+
+
+def _heads(x: np.ndarray, heads: int, parts: int) -> list[np.ndarray]:
+    """Return the parts of an interleaved projection, each (batch * heads, length, d)."""
+    length, batch, _ = x.shape
+    split = x.reshape(length, batch, heads, parts, -1)
+    moved = split.transpose(3, 1, 2, 0, 4)
+    return list(moved.reshape(parts, batch * heads, length, -1))
+
+
+def _merge(y: np.ndarray, heads: int) -> np.ndarray:
+    """Return (length, batch, heads * d) from (batch * heads, length, d)."""
+    _, length, d = y.shape
+    return y.reshape(-1, heads, length, d).transpose(2, 0, 1, 3).reshape(length, -1, heads * d)
+
+
+def _self_qk(x: np.ndarray) -> np.ndarray:
+    q, k, _ = _heads(x, 2, 3)
+    return q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1])
+
+
+def _enc_qk(x: np.ndarray, kv: np.ndarray) -> np.ndarray:
+    (q,), (k, _) = _heads(x, 2, 1), _heads(kv, 2, 2)
+    return q @ k.transpose(0, 2, 1) / math.sqrt(q.shape[-1])
+
+
+_ALPHA, _SCALE = 1.6732632423543772, 1.0507009873554805
+_NAN = np.array([np.nan, -1.0, 2.0])
+
+CASES = [
+    # FullyConnected
+    op(
+        "FullyConnected",
+        rand(4, 6),
+        rand(3, 6),
+        rand(3),
+        num_hidden=3,
+        ref=lambda x, w, b: x @ w.T + b,
+        tol=2,
+    ),
+    op(
+        "FullyConnected",
+        rand(4, 2, 3),
+        rand(5, 6),
+        num_hidden=5,
+        no_bias=True,
+        ref=lambda x, w: x.reshape(4, 6) @ w.T,
+        tol=2,
+    ),
+    op(
+        "FullyConnected",
+        rand(2, 3, 4),
+        rand(5, 4),
+        rand(5),
+        num_hidden=5,
+        flatten=False,
+        ref=lambda x, w, b: x @ w.T + b,
+        tol=2,
+    ),
+    op(
+        "FullyConnected",
+        rand(0, 4),
+        rand(5, 4),
+        rand(5),
+        num_hidden=5,
+        ref=lambda x, w, b: np.zeros((0, 5)),
+        grad=False,
+    ),
+    op(
+        "FullyConnected",
+        ints([[1, 2], [3, 4]]),
+        ints([[1, -1]]),
+        ints([10]),
+        num_hidden=1,
+        ref=np.array([[9], [9]]),
+    ),
+    fails(
+        "FullyConnected",
+        rand(32, 28, 28),
+        rand(10, 784),
+        rand(10),
+        num_hidden=10,
+        flatten=False,
+        error=ValueError,
+        match=r"FullyConnected: weight of shape \(10, 784\) cannot be applied to data of shape "
+        r"\(32, 28, 28\); flatten data to \(32, 784\)",
+    ),
+    fails(
+        "FullyConnected",
+        rand(4, 6),
+        rand(3, 5),
+        rand(3),
+        num_hidden=3,
+        error=ValueError,
+        match=r"weight of shape \(3, 5\) .* weight of shape \(3, 6\) expected",
+    ),
+    fails(
+        "FullyConnected",
+        rand(4, 6),
+        rand(3, 6),
+        num_hidden=3,
+        error=TypeError,
+        match="missing required input 'bias'",
+    ),
+    fails(
+        "FullyConnected",
+        rand(4, 6),
+        ints([[1] * 6] * 3),
+        rand(3),
+        num_hidden=3,
+        error=TypeError,
+        match="weight of dtype int32 given, float32 as data expected",
+    ),
+    # Activation
+    _activation("relu", lambda x: np.maximum(x, 0)),
+    _activation("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+    _activation("tanh", np.tanh),
+    _activation("softrelu", lambda x: np.log1p(np.exp(x))),
+    _activation("softsign", lambda x: x / (1 + np.abs(x))),
+    op("Activation", _NAN, act_type="relu", ref=np.array([0.0, 0.0, 2.0]), grad=False),
+    op(
+        "Activation",
+        np.array([1000.0, -1000.0]),
+        act_type="softrelu",
+        ref=lambda x: np.maximum(x, 0),
+    ),
+    op("Activation", rand(0, 3), act_type="tanh", ref=lambda x: x, grad=False),
+    op("Activation", ints([-2, 3]), act_type="relu", ref=np.array([0, 3])),
+    fails("Activation", rand(3), act_type="swish", error=ValueError, match="act_type.*swish"),
+    # LeakyReLU
+    _leaky("leaky", lambda x: np.where(x > 0, x, 0.25 * x)),
+    _leaky("leaky", lambda x: np.where(x > 0, x, 0.5 * x), slope=0.5),
+    _leaky("elu", lambda x: np.where(x > 0, x, 0.5 * np.expm1(x)), slope=0.5),
+    _leaky("selu", lambda x: _SCALE * np.where(x > 0, x, _ALPHA * np.expm1(x))),
+    _leaky("gelu", lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2)))),
+    _leaky(
+        "rrelu",
+        lambda x: np.where(x > 0, x, 0.375 * x),
+        lower_bound=0.25,
+        upper_bound=0.5,
+    ),
+    op(
+        "LeakyReLU",
+        rand(2, 3, 4),
+        rand(3),
+        act_type="prelu",
+        ref=lambda x, g: np.where(x > 0, x, x * g[:, None]),
+    ),
+    op(
+        "LeakyReLU",
+        rand(2, 3),
+        rand(1),
+        act_type="prelu",
+        ref=lambda x, g: np.where(x > 0, x, x * g),
+    ),
+    fails(
+        "LeakyReLU",
+        rand(2, 3, 4),
+        rand(4),
+        act_type="prelu",
+        error=ValueError,
+        match=r"LeakyReLU: gamma of shape \(4,\) given, .* needs \(3,\)",
+    ),
+    # Dropout
+    op("Dropout", rand(3, 4), ref=lambda x: x),
+    op("Dropout", rand(3, 4), p=0.0, training=True, ref=lambda x: x),
+    op("Dropout", rand(3, 4), p=1.0, mode="always", ref=np.zeros_like),
+    draws(
+        "Dropout",
+        np.ones((50, 60)),
+        p=0.3,
+        mode="always",
+        check=lambda y: (
+            set(np.unique(y.round(4))) == {0.0, 1.4286} and abs((y == 0).mean() - 0.3) < 0.04
+        ),
+    ),
+    draws(
+        "Dropout",
+        np.ones((40, 50)),
+        p=0.5,
+        mode="always",
+        axes=(0,),
+        check=lambda y: (y == y[:1]).all() and 10 < (y[0] == 0).sum() < 40,
+    ),
+    fails("Dropout", rand(3), p=1.5, error=ValueError, match="Dropout: p 1.5 given"),
+    # Embedding
+    op(
+        "Embedding",
+        ints([[0, 3], [1, 1]]),
+        rand(4, 5),
+        input_dim=4,
+        output_dim=5,
+        ref=lambda i, w: w[i],
+    ),
+    op(
+        "Embedding",
+        np.array([[-1.0, 9.0], [1.7, 0.0]]),
+        rand(4, 3),
+        input_dim=4,
+        output_dim=3,
+        grad=[1],
+        ref=lambda i, w: w[[[0, 3], [1, 0]]],
+    ),
+    op(
+        "Embedding",
+        np.zeros((0,), "int32"),
+        rand(4, 3),
+        input_dim=4,
+        output_dim=3,
+        ref=lambda i, w: np.zeros((0, 3)),
+        grad=False,
+    ),
+    fails(
+        "Embedding",
+        ints([0]),
+        rand(4, 3),
+        input_dim=5,
+        output_dim=3,
+        error=ValueError,
+        match=r"Embedding: weight of shape \(4, 3\) given, \(5, 3\) expected",
+    ),
+    # softmax
+    op("softmax", rand(4, 7), ref=np_softmax, tol=2),
+    op("softmax", rand(4, 7, 3), axis=1, ref=lambda x: np_softmax(x, 1), tol=2),
+    op("softmax", rand(4, 7), axis=0, temperature=0.5, ref=lambda x: np_softmax(2 * x, 0), tol=2),
+    op("softmax", rand(3, 40, 20), axis=-2, ref=lambda x: np_softmax(x, 1), tol=2),
+    op("softmax", np.array([[-np.inf, 0.0]]), ref=np.array([[0, 1]]), grad=False),
+    op("softmax", np.array([[1e4, 0.0, -1e4]]), ref=np.array([[1, 0, 0]])),
+    op("softmax", rand(0, 3), ref=lambda x: x, grad=False),
+    op(
+        "softmax",
+        rand(2, 5),
+        ints([3, 5]),
+        use_length=True,
+        ref=lambda x, n: np_softmax(x, -1, n),
+        tol=2,
+    ),
+    op(
+        "softmax",
+        rand(2, 4, 3),
+        ints([[1, 2, 4], [4, 3, 2]]),
+        axis=1,
+        use_length=True,
+        ref=lambda x, n: np_softmax(x, 1, n),
+        tol=2,
+    ),
+    op(
+        "softmax",
+        rand(4, 7),
+        dtype="float64",
+        dtypes=("float32",),
+        out_dtype="float64",
+        tol=1e5,  # computed in float32
+        ref=np_softmax,
+    ),
+    op("log_softmax", rand(4, 7), ref=_log_softmax, tol=2),
+    op("log_softmax", rand(4, 7, 2), axis=1, ref=lambda x: _log_softmax(x, 1), tol=2),
+    op("log_softmax", rand(4, 7), temperature=2.0, ref=lambda x: _log_softmax(x / 2), tol=2),
+    op("softmin", rand(4, 7), ref=lambda x: np_softmax(-x), tol=2),
+    op("softmin", rand(4, 7, 3), axis=1, ref=lambda x: np_softmax(-x, 1), tol=2),
+    fails("softmax", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
+    fails("softmax", ints([1, 2]), error=TypeError, match="softmax: data of dtype int32"),
+    fails(
+        "softmax",
+        rand(2, 3),
+        ints([1, 2, 3]),
+        use_length=True,
+        error=ValueError,
+        match=r"length of shape \(3,\) given, .* needs \(2,\)",
+    ),
+    op(
+        "SoftmaxActivation",
+        rand(3, 2, 4),
+        ref=lambda x: np_softmax(x.reshape(3, 8)).reshape(3, 2, 4),
+        tol=2,
+    ),
+    op("SoftmaxActivation", rand(3, 2, 4), mode="channel", ref=lambda x: np_softmax(x, 1), tol=2),
+    # attention
+    op("_contrib_div_sqrt_dim", rand(3, 5), ref=lambda x: x / math.sqrt(5)),
+    op("_contrib_interleaved_matmul_selfatt_qk", rand(5, 3, 24), heads=2, ref=_self_qk, tol=4),
+    op(
+        "_contrib_interleaved_matmul_selfatt_valatt",
+        rand(5, 3, 24),
+        rand(6, 5, 5),
+        heads=2,
+        ref=lambda x, a: _merge(a @ _heads(x, 2, 3)[2], 2),
+        tol=4,
+    ),
+    op(
+        "_contrib_interleaved_matmul_encdec_qk",
+        rand(4, 3, 8),
+        rand(5, 3, 16),
+        heads=2,
+        ref=_enc_qk,
+        tol=4,
+    ),
+    op(
+        "_contrib_interleaved_matmul_encdec_valatt",
+        rand(5, 3, 16),
+        rand(6, 4, 5),
+        heads=2,
+        ref=lambda kv, a: _merge(a @ _heads(kv, 2, 2)[1], 2),
+        tol=4,
+    ),
+    fails(
+        "_contrib_interleaved_matmul_selfatt_qk",
+        rand(5, 3, 20),
+        heads=2,
+        error=ValueError,
+        match=r"\(5, 3, 20\) given, \(length, batch, multiple of 6\) expected",
+    ),
+]

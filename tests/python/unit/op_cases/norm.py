@@ -1,0 +1,236 @@
+"""Rows of the normalizing layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from op_table import fails, op, positive, rand
+
+
+def _along(v: np.ndarray, axis: int, ndim: int) -> np.ndarray:
+    return v.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def np_batch_norm(
+    x: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    *,
+    axis: int = 1,
+    eps: float = 1e-3,
+    fix: bool = True,
+    batch: bool = False,
+    relu: bool = False,
+) -> list[np.ndarray]:
+    """Return output, mean and inverse standard deviation."""
+    if batch:
+        others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+        mean, var = x.mean(others), x.var(others)
+    inv_std = 1 / np.sqrt(var + eps)
+    gamma = np.ones_like(gamma) if fix else gamma
+    shift, scale = _along(mean, axis, x.ndim), _along(gamma * inv_std, axis, x.ndim)
+    y = (x - shift) * scale + _along(beta, axis, x.ndim)
+    return [np.maximum(y, 0) if relu else y, mean, inv_std]
+
+
+def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm", **p: Any) -> Any:
+    c = shape[p.get("axis", 1)]
+    all_outputs = p.get("output_mean_var", False)
+
+    def ref(*arrays: np.ndarray) -> Any:
+        outputs = np_batch_norm(
+            *arrays,
+            axis=p.get("axis", 1),
+            eps=p.get("eps", 1e-3),
+            fix=p.get("fix_gamma", True),
+            batch=training and not p.get("use_global_stats", False),
+            relu=name.endswith("ReLU"),
+        )
+        return outputs if all_outputs else outputs[0]
+
+    inputs = [rand(*shape), positive(c), rand(c), rand(c), positive(c)]
+    grad = [0, 2] if p.get("fix_gamma", True) else [0, 1, 2]
+    return op(
+        name,
+        *inputs,
+        ref=ref,
+        training=training,
+        grad=False if all_outputs else grad,  # 1.x: no gradient through the statistics
+        mutates=(3, 4) if training else (),
+        tol=8,
+        **p,
+    )
+
+
+def np_rows(x: np.ndarray, axes: tuple[int, ...], eps: float) -> tuple[np.ndarray, ...]:
+    """Return normalized x, mean and standard deviation over the axes."""
+    mean = x.mean(axes, keepdims=True)
+    std = np.sqrt(x.var(axes, keepdims=True) + eps)
+    return (x - mean) / std, mean, std
+
+
+def np_layer_norm(
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, axis: int = -1, eps: float = 1e-5
+) -> list[np.ndarray]:
+    """Return output, mean and standard deviation."""
+    y, mean, std = np_rows(x, (axis,), eps)
+    return [y * _along(gamma, axis, x.ndim) + _along(beta, axis, x.ndim), mean, std]
+
+
+def np_group_norm(
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, groups: int, eps: float = 1e-5
+) -> list[np.ndarray]:
+    """Return output, mean and standard deviation; one gamma per group or per channel."""
+    y, mean, std = np_rows(x.reshape(x.shape[0], groups, -1), (2,), eps)
+    per = x.shape[1] // gamma.size
+    gamma, beta = _along(gamma.repeat(per), 1, x.ndim), _along(beta.repeat(per), 1, x.ndim)
+    return [y.reshape(x.shape) * gamma + beta, mean[:, :, 0], std[:, :, 0]]
+
+
+def np_instance_norm(
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float = 1e-3
+) -> np.ndarray:
+    """Return x normalized per sample and channel."""
+    y = np_rows(x, tuple(range(2, x.ndim)), eps)[0]
+    return y * _along(gamma, 1, x.ndim) + _along(beta, 1, x.ndim)
+
+
+def np_l2(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-10) -> np.ndarray:
+    """Return x divided by its norm over the axes."""
+    return x / np.sqrt((x * x).sum(axes, keepdims=True) + eps)
+
+
+def np_lrn(x: np.ndarray, nsize: int, alpha: float, beta: float, knorm: float) -> np.ndarray:
+    """Return local response normalization."""
+    y = np.zeros_like(x)
+    for c in range(x.shape[1]):
+        near = x[:, max(c - nsize // 2, 0) : c + nsize // 2 + 1]
+        y[:, c] = x[:, c] * (knorm + alpha / nsize * (near**2).sum(1)) ** -beta
+    return y
+
+
+CASES = [
+    _batch_norm((4, 3, 5), training=False),
+    _batch_norm((4, 3, 5), training=True),
+    _batch_norm((4, 3, 2, 3), training=True, fix_gamma=False, eps=1e-5),
+    _batch_norm((4, 3, 2, 3), training=False, fix_gamma=False),
+    _batch_norm((6, 3), training=True, fix_gamma=False),
+    _batch_norm((3, 2, 4, 5), training=True, fix_gamma=False, axis=-1),
+    _batch_norm((3, 2, 4, 5), training=True, fix_gamma=False, axis=2),
+    _batch_norm((2, 3, 2, 2, 3), training=True, fix_gamma=False),
+    _batch_norm((4, 3, 5), training=True, use_global_stats=True, fix_gamma=False),
+    _batch_norm((4, 3, 5), training=True, output_mean_var=True),
+    _batch_norm((4, 3, 5), training=False, output_mean_var=True),
+    _batch_norm((0, 3, 5), training=False, output_mean_var=True),
+    _batch_norm((4, 3, 5), training=False, name="_contrib_BatchNormWithReLU", fix_gamma=False),
+    _batch_norm((4, 3, 2, 2), training=True, name="_contrib_BatchNormWithReLU", fix_gamma=False),
+    fails(
+        "BatchNorm",
+        rand(2, 3, 4),
+        rand(4),
+        rand(3),
+        rand(3),
+        rand(3),
+        error=ValueError,
+        match=r"BatchNorm: gamma of shape \(4,\) given, data of shape \(2, 3, 4\) needs \(3,\)",
+    ),
+    fails(
+        "BatchNorm",
+        rand(2, 3),
+        rand(3),
+        rand(3),
+        rand(3),
+        rand(3),
+        axis=2,
+        error=IndexError,
+        match="BatchNorm: axis 2 .* 2 dimensions",
+    ),
+    op("LayerNorm", rand(4, 7), rand(7), rand(7), ref=lambda *a: np_layer_norm(*a)[0], tol=8),
+    op(
+        "LayerNorm",
+        rand(2, 5, 3),
+        rand(5),
+        rand(5),
+        axis=1,
+        eps=1e-3,
+        ref=lambda *a: np_layer_norm(*a, axis=1, eps=1e-3)[0],
+        tol=8,
+    ),
+    op(
+        "LayerNorm",
+        rand(2, 5, 3),
+        rand(3),
+        rand(3),
+        output_mean_var=True,
+        ref=np_layer_norm,
+        grad=False,
+        tol=8,
+    ),
+    op("LayerNorm", rand(0, 3), rand(3), rand(3), ref=lambda x, g, b: np.zeros((0, 3)), grad=False),
+    fails(
+        "LayerNorm",
+        rand(2, 3),
+        rand(2),
+        rand(3),
+        error=ValueError,
+        match=r"LayerNorm: gamma of shape \(2,\) given, .* needs \(3,\)",
+    ),
+    op(
+        "GroupNorm",
+        rand(2, 6, 3, 2),
+        rand(3),
+        rand(3),
+        num_groups=3,
+        ref=lambda *a: np_group_norm(*a, groups=3)[0],
+        tol=8,
+    ),
+    op(
+        "GroupNorm",
+        rand(2, 6, 5),
+        rand(6),
+        rand(6),
+        num_groups=2,
+        ref=lambda *a: np_group_norm(*a, groups=2)[0],
+        tol=8,
+    ),
+    op(
+        "GroupNorm",
+        rand(2, 4, 5),
+        rand(2),
+        rand(2),
+        num_groups=2,
+        output_mean_var=True,
+        ref=lambda *a: np_group_norm(*a, groups=2),
+        grad=False,
+        tol=8,
+    ),
+    fails(
+        "GroupNorm",
+        rand(2, 5, 4),
+        rand(2),
+        rand(2),
+        num_groups=2,
+        error=ValueError,
+        match="GroupNorm: 5 channels .* cannot be divided into num_groups 2",
+    ),
+    op("InstanceNorm", rand(2, 3, 5), rand(3), rand(3), ref=np_instance_norm, tol=8),
+    op("InstanceNorm", rand(2, 3, 4, 5), rand(3), rand(3), ref=np_instance_norm, tol=8),
+    op("L2Normalization", rand(3, 4, 5), ref=lambda x: np_l2(x, (1, 2)), tol=2),
+    op("L2Normalization", rand(3, 4, 5), mode="channel", ref=lambda x: np_l2(x, (1,)), tol=2),
+    op("L2Normalization", rand(3, 4, 5, 2), mode="spatial", ref=lambda x: np_l2(x, (2, 3)), tol=2),
+    op("LRN", rand(2, 5, 3, 2), nsize=3, ref=lambda x: np_lrn(x, 3, 1e-4, 0.75, 2.0), tol=2),
+    op(
+        "LRN",
+        rand(2, 7, 3, 2),
+        nsize=5,
+        alpha=0.5,
+        beta=0.6,
+        knorm=1.5,
+        ref=lambda x: np_lrn(x, 5, 0.5, np.float32(0.6), 1.5),
+        tol=2,
+    ),
+    fails("LRN", rand(2, 5, 3, 2), nsize=4, error=ValueError, match="nsize 4 given, .* odd"),
+]
