@@ -1,4 +1,4 @@
-"""Rows of operators that carry a loss; their gradients are tested in test_output_losses.py."""
+"""Rows of operators that carry a loss; their gradients are tested in test_layer_ops.py."""
 
 from __future__ import annotations
 
