@@ -8,6 +8,7 @@ void register_creation(OpRegistry&);    // tensor/
 void register_matrix(OpRegistry&);      // matrix/, itself a list
 void register_nn(OpRegistry&);          // nn/, itself a list
 void register_pointwise(OpRegistry&);   // pointwise/, itself a list
+void register_random(OpRegistry&);      // random/
 void register_reduce(OpRegistry&);      // reduce/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
 void register_sequence(OpRegistry&);    // sequence/, itself a list
@@ -21,6 +22,7 @@ void register_matrix_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
+void register_random_cpu(OpRegistry&);
 void register_reduce_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_sequence_cpu(OpRegistry&);
@@ -33,6 +35,7 @@ void register_all_ops(OpRegistry& ops) {
   register_matrix(ops);
   register_nn(ops);
   register_pointwise(ops);
+  register_random(ops);
   register_reduce(ops);
   register_reshape_to(ops);
   register_sequence(ops);
@@ -47,6 +50,7 @@ void register_all_ops(OpRegistry& ops) {
   register_matrix_cpu(ops);
   register_nn_cpu(ops);
   register_pointwise_cpu(ops);
+  register_random_cpu(ops);
   register_reduce_cpu(ops);
   register_reshape_to_cpu(ops);
   register_sequence_cpu(ops);

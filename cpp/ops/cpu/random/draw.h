@@ -1,0 +1,104 @@
+// Single draws from a distribution. A Stream gives one element as many random words as it asks for,
+// independent of every other element.
+#pragma once
+#include <cmath>
+
+#include "cpp/core/random.h"
+#include "cpp/ops/random/distributions.h"
+
+namespace mxlite::random {
+
+class Stream {
+ public:
+  Stream(RandomState state, int64_t element)
+      : seed_(state.seed), counter_(state.offset + static_cast<uint64_t>(element)) {}
+
+  uint32_t word() {
+    if (used_ == 4) {
+      words_ = philox(seed_, counter_, stream_++);
+      used_ = 0;
+    }
+    return words_[used_++];
+  }
+  double uniform() {  // [0, 1)
+    const uint32_t high = word();
+    return to_uniform_double(high, word());
+  }
+  double positive() { return 1.0 - uniform(); }  // (0, 1]
+  double normal() {
+    const double radius = std::sqrt(-2.0 * std::log(positive()));
+    return radius * std::cos(6.283185307179586 * uniform());
+  }
+  // [0, n), by the high half of a product: the bias is below n / 2^64.
+  uint64_t below(uint64_t n) {
+    const uint64_t high = word();
+    const auto bits = static_cast<unsigned __int128>(high << 32 | word());
+    return static_cast<uint64_t>(bits * n >> 64);
+  }
+
+ private:
+  uint64_t seed_, counter_, stream_ = 0;
+  std::array<uint32_t, 4> words_{};
+  int used_ = 4;
+};
+
+// Marsaglia and Tsang (2000); below 1 by a power of a uniform number.
+inline double draw_gamma(Stream& s, double alpha, double beta) {
+  const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;
+  const double d = (alpha < 1 ? alpha + 1.0 : alpha) - 1.0 / 3;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  for (;;) {
+    const double x = s.normal();
+    const double root = 1.0 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(s.positive()) < 0.5 * x * x + d - d * v + d * std::log(v))
+      return d * v * beta * boost;
+  }
+}
+
+// Below 12 by counting exponential steps, above by Hoermann's transformed rejection (PTRS, 1993).
+inline double draw_poisson(Stream& s, double lam) {
+  if (lam == 0 || !(lam < 1e15)) return lam;  // beyond, the spread is lost in rounding
+  if (lam < 12) {
+    const double limit = std::exp(-lam);
+    double product = s.positive(), count = 0;
+    for (; product > limit; ++count) product *= s.positive();
+    return count;
+  }
+  const double root = std::sqrt(lam), log_lam = std::log(lam);
+  const double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+  const double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = s.uniform() - 0.5, v = s.positive();
+    const double us = 0.5 - std::fabs(u);
+    const double k = std::floor((2 * a / us + b) * u + lam + 0.43);
+    if (us >= 0.07 && v <= v_r) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v * inverse_alpha / (a / (us * us) + b)) <= k * log_lam - lam - std::lgamma(k + 1))
+      return k;
+  }
+}
+
+inline double draw(Uniform, Stream& s, double low, double high) {
+  return low + (high - low) * s.uniform();
+}
+inline double draw(Normal, Stream& s, double mean, double deviation) {
+  return mean + deviation * s.normal();
+}
+inline double draw(Gamma, Stream& s, double alpha, double beta) {
+  return draw_gamma(s, alpha, beta);
+}
+inline double draw(Exponential, Stream& s, double lam, double) {
+  return -std::log(s.positive()) / lam;
+}
+inline double draw(Poisson, Stream& s, double lam, double) { return draw_poisson(s, lam); }
+inline double draw(NegativeBinomial, Stream& s, double k, double p) {
+  return p == 1 ? 0.0 : draw_poisson(s, draw_gamma(s, k, (1 - p) / p));
+}
+inline double draw(GeneralizedNegativeBinomial, Stream& s, double mu, double alpha) {
+  if (mu == 0) return 0;
+  return draw_poisson(s, alpha == 0 ? mu : draw_gamma(s, 1 / alpha, alpha * mu));
+}
+
+}  // namespace mxlite::random

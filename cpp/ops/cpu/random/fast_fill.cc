@@ -1,0 +1,148 @@
+#include "cpp/ops/cpu/random/fast_fill.h"
+
+#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/pointwise/math.h"
+
+namespace mxlite::random {
+namespace {
+
+using pointwise::Compute;
+using pointwise::kBlock;
+
+// A block of kBlock elements takes kBlock / 4 counters in float (one word per element) and kBlock /
+// 2 in double; word w of counter j belongs to element w * counters + j, so that loops over counters
+// vectorize.
+constexpr int64_t kCounters = kBlock / 4;
+constexpr int64_t kCountersDouble = kBlock / 2;
+
+template <int64_t n>
+void philox_block(uint64_t seed, uint64_t first, uint32_t (*words)[n]) {
+  uint32_t c0[n], c1[n], c2[n] = {}, c3[n] = {};
+  for (int64_t j = 0; j < n; ++j) {
+    const uint64_t counter = first + static_cast<uint64_t>(j);
+    c0[j] = static_cast<uint32_t>(counter);
+    c1[j] = static_cast<uint32_t>(counter >> 32);
+  }
+  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int64_t j = 0; j < n; ++j) {
+      const uint64_t p0 = uint64_t{0xD2511F53} * c0[j], p1 = uint64_t{0xCD9E8D57} * c2[j];
+      c0[j] = static_cast<uint32_t>(p1 >> 32) ^ c1[j] ^ k0;
+      c2[j] = static_cast<uint32_t>(p0 >> 32) ^ c3[j] ^ k1;
+      c1[j] = static_cast<uint32_t>(p1);
+      c3[j] = static_cast<uint32_t>(p0);
+    }
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    words[0][j] = c0[j];
+    words[1][j] = c1[j];
+    words[2][j] = c2[j];
+    words[3][j] = c3[j];
+  }
+}
+
+struct SinCos {
+  float sin, cos;
+};
+// Of a whole turn times u, u in [0, 1): Taylor series on an eighth of a turn.
+SinCos sincos_turn(float u) {
+  const float quarter = std::nearbyint(u * 4.0f);
+  const float x = (u - quarter * 0.25f) * 6.28318530718f, z = x * x;
+  const float s = x * (1.0f + z * (-1.0f / 6 + z * (1.0f / 120 - z * (1.0f / 5040))));
+  const float c = 1.0f + z * (-0.5f + z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320))));
+  const int q = static_cast<int>(quarter) & 3;
+  const float sine = (q & 1) ? c : s, cosine = (q & 1) ? s : c;
+  return {(q & 2) ? -sine : sine, ((q + 1) & 2) ? -cosine : cosine};
+}
+
+void uniform_block(const RandomState& state, int64_t block, float* out) {
+  uint32_t words[4][kCounters];
+  philox_block(state.seed, state.offset + static_cast<uint64_t>(block * kCounters), words);
+  for (int64_t i = 0; i < kBlock; ++i) out[i] = to_uniform((&words[0][0])[i]);
+}
+
+void normal_block(const RandomState& state, int64_t block, float* out) {
+  uint32_t words[4][kCounters];
+  philox_block(state.seed, state.offset + static_cast<uint64_t>(block * kCounters), words);
+  for (int pair = 0; pair < 4; pair += 2) {
+    float* first = out + pair * kCounters;
+    float* second = first + kCounters;
+#pragma omp simd
+    for (int64_t j = 0; j < kCounters; ++j) {
+      const float radius = std::sqrt(-2.0f * pointwise::log_of(1.0f - to_uniform(words[pair][j])));
+      const SinCos angle = sincos_turn(to_uniform(words[pair + 1][j]));
+      first[j] = radius * angle.cos;
+      second[j] = radius * angle.sin;
+    }
+  }
+}
+
+void uniform_block(const RandomState& state, int64_t block, double* out) {
+  uint32_t words[4][kCountersDouble];
+  philox_block(state.seed, state.offset + static_cast<uint64_t>(block * kCountersDouble), words);
+  for (int64_t j = 0; j < kCountersDouble; ++j) {
+    out[j] = to_uniform_double(words[0][j], words[1][j]);
+    out[kCountersDouble + j] = to_uniform_double(words[2][j], words[3][j]);
+  }
+}
+
+void normal_block(const RandomState& state, int64_t block, double* out) {
+  uniform_block(state, block, out);
+  for (int64_t j = 0; j < kCountersDouble; ++j) {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - out[j]));
+    const double angle = 6.283185307179586 * out[kCountersDouble + j];
+    out[j] = radius * std::cos(angle);
+    out[kCountersDouble + j] = radius * std::sin(angle);
+  }
+}
+
+// block(index, values) makes one block of C; it is scaled, offset and stored.
+template <class C, class F>
+void fill(double offset, double scale, const TensorRef& out, F&& block) {
+  const auto store =
+      pointwise::store_fn(std::is_same_v<C, float> ? Compute::kFloat : Compute::kDouble, out.dtype);
+  const auto width = static_cast<int64_t>(dtype_size(out.dtype));
+  const C a = static_cast<C>(offset), b = static_cast<C>(scale);
+  pointwise::parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
+    alignas(64) C values[kBlock];
+    for (; first < last; first += kBlock) {
+      block(first / kBlock, values);
+      for (int64_t i = 0; i < kBlock; ++i) values[i] = a + b * values[i];
+      store(values, std::min(kBlock, last - first), out.as<std::byte>() + first * width);
+    }
+  });
+}
+
+// Keeps as many bits as the dtype has, so that rounding cannot give 1.
+float precision_of(DType dtype) {
+  return dtype == DType::kFloat16 ? 0x1p11f : dtype == DType::kBFloat16 ? 0x1p8f : 0x1p24f;
+}
+
+}  // namespace
+
+void fill_uniform(RandomState state, double low, double high, const TensorRef& out) {
+  if (out.dtype == DType::kFloat64) {
+    fill<double>(low, high - low, out,
+                 [&](int64_t block, double* values) { uniform_block(state, block, values); });
+    return;
+  }
+  const float steps = precision_of(out.dtype);
+  fill<float>(low, high - low, out, [&](int64_t block, float* values) {
+    uniform_block(state, block, values);
+    if (out.dtype == DType::kFloat32) return;
+    for (int64_t i = 0; i < kBlock; ++i) values[i] = std::floor(values[i] * steps) / steps;
+  });
+}
+
+void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out) {
+  if (out.dtype == DType::kFloat64)
+    fill<double>(mean, deviation, out,
+                 [&](int64_t block, double* values) { normal_block(state, block, values); });
+  else
+    fill<float>(mean, deviation, out,
+                [&](int64_t block, float* values) { normal_block(state, block, values); });
+}
+
+}  // namespace mxlite::random

@@ -1,0 +1,11 @@
+// Uniform and normal numbers in bulk.
+#pragma once
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::random {
+
+// Fills a floating array with low + (high - low) * [0, 1), or mean + deviation * N(0, 1).
+void fill_uniform(RandomState state, double low, double high, const TensorRef& out);
+void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out);
+
+}  // namespace mxlite::random

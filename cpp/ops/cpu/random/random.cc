@@ -1,0 +1,169 @@
+#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/cpu/random/draw.h"
+#include "cpp/ops/cpu/random/fast_fill.h"
+
+namespace mxlite {
+namespace random {
+namespace {
+
+using pointwise::Compute;
+using pointwise::kBlock;
+using pointwise::parallel_ranges;
+
+// Element i is value(i).
+template <class F>
+void fill_elements(const TensorRef& out, Compute c, F&& value) {
+  using V = decltype(value(int64_t{0}));
+  const auto store = pointwise::store_fn(c, out.dtype);
+  const auto width = static_cast<int64_t>(dtype_size(out.dtype));
+  parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
+    V block[kBlock];
+    for (; first < last; first += kBlock) {
+      const int64_t n = std::min(kBlock, last - first);
+      for (int64_t i = 0; i < n; ++i) block[i] = value(first + i);
+      store(block, n, out.as<std::byte>() + first * width);
+    }
+  });
+}
+
+template <class D>
+void fill_with(KernelContext& ctx, double a, double b, const TensorRef& out) {
+  if constexpr (std::is_same_v<D, Uniform>) {
+    fill_uniform(ctx.random, a, b, out);
+  } else if constexpr (std::is_same_v<D, Normal>) {
+    fill_normal(ctx.random, a, b, out);
+  } else {
+    fill_elements(out, Compute::kDouble, [&](int64_t i) {
+      Stream stream(ctx.random, i);
+      return draw(D{}, stream, a, b);
+    });
+  }
+}
+
+template <class D>
+void draw_numbers(KernelContext& ctx, const DrawParams<D>& p, Inputs, Outputs out) {
+  fill_with<D>(ctx, p.a, p.b, out[0]);
+}
+
+template <class D>
+void draw_like(KernelContext& ctx, const LikeParams<D>& p, Inputs, Outputs out) {
+  fill_with<D>(ctx, p.a, p.b, out[0]);
+}
+
+// One row of draws per element of the parameter arrays.
+template <class D>
+void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
+  if (out[0].size() == 0) return;
+  const int64_t row = out[0].size() / in[0].size();
+  const auto load = pointwise::load_fn(in[0].dtype, Compute::kDouble);
+  const auto width = static_cast<int64_t>(dtype_size(in[0].dtype));
+  fill_elements(out[0], Compute::kDouble, [&](int64_t i) {
+    double a = 0, b = 0;
+    load(in[0].as<std::byte>() + i / row * width, 1, 1, &a);
+    if (D::count == 2) load(in[1].as<std::byte>() + i / row * width, 1, 1, &b);
+    Stream stream(ctx.random, i);
+    return D::legal(a, b) ? draw(D{}, stream, a, b) : std::nan("");
+  });
+}
+
+void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
+  const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
+  fill_elements(out[0], Compute::kInt64, [&](int64_t i) {
+    Stream stream(ctx.random, i);
+    return static_cast<int64_t>(static_cast<uint64_t>(p.low) + stream.below(range));
+  });
+}
+
+void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outputs out) {
+  if (out[0].size() == 0) return;
+  const TensorRef& data = in[0];
+  const int64_t classes = data.shape.back();
+  const int64_t rows = data.size() / classes, draws = out[0].size() / rows;
+  const auto load = pointwise::load_fn(data.dtype, Compute::kDouble);
+  const auto store = pointwise::store_fn(Compute::kInt64, out[0].dtype);
+  const auto width = static_cast<int64_t>(dtype_size(data.dtype));
+  const auto out_width = static_cast<int64_t>(dtype_size(out[0].dtype));
+  double* sums = static_cast<double*>(ctx.scratch(static_cast<size_t>(classes) * sizeof(double)));
+  for (int64_t row = 0; row < rows; ++row) {
+    load(data.as<std::byte>() + row * classes * width, 1, classes, sums);
+    int64_t last = 0;  // a class of probability 0 must not be drawn, whatever rounding does
+    double total = 0;
+    for (int64_t k = 0; k < classes; ++k) {
+      if (sums[k] > 0) last = k;
+      sums[k] = total += sums[k];
+    }
+    for (int64_t i = row * draws; i < (row + 1) * draws; ++i) {
+      Stream stream(ctx.random, i);
+      const double level = stream.uniform() * total;
+      const int64_t index =
+          std::min<int64_t>(std::upper_bound(sums, sums + classes, level) - sums, last);
+      store(&index, 1, out[0].as<std::byte>() + i * out_width);
+      if (!p.get_prob) continue;
+      double probability = 0;
+      load(data.as<std::byte>() + (row * classes + index) * width, 1, 1, &probability);
+      const double logarithm = std::log(probability);
+      pointwise::store_fn(Compute::kDouble, out[1].dtype)(&logarithm, 1,
+                                                          out[1].as<std::byte>() + i * width);
+    }
+  }
+}
+
+void multinomial_backward(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  const TensorRef &grad = in[0], &data = in[1], &draws = in[2];
+  std::fill_n(out[0].as<std::byte>(), out[0].bytes(), std::byte{0});
+  const int64_t classes = data.shape.back();
+  const int64_t rows = data.size() / classes;
+  if (rows == 0) return;
+  const int64_t per_row = draws.size() / rows;
+  dispatch_floating("_multinomial_backward", data.dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto load_index = pointwise::load_fn(draws.dtype, Compute::kDouble);
+    for (int64_t i = 0; i < draws.size(); ++i) {
+      double k = 0;
+      load_index(draws.as<std::byte>() + i * static_cast<int64_t>(dtype_size(draws.dtype)), 1, 1,
+                 &k);
+      const int64_t at = i / per_row * classes + static_cast<int64_t>(k);
+      using C = ComputeType<T>;
+      T& cell = out[0].as<T>()[at];
+      cell = T(static_cast<C>(cell) +
+               static_cast<C>(grad.as<T>()[i]) / static_cast<C>(data.as<T>()[at]));
+    }
+  });
+}
+
+// Fisher and Yates, from the front: entry i changes places with one of i .. n - 1.
+void shuffle(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const int64_t n = in[0].shape[0];
+  if (in[0].size() == 0) return;
+  auto* order = static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(n) * sizeof(int64_t)));
+  for (int64_t i = 0; i < n; ++i) order[i] = i;
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    Stream stream(ctx.random, i);
+    std::swap(order[i],
+              order[i + static_cast<int64_t>(stream.below(static_cast<uint64_t>(n - i)))]);
+  }
+  const auto row = static_cast<int64_t>(in[0].bytes()) / n;
+  for (int64_t i = 0; i < n; ++i)
+    std::copy_n(in[0].as<std::byte>() + order[i] * row, row, out[0].as<std::byte>() + i * row);
+}
+
+}  // namespace
+}  // namespace random
+
+void register_random_cpu(OpRegistry& ops) {
+  using namespace random;  // NOLINT: this folder's own names
+  for_each_distribution([&](auto d) {
+    using D = decltype(d);
+    const std::string name = D::name;
+    ops.kernel<&draw_numbers<D>>("random_" + name, DeviceType::kCPU);
+    ops.kernel<&draw_like<D>>("_random_" + name + "_like", DeviceType::kCPU,
+                              {.strided_inputs = true});
+    ops.kernel<&sample<D>>("sample_" + name, DeviceType::kCPU);
+  });
+  ops.kernel<&randint>("random_randint", DeviceType::kCPU);
+  ops.kernel<&multinomial>("sample_multinomial", DeviceType::kCPU);
+  ops.kernel<&multinomial_backward>("_multinomial_backward", DeviceType::kCPU);
+  ops.kernel<&shuffle>("shuffle", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

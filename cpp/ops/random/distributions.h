@@ -1,0 +1,184 @@
+// The distributions: names and defaults of their parameters, and which values are legal. Each has
+// three operators: random_<name>(numbers, shape), sample_<name>(arrays, shape: draws per element)
+// and _random_<name>_like(array, numbers).
+#pragma once
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::random {
+
+struct Uniform {
+  static constexpr const char* name = "uniform";
+  static constexpr const char* doc = "Uniform distribution on [low, high).";
+  static constexpr int count = 2;
+  static constexpr const char* a_name = "low";
+  static constexpr const char* b_name = "high";
+  static constexpr const char* sample_a = "low";
+  static constexpr const char* sample_b = "high";
+  static constexpr double a = 0, b = 1;
+  static constexpr const char* expected = "low <= high";
+  static bool legal(double low, double high) { return low <= high; }
+};
+struct Normal {
+  static constexpr const char* name = "normal";
+  static constexpr const char* doc = "Normal distribution with a mean and a standard deviation.";
+  static constexpr int count = 2;
+  static constexpr const char* a_name = "loc";
+  static constexpr const char* b_name = "scale";
+  static constexpr const char* sample_a = "mu";
+  static constexpr const char* sample_b = "sigma";
+  static constexpr double a = 0, b = 1;
+  static constexpr const char* expected = "scale >= 0";
+  static bool legal(double, double scale) { return scale >= 0; }
+};
+struct Gamma {
+  static constexpr const char* name = "gamma";
+  static constexpr const char* doc = "Gamma distribution with shape alpha and scale beta.";
+  static constexpr int count = 2;
+  static constexpr const char* a_name = "alpha";
+  static constexpr const char* b_name = "beta";
+  static constexpr const char* sample_a = "alpha";
+  static constexpr const char* sample_b = "beta";
+  static constexpr double a = 1, b = 1;
+  static constexpr const char* expected = "alpha > 0 and beta > 0";
+  static bool legal(double alpha, double beta) { return alpha > 0 && alpha < 1e300 && beta > 0; }
+};
+struct Exponential {
+  static constexpr const char* name = "exponential";
+  static constexpr const char* doc = "Exponential distribution with rate lam.";
+  static constexpr int count = 1;
+  static constexpr const char* a_name = "lam";
+  static constexpr const char* b_name = "";
+  static constexpr const char* sample_a = "lam";
+  static constexpr const char* sample_b = "";
+  static constexpr double a = 1, b = 0;
+  static constexpr const char* expected = "lam > 0";
+  static bool legal(double lam, double) { return lam > 0; }
+};
+struct Poisson {
+  static constexpr const char* name = "poisson";
+  static constexpr const char* doc = "Poisson distribution with rate lam.";
+  static constexpr int count = 1;
+  static constexpr const char* a_name = "lam";
+  static constexpr const char* b_name = "";
+  static constexpr const char* sample_a = "lam";
+  static constexpr const char* sample_b = "";
+  static constexpr double a = 1, b = 0;
+  static constexpr const char* expected = "lam >= 0";
+  static bool legal(double lam, double) { return lam >= 0; }
+};
+struct NegativeBinomial {
+  static constexpr const char* name = "negative_binomial";
+  static constexpr const char* doc = "Failures before the k-th success of probability p.";
+  static constexpr int count = 2;
+  static constexpr const char* a_name = "k";
+  static constexpr const char* b_name = "p";
+  static constexpr const char* sample_a = "k";
+  static constexpr const char* sample_b = "p";
+  static constexpr double a = 1, b = 1;
+  static constexpr const char* expected = "k > 0 and 0 < p <= 1";
+  static bool legal(double k, double p) { return k > 0 && k < 1e300 && p > 0 && p <= 1; }
+};
+struct GeneralizedNegativeBinomial {
+  static constexpr const char* name = "generalized_negative_binomial";
+  static constexpr const char* doc =
+      "Negative binomial distribution by mean mu and dispersion alpha.";
+  static constexpr int count = 2;
+  static constexpr const char* a_name = "mu";
+  static constexpr const char* b_name = "alpha";
+  static constexpr const char* sample_a = "mu";
+  static constexpr const char* sample_b = "alpha";
+  static constexpr double a = 1, b = 1;
+  static constexpr const char* expected = "mu >= 0 and alpha >= 0";
+  static bool legal(double mu, double alpha) { return mu >= 0 && alpha >= 0 && alpha < 1e300; }
+};
+
+template <class F>
+void for_each_distribution(F&& fn) {
+  fn(Uniform{});
+  fn(Normal{});
+  fn(Gamma{});
+  fn(Exponential{});
+  fn(Poisson{});
+  fn(NegativeBinomial{});
+  fn(GeneralizedNegativeBinomial{});
+}
+
+// Parameters of random_<name>.
+template <class D>
+struct DrawParams {
+  double a = D::a, b = D::b;
+  std::optional<Shape> shape;
+  std::string ctx;
+  std::optional<DType> dtype;
+  static constexpr auto fields() {
+    const auto numbers = [] {
+      const auto first = field(D::a_name, &DrawParams::a, "Parameter of the distribution.");
+      if constexpr (D::count == 2)
+        return std::tuple(first,
+                          field(D::b_name, &DrawParams::b, "Parameter of the distribution."));
+      else
+        return std::tuple(first);
+    };
+    return std::tuple_cat(
+        numbers(),
+        std::tuple(field("shape", &DrawParams::shape, "Shape of the result; None means (1,)."),
+                   field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
+                   field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
+  }
+};
+
+// Parameters of _random_<name>_like.
+template <class D>
+struct LikeParams {
+  double a = D::a, b = D::b;
+  static constexpr auto fields() {
+    const auto first = field(D::a_name, &LikeParams::a, "Parameter of the distribution.");
+    if constexpr (D::count == 2)
+      return std::tuple(first, field(D::b_name, &LikeParams::b, "Parameter of the distribution."));
+    else
+      return std::tuple(first);
+  }
+};
+
+// Parameters of sample_<name>.
+struct SampleParams {
+  Shape shape;
+  std::optional<DType> dtype;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("shape", &SampleParams::shape, "Draws per element of the parameter arrays."),
+        field("dtype", &SampleParams::dtype, "Element type; None keeps the parameters' dtype."));
+  }
+};
+
+struct RandintParams {
+  int64_t low = 0, high = 0;
+  std::optional<Shape> shape;
+  std::string ctx;
+  std::optional<DType> dtype;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("low", &RandintParams::low, "Smallest value."),
+        required_field("high", &RandintParams::high, "One above the largest value."),
+        field("shape", &RandintParams::shape, "Shape of the result; None means (1,)."),
+        field("ctx", &RandintParams::ctx, "Device, as in cpu(0); default: current."),
+        field("dtype", &RandintParams::dtype, "int32 or int64; None means int32."));
+  }
+};
+
+struct MultinomialParams {
+  Shape shape;
+  bool get_prob = false;
+  DType dtype = DType::kInt32;
+  static constexpr auto fields() {
+    return std::tuple(field("shape", &MultinomialParams::shape, "Draws per distribution."),
+                      field("get_prob", &MultinomialParams::get_prob,
+                            "Also return the logarithm of each draw's probability."),
+                      field("dtype", &MultinomialParams::dtype, "Element type of the draws."));
+  }
+};
+
+// Counters that a result of n elements takes.
+uint64_t counters_for(int64_t n);
+
+}  // namespace mxlite::random

@@ -1,0 +1,183 @@
+// Random arrays. A call reserves its counters when it is pushed, so values depend on the seed and
+// on the order of calls, not on threads.
+#include "cpp/ops/random/distributions.h"
+
+namespace mxlite {
+namespace random {
+
+// One per element: draws of any length continue in the counter's own streams.
+uint64_t counters_for(int64_t n) { return static_cast<uint64_t>(n); }
+
+namespace {
+
+void check_floating(const std::string& op, DType dtype) {
+  MX_CHECK_DTYPE(is_floating(dtype), op, ": dtype ", dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+}
+
+void check_shape(const std::string& op, const Shape& shape) {
+  for (const int64_t dim : shape)
+    MX_CHECK_SHAPE(dim >= 0, op, ": shape ", shape, " given, dimensions of at least 0 expected");
+}
+
+template <class D>
+void check_numbers(const std::string& op, double a, double b) {
+  if constexpr (D::count == 2)
+    MX_CHECK(D::legal(a, b), op, ": ", D::a_name, " ", a, " and ", D::b_name, " ", b, " given, ",
+             D::expected, " expected");
+  else
+    MX_CHECK(D::legal(a, b), op, ": ", D::a_name, " ", a, " given, ", D::expected, " expected");
+}
+
+const auto kCount = [](const auto&, std::span<const TensorSpec> out) -> uint64_t {
+  return counters_for(out[0].shape.size());
+};
+
+template <class D>
+OpSchema draw_schema() {
+  const std::string name = std::string("random_") + D::name;
+  std::vector<std::string> aliases = {"_" + name};
+  if (std::is_same_v<D, Uniform> || std::is_same_v<D, Normal>) aliases.emplace_back(D::name);
+  return OpBuilder<DrawParams<D>>(name)
+      .alias(aliases)
+      .doc(D::doc)
+      .infer([name](const DrawParams<D>& p, std::span<const TensorSpec>) -> Specs {
+        const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kFloat32)};
+        check_floating(name, out.dtype);
+        check_shape(name, out.shape);
+        check_numbers<D>(name, p.a, p.b);
+        return {out};
+      })
+      .random(kCount)
+      .zero_gradient()
+      .build();
+}
+
+template <class D>
+OpSchema like_schema() {
+  const std::string name = std::string("_random_") + D::name + "_like";
+  return OpBuilder<LikeParams<D>>(name)
+      .inputs({"data"})
+      .doc(std::string(D::doc) + " Shape and dtype of data.")
+      .infer([name](const LikeParams<D>& p, std::span<const TensorSpec> in) -> Specs {
+        check_floating(name, in[0].dtype);
+        check_numbers<D>(name, p.a, p.b);
+        return {in[0]};
+      })
+      .random(kCount)
+      .zero_gradient()
+      .build();
+}
+
+template <class D>
+OpSchema sample_schema() {
+  const std::string name = std::string("sample_") + D::name;
+  std::vector<std::string> inputs = {D::sample_a};
+  if (D::count == 2) inputs.emplace_back(D::sample_b);
+  return OpBuilder<SampleParams>(name)
+      .inputs(inputs)
+      .alias({"_" + name})
+      .doc(std::string(D::doc) + " One row of draws per element of the parameter arrays; " +
+           "illegal parameters give NaN.")
+      .infer([name](const SampleParams& p, std::span<const TensorSpec> in) -> Specs {
+        if (in.size() == 2) {
+          MX_CHECK_SHAPE(in[0].shape == in[1].shape, name, ": parameters of shape ", in[0].shape,
+                         " and ", in[1].shape, " given, equal shapes expected");
+          MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, name, ": parameters of dtype ", in[0].dtype,
+                         " and ", in[1].dtype, " given, equal dtypes expected");
+        }
+        const DType like = is_floating(in[0].dtype) ? in[0].dtype : DType::kFloat32;
+        TensorSpec out{in[0].shape, p.dtype.value_or(like)};
+        check_floating(name, out.dtype);
+        check_shape(name, p.shape);
+        for (const int64_t dim : p.shape) out.shape.push_back(dim);
+        return {out};
+      })
+      .random(kCount)
+      .zero_gradient()
+      .build();
+}
+
+Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
+  const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kInt32)};
+  MX_CHECK_DTYPE(out.dtype == DType::kInt32 || out.dtype == DType::kInt64, "random_randint: dtype ",
+                 out.dtype, " given, int32 or int64 expected");
+  MX_CHECK(p.low < p.high, "random_randint: low ", p.low, " and high ", p.high,
+           " given, low < high expected");
+  check_shape("random_randint", out.shape);
+  return {out};
+}
+
+Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK_SHAPE(data.ndim() > 0 && data.back() > 0, "sample_multinomial: data of shape ", data,
+                 " given, probabilities along the last axis expected");
+  check_floating("sample_multinomial", in[0].dtype);
+  check_shape("sample_multinomial", p.shape);
+  Shape out = data;
+  out.erase(out.ndim() - 1);
+  for (const int64_t dim : p.shape) out.push_back(dim);
+  if (out.ndim() == 0) out.push_back(1);
+  Specs specs = {{out, p.dtype}};
+  if (p.get_prob) specs.push_back({out, in[0].dtype});
+  return specs;
+}
+
+// d log(p[k]) / d p[k] = 1 / p[k] for every draw of k.
+std::vector<ValueRef> multinomial_gradient(GradBuilder& g) {
+  if (!g.params<MultinomialParams>().get_prob || !g.has_output_grad(1)) return {{}};
+  return {g.emit("_multinomial_backward", {g.output_grad(1), g.input(0), g.output(0)})};
+}
+
+Specs infer_shuffle(const NoParams&, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape.ndim() > 0, "shuffle: data without axes given, at least one expected");
+  return {in[0]};
+}
+
+}  // namespace
+}  // namespace random
+
+void register_random(OpRegistry& ops) {
+  using namespace random;  // NOLINT: this folder's own names
+  for_each_distribution([&](auto d) {
+    using D = decltype(d);
+    ops.add(draw_schema<D>());
+    ops.add(like_schema<D>());
+    ops.add(sample_schema<D>());
+  });
+  ops.add(OpBuilder<RandintParams>("random_randint")
+              .alias({"_random_randint"})
+              .doc("Integers in [low, high), all equally likely.")
+              .infer(infer_randint)
+              .random(kCount)
+              .zero_gradient()
+              .build());
+  ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
+              .inputs({"data"})
+              .alias({"_sample_multinomial"})
+              .doc("Indices drawn with the probabilities along data's last axis, which are divided "
+                   "by their sum.")
+              .output_count([](const MultinomialParams& p, int) { return p.get_prob ? 2 : 1; })
+              .infer(infer_multinomial)
+              .gradient(multinomial_gradient)
+              .random(kCount)
+              .build());
+  ops.add(
+      OpBuilder<NoParams>("_multinomial_backward")
+          .inputs({"output_grad", "data", "draws"})
+          .doc("Gradient of the draws' log-probabilities by the probabilities.")
+          .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[1]}; })
+          .build());
+  ops.add(OpBuilder<NoParams>("shuffle")
+              .inputs({"data"})
+              .alias({"_shuffle"})
+              .doc("data with its entries along the first axis in random order.")
+              .infer(infer_shuffle)
+              .random([](const NoParams&, std::span<const TensorSpec> out) -> uint64_t {
+                return counters_for(out[0].shape[0]);
+              })
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite
