@@ -1,0 +1,275 @@
+// Plain algorithms on small dense matrices; working copies are double so that float32 results are
+// rounded once.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/matrix/linalg.h"
+
+namespace mxlite {
+namespace {
+
+template <class T>
+void load(const T* from, int64_t count, double* to) {
+  std::copy_n(from, count, to);
+}
+template <class T>
+void store(const double* from, int64_t count, T* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+// Calls fn(T{}, matrix index, work) for every matrix, `doubles` numbers of work memory each time.
+template <class F>
+void for_each_matrix(KernelContext& ctx, DType dtype, int64_t count, int64_t doubles, F fn) {
+  auto* const work =
+      static_cast<double*>(ctx.scratch(static_cast<size_t>(doubles) * sizeof(double)));
+  for (int64_t i = 0; i < count; ++i)
+    dtype == DType::kFloat64 ? fn(double{}, i, work) : fn(float{}, i, work);
+}
+
+void cholesky(double* a, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = j; i < n; ++i) {
+      double sum = a[i * n + j];
+      for (int64_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
+      if (i == j) {
+        MX_CHECK(sum > 0, "linalg_potrf: the matrix is not positive definite (leading minor ",
+                 j + 1, ")");
+        a[j * n + j] = std::sqrt(sum);
+      } else {
+        a[i * n + j] = sum / a[j * n + j];
+      }
+    }
+    for (int64_t i = 0; i < j; ++i) a[i * n + j] = 0;
+  }
+}
+
+void potrf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_potrf", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, size, [&]<class T>(T, int64_t i, double* a) {
+    load(in[0].as<T>() + i * size, size, a);
+    cholesky(a, n);
+    store(a, size, out[0].as<T>() + i * size);
+  });
+}
+
+// Columns of the inverse of a lower triangular matrix, then their products.
+void potri_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_potri", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, 2 * size, [&]<class T>(T, int64_t m, double* l) {
+    double* const inverse = l + size;
+    load(in[0].as<T>() + m * size, size, l);
+    std::fill_n(inverse, size, 0.0);
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = j; i < n; ++i) {
+        double sum = i == j ? 1 : 0;
+        for (int64_t k = j; k < i; ++k) sum -= l[i * n + k] * inverse[k * n + j];
+        inverse[i * n + j] = sum / l[i * n + i];
+      }
+    T* const to = out[0].as<T>() + m * size;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j <= i; ++j) {
+        double sum = 0;
+        for (int64_t k = i; k < n; ++k) sum += inverse[k * n + i] * inverse[k * n + j];
+        to[i * n + j] = to[j * n + i] = static_cast<T>(sum);
+      }
+  });
+}
+
+// Gauss elimination with row pivots on (n, width), whose first n columns are the matrix. Returns
+// the sign of the permutation, 0 for a singular matrix.
+int eliminate(double* a, int64_t n, int64_t width) {
+  int sign = 1;
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t pivot = j;
+    for (int64_t i = j + 1; i < n; ++i)
+      if (std::abs(a[i * width + j]) > std::abs(a[pivot * width + j])) pivot = i;
+    if (a[pivot * width + j] == 0) return 0;
+    if (pivot != j) {
+      std::swap_ranges(a + j * width, a + (j + 1) * width, a + pivot * width);
+      sign = -sign;
+    }
+    for (int64_t i = j + 1; i < n; ++i) {
+      const double factor = a[i * width + j] / a[j * width + j];
+      if (factor == 0) continue;
+      for (int64_t k = j; k < width; ++k) a[i * width + k] -= factor * a[j * width + k];
+    }
+  }
+  return sign;
+}
+
+void inverse_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_inverse", in[0].shape);
+  const int64_t n = v.rows, size = n * n, width = 2 * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, n * width, [&]<class T>(T, int64_t m, double* a) {
+    std::fill_n(a, n * width, 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+      load(in[0].as<T>() + m * size + i * n, n, a + i * width);
+      a[i * width + n + i] = 1;
+    }
+    MX_CHECK(eliminate(a, n, width) != 0, "linalg_inverse: matrix ", m, " is singular");
+    for (int64_t i = n - 1; i >= 0; --i)
+      for (int64_t c = n; c < width; ++c) {
+        double sum = a[i * width + c];
+        for (int64_t k = i + 1; k < n; ++k) sum -= a[i * width + k] * a[k * width + c];
+        a[i * width + c] = sum / a[i * width + i];
+      }
+    for (int64_t i = 0; i < n; ++i) store(a + i * width + n, n, out[0].as<T>() + m * size + i * n);
+  });
+}
+
+struct LogDeterminant {
+  double sign, log_abs;
+};
+
+template <class T>
+LogDeterminant log_determinant(const T* from, int64_t n, double* a) {
+  load(from, n * n, a);
+  double sign = eliminate(a, n, n), log_abs = 0;
+  if (sign == 0) return {0, -INFINITY};
+  for (int64_t i = 0; i < n; ++i) {
+    log_abs += std::log(std::abs(a[i * n + i]));
+    if (a[i * n + i] < 0) sign = -sign;
+  }
+  return {sign, log_abs};
+}
+
+void det_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_det", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, size, [&]<class T>(T, int64_t m, double* a) {
+    load(in[0].as<T>() + m * size, size, a);
+    double det = eliminate(a, n, n);
+    for (int64_t i = 0; det != 0 && i < n; ++i) det *= a[i * n + i];
+    out[0].as<T>()[m] = static_cast<T>(det);
+  });
+}
+
+void slogdet_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_slogdet", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, size, [&]<class T>(T, int64_t m, double* a) {
+    const LogDeterminant d = log_determinant(in[0].as<T>() + m * size, n, a);
+    out[0].as<T>()[m] = static_cast<T>(d.sign);
+    out[1].as<T>()[m] = static_cast<T>(d.log_abs);
+  });
+}
+
+// Gram-Schmidt over the rows, each projected twice: the second pass restores orthogonality.
+void gelqf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_gelqf", in[0].shape);
+  const int64_t m = v.rows, n = v.cols;
+  for_each_matrix(ctx, in[0].dtype, v.outer, m * (n + m), [&]<class T>(T, int64_t b, double* q) {
+    double* const l = q + m * n;
+    load(in[0].as<T>() + b * m * n, m * n, q);
+    std::fill_n(l, m * m, 0.0);
+    for (int64_t i = 0; i < m; ++i) {
+      double* const row = q + i * n;
+      for (int pass = 0; pass < 2; ++pass)
+        for (int64_t j = 0; j < i; ++j) {
+          const double along = std::inner_product(row, row + n, q + j * n, 0.0);
+          l[i * m + j] += along;
+          for (int64_t c = 0; c < n; ++c) row[c] -= along * q[j * n + c];
+        }
+      const double length = std::sqrt(std::inner_product(row, row + n, row, 0.0));
+      l[i * m + i] = length;
+      for (int64_t c = 0; c < n; ++c) row[c] = length > 0 ? row[c] / length : 0;
+    }
+    store(q, m * n, out[0].as<T>() + b * m * n);
+    store(l, m * m, out[1].as<T>() + b * m * m);
+  });
+}
+
+// Cyclic Jacobi rotations until the off-diagonal part vanishes; rows of u become eigenvectors.
+void jacobi(double* a, double* u, int64_t n) {
+  constexpr int kMaxSweeps = 64;
+  for (int64_t i = 0; i < n * n; ++i) u[i] = i % (n + 1) == 0;
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+    double off = 0, all = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        all += a[i * n + j] * a[i * n + j];
+        if (i != j) off += a[i * n + j] * a[i * n + j];
+      }
+    if (!(off > 1e-30 * all)) return;
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t q = p + 1; q < n; ++q) {
+        if (a[p * n + q] == 0) continue;
+        const double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+        const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
+        const double c = 1 / std::hypot(t, 1.0), s = t * c;
+        for (int64_t k = 0; k < n; ++k) {
+          const double kp = a[k * n + p], kq = a[k * n + q];
+          a[k * n + p] = c * kp - s * kq;
+          a[k * n + q] = s * kp + c * kq;
+        }
+        for (double* rows : {a, u})
+          for (int64_t k = 0; k < n; ++k) {
+            const double pk = rows[p * n + k], qk = rows[q * n + k];
+            rows[p * n + k] = c * pk - s * qk;
+            rows[q * n + k] = s * pk + c * qk;
+          }
+      }
+  }
+}
+
+void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("linalg_syevd", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, 2 * size, [&]<class T>(T, int64_t m, double* a) {
+    double* const u = a + size;
+    const T* const from = in[0].as<T>() + m * size;
+    for (int64_t i = 0; i < n; ++i)  // only the lower triangle counts, as in LAPACK
+      for (int64_t j = 0; j < n; ++j) a[i * n + j] = from[std::max(i, j) * n + std::min(i, j)];
+    jacobi(a, u, n);
+    T* const values = out[1].as<T>() + m * n;
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t smallest = i;
+      for (int64_t j = i + 1; j < n; ++j)
+        if (a[j * n + j] < a[smallest * n + smallest]) smallest = j;
+      std::swap(a[i * n + i], a[smallest * n + smallest]);
+      if (smallest != i) std::swap_ranges(u + i * n, u + (i + 1) * n, u + smallest * n);
+      values[i] = static_cast<T>(a[i * n + i]);
+      store(u + i * n, n, out[0].as<T>() + m * size + i * n);
+    }
+  });
+}
+
+// With P = dU U^T: diagonal dL, off the diagonal (P_ij - P_ji) / (2 (L_i - L_j)); equal
+// eigenvalues have no defined eigenvectors and get 0.
+void syevd_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("_linalg_syevd_backward", in[0].shape);
+  const int64_t n = v.rows, size = n * n;
+  for_each_matrix(ctx, in[0].dtype, v.outer, 1, [&]<class T>(T, int64_t m, double*) {
+    const T* const p = in[0].as<T>() + m * size;
+    const T* const grad_l = in[1].as<T>() + m * n;
+    const T* const l = in[2].as<T>() + m * n;
+    T* const to = out[0].as<T>() + m * size;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        const T gap = l[i] - l[j];
+        to[i * n + j] = i == j     ? grad_l[i]
+                        : gap == 0 ? T(0)
+                                   : (p[i * n + j] - p[j * n + i]) / (2 * gap);
+      }
+  });
+}
+
+}  // namespace
+
+void register_linalg_factor_cpu(OpRegistry& ops) {
+  const Kernel worker_only{.inline_ok = false};
+  ops.kernel<&potrf_native>("linalg_potrf", DeviceType::kCPU, worker_only);
+  ops.kernel<&potri_native>("linalg_potri", DeviceType::kCPU, worker_only);
+  ops.kernel<&inverse_native>("linalg_inverse", DeviceType::kCPU, worker_only);
+  ops.kernel<&det_native>("linalg_det", DeviceType::kCPU, worker_only);
+  ops.kernel<&slogdet_native>("linalg_slogdet", DeviceType::kCPU, worker_only);
+  ops.kernel<&gelqf_native>("linalg_gelqf", DeviceType::kCPU, worker_only);
+  ops.kernel<&syevd_native>("linalg_syevd", DeviceType::kCPU, worker_only);
+  ops.kernel<&syevd_backward_native>("_linalg_syevd_backward", DeviceType::kCPU);
+}
+
+}  // namespace mxlite

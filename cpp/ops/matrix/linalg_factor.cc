@@ -1,0 +1,189 @@
+// Factorizations: potrf, potri, gelqf, syevd, inverse, det, slogdet. Gradients are compositions of
+// products and triangular solves (Murray 2016; Seeger et al. 2017).
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/matrix/linalg.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+ParamsRef share(P p) {
+  return std::make_shared<P>(p);
+}
+
+ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
+                 bool transpose_b = false, double alpha = 1) {
+  return g.emit("linalg_gemm2", {a, b},
+                share(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
+}
+
+ValueRef solve(GradBuilder& g, ValueRef a, ValueRef b, bool transpose, bool rightside) {
+  return g.emit("linalg_trsm", {a, b},
+                share(LinalgTriangularParams{transpose, rightside, true, 1}));
+}
+
+ValueRef transposed(GradBuilder& g, ValueRef a) {
+  return g.emit("SwapAxis", {a}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
+}
+
+ValueRef lower_triangle(GradBuilder& g, ValueRef a) {
+  return g.emit("_linalg_triangle", {a}, share(LinalgTrianParams{0, true}));
+}
+
+// The lower triangle of a, mirrored to the upper.
+ValueRef mirror_lower(GradBuilder& g, ValueRef a) {
+  const ValueRef lower = lower_triangle(g, a);
+  const ValueRef diagonal = g.emit("linalg_makediag", {g.emit("linalg_extractdiag", {a})});
+  return g.sub(g.add(lower, transposed(g, lower)), diagonal);
+}
+
+// output_grad of one number per matrix, shaped to multiply matrices.
+ValueRef per_matrix(GradBuilder& g, ValueRef value) {
+  Shape shape(
+      g.input_spec(0).shape.span().first(static_cast<size_t>(g.input_spec(0).shape.ndim() - 2)));
+  shape.push_back(1);
+  shape.push_back(1);
+  return g.reshape(value, shape);
+}
+
+Specs infer_potrf(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_potrf", in[0]);
+  return {in[0]};
+}
+Specs infer_potri(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_potri", in[0]);
+  return {in[0]};
+}
+Specs infer_inverse(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_inverse", in[0]);
+  return {in[0]};
+}
+Specs infer_det(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_det", in[0]);
+  return {{leading_shape(in[0].shape, 2), in[0].dtype}};
+}
+Specs infer_slogdet(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_slogdet", in[0]);
+  const TensorSpec one{leading_shape(in[0].shape, 2), in[0].dtype};
+  return {one, one};
+}
+Specs infer_gelqf(const NoParams&, std::span<const TensorSpec> in) {
+  check_matrices("linalg_gelqf", in);
+  const Shape& a = in[0].shape;
+  const int64_t rows = a[a.ndim() - 2];
+  MX_CHECK_SHAPE(rows <= a.back(), "linalg_gelqf: A of shape ", a,
+                 " given, at most as many rows as columns expected");
+  Shape l = a;
+  l[l.ndim() - 1] = rows;
+  return {in[0], {l, in[0].dtype}};
+}
+Specs infer_syevd(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_syevd", in[0]);
+  Shape values = in[0].shape;
+  values.erase(values.ndim() - 1);
+  return {in[0], {values, in[0].dtype}};
+}
+Specs infer_syevd_backward(const NoParams&, std::span<const TensorSpec> in) { return {in[0]}; }
+
+// 1/2 L^-T mirror(L^T dL) L^-1.
+std::vector<ValueRef> grad_potrf(GradBuilder& g) {
+  const ValueRef l = g.output(0);
+  const ValueRef middle = mirror_lower(g, product(g, l, g.output_grad(0), true, false, 0.5));
+  return {solve(g, l, solve(g, l, middle, true, false), false, true)};
+}
+
+// B = (L L^T)^-1: dL = -lower(B (dB + dB^T) L^-T).
+std::vector<ValueRef> grad_potri(GradBuilder& g) {
+  const ValueRef grad = g.output_grad(0);
+  const ValueRef both = product(g, g.output(0), g.add(grad, transposed(g, grad)), false, false, -1);
+  return {lower_triangle(g, solve(g, g.input(0), both, true, true))};
+}
+
+std::vector<ValueRef> grad_inverse(GradBuilder& g) {
+  const ValueRef b = g.output(0);
+  return {product(g, b, product(g, g.output_grad(0), b, false, true), true, false, -1)};
+}
+
+std::vector<ValueRef> grad_det(GradBuilder& g) {
+  const ValueRef inverse = transposed(g, g.emit("linalg_inverse", {g.input(0)}));
+  return {g.mul(per_matrix(g, g.mul(g.output_grad(0), g.output(0))), inverse)};
+}
+
+std::vector<ValueRef> grad_slogdet(GradBuilder& g) {
+  const ValueRef inverse = transposed(g, g.emit("linalg_inverse", {g.input(0)}));
+  return {g.mul(per_matrix(g, g.output_grad(1)), inverse)};
+}
+
+// L^-T (dQ + mirror(L^T dL - dQ Q^T) Q).
+std::vector<ValueRef> grad_gelqf(GradBuilder& g) {
+  const ValueRef q = g.output(0), l = g.output(1);
+  const ValueRef grad_q = g.output_grad(0);
+  const ValueRef m =
+      g.sub(product(g, l, g.output_grad(1), true), product(g, grad_q, q, false, true));
+  return {solve(g, l, g.add(grad_q, product(g, mirror_lower(g, m), q)), true, false)};
+}
+
+std::vector<ValueRef> grad_syevd(GradBuilder& g) {
+  const ValueRef u = g.output(0);
+  const ValueRef inner =
+      g.emit("_linalg_syevd_backward",
+             {product(g, g.output_grad(0), u, false, true), g.output_grad(1), g.output(1)});
+  return {product(g, u, product(g, inner, u), true)};
+}
+
+OpBuilder<NoParams> factor(const char* name, const char* alias, const char* doc) {
+  OpBuilder<NoParams> op(name);
+  op.alias({alias}).inputs({"A"}).doc(doc);
+  return op;
+}
+
+}  // namespace
+
+void register_linalg_factor(OpRegistry& ops) {
+  ops.add(factor("linalg_potrf", "_linalg_potrf",
+                 "Cholesky factor: lower triangular L with L * L^T = A for positive definite A.")
+              .infer(infer_potrf)
+              .gradient(grad_potrf)
+              .build());
+  ops.add(factor("linalg_potri", "_linalg_potri",
+                 "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
+              .infer(infer_potri)
+              .gradient(grad_potri)
+              .build());
+  ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
+              .infer(infer_inverse)
+              .gradient(grad_inverse)
+              .build());
+  ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")
+              .infer(infer_det)
+              .gradient(grad_det)
+              .build());
+  ops.add(factor("linalg_slogdet", "_linalg_slogdet",
+                 "Sign and logarithm of the absolute value of every matrix's determinant.")
+              .outputs(2)
+              .infer(infer_slogdet)
+              .gradient(grad_slogdet)
+              .build());
+  ops.add(factor("linalg_gelqf", "_linalg_gelqf",
+                 "LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q.")
+              .outputs(2)
+              .infer(infer_gelqf)
+              .gradient(grad_gelqf)
+              .build());
+  ops.add(factor("linalg_syevd", "_linalg_syevd",
+                 "Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * "
+                 "diag(L) * U.")
+              .outputs(2)
+              .infer(infer_syevd)
+              .gradient(grad_syevd)
+              .build());
+  ops.add(OpBuilder<NoParams>("_linalg_syevd_backward")
+              .inputs({"grad_u", "grad_l", "L"})
+              .doc("Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors.")
+              .infer(infer_syevd_backward)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,231 @@
+// Triangular products and solves, and moving triangles and diagonals in and out of matrices.
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "cpp/ops/matrix/linalg.h"
+
+namespace mxlite {
+namespace {
+
+template <class P>
+ParamsRef share(P p) {
+  return std::make_shared<P>(p);
+}
+
+void check_triangular(const char* op, const LinalgTriangularParams& p,
+                      std::span<const TensorSpec> in) {
+  check_matrices(op, in);
+  check_square(op, in[0]);
+  const Shape& a = in[0].shape;
+  const Shape& b = in[1].shape;
+  const int lead = a.ndim() - 2;
+  bool fits = b.ndim() == a.ndim() && b[p.rightside ? lead + 1 : lead] == a.back();
+  for (int i = 0; fits && i < lead; ++i) fits = a[i] == b[i];
+  MX_CHECK_SHAPE(fits, op, ": A of shape ", a, " does not fit B of shape ", b,
+                 p.rightside ? " from the right" : " from the left");
+}
+
+Specs infer_trmm(const LinalgTriangularParams& p, std::span<const TensorSpec> in) {
+  check_triangular("linalg_trmm", p, in);
+  return {in[1]};
+}
+Specs infer_trsm(const LinalgTriangularParams& p, std::span<const TensorSpec> in) {
+  check_triangular("linalg_trsm", p, in);
+  return {in[1]};
+}
+
+Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
+  check_square("_linalg_triangle", in[0]);
+  return {in[0]};
+}
+
+Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
+  check_square("linalg_extractdiag", in[0]);
+  const int64_t n = in[0].shape.back() - std::abs(p.offset);
+  MX_CHECK(n > 0, "linalg_extractdiag: offset ", p.offset, " given for A of shape ", in[0].shape);
+  Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
+  to.push_back(n);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
+                 "linalg_makediag: A of shape () given, at least 1 dimension expected");
+  Shape to = in[0].shape;
+  const int64_t n = to.back() + std::abs(p.offset);
+  to[to.ndim() - 1] = n;
+  to.push_back(n);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
+  check_square("linalg_extracttrian", in[0]);
+  const int64_t n = in[0].shape.back() - p.distance();
+  MX_CHECK(n > 0, "linalg_extracttrian: offset ", p.offset, " given for A of shape ", in[0].shape);
+  Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
+  to.push_back(n * (n + 1) / 2);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_maketrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
+                 "linalg_maketrian: A of shape () given, at least 1 dimension expected");
+  Shape to = in[0].shape;
+  const int64_t packed = to.back();
+  auto n = static_cast<int64_t>(std::sqrt(2.0 * static_cast<double>(packed)));
+  MX_CHECK_SHAPE(n * (n + 1) / 2 == packed, "linalg_maketrian: ", packed,
+                 " elements given, a triangle has n * (n + 1) / 2");
+  n += p.distance();
+  to[to.ndim() - 1] = n;
+  to.push_back(n);
+  return {{to, in[0].dtype}};
+}
+
+Specs infer_sumlogdiag(const NoParams&, std::span<const TensorSpec> in) {
+  check_square("linalg_sumlogdiag", in[0]);
+  return {{leading_shape(in[0].shape, 2), in[0].dtype}};
+}
+
+ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b,
+                 double alpha) {
+  return g.emit("linalg_gemm2", {a, b},
+                share(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
+}
+
+ValueRef keep_triangle(GradBuilder& g, ValueRef a, bool lower) {
+  return g.emit("_linalg_triangle", {a}, share(LinalgTrianParams{0, lower}));
+}
+
+std::vector<ValueRef> grad_trmm(GradBuilder& g) {
+  const auto& p = g.params<LinalgTriangularParams>();
+  const ValueRef grad = g.output_grad(0);
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) {
+    const ValueRef b = g.input(1);
+    ValueRef full;
+    if (p.rightside)
+      full = p.transpose ? product(g, grad, b, true, false, p.alpha)
+                         : product(g, b, grad, true, false, p.alpha);
+    else
+      full = p.transpose ? product(g, b, grad, false, true, p.alpha)
+                         : product(g, grad, b, false, true, p.alpha);
+    grads[0] = keep_triangle(g, full, p.lower);
+  }
+  if (g.needs_grad(1)) {
+    LinalgTriangularParams back = p;
+    back.transpose = !p.transpose;
+    grads[1] = g.emit("linalg_trmm", {g.input(0), grad}, share(back));
+  }
+  return grads;
+}
+
+std::vector<ValueRef> grad_trsm(GradBuilder& g) {
+  const auto& p = g.params<LinalgTriangularParams>();
+  LinalgTriangularParams back = p;
+  back.transpose = !p.transpose;
+  back.alpha = 1;
+  const ValueRef solved = g.emit("linalg_trsm", {g.input(0), g.output_grad(0)}, share(back));
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) {
+    const ValueRef x = g.output(0);
+    ValueRef full;
+    if (p.rightside)
+      full = p.transpose ? product(g, solved, x, true, false, -1)
+                         : product(g, x, solved, true, false, -1);
+    else
+      full = p.transpose ? product(g, x, solved, false, true, -1)
+                         : product(g, solved, x, false, true, -1);
+    grads[0] = keep_triangle(g, full, p.lower);
+  }
+  if (g.needs_grad(1)) grads[1] = p.alpha == 1 ? solved : g.mul_scalar(solved, p.alpha);
+  return grads;
+}
+
+std::vector<ValueRef> grad_triangle(GradBuilder& g) {
+  return {g.emit("_linalg_triangle", {g.output_grad(0)}, g.params_ref())};
+}
+std::vector<ValueRef> grad_extractdiag(GradBuilder& g) {
+  return {g.emit("linalg_makediag", {g.output_grad(0)}, g.params_ref())};
+}
+std::vector<ValueRef> grad_makediag(GradBuilder& g) {
+  return {g.emit("linalg_extractdiag", {g.output_grad(0)}, g.params_ref())};
+}
+std::vector<ValueRef> grad_extracttrian(GradBuilder& g) {
+  return {g.emit("linalg_maketrian", {g.output_grad(0)}, g.params_ref())};
+}
+std::vector<ValueRef> grad_maketrian(GradBuilder& g) {
+  return {g.emit("linalg_extracttrian", {g.output_grad(0)}, g.params_ref())};
+}
+
+std::vector<ValueRef> grad_sumlogdiag(GradBuilder& g) {
+  Shape column(
+      g.input_spec(0).shape.span().first(static_cast<size_t>(g.input_spec(0).shape.ndim() - 2)));
+  column.push_back(1);
+  const ValueRef diagonal = g.emit("linalg_extractdiag", {g.input(0)});
+  return {g.emit("linalg_makediag", {g.div(g.reshape(g.output_grad(0), column), diagonal)})};
+}
+
+}  // namespace
+
+void register_linalg_triangle(OpRegistry& ops) {
+  ops.add(OpBuilder<LinalgTriangularParams>("linalg_trmm")
+              .alias({"_linalg_trmm"})
+              .inputs({"A", "B"})
+              .doc("alpha * op(A) * B with triangular A, or alpha * B * op(A).")
+              .infer(infer_trmm)
+              .gradient(grad_trmm)
+              .build());
+  ops.add(
+      OpBuilder<LinalgTriangularParams>("linalg_trsm")
+          .alias({"_linalg_trsm"})
+          .inputs({"A", "B"})
+          .doc("The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha "
+               "* B.")
+          .infer(infer_trsm)
+          .gradient(grad_trsm)
+          .build());
+  ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")
+              .inputs({"A"})
+              .doc("A with zeros outside of one triangle.")
+              .infer(infer_triangle)
+              .gradient(grad_triangle)
+              .build());
+  ops.add(OpBuilder<LinalgOffsetParams>("linalg_extractdiag")
+              .alias({"_linalg_extractdiag"})
+              .inputs({"A"})
+              .doc("A diagonal of every matrix.")
+              .infer(infer_extractdiag)
+              .gradient(grad_extractdiag)
+              .build());
+  ops.add(OpBuilder<LinalgOffsetParams>("linalg_makediag")
+              .alias({"_linalg_makediag"})
+              .inputs({"A"})
+              .doc("Matrices that are zero but for one diagonal.")
+              .infer(infer_makediag)
+              .gradient(grad_makediag)
+              .build());
+  ops.add(OpBuilder<LinalgTrianParams>("linalg_extracttrian")
+              .alias({"_linalg_extracttrian"})
+              .inputs({"A"})
+              .doc("A triangle of every matrix, row after row.")
+              .infer(infer_extracttrian)
+              .gradient(grad_extracttrian)
+              .build());
+  ops.add(OpBuilder<LinalgTrianParams>("linalg_maketrian")
+              .alias({"_linalg_maketrian"})
+              .inputs({"A"})
+              .doc("Matrices that are zero but for one triangle, given row after row.")
+              .infer(infer_maketrian)
+              .gradient(grad_maketrian)
+              .build());
+  ops.add(OpBuilder<NoParams>("linalg_sumlogdiag")
+              .alias({"_linalg_sumlogdiag"})
+              .inputs({"A"})
+              .doc("Sum of the logarithms of every matrix's diagonal.")
+              .infer(infer_sumlogdiag)
+              .gradient(grad_sumlogdiag)
+              .build());
+}
+
+}  // namespace mxlite
