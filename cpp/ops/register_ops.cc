@@ -5,6 +5,7 @@ namespace mxlite {
 // Schemas, one line per file or family, in alphabetical order of folder and file.
 void register_cast(OpRegistry&);        // tensor/
 void register_creation(OpRegistry&);    // tensor/
+void register_image(OpRegistry&);       // image/, itself a list
 void register_matrix(OpRegistry&);      // matrix/, itself a list
 void register_nn(OpRegistry&);          // nn/, itself a list
 void register_pointwise(OpRegistry&);   // pointwise/, itself a list
@@ -18,6 +19,7 @@ void register_where(OpRegistry&);       // tensor/
 // CPU kernels.
 void register_copy_cpu(OpRegistry&);
 void register_creation_cpu(OpRegistry&);
+void register_image_cpu(OpRegistry&);
 void register_matrix_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
@@ -32,6 +34,7 @@ void register_where_cpu(OpRegistry&);
 void register_all_ops(OpRegistry& ops) {
   register_cast(ops);
   register_creation(ops);
+  register_image(ops);
   register_matrix(ops);
   register_nn(ops);
   register_pointwise(ops);
@@ -47,6 +50,7 @@ void register_all_ops(OpRegistry& ops) {
 
   register_copy_cpu(ops);
   register_creation_cpu(ops);
+  register_image_cpu(ops);
   register_matrix_cpu(ops);
   register_nn_cpu(ops);
   register_pointwise_cpu(ops);

@@ -1,0 +1,26 @@
+// Pixels are computed in float and rounded and cut to 0..255 when stored as uint8.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "cpp/core/dtype.h"
+
+namespace mxlite::cpu {
+
+template <class T>
+T to_pixel(float value) {
+  if constexpr (std::is_same_v<T, uint8_t>)
+    return static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
+  else
+    return static_cast<T>(value);
+}
+
+template <class F>
+void dispatch_pixel(DType dtype, F&& fn) {
+  if (dtype == DType::kUInt8)
+    fn(uint8_t{});
+  else
+    dispatch_floating("image", dtype, fn);
+}
+
+}  // namespace mxlite::cpu

@@ -1,0 +1,76 @@
+// Brightness, contrast, saturation, hue and lighting of RGB images with values of 0 to 255.
+#include <string>
+
+#include "cpp/ops/image/image.h"
+
+namespace mxlite {
+namespace {
+
+Specs infer_color(const TensorSpec& data) {
+  const ImageView v = image_view("_image colour operator", data);
+  MX_CHECK_SHAPE(v.channels == 1 || v.channels == 3, "image: data of shape ", data.shape, " has ",
+                 v.channels, " channels, 1 or 3 expected");
+  return {data};
+}
+
+template <class P>
+OpBuilder<P> color_op(const char* name, const char* doc) {
+  OpBuilder<P> op(name);
+  op.inputs({"data"})
+      .doc(doc)
+      .infer([](const P&, std::span<const TensorSpec> in) { return infer_color(in[0]); })
+      .inplace(0, 0);
+  return op;
+}
+
+template <class P>
+OpBuilder<P> random_op(const char* name, const char* doc) {
+  OpBuilder<P> op = color_op<P>(name, doc);
+  op.random([](const P&, std::span<const TensorSpec> out) {
+    return kRandomPerImage * static_cast<uint64_t>(image_view("image", out[0]).count);
+  });
+  return op;
+}
+
+OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc) {
+  OpBuilder<ImageFactorParams> op = random_op<ImageFactorParams>(name.c_str(), doc);
+  op.infer([name](const ImageFactorParams& p, std::span<const TensorSpec> in) {
+    MX_CHECK(p.min_factor <= p.max_factor, name, ": min_factor ", p.min_factor,
+             " is larger than max_factor ", p.max_factor);
+    return infer_color(in[0]);
+  });
+  return op;
+}
+
+}  // namespace
+
+void register_image_color(OpRegistry& ops) {
+  ops.add(
+      factor_op("_image_random_brightness", "Multiplies each image by a random factor.").build());
+  ops.add(factor_op("_image_random_contrast",
+                    "Moves each image away from or towards its mean grey by a random factor.")
+              .build());
+  ops.add(factor_op("_image_random_saturation",
+                    "Moves each pixel away from or towards its grey by a random factor.")
+              .build());
+  ops.add(
+      factor_op("_image_random_hue", "Turns the hue of each image by a random part of a circle.")
+          .build());
+  ops.add(random_op<ImageJitterParams>(
+              "_image_random_color_jitter",
+              "Random brightness, contrast, saturation and hue in random order.")
+              .build());
+  ops.add(color_op<ImageLightingParams>("_image_adjust_lighting",
+                                        "Adds a mixture of ImageNet's principal colours.")
+              .infer([](const ImageLightingParams& p, std::span<const TensorSpec> in) {
+                MX_CHECK(p.alpha.size() == 3, "_image_adjust_lighting: alpha has ", p.alpha.size(),
+                         " numbers, 3 expected");
+                return infer_color(in[0]);
+              })
+              .build());
+  ops.add(random_op<ImageRandomLightingParams>(
+              "_image_random_lighting", "Adds a random mixture of ImageNet's principal colours.")
+              .build());
+}
+
+}  // namespace mxlite
