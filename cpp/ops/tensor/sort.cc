@@ -131,7 +131,8 @@ void register_sort(OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")
               .inputs({"data", "indices"})
-              .doc("Elements of data at different indices for every position along one axis.")
+              .doc("Elements at indices along one axis for every position of the others; they do "
+                   "not repeat.")
               .infer(infer_take_along_axis)
               .gradient(grad_take_along_axis)
               .build());

@@ -32,14 +32,15 @@ void normalize_native(KernelContext&, const ImageNormalizeParams& p, Inputs in, 
   const int64_t channels = s[s.ndim() - 3], pixels = s[s.ndim() - 2] * s[s.ndim() - 1];
   const int64_t planes = s.product(0, s.ndim() - 2);
   const auto value = [](const std::vector<double>& values, int64_t channel) {
-    return static_cast<float>(values[values.size() == 1 ? 0 : static_cast<size_t>(channel)]);
+    return values[values.size() == 1 ? 0 : static_cast<size_t>(channel)];
   };
   dispatch_floating("_image_normalize", in[0].dtype, [&]<class T>(T) {
     using C = ComputeType<T>;
     const bool parallel = out[0].size() > 32768;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t plane = 0; plane < planes; ++plane) {
-      const C mean = value(p.mean, plane % channels), scale = value(p.std, plane % channels);
+      const auto mean = static_cast<C>(value(p.mean, plane % channels));
+      const auto scale = static_cast<C>(value(p.std, plane % channels));
       const T* const from = in[0].as<T>() + plane * pixels;
       T* const to = out[0].as<T>() + plane * pixels;
       for (int64_t i = 0; i < pixels; ++i)

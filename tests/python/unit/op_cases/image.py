@@ -1,0 +1,202 @@
+"""Rows of the image operators."""
+
+from __future__ import annotations
+
+import colorsys
+
+import numpy as np
+from op_table import draws, fails, op, rand, randint
+
+PHOTO = randint(0, 256, 5, 6, 3, dtype="uint8")
+BATCH = randint(0, 256, 2, 4, 3, 3, dtype="uint8")
+FLAT = np.full((4, 5, 3), 100, dtype="uint8")
+GRAY = np.array([0.299, 0.587, 0.114])
+
+
+def bilinear(x: np.ndarray, height: int, width: int) -> np.ndarray:
+    def axis(values: np.ndarray, to: int, dim: int) -> np.ndarray:
+        n = values.shape[dim]
+        center = np.clip((np.arange(to) + 0.5) * n / to - 0.5, 0, n - 1)
+        low = np.floor(center).astype(int)
+        high = np.minimum(low + 1, n - 1)
+        shape = [1] * values.ndim
+        shape[dim] = to
+        part = (center - low).reshape(shape)
+        return values.take(low, dim) * (1 - part) + values.take(high, dim) * part
+
+    return axis(axis(x.astype(float), height, x.ndim - 3), width, x.ndim - 2)
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(x), 0, 255)
+
+
+def turned(x: np.ndarray, turn: float) -> np.ndarray:
+    result = np.array(x, dtype=float)
+    for index in np.ndindex(x.shape[:-1]):
+        hue, light, saturation = colorsys.rgb_to_hls(*(x[index] / 255.0))
+        result[index] = np.array(colorsys.hls_to_rgb((hue + turn) % 1.0, light, saturation)) * 255
+    return result
+
+
+COLOUR = {"dtypes": ("float32",), "grad": False, "tol": 20}
+FLOAT_PHOTO = rand(4, 5, 3, low=1, high=250)
+EIGEN = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+) * np.array([55.46, 4.794, 1.148])
+
+CASES = [
+    op("_image_to_tensor", PHOTO, ref=lambda x: (x.transpose(2, 0, 1) / 255.0).astype("f4")),
+    op("_image_to_tensor", BATCH, ref=lambda x: (x.transpose(0, 3, 1, 2) / 255.0).astype("f4")),
+    op(
+        "_image_to_tensor",
+        FLOAT_PHOTO,
+        out_dtype="float32",
+        dtypes=("float32", "float64"),
+        grad=False,
+        tol=2,
+        ref=lambda x: x.transpose(2, 0, 1) / 255.0,
+    ),
+    fails("_image_to_tensor", rand(3, 4), error=ValueError, match="height, width, channels"),
+    fails("_image_to_tensor", PHOTO.astype("int32"), error=TypeError, match="int32"),
+    op(
+        "_image_normalize",
+        rand(3, 4, 5),
+        mean=(0.1, 0.2, 0.3),
+        std=(0.5, 2.0, 4.0),
+        tol=2,
+        ref=lambda x: (x - np.c_[[0.1, 0.2, 0.3]][..., None]) / np.c_[[0.5, 2.0, 4.0]][..., None],
+    ),
+    op(
+        "_image_normalize",
+        rand(2, 3, 4, 5),
+        mean=0.5,
+        std=0.25,
+        tol=4,
+        ref=lambda x: (x - 0.5) / 0.25,
+    ),
+    fails("_image_normalize", rand(3, 4, 5), mean=(1, 2), error=ValueError, match="3 channels"),
+    fails("_image_normalize", PHOTO, error=TypeError, match="to_tensor"),
+    op("_image_crop", PHOTO, x=1, y=2, width=4, height=3, ref=lambda x: x[2:5, 1:5]),
+    op("_image_crop", rand(2, 5, 6, 3), x=0, y=1, width=2, height=2, ref=lambda x: x[:, 1:3, 0:2]),
+    fails("_image_crop", PHOTO, x=4, y=0, width=4, height=3, error=ValueError, match="outside"),
+    op("_image_flip_left_right", PHOTO, ref=lambda x: x[:, ::-1]),
+    op("_image_flip_left_right", rand(2, 4, 5, 3), ref=lambda x: x[:, :, ::-1]),
+    op("_image_flip_top_bottom", BATCH, ref=lambda x: x[:, ::-1]),
+    op("_image_flip_top_bottom", rand(4, 5, 1), ref=lambda x: x[::-1]),
+    op("_image_resize", FLOAT_PHOTO, size=(7, 3), ref=lambda x: bilinear(x, 3, 7), **COLOUR),
+    op("_image_resize", PHOTO, size=(9, 8), ref=lambda x: rounded(bilinear(x, 8, 9))),
+    op("_image_resize", BATCH, size=6, ref=lambda x: rounded(bilinear(x, 6, 6))),
+    op(
+        "_image_resize", PHOTO, size=10, keep_ratio=True, ref=lambda x: rounded(bilinear(x, 10, 12))
+    ),
+    op("_image_resize", PHOTO, size=(12, 10), interp=0, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
+    op(
+        "_image_resize",
+        rand(4, 6, 3, low=1, high=250),
+        size=(3, 2),
+        interp=3,
+        ref=lambda x: x.reshape(2, 2, 3, 2, 3).mean((1, 3)),
+        **COLOUR,
+    ),
+    op("_image_resize", FLAT, size=(9, 3), interp=2, ref=np.full((3, 9, 3), 100)),
+    op("_image_resize", FLAT, size=(9, 3), interp=4, ref=np.full((3, 9, 3), 100)),
+    fails("_image_resize", PHOTO, size=(3, 0), error=ValueError, match="contains 0"),
+    fails("_image_resize", PHOTO, size=3, interp=7, error=ValueError, match="interp 7"),
+    op(
+        "_image_random_brightness",
+        FLOAT_PHOTO,
+        min_factor=0.5,
+        max_factor=0.5,
+        ref=lambda x: x * 0.5,
+        **COLOUR,
+    ),
+    op(
+        "_image_random_brightness",
+        PHOTO,
+        min_factor=2,
+        max_factor=2,
+        ref=lambda x: rounded(x * 2.0),
+    ),
+    op(
+        "_image_random_contrast",
+        FLOAT_PHOTO,
+        min_factor=0.25,
+        max_factor=0.25,
+        ref=lambda x: 0.25 * x + 0.75 * (x @ GRAY).mean(),
+        **COLOUR,
+    ),
+    op(
+        "_image_random_saturation",
+        FLOAT_PHOTO,
+        min_factor=0.25,
+        max_factor=0.25,
+        ref=lambda x: 0.25 * x + 0.75 * (x @ GRAY)[..., None],
+        **COLOUR,
+    ),
+    op(
+        "_image_random_hue",
+        FLOAT_PHOTO,
+        min_factor=0.3,
+        max_factor=0.3,
+        ref=lambda x: turned(x, 0.3),
+        **COLOUR,
+    ),
+    op("_image_random_hue", FLOAT_PHOTO, min_factor=1, max_factor=1, ref=lambda x: x, **COLOUR),
+    op(
+        "_image_adjust_lighting",
+        FLOAT_PHOTO,
+        alpha=(0.1, -0.2, 0.3),
+        ref=lambda x: x + EIGEN @ np.array([0.1, -0.2, 0.3]),
+        **COLOUR,
+    ),
+    fails("_image_adjust_lighting", PHOTO, alpha=(1, 2), error=ValueError, match="3 expected"),
+    fails(
+        "_image_random_hue",
+        rand(4, 5, 2),
+        min_factor=0,
+        max_factor=1,
+        error=ValueError,
+        match="2 channels",
+    ),
+    fails(
+        "_image_random_brightness",
+        PHOTO,
+        min_factor=2,
+        max_factor=1,
+        error=ValueError,
+        match="larger than max_factor",
+    ),
+    draws(
+        "_image_random_brightness",
+        np.ones((200, 1, 1, 3)),
+        min_factor=0,
+        max_factor=2,
+        check=lambda x: abs(x.mean() - 1) < 0.2 and x.min() >= 0 and x.max() <= 2,
+    ),
+    draws(
+        "_image_random_flip_left_right",
+        np.tile(np.arange(2.0)[None, None, :, None], (200, 1, 1, 1)),
+        check=lambda x: 0.35 < x[:, 0, 0, 0].mean() < 0.65,
+    ),
+    draws(
+        "_image_random_flip_top_bottom",
+        np.tile(np.arange(2.0)[None, :, None, None], (200, 1, 1, 1)),
+        check=lambda x: 0.35 < x[:, 0, 0, 0].mean() < 0.65,
+    ),
+    draws(
+        "_image_random_color_jitter",
+        np.tile(FLOAT_PHOTO, (8, 1, 1, 1)),
+        brightness=0.3,
+        contrast=0.3,
+        saturation=0.3,
+        hue=0.1,
+        check=lambda x: np.isfinite(x).all() and x[:, 0, 0, 0].std() > 0.1,
+    ),
+    draws(
+        "_image_random_lighting",
+        np.zeros((400, 1, 1, 3)),
+        alpha_std=0.5,
+        check=lambda x: abs(x[..., 0].std() - 0.5 * np.linalg.norm(EIGEN[0])) < 2,
+    ),
+]

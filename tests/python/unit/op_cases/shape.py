@@ -1,0 +1,261 @@
+"""Rows of the shape operators."""
+
+from __future__ import annotations
+
+import numpy as np
+from op_table import fails, ints, op, rand, randint
+
+
+def depth_to_space(x: np.ndarray, block: int) -> np.ndarray:
+    n, c, h, w = x.shape
+    deep = x.reshape(n, block, block, c // block**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return deep.reshape(n, c // block**2, h * block, w * block)
+
+
+def space_to_depth(x: np.ndarray, block: int) -> np.ndarray:
+    n, c, h, w = x.shape
+    wide = x.reshape(n, c, h // block, block, w // block, block).transpose(0, 3, 5, 1, 2, 4)
+    return wide.reshape(n, c * block**2, h // block, w // block)
+
+
+CASES = [
+    op("Reshape", rand(2, 3, 4), shape=(6, 4), ref=lambda x: x.reshape(6, 4)),
+    op("Reshape", rand(2, 3, 4), shape=(0, -1), ref=lambda x: x.reshape(2, 12)),
+    op("Reshape", rand(2, 3, 4), shape=(-1, 0, 4), ref=lambda x: x.reshape(2, 3, 4)),
+    op("Reshape", rand(2, 3, 4), shape=(-2,), ref=lambda x: x),
+    op("Reshape", rand(2, 3, 4), shape=(2, -2), ref=lambda x: x),
+    op("Reshape", rand(2, 3, 4), shape=(-3, 0), ref=lambda x: x.reshape(6, 4)),
+    op("Reshape", rand(2, 3, 4, 5), shape=(-3, -3), ref=lambda x: x.reshape(6, 20)),
+    op("Reshape", rand(2, 3, 4), shape=(-4, 1, 2, -2), ref=lambda x: x.reshape(1, 2, 3, 4)),
+    op("Reshape", rand(2, 3, 4), shape=(2, -4, -1, 3, -2), ref=lambda x: x.reshape(2, 1, 3, 4)),
+    op("Reshape", rand(10, 5, 4), shape=(-1, 0), ref=lambda x: x.reshape(40, 5)),
+    op("Reshape", rand(10, 5, 4), shape=(-1, 0), reverse=True, ref=lambda x: x.reshape(50, 4)),
+    op("Reshape", rand(6, 4), shape=(-4, 2, 3, 0), reverse=True, ref=lambda x: x.reshape(2, 3, 4)),
+    op("Reshape", rand(2, 3, 4), target_shape=(4, 0), ref=lambda x: x.reshape(4, 6)),
+    op(
+        "Reshape",
+        rand(2, 3, 4),
+        target_shape=(7, 0),
+        keep_highest=True,
+        ref=lambda x: x.reshape(2, 12),
+    ),
+    op("Reshape", rand(3, 0), shape=(0, 0, 5), ref=np.zeros((3, 0, 5)), grad=False),
+    op("Reshape", rand(1), shape=(), ref=lambda x: x.reshape(())),
+    op("reshape", randint(0, 9, 2, 3, dtype="int8"), shape=(3, 2), ref=lambda x: x.reshape(3, 2)),
+    fails("Reshape", rand(2, 3), shape=(4, 2), error=ValueError, match="6 elements.*8"),
+    fails("Reshape", rand(2, 3), shape=(-1, -1), error=ValueError, match="more than one"),
+    fails("Reshape", rand(2, 3), shape=(-5,), error=ValueError, match="entry -5"),
+    fails("Reshape", rand(2, 3), shape=(-4, 4, 2, 0), error=ValueError, match="split into 4 x 2"),
+    fails("Reshape", rand(2, 3), shape=(0, 0, 0), error=ValueError, match="more dimensions"),
+    op("_reshape_to", rand(2, 6), shape=(3, 4), ref=lambda x: x.reshape(3, 4)),
+    op("Flatten", rand(2, 3, 4), ref=lambda x: x.reshape(2, 12)),
+    op("Flatten", rand(5), ref=lambda x: x.reshape(5, 1)),
+    op("expand_dims", rand(2, 3), axis=1, ref=lambda x: x[:, None]),
+    op("expand_dims", rand(2, 3), axis=-1, ref=lambda x: x[..., None]),
+    fails("expand_dims", rand(2, 3), axis=3, error=IndexError, match="axis 3 .* 2 dimensions"),
+    op("squeeze", rand(1, 3, 1, 2), ref=lambda x: x.reshape(3, 2)),
+    op("squeeze", rand(1, 3, 1, 2), axis=(-2,), ref=lambda x: x.reshape(1, 3, 2)),
+    op("squeeze", rand(1, 1), ref=lambda x: x.reshape(1)),
+    fails("squeeze", rand(2, 1), axis=0, error=ValueError, match="length 2, expected 1"),
+    op("reshape_like", rand(2, 6), rand(3, 4), grad=[0], ref=lambda x, y: x.reshape(3, 4)),
+    op(
+        "reshape_like",
+        rand(30, 7),
+        rand(15, 2, 4),
+        lhs_begin=0,
+        lhs_end=1,
+        rhs_begin=0,
+        rhs_end=2,
+        grad=[0],
+        ref=lambda x, y: x.reshape(15, 2, 7),
+    ),
+    op(
+        "reshape_like",
+        rand(2, 6),
+        rand(9, 2, 3),
+        lhs_begin=-1,
+        rhs_begin=-2,
+        grad=[0],
+        ref=lambda x, y: x.reshape(2, 2, 3),
+    ),
+    fails("reshape_like", rand(2, 3), rand(4), error=ValueError, match="6 elements"),
+    op("transpose", rand(2, 3, 4), ref=lambda x: x.transpose()),
+    op("transpose", rand(2, 3, 4, 5), axes=(0, 2, 3, 1), ref=lambda x: x.transpose(0, 2, 3, 1)),
+    op("transpose", rand(2, 3, 4), axes=(-1, 0, 1), ref=lambda x: x.transpose(2, 0, 1)),
+    op("transpose", rand(70, 75), ref=lambda x: x.T),
+    op("transpose", rand(3, 130, 17), axes=(0, 2, 1), ref=lambda x: x.transpose(0, 2, 1)),
+    op("transpose", rand(0, 3), ref=np.zeros((3, 0)), grad=False),
+    op("transpose", randint(0, 99, 9, 70, dtype="uint8"), ref=lambda x: x.T),
+    op("transpose", randint(0, 99, 20, 21, dtype="int64"), ref=lambda x: x.T),
+    fails("transpose", rand(2, 3), axes=(0, 0), error=ValueError, match="axis 0 twice"),
+    fails("transpose", rand(2, 3), axes=(0,), error=ValueError, match="2 dimensions"),
+    op("SwapAxis", rand(2, 3, 4), dim1=0, dim2=-1, ref=lambda x: x.swapaxes(0, 2)),
+    fails("SwapAxis", rand(2, 3), dim1=2, error=IndexError, match="axis 2"),
+    op("reverse", rand(2, 3, 4), axis=1, ref=lambda x: x[:, ::-1]),
+    op("flip", rand(2, 3, 4), axis=(0, -1), ref=lambda x: x[::-1, :, ::-1]),
+    op("reverse", rand(0, 3), axis=0, ref=np.zeros((0, 3)), grad=False),
+    fails("reverse", rand(2, 3), axis=5, error=IndexError, match="axis 5"),
+    op("repeat", rand(2, 3), repeats=2, ref=lambda x: x.repeat(2)),
+    op("repeat", rand(2, 3, 2), repeats=3, axis=1, ref=lambda x: x.repeat(3, 1)),
+    op("repeat", rand(2, 3), repeats=2, axis=-1, ref=lambda x: x.repeat(2, -1)),
+    fails("repeat", rand(2), repeats=-1, error=ValueError, match="repeats -1"),
+    op("tile", rand(2, 3), reps=(2, 2), ref=lambda x: np.tile(x, (2, 2))),
+    op("tile", rand(2, 3), reps=(3,), ref=lambda x: np.tile(x, 3)),
+    op("tile", rand(3), reps=(2, 1, 2), ref=lambda x: np.tile(x, (2, 1, 2))),
+    op("tile", rand(2, 3), reps=(0, 1), ref=np.zeros((0, 3)), grad=False),
+    fails("tile", rand(2), reps=(-2,), error=ValueError, match="negative"),
+    op(
+        "Pad",
+        rand(1, 2, 3, 4),
+        mode="constant",
+        pad_width=(0, 0, 0, 0, 1, 2, 2, 1),
+        constant_value=1.5,
+        ref=lambda x: np.pad(x, [(0, 0), (0, 0), (1, 2), (2, 1)], constant_values=1.5),
+    ),
+    op(
+        "pad",
+        rand(2, 2, 3, 4),
+        mode="edge",
+        pad_width=(0, 0, 0, 0, 2, 1, 0, 3),
+        ref=lambda x: np.pad(x, [(0, 0), (0, 0), (2, 1), (0, 3)], mode="edge"),
+    ),
+    op(
+        "Pad",
+        rand(1, 2, 3, 4, 5),
+        mode="reflect",
+        pad_width=(0, 0, 0, 0, 1, 2, 3, 0, 4, 4),
+        ref=lambda x: np.pad(x, [(0, 0), (0, 0), (1, 2), (3, 0), (4, 4)], mode="reflect"),
+    ),
+    op(
+        "Pad",
+        rand(2, 3),
+        mode="edge",
+        pad_width=(1, 1, 0, 2),
+        ref=lambda x: np.pad(x, [(1, 1), (0, 2)], mode="edge"),
+    ),
+    fails("Pad", rand(2, 3), mode="edge", pad_width=(1, 1), error=ValueError, match="needs 4"),
+    fails(
+        "Pad", rand(2, 3), mode="reflect", pad_width=(2, 0, 0, 0), error=ValueError, match="reflect"
+    ),
+    fails(
+        "Pad", rand(2), mode="constant", pad_width=(-1, 0), error=ValueError, match="contains -1"
+    ),
+    op("depth_to_space", rand(2, 12, 3, 2), block_size=2, ref=lambda x: depth_to_space(x, 2)),
+    fails("depth_to_space", rand(1, 6, 2, 2), block_size=2, error=ValueError, match="multiple"),
+    op("space_to_depth", rand(2, 3, 4, 6), block_size=2, ref=lambda x: space_to_depth(x, 2)),
+    fails("space_to_depth", rand(1, 1, 3, 2), block_size=2, error=ValueError, match="multiples"),
+    fails("space_to_depth", rand(3, 2), block_size=2, error=ValueError, match="batch, channels"),
+    op("diag", rand(4), ref=np.diag),
+    op("diag", rand(3), k=-2, ref=lambda x: np.diag(x, -2)),
+    op("diag", rand(4, 5), k=1, ref=lambda x: np.diagonal(x, 1)),
+    op("diag", rand(4, 5), k=-2, ref=lambda x: np.diagonal(x, -2)),
+    op("diag", rand(2, 3, 4), axis1=-1, axis2=0, ref=lambda x: np.diagonal(x, 0, -1, 0)),
+    fails("diag", rand(2, 3), axis1=1, axis2=-1, error=ValueError, match="same axis"),
+    op("Concat", rand(2, 3), rand(2, 5), ref=lambda a, b: np.concatenate([a, b], 1)),
+    op(
+        "concat",
+        rand(2, 3, 2),
+        rand(1, 3, 2),
+        rand(3, 3, 2),
+        dim=0,
+        ref=lambda *a: np.concatenate(a, 0),
+    ),
+    op("Concat", rand(2, 3), rand(2, 0), rand(2, 1), dim=-1, ref=lambda *a: np.concatenate(a, -1)),
+    op("Concat", rand(2, 3), ref=lambda a: a),
+    fails("Concat", rand(2, 3), rand(3, 3), error=ValueError, match="array 1 of shape"),
+    fails("Concat", rand(2, 3), ints([[1, 2]] * 2), error=TypeError, match="int32"),
+    fails("Concat", rand(3), rand(3), error=IndexError, match="axis 1 .* 1 dimensions"),
+    op("stack", rand(2, 3), rand(2, 3), axis=1, ref=lambda a, b: np.stack([a, b], 1)),
+    op("stack", rand(2, 3), rand(2, 3), rand(2, 3), axis=-1, ref=lambda *a: np.stack(a, -1)),
+    fails("stack", rand(2, 3), rand(3, 2), error=ValueError, match="array 1 has shape"),
+    op("SliceChannel", rand(2, 6, 3), num_outputs=3, ref=lambda x: np.split(x, 3, 1)),
+    op("split", rand(4, 3), num_outputs=2, axis=0, ref=lambda x: np.split(x, 2, 0)),
+    op(
+        "SliceChannel",
+        rand(2, 3, 4),
+        num_outputs=3,
+        squeeze_axis=True,
+        ref=lambda x: [x[:, i] for i in range(3)],
+    ),
+    fails("SliceChannel", rand(2, 5), num_outputs=2, error=ValueError, match="2 equal parts"),
+    op("_split_v2", rand(2, 7), indices=(0, 2, 5), ref=lambda x: np.split(x, [2, 5], 1)),
+    op("_split_v2", rand(7, 2), indices=(), sections=3, axis=0, ref=lambda x: np.array_split(x, 3)),
+    op(
+        "_split_v2",
+        rand(2, 3),
+        indices=(0, 1, 2),
+        squeeze_axis=True,
+        ref=lambda x: [x[:, 0], x[:, 1], x[:, 2]],
+    ),
+    fails("_split_v2", rand(2, 7), indices=(0, 5, 2), error=ValueError, match="not decrease"),
+    op("shape_array", rand(2, 3, 4), out_dtype="int64", grad=False, ref=np.array([2, 3, 4])),
+    op("size_array", rand(2, 3, 4), out_dtype="int64", grad=False, ref=np.array([24])),
+    op("slice", rand(4, 5), begin=(1, 0), end=(3, 4), ref=lambda x: x[1:3, 0:4]),
+    op("slice", rand(4, 5), begin=(None, -3), end=(None, None), ref=lambda x: x[:, -3:]),
+    op("slice", rand(4, 5, 6), begin=(1,), end=(4,), step=(2,), ref=lambda x: x[1:4:2]),
+    op(
+        "slice",
+        rand(4, 5),
+        begin=(None, 3),
+        end=(None, None),
+        step=(-1, -2),
+        ref=lambda x: x[::-1, 3::-2],
+    ),
+    op("crop", rand(4, 5), begin=(2, 0), end=(99, 2), ref=lambda x: x[2:99, 0:2]),
+    op("slice", rand(4, 5), begin=(3, 0), end=(1, 5), ref=np.zeros((0, 5)), grad=False),
+    op("slice", randint(0, 9, 4, 5, dtype="int64"), begin=(1,), end=(2,), ref=lambda x: x[1:2]),
+    fails(
+        "slice", rand(4), begin=(0,), end=(2,), step=(0,), error=ValueError, match="step of axis 0"
+    ),
+    fails("slice", rand(4), begin=(0, 0), end=(2, 2), error=ValueError, match="2 indices"),
+    op("slice_axis", rand(4, 5), axis=1, begin=1, end=-1, ref=lambda x: x[:, 1:-1]),
+    op("slice_axis", rand(4, 5), axis=-2, begin=2, end=None, ref=lambda x: x[2:]),
+    fails("slice_axis", rand(4), axis=0, begin=2, end=7, error=IndexError, match="does not fit"),
+    op("slice_like", rand(4, 5), rand(2, 3), grad=[0], ref=lambda x, y: x[:2, :3]),
+    op("slice_like", rand(4, 5), rand(9, 3), axes=(-1,), grad=[0], ref=lambda x, y: x[:, :3]),
+    fails("slice_like", rand(2, 2), rand(3, 2), error=ValueError, match="shorter"),
+]
+
+
+def with_slice(x: np.ndarray, index: tuple, value: object) -> np.ndarray:
+    result = np.array(x)
+    result[index] = value
+    return result
+
+
+CASES += [
+    op(
+        "_slice_assign",
+        rand(4, 5),
+        rand(2, 2),
+        begin=(1, 0),
+        end=(3, 4),
+        step=(1, 2),
+        ref=lambda x, y: with_slice(x, np.s_[1:3, 0:4:2], y),
+    ),
+    op(
+        "_slice_assign",
+        rand(4, 5),
+        rand(1, 5),
+        begin=(None,),
+        end=(2,),
+        ref=lambda x, y: with_slice(x, np.s_[:2], y),
+    ),
+    fails(
+        "_slice_assign",
+        rand(4, 5),
+        rand(3, 2),
+        begin=(0, 0),
+        end=(2, 2),
+        error=ValueError,
+        match=r"slice of shape \(2, 2\)",
+    ),
+    op(
+        "_slice_assign_scalar",
+        rand(4, 5),
+        scalar=7,
+        begin=(1, -2),
+        end=(None, None),
+        ref=lambda x: with_slice(x, np.s_[1:, -2:], 7),
+    ),
+]

@@ -1,0 +1,135 @@
+"""Rows of sort, argsort and topk."""
+
+from __future__ import annotations
+
+import numpy as np
+from op_table import fails, ints, op, rand, randint
+
+NAN = np.array([[2.0, np.nan, -1.0, 0.5]])
+TIES = np.array([[1.0, 0.0, 1.0, -0.0, 1.0]])
+
+
+def distinct(*shape: int) -> np.ndarray:
+    """Return values that stay distinct in every dtype."""
+    n = int(np.prod(shape))
+    return (np.random.RandomState(n).permutation(n).reshape(shape) - n // 2) / 4.0
+
+
+def top(x: np.ndarray, k: int, axis: int = -1, ascend: bool = False) -> np.ndarray:
+    order = np.argsort(x if ascend else -x, axis=axis, kind="stable")
+    return np.take(order, range(k), axis=axis)
+
+
+def values(x: np.ndarray, k: int, axis: int = -1, ascend: bool = False) -> np.ndarray:
+    return np.take_along_axis(x, top(x, k, axis, ascend), axis)
+
+
+def mask(x: np.ndarray, k: int, axis: int) -> np.ndarray:
+    result = np.zeros_like(x)
+    np.put_along_axis(result, top(x, k, axis), 1, axis)
+    return result
+
+
+F32 = {"out_dtype": "float32", "grad": False}
+
+CASES = [
+    op("sort", distinct(3, 5), ref=lambda x: np.sort(x, -1)),
+    op("sort", distinct(3, 5, 2), axis=1, is_ascend=False, ref=lambda x: -np.sort(-x, 1)),
+    op("sort", distinct(3, 4), axis=None, ref=lambda x: np.sort(x, None)),
+    op("sort", NAN, ref=np.array([[-1, 0.5, 2, np.nan]]), grad=False),
+    op("sort", np.zeros((0, 3)), ref=np.zeros((0, 3)), grad=False),
+    op("sort", randint(-128, 127, 4, 30, dtype="int8"), ref=lambda x: np.sort(x, -1)),
+    op("sort", randint(0, 255, 4, 30, dtype="uint8"), axis=0, ref=lambda x: np.sort(x, 0)),
+    op("sort", ints([2**40, -(2**41), 7, -1], "int64"), ref=lambda x: np.sort(x)),
+    fails("sort", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
+    op("argsort", distinct(3, 5), ref=lambda x: np.argsort(x, -1), **F32),
+    op("argsort", TIES, ref=np.array([[1, 3, 0, 2, 4]]), **F32),
+    op(
+        "argsort",
+        TIES,
+        is_ascend=False,
+        dtype="int64",
+        out_dtype="int64",
+        grad=False,
+        ref=np.array([[0, 2, 4, 1, 3]]),
+    ),
+    op(
+        "argsort",
+        distinct(3, 5),
+        axis=0,
+        dtype="int32",
+        out_dtype="int32",
+        grad=False,
+        ref=lambda x: np.argsort(x, 0),
+    ),
+    op("argsort", distinct(2, 3), axis=None, ref=lambda x: np.argsort(x, None), **F32),
+    op("topk", distinct(3, 5), ref=lambda x: top(x, 1), **F32),
+    op(
+        "topk",
+        distinct(3, 5),
+        k=2,
+        axis=0,
+        is_ascend=True,
+        dtype="int32",
+        out_dtype="int32",
+        grad=False,
+        ref=lambda x: top(x, 2, 0, True),
+    ),
+    op("topk", distinct(3, 5), k=3, ret_typ="value", ref=lambda x: values(x, 3)),
+    op("topk", distinct(3, 5), k=0, ret_typ="value", ref=lambda x: values(x, 5)),
+    op(
+        "topk",
+        distinct(2, 6, 3),
+        k=2,
+        axis=1,
+        ret_typ="both",
+        dtype="int64",
+        ref=lambda x: [values(x, 2, 1), top(x, 2, 1)],
+    ),
+    op(
+        "topk", distinct(3, 5), k=2, axis=0, ret_typ="mask", grad=False, ref=lambda x: mask(x, 2, 0)
+    ),
+    op(
+        "topk",
+        distinct(3, 4),
+        k=5,
+        axis=None,
+        ret_typ="value",
+        ref=lambda x: -np.sort(-x, None)[:5],
+    ),
+    op("topk", TIES, k=2, ref=np.array([[0, 2]]), **F32),
+    op(
+        "topk",
+        distinct(2, 3000),
+        k=7,
+        ret_typ="value",
+        ref=lambda x: values(x, 7),
+        grad=False,
+        dtypes=("float32", "float64"),
+    ),
+    fails("topk", rand(2, 3), k=4, error=ValueError, match="k 4 .* 3 elements"),
+    fails("topk", rand(2, 3), axis=-3, error=IndexError, match="axis -3"),
+    op(
+        "_take_along_axis",
+        rand(3, 4),
+        ints([[0, 1], [3, 2], [2, 0]]),
+        axis=1,
+        grad=[0],
+        ref=lambda x, i: np.take_along_axis(x, i, 1),
+    ),
+    op(
+        "_put_along_axis",
+        rand(3, 2),
+        ints([[0, 1], [3, 2], [2, 0]]),
+        shape=(3, 4),
+        axis=1,
+        grad=[0],
+        ref=lambda x, i: scattered(x, i),
+    ),
+]
+
+
+def scattered(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+    result = np.zeros((3, 4))
+    np.put_along_axis(result, i, x, 1)
+    return result

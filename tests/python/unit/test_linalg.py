@@ -1,0 +1,61 @@
+"""What the op table cannot say of linear algebra: symmetric inputs, factors that multiply back."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+
+
+def array(values: np.ndarray) -> nd.NDArray:
+    return nd.array(values, dtype="float64")
+
+
+def matrix(n: int, seed: int) -> np.ndarray:
+    return np.random.RandomState(seed).uniform(-1, 1, (2, n, n))
+
+
+def gram(x: nd.NDArray) -> nd.NDArray:
+    """Return x x^T + 2: symmetric and positive definite for every x."""
+    return nd.linalg_syrk(x) + 2 * array(np.eye(x.shape[-1]))
+
+
+def cholesky_loss(x: nd.NDArray, w: nd.NDArray) -> nd.NDArray:
+    return (nd.linalg_potrf(gram(x)) * w).sum()
+
+
+def eigen_loss(x: nd.NDArray, w: nd.NDArray) -> nd.NDArray:
+    """Return a number that does not depend on the signs of eigenvectors."""
+    u, values = nd.linalg_syevd(gram(x))
+    return (u * u * w).sum() + (values * values).sum()
+
+
+@pytest.mark.parametrize("loss", [cholesky_loss, eigen_loss])
+def test_gradient_on_symmetric_matrices_equals_finite_differences(loss) -> None:
+    x, w, direction = matrix(3, 1), array(matrix(3, 2)), matrix(3, 3)
+    variable = array(x)
+    variable.attach_grad()
+    with mx.autograd.record():
+        head = loss(variable, w)
+    head.backward()
+    step = 1e-6
+    up, down = (float(loss(array(x + s * step * direction), w).asscalar()) for s in (1, -1))
+    got = float((variable.grad.asnumpy() * direction).sum())
+    assert got == pytest.approx((up - down) / (2 * step), rel=1e-6)
+
+
+def test_eigenvectors_are_orthonormal_and_rebuild_the_matrix() -> None:
+    a = matrix(6, 4)
+    a = a + a.swapaxes(-1, -2)
+    u, values = (r.asnumpy() for r in nd.linalg_syevd(array(a)))
+    np.testing.assert_allclose(u @ u.swapaxes(-1, -2), [np.eye(6)] * 2, atol=1e-12)
+    np.testing.assert_allclose(u.swapaxes(-1, -2) @ (values[..., None] * u), a, atol=1e-12)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=1e-12)
+
+
+def test_nearly_dependent_rows_still_give_orthonormal_rows() -> None:
+    a = np.array([[1.0, 0, 0, 0], [1, 1e-9, 0, 0], [1, 0, 1e-9, 0]])
+    q, lower = (r.asnumpy() for r in nd.linalg_gelqf(array(a)))
+    np.testing.assert_allclose(q @ q.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(lower @ q, a, atol=1e-15)
