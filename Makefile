@@ -53,13 +53,7 @@ $(REPAIRED): $(BUILD)
 test: lint test-cpp test-sanitizers test-wheel test-python  ## all checks, as in CI
 
 lint: $(BUILD)  ## formats, types, include directions, generated files
-	@$(STEP) "clang-format" tools/format.sh --dry-run -Werror
-	@$(STEP) "ruff" ruff check .
-	@$(STEP) "ruff format" ruff format --check .
-	@$(STEP) "mypy" mypy
-	@$(STEP) "include directions" python tools/check_includes.py
-	@$(STEP) "file lengths" python tools/check_lengths.py
-	@$(STEP) "generated files" tools/check_generated.sh
+	@tools/lint.sh
 
 test-cpp: $(BUILD)  ## C++ tests
 	@$(STEP) "build C++ tests" ninja -C $(WHEEL_BUILD) --quiet cpp_tests

@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
-# Stubs and reference pages come from the op schema: generate them again, nothing may change.
+# Stubs and reference pages come from the op schemas: generated again, in a copy with the installed
+# libraries, they must be those of the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+copy=build/generated
+rm -rf "$copy"
+mkdir -p "$copy"
+cp -r python docs "$copy"
+rm -f "$copy"/python/mxlite/*.so*
+installed=$(cd / && python -c "import importlib.util as u; print(u.find_spec('mxlite').submodule_search_locations[0])")
+cp "$installed"/*.so* "$copy/python/mxlite"
+export PYTHONPATH=$PWD/$copy/python
 python -m mxlite._dev.gen_stubs
 python -m mxlite._dev.gen_docs
-changes=$(git status --porcelain -- python docs)
-if [ -n "$changes" ]; then
-  git --no-pager diff -- python docs
-  echo "$changes"
-  echo "not up to date: run the two generators (CONTRIBUTING.md) and commit what they write" >&2
-  exit 1
-fi
+for folder in python docs; do
+  if ! diff -ru --exclude='*.so*' --exclude=__pycache__ "$folder" "$copy/$folder"; then
+    echo "$folder: not up to date; run the generators (CONTRIBUTING.md) and commit what they write" >&2
+    exit 1
+  fi
+done

@@ -33,7 +33,7 @@ def main() -> None:
     net = mx.gluon.nn.HybridSequential()
     net.add(mx.gluon.nn.Conv2D(4, 3, activation="relu"), mx.gluon.nn.Dense(2))
     net.initialize()
-    data = mx.nd.random.uniform(shape=(2, 3, 8, 8))
+    data = mx.nd.array(np.random.default_rng(0).random((2, 3, 8, 8)), dtype="float32")
     eager = net(data).asnumpy()
     net.hybridize()
     hybrid = net(data).asnumpy()

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# All checks that run no test; goes on after a failed one.
+cd "$(dirname "$0")/.." || exit 1
+status=0
+step() { tools/step.sh "$@" || status=1; }
+step "clang-format" tools/format.sh --dry-run -Werror
+step "ruff" ruff check --quiet .
+step "ruff format" ruff format --quiet --diff .
+step "mypy" mypy
+step "include directions" python tools/check_includes.py
+step "file lengths" python tools/check_lengths.py
+step "generated files" tools/check_generated.sh
+exit $status
