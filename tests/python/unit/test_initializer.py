@@ -1,0 +1,142 @@
+"""Initial values: distributions, rules by name, and errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import init, nd
+from mxlite.base import MXNetError
+
+
+def filled(initializer: Any, name: str, shape: tuple[int, ...]) -> Any:
+    mx.random.seed(11)
+    array = nd.full(shape, -7.0)
+    initializer(init.InitDesc(name), array)
+    return array.asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("a_bias", 0), ("a_gamma", 1), ("a_beta", 0), ("a_moving_mean", 0), ("a_running_mean", 0),
+        ("a_moving_var", 1), ("a_running_var", 1), ("a_moving_inv_var", 0), ("a_min", 0),
+        ("a_max", 1),
+    ],
+)  # fmt: skip
+def test_the_suffix_of_the_name_decides(name: str, value: float) -> None:
+    np.testing.assert_array_equal(filled(init.Xavier(), name, (3,)), np.full(3, value))
+
+
+def test_a_parameter_s_own_initializer_wins() -> None:
+    array = nd.zeros((2,))
+    init.Uniform()(init.InitDesc("a_bias", {"__init__": init.Constant(3)}), array)
+    np.testing.assert_array_equal(array.asnumpy(), [3, 3])
+    init.Uniform()(init.InitDesc("a_bias", {"__init__": '["one", {}]'}), array)
+    np.testing.assert_array_equal(array.asnumpy(), [1, 1])
+
+
+def test_uniform_fills_the_interval() -> None:
+    values = filled(init.Uniform(0.5), "w_weight", (100, 100))
+    assert -0.5 <= values.min() < -0.49
+    assert 0.49 < values.max() <= 0.5
+    assert abs(values.mean()) < 0.01
+
+
+def test_normal_has_its_deviation() -> None:
+    values = filled(init.Normal(0.2), "w_weight", (100, 100))
+    assert abs(values.std() - 0.2) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor", "fan"), [("avg", 3, (6 * 9 + 4 * 9) / 2), ("in", 2, 6 * 9), ("out", 1, 4 * 9)]
+)
+def test_xavier_scales_by_the_fans(kind: str, factor: float, fan: float) -> None:
+    values = filled(init.Xavier(factor_type=kind, magnitude=factor), "w_weight", (4, 6, 3, 3))
+    bound = np.sqrt(factor / fan)
+    assert bound * 0.95 < np.abs(values).max() <= bound
+
+
+def test_he_initialization_has_the_deviation_of_its_slope() -> None:
+    values = filled(init.MSRAPrelu("in", 0.5), "w_weight", (300, 200))
+    assert values.std() == pytest.approx(np.sqrt(2 / (1 + 0.25) / 200), rel=0.02)
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (4, 2, 2, 2)])
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_orthogonal_rows_or_columns(shape: tuple[int, ...], kind: str) -> None:
+    matrix = filled(init.Orthogonal(2.0, kind), "w_weight", shape).reshape(shape[0], -1)
+    small = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
+
+
+def test_bilinear_is_the_kernel_of_upsampling() -> None:
+    kernel = filled(init.Bilinear(), "up_weight", (2, 1, 4, 4))
+    row = np.array([0.25, 0.75, 0.75, 0.25])
+    np.testing.assert_allclose(kernel[1, 0], np.outer(row, row))
+
+
+def test_lstm_biases_remember() -> None:
+    array = nd.ones((8,))
+    init.LSTMBias(2.0)._init_weight("b", array)
+    np.testing.assert_array_equal(array.asnumpy(), [0, 0, 2, 2, 0, 0, 0, 0])
+
+
+def test_the_vector_of_a_fused_network_has_weights_then_biases() -> None:
+    hidden, width, directions = 3, 5, 2
+    weights = 4 * hidden * directions * (width + hidden) + 4 * hidden * directions * (
+        hidden * directions + hidden
+    )
+    biases = 4 * hidden * directions * 2 * 2
+    array = nd.zeros((weights + biases,))
+    init.FusedRNN("ones", hidden, 2, "lstm", True, forget_bias=4.0)._init_weight("p", array)
+    values = array.asnumpy()
+    assert (values[:weights] == 1).all()
+    assert values[weights:].sum() == 4.0 * hidden * directions * 2
+
+
+def test_load_takes_values_and_falls_back(tmp_path: Any) -> None:
+    nd.save(tmp_path / "a", {"arg:w": nd.array([1, 2])})
+    load = init.Load(str(tmp_path / "a"), default_init=init.One())
+    np.testing.assert_array_equal(filled(load, "w", (2,)), [1, 2])
+    np.testing.assert_array_equal(filled(load, "v_weight", (2,)), [1, 1])
+    with pytest.raises(ValueError, match=r"'w' has shape \(3,\), the loaded value has \(2,\)"):
+        filled(load, "w", (3,))
+
+
+def test_mixed_takes_the_first_pattern() -> None:
+    mixed = init.Mixed([".*bias", ".*"], [init.Zero(), init.Constant(9)])
+    assert filled(mixed, "a_bias", (1,)) == 0
+    assert filled(mixed, "a_weight", (1,)) == 9
+    with pytest.raises(ValueError, match="no pattern matches parameter 'x'"):
+        init.Mixed(["y"], [init.Zero()])("x", nd.zeros((1,)))
+
+
+def test_the_text_of_an_initializer_makes_it_again() -> None:
+    text = init.Xavier(magnitude=2.5).dumps()
+    assert json.loads(text) == [
+        "xavier",
+        {"rnd_type": "uniform", "factor_type": "avg", "magnitude": 2.5},
+    ]
+    assert init.create(text) == init.Xavier(magnitude=2.5)
+    assert init.create("zeros") == init.Zero()
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: init.create("xavir"), "'xavir' is not registered; did you mean 'xavier'"),
+        (lambda: filled(init.Xavier(), "a_weight", (3,)), r"shape \(3,\), at least 2 dimensions"),
+        (lambda: filled(init.Xavier("cauchy"), "a_weight", (3, 3)), "rnd_type is 'cauchy'"),
+        (lambda: filled(init.Zero(), "a_thing", (3,)), "'a_thing' ends in no known suffix"),
+        (lambda: init.Mixed(["a"], []), "1 patterns and 0 initializers"),
+        (lambda: init.Zero()(3, nd.zeros((1,))), "description is 3"),
+    ],
+)
+def test_bad_input_is_named(act: Any, words: str) -> None:
+    with pytest.raises(MXNetError, match=words) as caught:
+        act()
+    assert isinstance(caught.value, (ValueError, TypeError))

@@ -1,0 +1,79 @@
+"""Learning rate schedules; the numbers are those of MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import pytest
+from mxlite.base import MXNetError
+from mxlite.lr_scheduler import (
+    CosineScheduler,
+    FactorScheduler,
+    LRScheduler,
+    MultiFactorScheduler,
+    PolyScheduler,
+)
+
+
+def rates(scheduler: LRScheduler, count: int) -> list[float]:
+    return [round(scheduler(update), 4) for update in range(count)]
+
+
+def test_factor_changes_after_the_step_not_at_it() -> None:
+    assert rates(FactorScheduler(2, 0.5, base_lr=1.0), 8) == [1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+
+def test_factor_stops_at_the_lowest_rate() -> None:
+    assert FactorScheduler(1, 0.1, stop_factor_lr=0.05, base_lr=1.0)(10) == 0.05
+
+
+def test_multi_factor_changes_after_each_step() -> None:
+    scheduler = MultiFactorScheduler([2, 4], 0.1, base_lr=1.0)
+    assert rates(scheduler, 7) == [1, 1, 1, 0.1, 0.1, 0.01, 0.01]
+
+
+def test_poly_counts_the_warm_up_and_stays_at_the_end() -> None:
+    scheduler = PolyScheduler(10, base_lr=1.0, final_lr=0.1, warmup_steps=3)
+    assert rates(scheduler, 14) == [
+        0.0, 0.3333, 0.6667, 1.0, 0.7612, 0.5592, 0.3939, 0.2653, 0.1735, 0.1184, 0.1, 0.1, 0.1, 0.1,
+    ]  # fmt: skip
+
+
+def test_cosine_counts_the_warm_up_and_stays_at_the_end() -> None:
+    scheduler = CosineScheduler(10, base_lr=1.0, final_lr=0.1, warmup_steps=3)
+    assert rates(scheduler, 14) == [
+        0.0, 0.3333, 0.6667, 1.0, 0.9554, 0.8306, 0.6501, 0.4499, 0.2694, 0.1446, 0.1, 0.1, 0.1, 0.1,
+    ]  # fmt: skip
+
+
+def test_constant_warm_up_stays_at_its_begin() -> None:
+    scheduler = FactorScheduler(
+        9, base_lr=1.0, warmup_steps=2, warmup_begin_lr=0.25, warmup_mode="constant"
+    )
+    assert rates(scheduler, 3) == [0.25, 0.25, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: FactorScheduler(0), "step is 0, expected 1 or more"),
+        (lambda: FactorScheduler(1, 1.5), "factor is 1.5, expected at most 1"),
+        (lambda: MultiFactorScheduler([3, 3]), r"step is \[3, 3\], expected increasing"),
+        (lambda: MultiFactorScheduler(3), "step is 3, expected a list"),
+        (lambda: PolyScheduler(0), "max_update is 0, expected 1 or more"),
+        (lambda: CosineScheduler(2.5), "max_update is 2.5, expected an integer"),
+        (lambda: LRScheduler(warmup_steps=-1), "warmup_steps is -1, expected 0 or more"),
+        (lambda: LRScheduler(warmup_mode="cubic"), "'cubic', expected 'linear' or 'constant'"),
+        (lambda: LRScheduler(base_lr=0.1, warmup_begin_lr=1), "warmup_begin_lr 1 is above"),
+    ],
+)
+def test_impossible_options_are_named(make: object, words: str) -> None:
+    with pytest.raises(MXNetError, match=words) as caught:
+        make()  # type: ignore[operator]
+    assert isinstance(caught.value, (ValueError, TypeError))
+
+
+def test_an_optimizer_with_an_explicit_rate_overwrites_the_base_rate() -> None:
+    scheduler = FactorScheduler(2, 0.5, base_lr=1.0)
+    optimizer = mx.optimizer.create("sgd", learning_rate=0.2, lr_scheduler=scheduler)
+    assert scheduler.base_lr == 0.2
+    assert optimizer.learning_rate == 0.2

@@ -1,0 +1,207 @@
+"""Optimizers against the weights of MXNet 1.9.1 (tests/data/make_gluon.py), states and errors."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+from mxlite import optimizer as opt
+from mxlite.base import FileFormatError, MXNetError
+
+DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
+GOLDEN = json.loads((DATA / "golden.json").read_text())
+WEIGHT = np.float32(GOLDEN["weight"])
+GRADS = [np.float32(grad) for grad in GOLDEN["grads"]]
+
+
+@pytest.mark.parametrize("case", GOLDEN["optimizers"], ids=lambda c: f"{c['name']}-{c['options']}")
+def test_an_optimizer_goes_the_way_of_mxnet(case: dict[str, Any]) -> None:
+    update = opt.get_updater(opt.create(case["name"], rescale_grad=0.5, **case["options"]))
+    weight = nd.array(WEIGHT)
+    for grad, expected in zip(GRADS, case["weights"]):
+        update(0, nd.array(grad), weight)
+        np.testing.assert_allclose(weight.asnumpy(), expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", sorted({case["name"] for case in GOLDEN["optimizers"]} - {"sgld"}))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_mixed_precision_follows_the_float32_copy(name: str, dtype: str) -> None:
+    options = {"momentum": 0.9} if name in ("sgd", "nag", "lars") else {}
+    half = opt.get_updater(opt.create(name, multi_precision=True, **options))
+    full = opt.get_updater(opt.create(name, **options))
+    weight, copy = nd.array(WEIGHT).astype(dtype), nd.array(WEIGHT).astype(dtype).astype("float32")
+    for grad in GRADS:
+        rounded = nd.array(grad).astype(dtype)
+        half(0, rounded, weight)
+        full(0, rounded.astype("float32"), copy)
+    assert weight.dtype == nd.array([1]).astype(dtype).dtype
+    np.testing.assert_allclose(
+        weight.astype("float32").asnumpy(), copy.asnumpy(), rtol=1e-2, atol=1e-2
+    )
+
+
+def test_langevin_dynamics_adds_noise_of_the_rate_s_variance() -> None:
+    mx.random.seed(5)
+    update = opt.get_updater(opt.create("sgld", learning_rate=0.04))
+    weight = nd.zeros((200, 200))
+    update(0, nd.zeros((200, 200)), weight)
+    values = weight.asnumpy()
+    assert abs(values.mean()) < 0.005
+    assert abs(values.std() - 0.2) < 0.005
+
+
+def test_adamw_decays_weights_apart_from_the_gradient() -> None:
+    update = opt.get_updater(opt.create("adamw", learning_rate=0.1, wd=0.5))
+    weight = nd.array([2.0, -4.0])
+    update(0, nd.zeros((2,)), weight)
+    np.testing.assert_allclose(weight.asnumpy(), [2.0 - 0.1, -4.0 + 0.2], rtol=1e-6)
+
+
+def test_multipliers_of_parameters_scale_rate_and_decay() -> None:
+    class Fixed:
+        lr_mult = 0.5
+        wd_mult = 0.0
+        name = "w"
+
+    sgd = opt.create("sgd", learning_rate=1.0, wd=0.1, param_dict={0: Fixed()})
+    weight = nd.array([1.0])
+    opt.get_updater(sgd)(0, nd.array([1.0]), weight)
+    assert weight.asscalar() == pytest.approx(0.5)
+
+
+def test_weight_decay_spares_biases_when_names_are_known() -> None:
+    sgd = opt.create("sgd", learning_rate=1.0, wd=0.1, param_idx2name={0: "a_weight", 1: "a_bias"})
+    update = opt.get_updater(sgd)
+    weight, bias = nd.array([1.0]), nd.array([1.0])
+    update([0, 1], [nd.zeros((1,)), nd.zeros((1,))], [weight, bias])
+    assert weight.asscalar() == pytest.approx(0.9)
+    assert bias.asscalar() == 1.0
+
+
+def test_the_scheduler_gives_the_rate_and_forbids_setting_it() -> None:
+    scheduler = mx.lr_scheduler.FactorScheduler(1, 0.5, base_lr=1.0)
+    sgd = opt.create("sgd", lr_scheduler=scheduler)
+    update = opt.get_updater(sgd)
+    seen = []
+    for _ in range(3):
+        update(0, nd.array([0.0]), nd.array([0.0]))
+        seen.append(sgd.learning_rate)
+    assert seen == [1.0, 0.5, 0.25]
+    with pytest.raises(ValueError, match="LRScheduler of the optimizer has already been defined"):
+        sgd.set_learning_rate(0.1)
+
+
+def test_large_batches_gather_gradients() -> None:
+    update = opt.get_updater(opt.create("lbsgd", learning_rate=1.0, batch_scale=2))
+    weight = nd.array([0.0])
+    update(0, nd.array([1.0]), weight)
+    assert weight.asscalar() == 0.0
+    update(0, nd.array([3.0]), weight)
+    assert weight.asscalar() < 0.0
+
+
+# -- states -------------------------------------------------------------------------------------
+
+
+def stepped(name: str, steps: int, **options: Any) -> tuple[opt.Updater, mx.nd.NDArray]:
+    update, weight = opt.get_updater(opt.create(name, **options)), nd.array(WEIGHT)
+    for grad in GRADS[:steps]:
+        update(0, nd.array(grad), weight)
+    return update, weight
+
+
+@pytest.mark.parametrize("name", sorted({case["name"] for case in GOLDEN["optimizers"]}))
+def test_states_saved_and_loaded_go_on_as_before(name: str) -> None:
+    first, weight = stepped(name, 2)
+    content = first.get_states(dump_optimizer=True)
+    second = opt.get_updater(opt.create(name, learning_rate=123.0))
+    second.set_states(content)
+    other = weight.copy()
+    for grad in GRADS[2:]:
+        first(0, nd.array(grad), weight)
+        second(0, nd.array(grad), other)
+    np.testing.assert_array_equal(weight.asnumpy(), other.asnumpy())
+
+
+def test_states_keep_the_scheduler_s_place() -> None:
+    scheduler = mx.lr_scheduler.FactorScheduler(1, 0.5, base_lr=1.0)
+    first, _ = stepped("sgd", 4, lr_scheduler=scheduler)
+    second = opt.get_updater(opt.create("sgd"))
+    second.set_states(first.get_states(dump_optimizer=True))
+    assert second.optimizer.learning_rate == first.optimizer.learning_rate == 0.125
+    assert second.optimizer.num_update == 4
+
+
+def test_states_are_no_pickle_and_any_damage_is_found() -> None:
+    content = stepped("adam", 1)[0].get_states(dump_optimizer=True)
+    assert content.startswith(b"MXLSTATE")
+    fresh = opt.get_updater(opt.create("adam"))
+    for position in range(8, len(content), 37):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        with pytest.raises(FileFormatError, match="truncated or damaged"):
+            fresh.set_states(bytes(damaged))
+    with pytest.raises(FileFormatError, match="truncated or damaged"):
+        fresh.set_states(content[:-5])
+
+
+def test_states_pickled_by_mxnet_are_read() -> None:
+    fresh = opt.get_updater(opt.create("sgd", momentum=0.9))
+    fresh.set_states((DATA / "sgd_only.states").read_bytes())
+    np.testing.assert_allclose(fresh.states[0].asnumpy(), -0.01 * GRADS[0], rtol=1e-6)
+
+
+def test_an_optimizer_pickled_by_mxnet_is_read() -> None:
+    update = opt.get_updater(opt.create("adam"))
+    update.set_states((DATA / "net.states").read_bytes())
+    adam = update.optimizer
+    assert isinstance(adam, opt.Adam)
+    assert adam.wd == 0.01
+    assert adam.num_update == 2
+    assert isinstance(adam.lr_scheduler, mx.lr_scheduler.FactorScheduler)
+    assert adam.lr_scheduler.factor == 0.5
+    mean, variance = update.states[0]
+    assert mean.shape == variance.shape
+
+
+def test_a_pickle_that_would_run_something_is_refused() -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            import os
+
+            return os.system, ("echo should not run",)
+
+    with pytest.raises(FileFormatError, match=r"the name (posix|os|nt)\.system is not allowed"):
+        opt.get_updater(opt.create("sgd")).set_states(pickle.dumps({0: Evil()}))
+
+
+def test_foreign_bytes_are_no_states() -> None:
+    with pytest.raises(FileFormatError, match="neither mxlite's states .* nor a pickle"):
+        opt.get_updater(opt.create("sgd")).set_states(b"\x89PNG....")
+
+
+def test_an_unknown_optimizer_is_named_with_a_suggestion() -> None:
+    with pytest.raises(ValueError, match="Cannot find optimizer 'adamm'; did you mean 'adam'") as e:
+        opt.create("adamm")
+    assert isinstance(e.value, MXNetError)
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(TypeError, match="optimizer 'sgd': .*momentun") as caught:
+        opt.create("sgd", momentun=0.9)
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_all_names_of_mxnet_are_registered() -> None:
+    names = (
+        "adadelta adagrad adam adamax ccsgd dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam "
+        "nag rmsprop sgd sgld signum test"
+    )
+    assert set(names.split()) <= set(opt.Optimizer.opt_registry)
+    assert isinstance(opt.create("AdaGrad"), opt.AdaGrad)
