@@ -1,4 +1,4 @@
-"""Losses (``mx.gluon.loss``): one value per sample, the mean over all other axes."""
+"""Losses (``mx.gluon.loss``): one value per sample, mostly the mean over all other axes."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """``label * (log(label) - pred)``, the Kullback-Leibler divergence.
+    """Sum of ``label * (log(label) - pred)``, the Kullback-Leibler divergence.
 
     Parameters
     ----------
@@ -233,7 +233,8 @@ class KLDivLoss(Loss):
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         loss = label * (F.log(label + 1e-12) - pred)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = _weighted(F, loss, self._weight, sample_weight)
+        return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
 class CTCLoss(Loss):
@@ -520,4 +521,4 @@ class SDMLLoss(Loss):
         pairs = F.one_hot(F.arange(count), count)
         spread: float | int = self.smoothing_parameter / (count - 1)
         labels = pairs * (1 - self.smoothing_parameter) + (1 - pairs) * spread
-        return self.kl_loss(log_probabilities, labels) * count
+        return self.kl_loss(log_probabilities, labels)

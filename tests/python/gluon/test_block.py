@@ -1,0 +1,407 @@
+"""Blocks: names, structure, hooks, parameter files, summary."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, nd
+from mxlite.base import FileFormatError, MXNetError
+from mxlite.gluon import nn
+
+DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
+
+
+def in_new_counter(make: Any) -> Any:
+    """Run in a thread of its own, where automatic names begin at 0."""
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(make()))
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+def small_net(**kwargs: Any) -> nn.HybridSequential:
+    net = nn.HybridSequential(**kwargs)
+    with net.name_scope():
+        net.add(nn.Conv2D(2, 3, in_channels=2), nn.BatchNorm(in_channels=2))
+        net.add(nn.Dense(2, in_units=18))
+    return net
+
+
+# -- names --------------------------------------------------------------------------------------
+
+
+def test_names_are_those_of_mxnet() -> None:
+    names = list(in_new_counter(small_net).collect_params())
+    assert names == [
+        "hybridsequential0_conv0_weight",
+        "hybridsequential0_conv0_bias",
+        "hybridsequential0_batchnorm0_gamma",
+        "hybridsequential0_batchnorm0_beta",
+        "hybridsequential0_batchnorm0_running_mean",
+        "hybridsequential0_batchnorm0_running_var",
+        "hybridsequential0_dense0_weight",
+        "hybridsequential0_dense0_bias",
+    ]
+
+
+def test_hints_are_those_of_mxnet() -> None:
+    layers = {
+        "conv0_": lambda: nn.Conv2DTranspose(1, 2),
+        "pool0_": nn.GlobalAvgPool2D,
+        "tanh0_": lambda: nn.Activation("tanh"),
+        "leakyrelu0_": lambda: nn.LeakyReLU(0.1),
+        "dropout0_": lambda: nn.Dropout(0.1),
+        "l2loss0_": gluon.loss.L2Loss,
+        "softmaxcrossentropyloss0_": gluon.loss.SoftmaxCELoss,
+        "hybridconcurrent0_": gluon.contrib.nn.HybridConcurrent,
+    }
+    for prefix, make in layers.items():
+        assert in_new_counter(make).prefix == prefix
+
+
+def test_an_activation_inside_a_layer_has_the_layer_s_prefix() -> None:
+    layer = in_new_counter(lambda: nn.Dense(2, activation="relu"))
+    assert layer.act.prefix == "dense0_relu_"
+    assert layer.name == "dense0"
+
+
+def test_children_outside_of_a_name_scope_have_names_of_their_own() -> None:
+    def make() -> nn.Sequential:
+        net = nn.Sequential()
+        net.add(nn.Dense(1, in_units=1), nn.Dense(1, in_units=1))
+        return net
+
+    assert list(in_new_counter(make).collect_params()) == [
+        "dense0_weight",
+        "dense0_bias",
+        "dense1_weight",
+        "dense1_bias",
+    ]
+
+
+def test_an_empty_prefix_adds_nothing() -> None:
+    def make() -> nn.HybridSequential:
+        net = nn.HybridSequential(prefix="model_")
+        with net.name_scope():
+            features = nn.HybridSequential(prefix="")
+            with features.name_scope():
+                features.add(nn.Dense(1))
+            net.add(features)
+        return net
+
+    assert list(in_new_counter(make).collect_params()) == ["model_dense0_weight", "model_dense0_bias"]
+
+
+def test_collect_params_selects_by_the_begin_of_the_name() -> None:
+    net = small_net(prefix="n_")
+    assert list(net.collect_params(".*weight|.*gamma")) == [
+        "n_conv0_weight",
+        "n_batchnorm0_gamma",
+        "n_dense0_weight",
+    ]
+    assert list(net.collect_params("weight")) == []
+
+
+def test_parameters_are_shared_through_params() -> None:
+    one = nn.Dense(2, in_units=3, prefix="a_")
+    two = nn.Dense(2, in_units=3, prefix="b_", params=one.params)
+    assert two.weight is one.weight
+    net = nn.Sequential()
+    net.add(one, two)
+    assert list(net.collect_params()) == ["a_weight", "a_bias"]
+
+
+# -- structure ----------------------------------------------------------------------------------
+
+
+class Pair(gluon.Block):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.left = nn.Dense(2, in_units=3)
+            self.right = nn.Dense(2, in_units=3)
+            self.scale = self.params.get("scale", shape=(1,), init="ones")
+
+    def forward(self, x: Any) -> Any:
+        return (self.left(x) + self.right(x)) * self.scale.data(x.ctx)
+
+
+def test_attributes_register_blocks_and_parameters() -> None:
+    pair = Pair(prefix="p_")
+    assert sorted(pair._collect_params_with_prefix()) == [
+        "left.bias",
+        "left.weight",
+        "right.bias",
+        "right.weight",
+        "scale",
+    ]
+    pair.initialize("ones")
+    np.testing.assert_array_equal(pair(nd.ones((1, 3))).asnumpy(), [[6, 6]])
+
+
+def test_an_attribute_keeps_its_kind() -> None:
+    pair = Pair()
+    with pytest.raises(TypeError, match="Changing attribute type for left from .*Dense.* to .*int"):
+        pair.left = 3
+    with pytest.raises(MXNetError, match="Overriding Parameter attribute scale is not allowed"):
+        pair.scale = gluon.Parameter("other", shape=(1,))
+
+
+def test_the_tree_is_shown() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, activation="relu", in_units=3), nn.HybridSequential())
+    net[1].add(nn.Dropout(0.5))
+    assert repr(net) == (
+        "HybridSequential(\n"
+        "  (0): Dense(3 -> 4, Activation(relu))\n"
+        "  (1): HybridSequential(\n"
+        "    (0): Dropout(p = 0.5, axes=())\n"
+        "  )\n"
+        ")"
+    )
+
+
+def test_a_sequential_has_length_items_and_slices() -> None:
+    net = nn.HybridSequential()
+    layers = [nn.Dense(size) for size in (1, 2, 3)]
+    net.add(*layers)
+    assert len(net) == 3
+    assert net[1] is layers[1]
+    assert net[-1] is layers[2]
+    assert list(net) == layers
+    assert list(net[1:]) == layers[1:]
+    assert type(net[1:]) is nn.HybridSequential
+
+
+def test_apply_reaches_children_before_the_parent() -> None:
+    seen: list[str] = []
+    net = Pair(prefix="p_")
+    assert net.apply(lambda block: seen.append(block.name)) is net
+    assert seen == ["p_dense0", "p_dense1", "p"]
+
+
+def test_hooks_see_inputs_and_outputs_and_can_be_detached() -> None:
+    layer = nn.Dense(1, in_units=1)
+    layer.initialize("ones")
+    calls: list[str] = []
+    before = layer.register_forward_pre_hook(lambda block, args: calls.append("before"))
+    after = layer.register_forward_hook(
+        lambda block, args, out: calls.append(f"after {args[0].shape} {out.shape}")
+    )
+    layer(nd.ones((2, 1)))
+    assert calls == ["before", "after (2, 1) (2, 1)"]
+    before.detach()
+    after.detach()
+    layer(nd.ones((2, 1)))
+    assert len(calls) == 2
+
+
+def test_cast_keeps_batch_norm_in_float32() -> None:
+    net = small_net()
+    net.initialize()
+    net.cast("float16")
+    kinds = {name: param.data().dtype for name, param in net._collect_params_with_prefix().items()}
+    assert kinds["0.weight"] == kinds["2.bias"] == np.float16
+    assert kinds["1.gamma"] == kinds["1.running_var"] == np.float32
+
+
+def test_initialize_chooses_by_the_parameter_s_own_initializer() -> None:
+    layer = nn.Dense(2, in_units=3, bias_initializer="ones")
+    layer.initialize(mx.init.Constant(5))
+    assert layer.weight.data().asnumpy().min() == 5
+    np.testing.assert_array_equal(layer.bias.data().asnumpy(), [1, 1])
+
+
+def test_summary_is_the_table_of_mxnet(capsys: pytest.CaptureFixture[str]) -> None:
+    net = small_net()
+    net.initialize()
+    net.summary(nd.ones((1, 2, 5, 5)))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "        Layer (type)                                Output Shape         Param #"
+    assert lines[3] == "               Input                                (1, 2, 5, 5)               0"
+    assert lines[4] == "            Conv2D-1                                (1, 2, 3, 3)              38"
+    assert "   Total params: 84" in lines
+    assert "   Trainable params: 80" in lines
+    assert "   Non-trainable params: 4" in lines
+
+
+def test_summary_of_a_hybridized_block_is_refused() -> None:
+    net = small_net()
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(AssertionError, match="is hybridized; print the summary before") as caught:
+        net.summary(nd.ones((1, 2, 5, 5)))
+    assert isinstance(caught.value, MXNetError)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: nn.Dense(1).register_op_hook(print), "register_op_hook"),
+        (lambda: nn.Dense(1).export("m"), "export: .*m-symbol.json"),
+        (lambda: gluon.SymbolBlock.imports("m-symbol.json", ["data"]), "imports: .*m-symbol.json"),
+        (lambda: gluon.SymbolBlock(None, None), "SymbolBlock"),
+        (lambda: nn.Embedding(2, 3, sparse_grad=True), "sparse_grad=True"),
+        (lambda: nn.Dense(1).weight.var(), "var"),
+    ],
+)
+def test_what_is_not_there_yet_says_so_by_name(act: Any, words: str) -> None:
+    with pytest.raises(NotImplementedError, match=words) as caught:
+        act()
+    assert isinstance(caught.value, MXNetError)
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def mxnet_output(net: gluon.Block) -> None:
+    arrays = nd.load(DATA / "net_io.params")
+    np.testing.assert_allclose(
+        net(arrays["x"]).asnumpy(), arrays["y"].asnumpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["net.params", "net_prefixed.params", "net_export-0002.params"])
+def test_files_of_mxnet_load_whatever_names_they_have(name: str) -> None:
+    net = small_net()
+    net.load_parameters(DATA / name)
+    mxnet_output(net)
+
+
+@pytest.mark.parametrize("prefix", ["first7_", "other_", "very_long_prefix_"])
+def test_prefixed_names_load_into_a_net_with_another_prefix(prefix: str, tmp_path: Path) -> None:
+    one, two = small_net(prefix="first7_"), small_net(prefix=prefix)
+    one.initialize("xavier")
+    for save in (one.collect_params().save, one.save_params, one.save_parameters):
+        save(str(tmp_path / "a"))
+        two.load_parameters(tmp_path / "a")
+        for mine, theirs in zip(one.collect_params().values(), two.collect_params().values()):
+            np.testing.assert_array_equal(mine.data().asnumpy(), theirs.data().asnumpy())
+
+
+def test_a_file_is_written_as_mxnet_writes_it(tmp_path: Path) -> None:
+    net = small_net()
+    net.load_parameters(DATA / "net.params")
+    net.save_parameters(tmp_path / "b.params")
+    assert (tmp_path / "b.params").read_bytes() == (DATA / "net.params").read_bytes()
+
+
+def test_loading_gives_deferred_parameters_their_shape() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Dense(2))
+    net.initialize()
+    net.load_parameters(DATA / "net.params")
+    assert net[2].weight.shape == (2, 18)
+    mxnet_output(net)
+
+
+def test_shared_parameters_are_saved_once_if_wanted(tmp_path: Path) -> None:
+    def make() -> nn.Sequential:
+        net = nn.Sequential()
+        one = nn.Dense(2, in_units=2)
+        net.add(one, nn.Dense(2, in_units=2, params=one.params))
+        return net
+
+    net, other = make(), make()
+    net.initialize()
+    net.save_parameters(tmp_path / "a", deduplicate=True)
+    assert len(nd.load(tmp_path / "a")) == 2
+    other.load_parameters(tmp_path / "a")
+    np.testing.assert_array_equal(other[0].weight.data().asnumpy(), net[1].weight.data().asnumpy())
+
+
+def test_missing_and_extra_parameters_are_named_with_suggestions(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=2)
+    path = tmp_path / "a.params"
+    nd.save(path, {"wieght": nd.ones((2, 2)), "bias": nd.ones((2,))})
+    words = r"'weight' is missing in file '.*a\.params'.*did you mean 'wieght'"
+    with pytest.raises(AssertionError, match=words) as caught:
+        net.load_parameters(path)
+    assert isinstance(caught.value, MXNetError)
+    words = r"'wieght' loaded from file '.*a\.params' is not present.*did you mean 'weight'"
+    with pytest.raises(ValueError, match=words) as extra:
+        net.load_parameters(path, allow_missing=True)
+    assert isinstance(extra.value, MXNetError)
+    net.load_parameters(path, allow_missing=True, ignore_extra=True)
+    np.testing.assert_array_equal(net.bias.data().asnumpy(), [1, 1])
+
+
+def test_wrong_names_change_no_parameter(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=2)
+    net.initialize("zeros")
+    nd.save(tmp_path / "a", {"weight": nd.ones((2, 2)), "bias": nd.ones((2,)), "x": nd.ones((1,))})
+    with pytest.raises(ValueError, match="'x' loaded"):
+        net.load_parameters(tmp_path / "a")
+    assert net.weight.data().asnumpy().max() == 0
+
+
+def test_a_wrong_shape_names_parameter_shapes_and_file(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=3)
+    nd.save(tmp_path / "a", {"weight": nd.ones((2, 2)), "bias": nd.ones((2,))})
+    words = r"_weight'.*expected \(2, 3\) vs saved \(2, 2\).*file '.*a'"
+    with pytest.raises(ValueError, match=words) as caught:
+        net.load_parameters(tmp_path / "a")
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_types_are_cast_on_request_only(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=2)
+    net.initialize()
+    net.cast("float16")
+    net.save_parameters(tmp_path / "a")
+    other = nn.Dense(2, in_units=2)
+    with pytest.raises(TypeError, match="expected float32 vs saved float16. Set cast_dtype=True"):
+        other.load_parameters(tmp_path / "a")
+    other.load_parameters(tmp_path / "a", cast_dtype=True)
+    assert other.weight.data().dtype == np.float32
+    other.load_parameters(tmp_path / "a", cast_dtype=True, dtype_source="saved")
+    assert other.weight.data().dtype == np.float16
+
+
+def test_another_context_than_before_is_refused(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=2)
+    net.initialize(ctx=mx.cpu(0))
+    net.save_parameters(tmp_path / "a")
+    with pytest.raises(ValueError, match=r"on \[cpu\(1\)\] because it was previously"):
+        net.load_parameters(tmp_path / "a", ctx=mx.cpu(1))
+
+
+def test_damaged_foreign_and_missing_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
+    net = small_net()
+    path = tmp_path / "cut.params"
+    shutil.copy(DATA / "net.params", path)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(FileFormatError, match=r"cut\.params', offset \d+"):
+        net.load_parameters(path)
+    path.write_bytes(b"not a parameter file")
+    with pytest.raises(FileFormatError, match=r"cut\.params' is no \.params file"):
+        net.load_parameters(path)
+    nd.save(path, [nd.ones((1,))])
+    with pytest.raises(TypeError, match=r"cut\.params' holds a list of 1 arrays without names"):
+        net.load_parameters(path)
+    with pytest.raises(FileNotFoundError, match=r"gone\.params' does not exist"):
+        net.load_parameters(tmp_path / "gone.params")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = small_net()
+    net.initialize()
+    path = tmp_path / "a.params"
+    net.save_parameters(path)
+    before = path.read_bytes()
+
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        net.save_parameters(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,403 @@
+"""Layers: values against NumPy, shapes, deferred channels, text, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.base import MXNetError
+from mxlite.gluon import nn
+from mxlite.gluon.contrib import nn as contrib_nn
+
+RNG = np.random.RandomState(3)
+
+
+def rand(*shape: int) -> Any:
+    return RNG.randn(*shape).astype(np.float32)
+
+
+def outputs(layer: gluon.HybridBlock, *inputs: Any) -> Any:
+    """Return the layer's output, the same eagerly and hybridized."""
+    arrays = [nd.array(values) for values in inputs]
+    eager = layer(*arrays).asnumpy()
+    layer.hybridize()
+    np.testing.assert_allclose(layer(*arrays).asnumpy(), eager, rtol=1e-5, atol=1e-5)
+    layer.hybridize(False)
+    return eager
+
+
+def test_dense_is_a_product_and_a_sum() -> None:
+    layer = nn.Dense(3, bias_initializer="ones")
+    layer.initialize("xavier")
+    x = rand(4, 2, 5)
+    y = outputs(layer, x)
+    weight = layer.weight.data().asnumpy()
+    assert weight.shape == (3, 10)
+    np.testing.assert_allclose(y, x.reshape(4, 10) @ weight.T + 1, rtol=1e-5, atol=1e-6)
+
+
+def test_dense_without_flatten_keeps_the_leading_dimensions() -> None:
+    layer = nn.Dense(3, flatten=False, use_bias=False, activation="relu")
+    layer.initialize("xavier")
+    x = rand(4, 2, 5)
+    weight_shape = outputs(layer, x).shape, layer.weight.shape
+    assert weight_shape == ((4, 2, 3), (3, 5))
+    assert outputs(layer, x).min() == 0
+    assert layer.bias is None
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "expected", "weight"),
+    [
+        (lambda: nn.Conv1D(4, 3, padding=1), (2, 3, 7), (2, 4, 7), (4, 3, 3)),
+        (lambda: nn.Conv2D(4, 3, 2), (2, 3, 7, 9), (2, 4, 3, 4), (4, 3, 3, 3)),
+        (lambda: nn.Conv2D(4, (1, 3), groups=2), (2, 6, 5, 5), (2, 4, 5, 3), (4, 3, 1, 3)),
+        (lambda: nn.Conv2D(4, 3, dilation=2), (1, 2, 7, 8), (1, 4, 3, 4), (4, 2, 3, 3)),
+        (lambda: nn.Conv3D(2, 2), (1, 3, 4, 5, 6), (1, 2, 3, 4, 5), (2, 3, 2, 2, 2)),
+        (lambda: nn.Conv1DTranspose(4, 3, 2), (2, 3, 5), (2, 4, 11), (3, 4, 3)),
+        (
+            lambda: nn.Conv2DTranspose(4, 3, 2, 1, output_padding=1),
+            (2, 3, 4, 5),
+            (2, 4, 8, 10),
+            (3, 4, 3, 3),
+        ),
+        (lambda: nn.Conv3DTranspose(2, 2, 2), (1, 3, 2, 2, 2), (1, 2, 4, 4, 4), (3, 2, 2, 2, 2)),
+    ],
+)
+def test_convolutions_find_their_input_channels(
+    layer: Any, shape: Any, expected: Any, weight: Any
+) -> None:
+    block = layer()
+    block.initialize("xavier")
+    assert outputs(block, rand(*shape)).shape == expected
+    assert block.weight.shape == weight
+
+
+def test_a_convolution_is_a_sum_of_products() -> None:
+    layer = nn.Conv2D(3, 2, in_channels=2, bias_initializer="ones")
+    layer.initialize("xavier")
+    x, weight = rand(1, 2, 3, 3), layer.weight.data().asnumpy()
+    y = outputs(layer, x)
+    for row in range(2):
+        for column in range(2):
+            window = x[0, :, row : row + 2, column : column + 2]
+            expected = (weight * window).sum(axis=(1, 2, 3)) + 1
+            np.testing.assert_allclose(y[0, :, row, column], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_channels_last_equals_channels_first() -> None:
+    first = nn.Conv2D(4, 3, in_channels=2)
+    last = nn.Conv2D(4, 3, in_channels=2, layout="NHWC")
+    first.initialize("xavier")
+    last.initialize()
+    assert last.weight.shape == (4, 3, 3, 2)
+    last.weight.set_data(first.weight.data().transpose((0, 2, 3, 1)))
+    x = rand(1, 2, 5, 6)
+    y = outputs(last, x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(y, outputs(first, x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "expected"),
+    [
+        (nn.MaxPool1D(), (1, 2, 7), (1, 2, 3)),
+        (nn.MaxPool2D(3, 2, 1), (1, 2, 7, 8), (1, 2, 4, 4)),
+        (nn.MaxPool2D(2, ceil_mode=True), (1, 2, 7, 8), (1, 2, 4, 4)),
+        (nn.MaxPool3D(), (1, 2, 4, 4, 4), (1, 2, 2, 2, 2)),
+        (nn.AvgPool1D(3, 1), (1, 2, 7), (1, 2, 5)),
+        (nn.AvgPool2D((2, 3)), (1, 2, 4, 6), (1, 2, 2, 2)),
+        (nn.AvgPool3D(), (1, 2, 4, 4, 4), (1, 2, 2, 2, 2)),
+        (nn.GlobalMaxPool1D(), (1, 2, 7), (1, 2, 1)),
+        (nn.GlobalMaxPool2D(), (1, 2, 7, 8), (1, 2, 1, 1)),
+        (nn.GlobalMaxPool3D(), (1, 2, 3, 4, 5), (1, 2, 1, 1, 1)),
+        (nn.GlobalAvgPool1D(), (1, 2, 7), (1, 2, 1)),
+        (nn.GlobalAvgPool2D(), (1, 2, 7, 8), (1, 2, 1, 1)),
+        (nn.GlobalAvgPool3D(), (1, 2, 3, 4, 5), (1, 2, 1, 1, 1)),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.HybridBlock) else None,
+)
+def test_pooling_gives_the_shape(layer: Any, shape: Any, expected: Any) -> None:
+    assert outputs(layer, rand(*shape)).shape == expected
+
+
+def test_pooling_takes_the_largest_and_the_mean() -> None:
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    np.testing.assert_array_equal(outputs(nn.MaxPool2D(), x)[0, 0], [[5, 7], [13, 15]])
+    np.testing.assert_array_equal(outputs(nn.AvgPool2D(), x)[0, 0], [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_array_equal(outputs(nn.GlobalAvgPool2D(), x).ravel(), [7.5])
+    padded = outputs(nn.AvgPool2D(2, 2, 1), x)[0, 0, 0, 0]
+    bare = outputs(nn.AvgPool2D(2, 2, 1, count_include_pad=False), x)[0, 0, 0, 0]
+    assert (padded, bare) == (0, 0)
+    assert outputs(nn.AvgPool2D(2, 2, 1), x)[0, 0, 1, 1] == 7.5
+
+
+def test_batch_norm_uses_the_batch_while_training_and_running_values_else() -> None:
+    layer = nn.BatchNorm(momentum=0.75, epsilon=1e-3)
+    layer.initialize()
+    x = rand(5, 3, 4)
+    with autograd.record():
+        y = layer(nd.array(x))
+    mean, var = x.mean(axis=(0, 2)), x.var(axis=(0, 2))
+    normal = (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-3)
+    np.testing.assert_allclose(y.asnumpy(), normal, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(layer.running_mean.data().asnumpy(), 0.25 * mean, rtol=1e-4)
+    np.testing.assert_allclose(
+        layer.running_var.data().asnumpy(), 0.75 + 0.25 * var, rtol=1e-4
+    )
+    after = (x - 0.25 * mean[:, None]) / np.sqrt(0.75 + 0.25 * var[:, None] + 1e-3)
+    np.testing.assert_allclose(outputs(layer, x), after, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_batch_norm_updates_running_values_once_per_step(hybrid: bool) -> None:
+    layer = nn.BatchNorm(momentum=0.5, in_channels=1)
+    layer.initialize()
+    if hybrid:
+        layer.hybridize()
+    for step in range(3):
+        with autograd.record():
+            layer(nd.array([[8.0], [8.0]]))
+        expected = 8 * (1 - 0.5 ** (step + 1))
+        assert layer.running_mean.data().asscalar() == pytest.approx(expected)
+
+
+def test_batch_norm_without_scale_ignores_gamma() -> None:
+    layer = nn.BatchNorm(scale=False, center=False, in_channels=2)
+    layer.initialize()
+    layer.gamma.set_data(nd.array([5.0, 5.0]))
+    assert layer.gamma.grad_req == layer.beta.grad_req == "null"
+    np.testing.assert_allclose(outputs(layer, np.ones((1, 2))), np.ones((1, 2)), rtol=1e-4)
+
+
+def test_batch_norm_relu_has_no_negative_output() -> None:
+    plain, rectified = nn.BatchNorm(in_channels=3), nn.BatchNormReLU(in_channels=3)
+    plain.initialize()
+    rectified.initialize()
+    x = rand(4, 3, 5)
+    np.testing.assert_allclose(
+        outputs(rectified, x), np.maximum(outputs(plain, x), 0), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_layer_group_and_instance_norm() -> None:
+    x = rand(2, 4, 3, 5)
+
+    def normal(values: Any, axes: tuple[int, ...], eps: float) -> Any:
+        mean = values.mean(axis=axes, keepdims=True)
+        return (values - mean) / np.sqrt(values.var(axis=axes, keepdims=True) + eps)
+
+    cases = [
+        (nn.LayerNorm(epsilon=1e-3), normal(x, (3,), 1e-3)),
+        (nn.LayerNorm(axis=1), normal(x, (1,), 1e-5)),
+        (nn.InstanceNorm(), normal(x, (2, 3), 1e-5)),
+        (
+            nn.GroupNorm(num_groups=2),
+            normal(x.reshape(2, 2, 2, 3, 5), (2, 3, 4), 1e-5).reshape(x.shape),
+        ),
+    ]
+    for layer, expected in cases:
+        layer.initialize()
+        np.testing.assert_allclose(outputs(layer, x), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_instance_norm_of_another_axis() -> None:
+    first, last = nn.InstanceNorm(), nn.InstanceNorm(axis=3)
+    first.initialize()
+    last.initialize()
+    x = rand(2, 4, 3, 5)
+    np.testing.assert_allclose(
+        outputs(last, x.transpose(0, 3, 2, 1)).transpose(0, 3, 2, 1),
+        outputs(first, x),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_embedding_takes_rows() -> None:
+    layer = nn.Embedding(5, 3)
+    layer.initialize()
+    table = layer.weight.data().asnumpy()
+    index = np.array([[0, 4], [2, 2]])
+    np.testing.assert_array_equal(outputs(layer, index), table[index])
+    assert repr(layer) == "Embedding(5 -> 3, float32)"
+
+
+def test_dropout_drops_only_while_training() -> None:
+    layer = nn.Dropout(0.5)
+    x = np.ones((100, 100), np.float32)
+    np.testing.assert_array_equal(outputs(layer, x), x)
+    with autograd.train_mode():
+        values = layer(nd.array(x)).asnumpy()
+    assert set(np.unique(values)) == {0.0, 2.0}
+    assert 0.45 < (values == 0).mean() < 0.55
+    with autograd.train_mode():
+        rows = nn.Dropout(0.5, axes=(1,))(nd.array(x)).asnumpy()
+    assert (rows == rows[:, :1]).all()
+    with autograd.train_mode():
+        assert (nn.Dropout(0)(nd.array(x)).asnumpy() == x).all()
+
+
+def test_activations_against_their_formulas() -> None:
+    x = np.linspace(-3, 3, 13, dtype=np.float32).reshape(1, -1)
+    from math import erf
+
+    sigmoid = 1 / (1 + np.exp(-x))
+    normal = np.array([[0.5 * (1 + erf(v / np.sqrt(2))) for v in x[0]]])
+    selu = 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))
+    cases = [
+        (nn.Activation("relu"), np.maximum(x, 0)),
+        (nn.Activation("sigmoid"), sigmoid),
+        (nn.Activation("tanh"), np.tanh(x)),
+        (nn.Activation("softrelu"), np.log1p(np.exp(x))),
+        (nn.Activation("softsign"), x / (1 + np.abs(x))),
+        (nn.LeakyReLU(0.1), np.where(x > 0, x, 0.1 * x)),
+        (nn.PReLU(), np.where(x > 0, x, 0.25 * x)),
+        (nn.ELU(2.0), np.where(x > 0, x, 2 * np.expm1(x))),
+        (nn.SELU(), selu),
+        (nn.GELU(), x * normal),
+        (nn.Swish(1.5), x / (1 + np.exp(-1.5 * x))),
+    ]
+    for layer, expected in cases:
+        layer.initialize()
+        np.testing.assert_allclose(outputs(layer, x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_prelu_of_channels_learns_each_slope() -> None:
+    layer = nn.PReLU(in_channels=2)
+    layer.initialize()
+    with autograd.record():
+        y = layer(nd.array([[-1.0, -2.0], [3.0, -4.0]]))
+    y.backward()
+    np.testing.assert_allclose(layer.alpha.grad().asnumpy(), [-1, -6], rtol=1e-5)
+
+
+def test_functions_as_layers() -> None:
+    x = rand(2, 3)
+    np.testing.assert_allclose(outputs(nn.HybridLambda("tanh"), x), np.tanh(x), rtol=1e-4)
+    doubled = nn.HybridLambda(lambda F, a, b: F.broadcast_add(a, b))
+    np.testing.assert_allclose(outputs(doubled, x, x), 2 * x, rtol=1e-6)
+    plain = nn.Lambda(lambda a: a * 3)
+    np.testing.assert_allclose(plain(nd.array(x)).asnumpy(), 3 * x, rtol=1e-6)
+    assert repr(nn.Lambda("relu")) == "Lambda(relu)"
+    assert repr(doubled) == "HybridLambda(<lambda>)"
+
+
+def test_flatten_and_reflection() -> None:
+    x = rand(2, 3, 4, 5)
+    np.testing.assert_array_equal(outputs(nn.Flatten(), x), x.reshape(2, 60))
+    padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
+    np.testing.assert_array_equal(outputs(nn.ReflectionPad2D(2), x), padded)
+
+
+def test_concurrent_blocks_are_concatenated() -> None:
+    x = rand(2, 3)
+    hybrid = contrib_nn.HybridConcurrent(axis=1)
+    hybrid.add(contrib_nn.Identity(), nn.HybridLambda("negative"))
+    np.testing.assert_array_equal(outputs(hybrid, x), np.concatenate([x, -x], axis=1))
+    plain = contrib_nn.Concurrent(axis=0)
+    plain.add(contrib_nn.Identity(), nn.Lambda(lambda a: a * 2))
+    np.testing.assert_array_equal(plain(nd.array(x)).asnumpy(), np.concatenate([x, 2 * x]))
+
+
+def test_pixel_shuffles_move_channels_into_space() -> None:
+    x = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
+    np.testing.assert_array_equal(
+        outputs(contrib_nn.PixelShuffle2D(2), x), [[[[0, 1], [2, 3]]]]
+    )
+    x = np.arange(12, dtype=np.float32).reshape(1, 4, 3)
+    np.testing.assert_array_equal(
+        outputs(contrib_nn.PixelShuffle1D(2), x), [[[0, 3, 1, 4, 2, 5], [6, 9, 7, 10, 8, 11]]]
+    )
+    x = np.arange(24, dtype=np.float32).reshape(1, 12, 1, 2, 1)
+    y = outputs(contrib_nn.PixelShuffle3D((1, 2, 3)), x)
+    assert y.shape == (1, 2, 1, 4, 3)
+    np.testing.assert_array_equal(
+        y[0, 0, 0], [[0, 2, 4], [6, 8, 10], [1, 3, 5], [7, 9, 11]]
+    )
+    assert repr(contrib_nn.PixelShuffle2D(2)) == "PixelShuffle2D((2, 2))"
+
+
+def test_synchronized_batch_norm_of_one_device_is_batch_norm() -> None:
+    one, two = contrib_nn.SyncBatchNorm(num_devices=1), nn.BatchNorm()
+    x = rand(4, 3, 2)
+    for layer in (one, two):
+        layer.initialize()
+    with autograd.train_mode():
+        np.testing.assert_allclose(
+            one(nd.array(x)).asnumpy(), two(nd.array(x)).asnumpy(), rtol=1e-5
+        )
+    with pytest.raises(NotImplementedError, match="num_devices is 4"):
+        contrib_nn.SyncBatchNorm(num_devices=4)
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (
+            nn.Conv2D(4, 3, groups=2, dilation=2, padding=1, use_bias=False, in_channels=4),
+            "Conv2D(4 -> 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(2, 2), "
+            "groups=2, bias=False)",
+        ),
+        (nn.Conv1D(2, 3), "Conv1D(None -> 2, kernel_size=(3,), stride=(1,))"),
+        (
+            nn.MaxPool2D(3, 2, 1, ceil_mode=True),
+            "MaxPool2D(size=(3, 3), stride=(2, 2), padding=(1, 1), ceil_mode=True, "
+            "global_pool=False, pool_type=max, layout=NCHW)",
+        ),
+        (nn.Dense(3), "Dense(None -> 3, linear)"),
+        (nn.Dropout(0.3), "Dropout(p = 0.3, axes=())"),
+        (nn.LeakyReLU(0.1), "LeakyReLU(0.1)"),
+        (nn.Flatten(), "Flatten"),
+        (nn.ELU(), "ELU()"),
+        (
+            nn.BatchNorm(in_channels=2),
+            "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
+            "in_channels=2)",
+        ),
+        (
+            nn.LayerNorm(in_channels=2),
+            "LayerNorm(eps=1e-05, axis=-1, center=True, scale=True, in_channels=2)",
+        ),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.Block) else None,
+)
+def test_repr_identifies_the_layer(layer: Any, text: str) -> None:
+    assert repr(layer) == text
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: nn.Dense(0), "Dense: units is 0, expected 1 or more"),
+        (lambda: nn.Conv2D(4, (3, 3, 3)), r"kernel_size is \(3, 3, 3\), expected .* 2 numbers"),
+        (lambda: nn.Conv2D(4, 3, layout="CHWN"), "layout is 'CHWN', expected 'NCHW' or 'NHWC'"),
+        (lambda: nn.Conv2D(4, 3, groups=3), "channels 4 .* multiples of groups 3"),
+        (lambda: nn.Conv2D(0, 3), "channels is 0"),
+        (lambda: nn.MaxPool1D(layout="NCHW"), "layout is 'NCHW', expected 'NCW' or 'NWC'"),
+        (lambda: nn.LeakyReLU(-1), "alpha is -1"),
+        (lambda: nn.Lambda("tanhh"), "no operator 'tanhh'; did you mean 'tanh'"),
+        (lambda: nn.HybridLambda(3), "3 of type int"),
+        (lambda: nn.ReflectionPad2D((1, 2)), r"padding is \(1, 2\), expected a number or 8"),
+        (
+            lambda: contrib_nn.PixelShuffle2D(2)(nd.ones((1, 3, 2, 2))),
+            "3 channels, expected a multiple of 4",
+        ),
+    ],
+)
+def test_impossible_layers_are_named(act: Any, words: str) -> None:
+    with pytest.raises(MXNetError, match=words) as caught:
+        act()
+    assert isinstance(caught.value, (ValueError, TypeError))
+
+
+def test_a_wrong_input_shape_is_an_error_and_the_layer_works_on() -> None:
+    layer = nn.Dense(2, in_units=3)
+    layer.initialize()
+    for hybrid in (False, True):
+        layer.hybridize(hybrid)
+        with pytest.raises(ValueError, match=r"FullyConnected.*\(2, 3\)") as caught:
+            layer(nd.ones((1, 4)))
+        assert isinstance(caught.value, MXNetError)
+        assert layer(nd.ones((1, 3))).shape == (1, 2)

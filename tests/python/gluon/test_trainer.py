@@ -1,0 +1,258 @@
+"""Trainer: steps against MXNet 1.9.1, several contexts, stale gradients, states, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.base import FileFormatError, MXNetError
+from mxlite.gluon import nn
+
+DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
+
+
+def scalar(value: float, **kwargs: Any) -> gluon.Parameter:
+    param = gluon.Parameter("x", shape=(1,), **kwargs)
+    param.initialize(init=mx.init.Constant(value), ctx=kwargs.pop("ctx", None))
+    return param
+
+
+def step(trainer: gluon.Trainer, *params: gluon.Parameter, batch_size: int = 1) -> None:
+    with autograd.record():
+        losses = [(array * 2).sum() for param in params for array in param.list_data()]
+    autograd.backward(losses)
+    trainer.step(batch_size)
+
+
+def test_a_step_divides_by_the_batch_size() -> None:
+    param = scalar(1.0)
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.5})
+    step(trainer, param, batch_size=4)
+    assert param.data().asscalar() == pytest.approx(1 - 0.5 * 2 / 4)
+
+
+def test_multipliers_and_momentum() -> None:
+    param = scalar(1.0, lr_mult=0.5)
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+    step(trainer, param)
+    assert param.data().asscalar() == pytest.approx(0.0)
+    step(trainer, param)
+    assert param.data().asscalar() == pytest.approx(-1.5)
+
+
+@pytest.mark.parametrize("on_store", [False, True])
+def test_gradients_of_all_contexts_are_summed(on_store: bool) -> None:
+    param = gluon.Parameter("x", shape=(2,))
+    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = gluon.Trainer(
+        [param], "sgd", {"learning_rate": 1.0, "momentum": 0.9}, update_on_kvstore=on_store
+    )
+    for _ in range(2):
+        with autograd.record():
+            losses = [(param.data(mx.cpu(i)) * (i + 1)).sum() for i in range(2)]
+        autograd.backward(losses)
+        trainer.step(1)
+    # Gradient 3, then momentum 0.9 * 3 + 3.
+    for array in param.list_data():
+        np.testing.assert_allclose(array.asnumpy(), [1 - 3 - 5.7] * 2, rtol=1e-6)
+
+
+def test_reduction_and_update_can_be_called_apart() -> None:
+    param = gluon.Parameter("x", shape=(1,))
+    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        losses = [(param.data(mx.cpu(i)) * (i + 1)).sum() for i in range(2)]
+    autograd.backward(losses)
+    trainer.allreduce_grads()
+    assert [grad.asscalar() for grad in param.list_grad()] == [3, 3]
+    trainer.update(3)
+    assert [array.asscalar() for array in param.list_data()] == [0, 0]
+
+
+def test_updating_on_the_store_forbids_the_two_halves() -> None:
+    param = scalar(1.0)
+    trainer = gluon.Trainer([param], "sgd", update_on_kvstore=True)
+    for method in (trainer.allreduce_grads, lambda: trainer.update(1)):
+        with pytest.raises(AssertionError, match="update_on_kvstore` to False") as caught:
+            method()
+        assert isinstance(caught.value, MXNetError)
+
+
+def test_a_stale_gradient_raises_and_can_be_ignored() -> None:
+    used, unused = scalar(1.0), gluon.Parameter("unused", shape=(1,))
+    unused.initialize(init="ones")
+    trainer = gluon.Trainer([used, unused], "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        loss = used.data() * 2
+    loss.backward()
+    with pytest.raises(UserWarning, match=r"`unused` on context cpu\(0\) has not been updated"):
+        trainer.step(1)
+    trainer.step(1, ignore_stale_grad=True)
+    assert used.data().asscalar() == pytest.approx(-1.0)
+    assert unused.data().asscalar() == 1.0
+    with pytest.raises(UserWarning, match="`x` on context"):
+        trainer.step(1)
+
+
+def test_parameters_without_gradient_are_left_alone() -> None:
+    net = nn.BatchNorm(in_channels=1)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0, "wd": 0.5})
+    with autograd.record():
+        loss = net(nd.array([[1.0], [3.0]])).sum()
+    loss.backward()
+    trainer.step(1)
+    assert net.running_var.data().asscalar() == pytest.approx(0.9 + 0.1 * 1.0)
+
+
+def test_gradients_can_be_added_over_batches() -> None:
+    param = scalar(0.0, grad_req="add")
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0})
+    for _ in range(3):
+        with autograd.record():
+            loss = param.data() * 2
+        loss.backward()
+    trainer.step(3)
+    param.zero_grad()
+    assert param.data().asscalar() == pytest.approx(-2.0)
+
+
+def test_the_rate_can_be_set_and_read() -> None:
+    trainer = gluon.Trainer([scalar(1.0)], "sgd", {"learning_rate": 0.5})
+    trainer.set_learning_rate(0.25)
+    assert trainer.learning_rate == 0.25
+    assert trainer.optimizer.learning_rate == 0.25
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_training_a_net_goes_the_way_of_mxnet(hybrid: bool) -> None:
+    """The two steps that made net.params are repeated from the states and values after them."""
+    arrays = nd.load(DATA / "net_io.params")
+    net = nn.HybridSequential(prefix="n_")
+    with net.name_scope():
+        net.add(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Dense(2))
+    net.load_parameters(DATA / "net.params")
+    if hybrid:
+        net.hybridize()
+    np.testing.assert_allclose(
+        net(arrays["x"]).asnumpy(), arrays["y"].asnumpy(), rtol=1e-4, atol=1e-5
+    )
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    trainer.load_states(DATA / "net.states")
+    assert trainer.optimizer.num_update == 2
+    assert trainer.learning_rate == pytest.approx(0.1)
+    before = net[2].bias.data().asnumpy()
+    for _ in range(2):
+        with autograd.record():
+            y = net(arrays["x"])
+        y.backward()
+        trainer.step(1)
+    # The gradient of the bias is always 1, so every step of Adam has the length of the rate.
+    moved = before - net[2].bias.data().asnumpy()
+    np.testing.assert_allclose(moved, [0.1 + 0.05] * 2, rtol=0.05)
+
+
+def test_a_small_net_learns() -> None:
+    mx.random.seed(1)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="tanh"), nn.Dense(1))
+    net.initialize("xavier")
+    net.hybridize()
+    x = nd.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    y = nd.array([0, 1, 1, 0])
+    loss = gluon.loss.L2Loss()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05})
+    for _ in range(200):
+        with autograd.record():
+            error = loss(net(x), y)
+        error.backward()
+        trainer.step(4)
+    assert error.mean().asscalar() < 0.01
+
+
+# -- states -------------------------------------------------------------------------------------
+
+
+def test_states_saved_and_loaded_go_on_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.states"
+
+    def run(break_at: int) -> float:
+        param = scalar(1.0)
+        trainer = gluon.Trainer([param], "adam", {"learning_rate": 0.1})
+        for number in range(6):
+            if number == break_at:
+                trainer.save_states(path)
+                trainer = gluon.Trainer([param], "adam", {"learning_rate": 9.0})
+                trainer.load_states(path)
+            step(trainer, param)
+        return float(param.data().asscalar())
+
+    assert run(3) == run(-1)
+
+
+def test_states_load_on_several_contexts(tmp_path: Path) -> None:
+    param = gluon.Parameter("x", shape=(1,))
+    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+    step(trainer, param)
+    trainer.save_states(tmp_path / "a")
+    trainer.load_states(tmp_path / "a")
+    step(trainer, param)
+    assert [array.asscalar() for array in param.list_data()] == [1 - 4 - 6] * 2
+
+
+def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
+    param = scalar(1.0)
+    trainer = gluon.Trainer([param], "adam")
+    step(trainer, param)
+    path = tmp_path / "a.states"
+    trainer.save_states(path)
+    good = path.read_bytes()
+    path.write_bytes(good[:-7])
+    with pytest.raises(FileFormatError, match=r"a\.states' of \d+ bytes is truncated or damaged"):
+        trainer.load_states(path)
+    path.write_bytes(b"GIF89a")
+    with pytest.raises(FileFormatError, match=r"a\.states' .*neither"):
+        trainer.load_states(path)
+    with pytest.raises(FileNotFoundError, match="gone' does not exist"):
+        trainer.load_states(tmp_path / "gone")
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: gluon.Trainer("abc", "sgd"), "must be a list or dict of Parameters, got str"),
+        (lambda: gluon.Trainer([3], "sgd"), "got list of int"),
+        (lambda: gluon.Trainer([], "sdg"), "Cannot find optimizer 'sdg'; did you mean"),
+        (
+            lambda: gluon.Trainer([], mx.optimizer.SGD(), {"momentum": 1}),
+            "optimizer_params must be None",
+        ),
+        (lambda: gluon.Trainer([], "sgd", kvstore="devise"), "did you mean 'device'"),
+        (lambda: gluon.Trainer([], "sgd", kvstore="dist_sync"), "no distributed training"),
+        (lambda: gluon.Trainer([], "sgd", compression_params={"type": "2bit"}), "compress"),
+        (lambda: gluon.Trainer([scalar(1.0)], "sgd").step(0), "batch_size is 0, expected .*above 0"),
+        (lambda: gluon.Trainer([scalar(1.0)], "sgd").step(-2), "batch_size is -2"),
+        (lambda: gluon.Trainer([scalar(1.0)], "sgd").step("8"), "batch_size is '8'"),
+    ],
+)
+def test_bad_arguments_are_named(act: Any, words: str) -> None:
+    with pytest.raises((ValueError, TypeError, NotImplementedError), match=words) as caught:
+        act()
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_parameters_on_different_contexts_are_refused() -> None:
+    one, two = gluon.Parameter("a", shape=(1,)), gluon.Parameter("b", shape=(1,))
+    one.initialize(ctx=mx.cpu(0))
+    two.initialize(ctx=mx.cpu(1))
+    with pytest.raises(ValueError, match=r"'b' is initialized on \[cpu\(1\)\] while previous"):
+        gluon.Trainer([one, two], "sgd").step(1)

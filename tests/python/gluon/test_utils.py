@@ -1,0 +1,93 @@
+"""Helpers of training scripts: splitting, clipping, checksums, downloads."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, nd
+from mxlite.base import MXNetError
+from mxlite.gluon import utils
+
+
+def test_a_batch_is_split_and_loaded() -> None:
+    batch = np.arange(12).reshape(6, 2)
+    parts = utils.split_and_load(batch, [mx.cpu(0), mx.cpu(1), mx.cpu(2)])
+    assert [part.context for part in parts] == [mx.cpu(0), mx.cpu(1), mx.cpu(2)]
+    np.testing.assert_array_equal(np.concatenate([part.asnumpy() for part in parts]), batch)
+    (whole,) = utils.split_and_load(batch, [mx.cpu(1)])
+    assert whole.context == mx.cpu(1)
+
+
+def test_another_axis_and_uneven_parts() -> None:
+    parts = utils.split_data(nd.array(np.arange(10).reshape(2, 5)), 2, 1, even_split=False)
+    assert [part.shape for part in parts] == [(2, 2), (2, 3)]
+    np.testing.assert_array_equal(parts[1].asnumpy(), [[2, 3, 4], [7, 8, 9]])
+
+
+def test_what_cannot_be_split_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"\(5, 2\) cannot be evenly split into 2 slices") as e:
+        utils.split_data(nd.ones((5, 2)), 2)
+    assert isinstance(e.value, MXNetError)
+    with pytest.raises(ValueError, match=r"Too many slices for data with shape \(2,\)"):
+        utils.split_data(nd.ones((2,)), 3, even_split=False)
+
+
+def test_arrays_are_scaled_to_the_norm() -> None:
+    arrays = [nd.array([3.0]), nd.array([[0.0, 4.0]])]
+    assert utils.clip_global_norm(arrays, 1.0) == pytest.approx(5.0)
+    np.testing.assert_allclose(arrays[0].asnumpy(), [0.6], rtol=1e-6)
+    np.testing.assert_allclose(arrays[1].asnumpy(), [[0.0, 0.8]], rtol=1e-6)
+    lazy = utils.clip_global_norm(arrays, 9.0, check_isfinite=False)
+    assert lazy.asscalar() == pytest.approx(1.0)
+    np.testing.assert_allclose(arrays[0].asnumpy(), [0.6], rtol=1e-6)
+
+
+def test_a_norm_that_is_not_finite_warns() -> None:
+    with pytest.warns(UserWarning, match="nan or inf is detected"):
+        assert math.isnan(utils.clip_global_norm([nd.array([math.nan])], 1.0))
+
+
+def test_the_checksum_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"abc")
+    assert utils.check_sha1(path, hashlib.sha1(b"abc").hexdigest())
+    assert not utils.check_sha1(str(path), hashlib.sha1(b"abd").hexdigest())
+
+
+def test_a_download_takes_what_is_there_and_checks_it(tmp_path: Path) -> None:
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"content")
+    digest = hashlib.sha1(b"content").hexdigest()
+    target = utils.download(source.as_uri(), str(tmp_path / "copy.bin"), sha1_hash=digest)
+    assert Path(target).read_bytes() == b"content"
+    source.unlink()
+    assert utils.download(source.as_uri(), target, sha1_hash=digest) == target
+
+
+def test_a_download_with_another_checksum_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"content")
+    with pytest.raises(ValueError, match="SHA-1 checksum .*, expected 00ff") as caught:
+        utils.download(source.as_uri(), str(tmp_path / "copy.bin"), sha1_hash="00ff")
+    assert isinstance(caught.value, MXNetError)
+    assert not (tmp_path / "copy.bin").exists()
+
+
+def test_a_failed_download_names_url_and_path(tmp_path: Path) -> None:
+    url = (tmp_path / "nothing.bin").as_uri()
+    with pytest.raises(OSError, match=r"nothing\.bin cannot be fetched .*put the file at") as caught:
+        utils.download(url, str(tmp_path / "copy.bin"), retries=0)
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_the_names_of_mxnet_are_there() -> None:
+    for name in ("Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "ParameterDict"):
+        assert hasattr(gluon, name)
+    parts: list[Any] = [gluon.block.HybridBlock, gluon.parameter.ParameterDict, gluon.nn.Dense]
+    assert all(isinstance(part, type) for part in parts)
