@@ -67,7 +67,8 @@ test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh
 
 test-python: $(BUILD)  ## Python tests; options in ARGS
-	@$(STEP) "Python tests" python -m pytest tests/python $(ARGS)
+	@printf '\n=== Python tests\n'
+	@python -m pytest tests/python --durations=5 $(ARGS)
 
 format:  ## format the sources
 	@$(STEP) "format" tools/format.sh -i
