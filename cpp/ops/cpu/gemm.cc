@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -36,15 +38,36 @@ struct ProblemHash {
 
 constexpr int64_t kRows = 4, kDepth = 128, kWidth = 256;
 
+template <class T>
+struct Tile {
+  using Vec [[gnu::vector_size(32)]] = T;
+  static constexpr int64_t kLanes = 32 / sizeof(T);
+  static constexpr int64_t kCols = 2 * kLanes;
+
+  Vec sums[kRows][2] = {};
+
+  // Adds the product of a packed column block of A (depth x kRows) and a strip of B (depth x
+  // kCols).
+  void add(const T* block, const T* strip, int64_t depth) {
+    for (int64_t l = 0; l < depth; ++l) {
+      Vec b0, b1;
+      std::memcpy(&b0, strip + l * kCols, sizeof(Vec));
+      std::memcpy(&b1, strip + l * kCols + kLanes, sizeof(Vec));
+      for (int64_t r = 0; r < kRows; ++r) {
+        sums[r][0] += block[l * kRows + r] * b0;
+        sums[r][1] += block[l * kRows + r] * b1;
+      }
+    }
+  }
+  T at(int64_t row, int64_t col) const { return sums[row][col / kLanes][col % kLanes]; }
+};
+
 template <class T, class Acc>
-void gemm_native(const Problem& p, const T* a, const T* b, T* c, bool parallel) {
-  constexpr int64_t kCols = 64 / sizeof(Acc);
+void gemm_native(const Problem& p, const T* a, const T* b, T* c) {
+  constexpr int64_t kCols = Tile<Acc>::kCols;
   const Acc alpha = static_cast<Acc>(p.alpha);
   const auto a_at = [&](int64_t i, int64_t l) -> Acc {
     return static_cast<Acc>(p.trans_a ? a[l * p.lda + i] : a[i * p.lda + l]);
-  };
-  const auto b_at = [&](int64_t l, int64_t j) -> Acc {
-    return static_cast<Acc>(p.trans_b ? b[j * p.ldb + l] : b[l * p.ldb + j]);
   };
   for (int64_t i = 0; i < p.m; ++i)
     for (int64_t j = 0; j < p.n; ++j) {
@@ -59,11 +82,17 @@ void gemm_native(const Problem& p, const T* a, const T* b, T* c, bool parallel) 
     const int64_t width = std::min(kWidth, p.n - j0);
     for (int64_t l0 = 0; l0 < p.k; l0 += kDepth) {
       const int64_t depth = std::min(kDepth, p.k - l0);
-      for (int64_t j = 0; j < width; j += kCols)
+      for (int64_t j = 0; j < width; j += kCols) {
+        const int64_t cols = std::min(kCols, width - j);
+        Acc* const strip = panel + j * depth;
         for (int64_t l = 0; l < depth; ++l)
-          for (int64_t jj = 0; jj < kCols; ++jj)
-            panel[j * depth + l * kCols + jj] = j + jj < width ? b_at(l0 + l, j0 + j + jj) : Acc(0);
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+          for (int64_t jj = 0; jj < kCols; ++jj) {
+            const int64_t row = l0 + l, col = j0 + j + jj;
+            strip[l * kCols + jj] = jj >= cols ? Acc(0)
+                                               : static_cast<Acc>(p.trans_b ? b[col * p.ldb + row]
+                                                                            : b[row * p.ldb + col]);
+          }
+      }
       for (int64_t i = 0; i < p.m; i += kRows) {
         const int64_t rows = std::min(kRows, p.m - i);
         Acc block[kDepth * kRows];
@@ -71,17 +100,13 @@ void gemm_native(const Problem& p, const T* a, const T* b, T* c, bool parallel) 
           for (int64_t r = 0; r < kRows; ++r)
             block[l * kRows + r] = r < rows ? alpha * a_at(i + r, l0 + l) : Acc(0);
         for (int64_t j = 0; j < width; j += kCols) {
-          Acc tile[kRows][kCols] = {};
-          const Acc* const strip = panel + j * depth;
-          for (int64_t l = 0; l < depth; ++l)
-            for (int64_t r = 0; r < kRows; ++r)
-              for (int64_t jj = 0; jj < kCols; ++jj)
-                tile[r][jj] += block[l * kRows + r] * strip[l * kCols + jj];
+          Tile<Acc> tile;
+          tile.add(block, panel + j * depth, depth);
           const int64_t cols = std::min(kCols, width - j);
           for (int64_t r = 0; r < rows; ++r) {
             T* const row = c + (i + r) * p.ldc + j0 + j;
             for (int64_t jj = 0; jj < cols; ++jj)
-              row[jj] = static_cast<T>(static_cast<Acc>(row[jj]) + tile[r][jj]);
+              row[jj] = static_cast<T>(static_cast<Acc>(row[jj]) + tile.at(r, jj));
           }
         }
       }
@@ -137,7 +162,10 @@ dnnl::matmul make_matmul(const Problem& p) {
                                         desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b),
                                         desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
                                         /*allow_empty=*/true);
-  return pd.get(/*allow_empty=*/true) ? dnnl::matmul(pd) : dnnl::matmul();
+  // The reference implementation is hundreds of times slower than a detour through float.
+  const bool usable =
+      pd.get(/*allow_empty=*/true) && !std::string_view(pd.impl_info_str()).starts_with("ref");
+  return usable ? dnnl::matmul(pd) : dnnl::matmul();
 }
 
 // False: oneDNN has nothing for this type on this processor.
@@ -167,11 +195,34 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 
 // ---- one product -----------------------------------------------------------------------------
 
+// Every thread computes a range of rows, or of columns when there are few rows, with its own panel.
+template <class T, class Acc>
+void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
+  constexpr int64_t kWorkPerThread = 1 << 20;
+  const bool by_rows = p.m >= p.n;
+  const int64_t length = by_rows ? p.m : p.n, blocks = (length + kRows - 1) / kRows;
+  const int64_t worthwhile = std::min(p.m * p.n * p.k / kWorkPerThread, blocks);
+  const int threads =
+      omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(cpu_threads(), worthwhile));
+  if (threads <= 1) return gemm_native<T, Acc>(p, a, b, c);
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+    const int64_t first = blocks * me / team * kRows;
+    const int64_t last = std::min(blocks * (me + 1) / team * kRows, length);
+    Problem part = p;
+    (by_rows ? part.m : part.n) = last - first;
+    if (by_rows)
+      gemm_native<T, Acc>(part, a + first * (p.trans_a ? 1 : p.lda), b, c + first * p.ldc);
+    else
+      gemm_native<T, Acc>(part, a, b + first * (p.trans_b ? p.ldb : 1), c + first);
+  }
+}
+
 void run_native(const Problem& p, const void* a, const void* b, void* c) {
-  const bool parallel = !is_small_gemm(p.m, p.n, p.k) && !omp_in_parallel();
   const auto go = [&]<class T, class Acc>(T, Acc) {
-    gemm_native<T, Acc>(p, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c),
-                        parallel);
+    gemm_threaded<T, Acc>(p, static_cast<const T*>(a), static_cast<const T*>(b),
+                          static_cast<T*>(c));
   };
   switch (p.dtype) {
     case DType::kFloat32:
