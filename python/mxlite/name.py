@@ -45,6 +45,7 @@ class NameManager:
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        assert self._outer is not None
         _state.manager = self._outer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, TypeVar, cast
 
 from .base import TypeError_, ValueError_, suggestion
 
@@ -137,7 +137,7 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
                 f"{nickname}: {spec!r} is not registered{suggestion(spec.lower(), registry)} "
                 f"Known: {', '.join(sorted(registry))}"
             )
-        return klass(*args, **kwargs)
+        return cast("_T", klass(*args, **kwargs))
 
     create.__doc__ = f"Make a {nickname} from a name, an instance or JSON text."
     return create

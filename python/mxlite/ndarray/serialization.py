@@ -21,7 +21,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from .. import _core
+from .._core import NDArray
 from ..base import (
     FileAccessError,
     FileFormatError,
@@ -33,7 +33,6 @@ from ..base import (
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
-NDArray = _core.NDArray
 Buffer = Union[bytes, bytearray, memoryview]
 
 _LIST_MAGIC = 0x112
@@ -298,7 +297,7 @@ def _array_chunks(array: NDArray) -> Iterator[Buffer]:
     yield struct.pack(f"<{len(shape)}q", *shape)
     yield struct.pack("<iii", 1, 0, code)
     if values.size:
-        yield memoryview(np.ascontiguousarray(values).reshape(-1)).cast("B")
+        yield np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
 def _to_storage(array: NDArray) -> tuple[int, np.ndarray[Any, Any]]:
@@ -361,7 +360,7 @@ def _mapped(path: str) -> Iterator[memoryview]:
 
 
 def _parse(data: memoryview, source: str) -> Any:
-    if data[:4] == b"PK\x03\x04":
+    if bytes(data[:4]) == b"PK\x03\x04":
         return _parse_npz(data, source)
     reader = _Reader(data, source)
     if len(data) < 8 or reader.peek("<Q") != _LIST_MAGIC:

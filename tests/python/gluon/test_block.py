@@ -96,7 +96,10 @@ def test_an_empty_prefix_adds_nothing() -> None:
             net.add(features)
         return net
 
-    assert list(in_new_counter(make).collect_params()) == ["model_dense0_weight", "model_dense0_bias"]
+    assert list(in_new_counter(make).collect_params()) == [
+        "model_dense0_weight",
+        "model_dense0_bias",
+    ]
 
 
 def test_collect_params_selects_by_the_begin_of_the_name() -> None:
@@ -224,9 +227,18 @@ def test_summary_is_the_table_of_mxnet(capsys: pytest.CaptureFixture[str]) -> No
     net.initialize()
     net.summary(nd.ones((1, 2, 5, 5)))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "        Layer (type)                                Output Shape         Param #"
-    assert lines[3] == "               Input                                (1, 2, 5, 5)               0"
-    assert lines[4] == "            Conv2D-1                                (1, 2, 3, 3)              38"
+    assert (
+        lines[1]
+        == "        Layer (type)                                Output Shape         Param #"
+    )
+    assert (
+        lines[3]
+        == "               Input                                (1, 2, 5, 5)               0"
+    )
+    assert (
+        lines[4]
+        == "            Conv2D-1                                (1, 2, 3, 3)              38"
+    )
     assert "   Total params: 84" in lines
     assert "   Trainable params: 80" in lines
     assert "   Non-trainable params: 4" in lines

@@ -143,9 +143,7 @@ def test_batch_norm_uses_the_batch_while_training_and_running_values_else() -> N
     normal = (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-3)
     np.testing.assert_allclose(y.asnumpy(), normal, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(layer.running_mean.data().asnumpy(), 0.25 * mean, rtol=1e-4)
-    np.testing.assert_allclose(
-        layer.running_var.data().asnumpy(), 0.75 + 0.25 * var, rtol=1e-4
-    )
+    np.testing.assert_allclose(layer.running_var.data().asnumpy(), 0.75 + 0.25 * var, rtol=1e-4)
     after = (x - 0.25 * mean[:, None]) / np.sqrt(0.75 + 0.25 * var[:, None] + 1e-3)
     np.testing.assert_allclose(outputs(layer, x), after, rtol=1e-4, atol=1e-4)
 
@@ -303,9 +301,7 @@ def test_concurrent_blocks_are_concatenated() -> None:
 
 def test_pixel_shuffles_move_channels_into_space() -> None:
     x = np.arange(4, dtype=np.float32).reshape(1, 4, 1, 1)
-    np.testing.assert_array_equal(
-        outputs(contrib_nn.PixelShuffle2D(2), x), [[[[0, 1], [2, 3]]]]
-    )
+    np.testing.assert_array_equal(outputs(contrib_nn.PixelShuffle2D(2), x), [[[[0, 1], [2, 3]]]])
     x = np.arange(12, dtype=np.float32).reshape(1, 4, 3)
     np.testing.assert_array_equal(
         outputs(contrib_nn.PixelShuffle1D(2), x), [[[0, 3, 1, 4, 2, 5], [6, 9, 7, 10, 8, 11]]]
@@ -313,9 +309,7 @@ def test_pixel_shuffles_move_channels_into_space() -> None:
     x = np.arange(24, dtype=np.float32).reshape(1, 12, 1, 2, 1)
     y = outputs(contrib_nn.PixelShuffle3D((1, 2, 3)), x)
     assert y.shape == (1, 2, 1, 4, 3)
-    np.testing.assert_array_equal(
-        y[0, 0, 0], [[0, 2, 4], [6, 8, 10], [1, 3, 5], [7, 9, 11]]
-    )
+    np.testing.assert_array_equal(y[0, 0, 0], [[0, 2, 4], [6, 8, 10], [1, 3, 5], [7, 9, 11]])
     assert repr(contrib_nn.PixelShuffle2D(2)) == "PixelShuffle2D((2, 2))"
 
 

@@ -18,9 +18,7 @@ def test_a_parameter_is_initialized_on_every_context() -> None:
     param.initialize(init="xavier", ctx=[mx.cpu(0), mx.cpu(1)])
     assert param.list_ctx() == [mx.cpu(0), mx.cpu(1)]
     assert param.data(mx.cpu(1)).context == mx.cpu(1)
-    np.testing.assert_array_equal(
-        param.data(mx.cpu(0)).asnumpy(), param.data(mx.cpu(1)).asnumpy()
-    )
+    np.testing.assert_array_equal(param.data(mx.cpu(0)).asnumpy(), param.data(mx.cpu(1)).asnumpy())
     assert len(param.list_data()) == len(param.list_grad()) == 2
     assert param.grad(mx.cpu(1)).shape == (3, 2)
 

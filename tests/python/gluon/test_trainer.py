@@ -239,7 +239,10 @@ def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
         (lambda: gluon.Trainer([], "sgd", kvstore="devise"), "did you mean 'device'"),
         (lambda: gluon.Trainer([], "sgd", kvstore="dist_sync"), "no distributed training"),
         (lambda: gluon.Trainer([], "sgd", compression_params={"type": "2bit"}), "compress"),
-        (lambda: gluon.Trainer([scalar(1.0)], "sgd").step(0), "batch_size is 0, expected .*above 0"),
+        (
+            lambda: gluon.Trainer([scalar(1.0)], "sgd").step(0),
+            "batch_size is 0, expected .*above 0",
+        ),
         (lambda: gluon.Trainer([scalar(1.0)], "sgd").step(-2), "batch_size is -2"),
         (lambda: gluon.Trainer([scalar(1.0)], "sgd").step("8"), "batch_size is '8'"),
     ],

@@ -81,7 +81,8 @@ def test_a_download_with_another_checksum_is_refused(tmp_path: Path) -> None:
 
 def test_a_failed_download_names_url_and_path(tmp_path: Path) -> None:
     url = (tmp_path / "nothing.bin").as_uri()
-    with pytest.raises(OSError, match=r"nothing\.bin cannot be fetched .*put the file at") as caught:
+    words = r"nothing\.bin cannot be fetched .*put the file at"
+    with pytest.raises(OSError, match=words) as caught:
         utils.download(url, str(tmp_path / "copy.bin"), retries=0)
     assert isinstance(caught.value, MXNetError)
 

@@ -52,7 +52,8 @@ def test_normal_has_its_deviation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "factor", "fan"), [("avg", 3, (6 * 9 + 4 * 9) / 2), ("in", 2, 6 * 9), ("out", 1, 4 * 9)]
+    ("kind", "factor", "fan"),
+    [("avg", 3, (6 * 9 + 4 * 9) / 2), ("in", 2, 6 * 9), ("out", 1, 4 * 9)],
 )
 def test_xavier_scales_by_the_fans(kind: str, factor: float, fan: float) -> None:
     values = filled(init.Xavier(factor_type=kind, magnitude=factor), "w_weight", (4, 6, 3, 3))

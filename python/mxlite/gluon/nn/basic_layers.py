@@ -257,7 +257,7 @@ class HybridLambda(HybridBlock):
         if isinstance(function, str):
             self._func_name = function
             operator = _operator("HybridLambda", function)
-            self._func = lambda F, *args: operator(*args)  # noqa: N803
+            self._func: Callable[..., Any] = lambda F, *args: operator(*args)
         elif callable(function):
             self._func_name = getattr(function, "__name__", repr(function))
             self._func = function

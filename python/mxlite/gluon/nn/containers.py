@@ -138,7 +138,7 @@ class HybridSequential(HybridBlock):
             return layers
         net = type(self)(prefix=self._prefix)
         with net.name_scope():
-            net.add(*layers)
+            net.add(*layers)  # type: ignore[arg-type]
         return net
 
     def __len__(self) -> int:

@@ -204,8 +204,10 @@ class GroupNorm(_NormLayer):
     center, scale : bool
         Whether beta and gamma are learned.
     beta_initializer, gamma_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
+
+    Notes
+    -----
+    There is one gamma and one beta for each group, as in MXNet 1.9.1.
     """
 
     def __init__(
@@ -216,7 +218,6 @@ class GroupNorm(_NormLayer):
         scale: bool = True,
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
-        in_channels: int = 0,
         prefix: Any = None,
         params: Any = None,
     ) -> None:
@@ -231,8 +232,12 @@ class GroupNorm(_NormLayer):
         self._epsilon = epsilon
         with self.name_scope():
             self.gamma, self.beta = _scale_and_shift(
-                self, scale, center, gamma_initializer, beta_initializer, in_channels
+                self, scale, center, gamma_initializer, beta_initializer, num_groups
             )
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
+        return f"{type(self).__name__}({options})"
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:  # noqa: N803
         """Normalize each group of channels."""

@@ -1,0 +1,428 @@
+"""HybridBlock: hybridized equals eager, deferred shapes, structures, contexts, staleness, speed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.base import MXNetError
+from mxlite.gluon import nn
+
+
+def conv_net() -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Flatten())
+    net.add(nn.Dense(5, activation="tanh"), nn.Dropout(0.5), nn.Dense(3))
+    net.initialize("xavier")
+    return net
+
+
+def gradients(net: gluon.Block, x: Any) -> dict[str, Any]:
+    with autograd.record(train_mode=False):
+        y = net(x)
+    y.backward()
+    return {
+        name: param.grad().asnumpy().copy()
+        for name, param in net._collect_params_with_prefix().items()
+        if param.grad_req != "null"
+    }
+
+
+def test_hybridized_equals_eager_forward_and_backward() -> None:
+    net, x = conv_net(), nd.random.uniform(shape=(2, 3, 8, 8))
+    eager, eager_grads = net(x).asnumpy(), gradients(net, x)
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-5, atol=1e-6)
+    for name, grad in gradients(net, x).items():
+        np.testing.assert_allclose(grad, eager_grads[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    net.hybridize(False)
+    np.testing.assert_array_equal(net(x).asnumpy(), eager)
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_shapes_are_found_at_the_first_forward(hybrid: bool) -> None:
+    net = conv_net()
+    if hybrid:
+        net.hybridize()
+    assert net[0].weight.shape == (4, 0, 3, 3)
+    net(nd.ones((2, 3, 8, 8)))
+    assert net[0].weight.shape == (4, 3, 3, 3)
+    assert net[1].gamma.shape == net[1].running_var.shape == (4,)
+    assert net[4].weight.shape == (5, 36)
+    assert net[6].weight.data().shape == (3, 5)
+
+
+def test_infer_shape_finds_shapes_without_initializing() -> None:
+    net = conv_net()
+    net.infer_shape(nd.ones((2, 3, 8, 8)))
+    assert net[4].weight.shape == (5, 36)
+    with pytest.raises(gluon.DeferredInitializationError):
+        net[4].weight.data()
+
+
+def test_infer_type_follows_the_input() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(2, in_units=2), nn.BatchNorm(in_channels=2))
+    net.infer_type(nd.ones((1, 2), dtype="float16"))
+    net.initialize()
+    assert net[0].weight.data().dtype == np.float16
+    assert net[1].gamma.data().dtype == np.float32
+
+
+class Forward(gluon.HybridBlock):
+    """Defines forward and asks its parameters for their data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Dense(3)
+        self.scale = self.params.get("scale", shape=(3,), init="ones")
+
+    def forward(self, x: Any) -> Any:
+        return nd.broadcast_mul(self.inner(x), self.scale.data(x.ctx))
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_forward_can_be_defined_instead_of_hybrid_forward(hybrid: bool) -> None:
+    net = Forward()
+    net.initialize("ones")
+    if hybrid:
+        net.hybridize()
+    for _ in range(2):
+        np.testing.assert_array_equal(net(nd.ones((2, 4))).asnumpy(), np.full((2, 3), 4.0))
+    net.scale.set_data(nd.array([1, 2, 3]))
+    np.testing.assert_array_equal(net(nd.ones((1, 4))).asnumpy(), [[4, 8, 12]])
+
+
+class Structured(gluon.HybridBlock):
+    """Takes and returns nested lists."""
+
+    def hybrid_forward(self, F: Any, x: Any, states: Any, skip: Any = None) -> Any:
+        first, (second, third) = states
+        total = x + first
+        return total, [second * 2, [third]], skip
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
+def test_nested_lists_and_none_keep_their_structure(hybrid: bool) -> None:
+    net = Structured()
+    if hybrid:
+        net.hybridize()
+    ones = nd.ones((2,))
+    for _ in range(3):
+        total, (second, (third,)), skip = net(ones, [ones, (ones * 2, ones * 3)], None)
+        assert skip is None
+        values = [array.asnumpy()[0] for array in (total, second, third)]
+        assert values == [2, 4, 3]
+
+
+class ByMode(gluon.HybridBlock):
+    """Returns one array for prediction and a list while training."""
+
+    def forward(self, x: Any) -> Any:
+        return [x, x * 2] if autograd.is_training() else x + 1
+
+
+def test_the_structure_may_depend_on_the_mode() -> None:
+    net = ByMode()
+    net.hybridize()
+    x = nd.ones((1,))
+    for _ in range(3):
+        assert net(x).asscalar() == 2
+        with autograd.train_mode():
+            one, two = net(x)
+        assert (one.asscalar(), two.asscalar()) == (1, 2)
+
+
+class OneInList(gluon.HybridBlock):
+    """Returns a list of one array."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return [x * 2]
+
+
+def test_a_list_of_one_stays_a_list() -> None:
+    net = OneInList()
+    net.hybridize()
+    for _ in range(3):
+        (only,) = net(nd.ones((1,)))
+        assert only.asscalar() == 2
+
+
+def test_other_shapes_types_and_modes_are_compiled_anew() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dropout(0.5), nn.HybridLambda(lambda F, x: x * 2))
+    net.hybridize()
+    for shape in [(2, 3), (4, 3), (2, 3), (1,)]:
+        assert net(nd.ones(shape)).shape == shape
+    assert net(nd.ones((2,), dtype="float64")).dtype == np.float64
+    with autograd.train_mode():
+        values = net(nd.ones((1000,))).asnumpy()
+    assert set(np.unique(values)) == {0.0, 4.0}
+    assert (net(nd.ones((1000,))).asnumpy() == 2).all()
+
+
+# -- parameters that change under a compiled block ----------------------------------------------
+
+
+def changed_net() -> tuple[nn.Dense, Any]:
+    net = nn.Dense(1, in_units=1, use_bias=False)
+    net.initialize("ones")
+    net.hybridize()
+    x = nd.array([[3.0]])
+    assert [net(x).asscalar() for _ in range(3)] == [3, 3, 3]
+    return net, x
+
+
+def test_set_data_is_seen() -> None:
+    net, x = changed_net()
+    net.weight.set_data(nd.array([[2.0]]))
+    assert net(x).asscalar() == 6
+
+
+def test_a_new_initialization_is_seen() -> None:
+    net, x = changed_net()
+    net.initialize(mx.init.Constant(5), force_reinit=True)
+    assert net(x).asscalar() == 15
+
+
+def test_loading_is_seen(tmp_path: Any) -> None:
+    net, x = changed_net()
+    nd.save(tmp_path / "a", {"weight": nd.array([[7.0]])})
+    net.load_parameters(tmp_path / "a")
+    assert net(x).asscalar() == 21
+
+
+def test_cast_is_seen() -> None:
+    net, x = changed_net()
+    net.cast("float64")
+    y = net(x.astype("float64"))
+    assert y.dtype == np.float64
+    assert y.asscalar() == 3
+    net.weight.cast("float32")
+    assert net(x).dtype == np.float32
+
+
+def test_another_context_is_seen() -> None:
+    net, x = changed_net()
+    net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)])
+    for _ in range(2):
+        for ctx in (mx.cpu(0), mx.cpu(1)):
+            y = net(x.as_in_context(ctx))
+            assert y.context == ctx
+            assert y.asscalar() == 3
+
+
+def test_a_step_of_a_trainer_is_seen() -> None:
+    net, x = changed_net()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0})
+    for expected in (3, -6, -15):
+        with autograd.record():
+            y = net(x)
+        assert y.asscalar() == expected
+        y.backward()
+        trainer.step(1)
+    assert net(x).asscalar() == -24
+
+
+def test_a_gradient_switched_off_and_on_is_seen() -> None:
+    net, x = changed_net()
+    net.weight.grad_req = "null"
+    with autograd.record():
+        y = net(x)
+    assert y.asscalar() == 3
+    net.weight.grad_req = "add"
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward()
+    assert net.weight.grad().asscalar() == 6
+
+
+def test_a_child_added_later_is_seen() -> None:
+    net = nn.HybridSequential()
+    net.add(nn.HybridLambda(lambda F, x: x + 1))
+    outer = nn.HybridSequential()
+    outer.add(net)
+    outer.hybridize()
+    x = nd.ones((1,))
+    assert [outer(x).asscalar() for _ in range(2)] == [2, 2]
+    net.add(nn.HybridLambda(lambda F, x: x * 10))
+    assert [outer(x).asscalar() for _ in range(2)] == [20, 20]
+
+
+def test_hooks_of_a_hybridized_block_run_at_every_call() -> None:
+    net, x = changed_net()
+    seen: list[float] = []
+    handle = net.register_forward_hook(lambda block, args, out: seen.append(out.asscalar()))
+    for _ in range(3):
+        net(x)
+    handle.detach()
+    net(x)
+    assert seen == [3, 3, 3]
+
+
+def test_children_of_a_hybridized_block_work_on_their_own() -> None:
+    net = conv_net()
+    net.hybridize()
+    x = nd.ones((2, 3, 8, 8))
+    net(x)
+    assert net[0](x).shape == (2, 4, 6, 6)
+    assert net[0](x).shape == (2, 4, 6, 6)
+
+
+def test_a_parameter_that_forward_does_not_use_may_stay_unknown() -> None:
+    class Unused(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used = nn.Dense(2)
+            self.unused = nn.Dense(2)
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return self.used(x)
+
+    net = Unused()
+    net.initialize()
+    net.hybridize()
+    for _ in range(2):
+        assert net(nd.ones((1, 3))).shape == (1, 2)
+    assert net.unused.weight.shape == (2, 0)
+
+
+def test_threads_trace_and_run_side_by_side() -> None:
+    nets = [nn.Dense(1, in_units=1, use_bias=False) for _ in range(4)]
+    for number, net in enumerate(nets):
+        net.initialize(mx.init.Constant(number))
+        net.hybridize()
+    wrong: list[float] = []
+
+    def work(number: int) -> None:
+        for size in range(1, 40):
+            y = nets[number](nd.ones((size, 1))).asnumpy()
+            if not (y == number).all():
+                wrong.append(float(y[0, 0]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_block_that_is_dropped_is_freed() -> None:
+    net, x = changed_net()
+    watch = weakref.ref(net)
+    weight = weakref.ref(net.weight)
+    del net
+    gc.collect()
+    assert watch() is None
+    assert weight() is None
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+def test_a_plain_block_is_no_child_of_a_hybrid_one() -> None:
+    net = nn.HybridSequential()
+    with pytest.raises(ValueError, match="Children of HybridBlock must also be HybridBlock") as e:
+        net.add(nn.Lambda("relu"))
+    assert isinstance(e.value, MXNetError)
+
+
+def test_an_uninitialized_block_says_so_in_both_modes() -> None:
+    for hybrid in (False, True):
+        net = nn.Dense(1, in_units=1)
+        net.hybridize(hybrid)
+        with pytest.raises(RuntimeError, match="_weight' has not been initialized"):
+            net(nd.ones((1, 1)))
+
+
+class Reads(gluon.HybridBlock):
+    """Reads a value while it is traced."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return x * 2 if x.sum().asscalar() > 0 else x
+
+
+def test_reading_a_value_while_tracing_is_an_error_and_eager_works_on() -> None:
+    net = Reads()
+    x = nd.ones((2,))
+    assert net(x).asnumpy().tolist() == [2, 2]
+    net.hybridize()
+    with pytest.raises(MXNetError, match="traced|hybridize"):
+        net(x)
+    net.hybridize(False)
+    assert net(x).asnumpy().tolist() == [2, 2]
+
+
+class Borrows(gluon.HybridBlock):
+    """Uses a parameter that belongs to nobody it knows."""
+
+    def __init__(self, owner: nn.Dense) -> None:
+        super().__init__()
+        self.owners = [owner]
+
+    def forward(self, x: Any) -> Any:
+        return nd.broadcast_mul(x, self.owners[0].weight.data())
+
+
+def test_a_parameter_of_nobody_is_an_error_when_hybridized() -> None:
+    owner = nn.Dense(1, in_units=1)
+    owner.initialize("ones")
+    net = Borrows(owner)
+    assert net(nd.ones((1, 1))).asscalar() == 1
+    net.hybridize()
+    with pytest.raises(MXNetError, match="_weight' is used in the forward .* does not own it"):
+        net(nd.ones((1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda net: net(3), "inputs .* must be NDArrays .* got 3 of type int"),
+        (lambda net: net.hybridize(static_shape=True), "needs static_alloc=True"),
+        (lambda net: net.hybridize(backend="MKLDNN"), "backend 'MKLDNN' was given"),
+    ],
+)
+def test_bad_input_is_named(act: Any, words: str) -> None:
+    net, x = changed_net()
+    with pytest.raises(MXNetError, match=words) as caught:
+        act(net)
+    assert isinstance(caught.value, (ValueError, TypeError, NotImplementedError))
+    assert net(x).asscalar() == 3
+
+
+def test_a_block_without_forward_says_so() -> None:
+    class Empty(gluon.HybridBlock):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty defines neither hybrid_forward nor"):
+        Empty()(nd.ones((1,)))
+    with pytest.raises(NotImplementedError, match="Block does not define forward"):
+        gluon.Block()(nd.ones((1,)))
+
+
+def test_a_hybridized_call_adds_little_python() -> None:
+    """The time of a call around the graph's own; generous, because machines are shared."""
+    net, x = changed_net()
+    graph = net._fast
+    assert graph is not None
+
+    def best(call: Any) -> float:
+        times = []
+        for _ in range(15):
+            begin = time.perf_counter()
+            for _ in range(200):
+                call(x)
+            times.append(time.perf_counter() - begin)
+            nd.waitall()
+        return min(times) / 200
+
+    assert best(net) - best(graph) < 2e-6
