@@ -161,7 +161,7 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
 }  // namespace
 
 void register_ctc_loss_cpu(OpRegistry& ops) {
-  ops.kernel<ctc_loss_native>("CTCLoss", DeviceType::kCPU);
+  ops.kernel<ctc_loss_native>("CTCLoss", DeviceType::kCPU, {.inline_ok = false});
 }
 
 }  // namespace mxlite

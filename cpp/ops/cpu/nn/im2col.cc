@@ -53,8 +53,8 @@ void col2im_native(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs
 }  // namespace
 
 void register_im2col_cpu(OpRegistry& ops) {
-  ops.kernel<im2col_native>("im2col", DeviceType::kCPU);
-  ops.kernel<col2im_native>("col2im", DeviceType::kCPU);
+  ops.kernel<im2col_native>("im2col", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<col2im_native>("col2im", DeviceType::kCPU, {.inline_ok = false});
 }
 
 }  // namespace mxlite

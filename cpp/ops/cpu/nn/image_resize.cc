@@ -145,10 +145,12 @@ void bilinear_resize_backward_native(KernelContext& ctx, const ImageResizeGradPa
 
 void register_image_resize_cpu(OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<adaptive_pooling_native>("_contrib_AdaptiveAvgPooling2D", kCPU);
-  ops.kernel<adaptive_pooling_backward_native>("_adaptive_avg_pooling_backward", kCPU);
-  ops.kernel<bilinear_resize_native>("_contrib_BilinearResize2D", kCPU);
-  ops.kernel<bilinear_resize_backward_native>("_bilinear_resize_backward", kCPU);
+  ops.kernel<adaptive_pooling_native>("_contrib_AdaptiveAvgPooling2D", kCPU, {.inline_ok = false});
+  ops.kernel<adaptive_pooling_backward_native>("_adaptive_avg_pooling_backward", kCPU,
+                                               {.inline_ok = false});
+  ops.kernel<bilinear_resize_native>("_contrib_BilinearResize2D", kCPU, {.inline_ok = false});
+  ops.kernel<bilinear_resize_backward_native>("_bilinear_resize_backward", kCPU,
+                                              {.inline_ok = false});
 }
 
 }  // namespace mxlite

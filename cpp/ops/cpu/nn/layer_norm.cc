@@ -117,7 +117,7 @@ void backward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
   Acc* sums =
       static_cast<Acc*>(ctx.scratch(static_cast<size_t>(2 * params * threads) * sizeof(Acc)));
   std::fill_n(sums, 2 * params * threads, Acc(0));
-  cpu::parallel_ranges(rows.count, rows.length * 8, [&](int64_t begin, int64_t end, int thread) {
+  cpu::parallel_ranges(rows.count, rows.length * 4, [&](int64_t begin, int64_t end, int thread) {
     Acc* gamma_grad = sums + thread * 2 * params;
     Acc* beta_grad = gamma_grad + params;
     for (int64_t r = begin; r < end; ++r) {

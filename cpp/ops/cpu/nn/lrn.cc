@@ -78,8 +78,8 @@ void lrn_backward_native(KernelContext& ctx, const LRNParams& p, Inputs in, Outp
 }  // namespace
 
 void register_lrn_cpu(OpRegistry& ops) {
-  ops.kernel<lrn_native>("LRN", DeviceType::kCPU);
-  ops.kernel<lrn_backward_native>("_lrn_backward", DeviceType::kCPU);
+  ops.kernel<lrn_native>("LRN", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<lrn_backward_native>("_lrn_backward", DeviceType::kCPU, {.inline_ok = false});
 }
 
 }  // namespace mxlite

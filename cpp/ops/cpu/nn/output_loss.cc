@@ -17,7 +17,7 @@ void copy_native(KernelContext&, const P&, Inputs in, Outputs out) {
 void logistic_native(KernelContext&, const RegressionOutputParams&, Inputs in, Outputs out) {
   dispatch_floating("LogisticRegressionOutput", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
-    cpu::parallel_for(in[0].size(), 8, [&](int64_t i) {
+    cpu::parallel_for(in[0].size(), 4, [&](int64_t i) {
       const Acc x = static_cast<Acc>(in[0].as<T>()[i]);
       out[0].as<T>()[i] = static_cast<T>(1 / (1 + std::exp(-x)));
     });
@@ -97,7 +97,7 @@ void softmax_cross_entropy_backward_native(KernelContext&, const NoParams&, Inpu
   const int64_t batch = in[1].shape[0], classes = in[1].shape[1];
   dispatch_floating("softmax_cross_entropy", in[1].dtype, [&]<class T>(T) {
     const double grad = static_cast<double>(in[0].as<T>()[0]);
-    cpu::parallel_for(batch, classes * 8, [&](int64_t n) {
+    cpu::parallel_for(batch, classes * 4, [&](int64_t n) {
       const T* x = in[1].as<T>() + n * classes;
       const LogSum s = log_sum_exp(x, classes);
       const int64_t wanted = class_index(in[2], n, classes);

@@ -9,7 +9,10 @@
 
 namespace mxlite::cpu {
 
-constexpr int64_t kParallelWork = 32768;
+// Cost, in elements, above which a parallel region pays. Calls of up to 64 KiB of operands may run
+// inline in the caller's thread, which must stay free of parallel regions: operators that cost more
+// than four per element set inline_ok = false.
+constexpr int64_t kParallelWork = 65536;
 
 // fn(begin, end, thread) over ranges that cover [0, count); `work` is the cost of one item in
 // elements. One call in the caller's thread when all of it is small.

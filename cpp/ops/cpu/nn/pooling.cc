@@ -213,8 +213,8 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
 }  // namespace
 
 void register_pooling_cpu(OpRegistry& ops) {
-  ops.kernel<pooling_native>("Pooling", DeviceType::kCPU);
-  ops.kernel<pooling_backward_native>("_pooling_backward", DeviceType::kCPU);
+  ops.kernel<pooling_native>("Pooling", DeviceType::kCPU, {.inline_ok = false});
+  ops.kernel<pooling_backward_native>("_pooling_backward", DeviceType::kCPU, {.inline_ok = false});
 }
 
 }  // namespace mxlite

@@ -28,7 +28,7 @@ int64_t row_length(const SoftmaxParams& p, const TensorRef* length, int64_t row,
 template <class F>
 void for_blocks(const ChannelBlocks& b, F&& fn) {
   const int64_t blocks = (b.inner + kBlock - 1) / kBlock;
-  cpu::parallel_for(b.outer * blocks, b.channels * std::min(kBlock, b.inner) * 4, [&](int64_t i) {
+  cpu::parallel_for(b.outer * blocks, b.channels * std::min(kBlock, b.inner) * 2, [&](int64_t i) {
     const int64_t outer = i / blocks, inner = i % blocks * kBlock;
     fn(outer * b.channels * b.inner + inner, outer * b.inner + inner,
        std::min(kBlock, b.inner - inner));
