@@ -62,8 +62,9 @@ class Walk {
     return it == leaves_.end() ? nullptr : it->second.grad;
   }
   NDArrayRef value_grad(const TapeNode* node, int output) const {
-    const auto it = wanted_.find(node);
-    return it == wanted_.end() ? nullptr : it->second[static_cast<size_t>(output)];
+    const auto& kept = options_.partial ? grads_ : wanted_;
+    const auto it = kept.find(node);
+    return it == kept.end() ? nullptr : it->second[static_cast<size_t>(output)];
   }
 
   void store_into_variables() {
@@ -119,7 +120,7 @@ class Walk {
     auto [it, first] = grads_.try_emplace(info->node.get());
     if (first) {
       it->second.resize(info->node->output_specs().size());
-      ready_.push({info->node});
+      if (!options_.partial || !wanted_.count(info->node.get())) ready_.push({info->node});
     }
     accumulate(it->second[static_cast<size_t>(info->output)], std::move(grad));
   }

@@ -69,6 +69,7 @@ struct BackwardOptions {
   bool retain_graph = false;
   bool create_graph = false;
   bool training = true;
+  bool partial = false;  // gradients(): stop at the variables, as if they had no history
 };
 // Adds or writes gradients into the variables' grad arrays.
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,

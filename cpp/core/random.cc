@@ -32,9 +32,22 @@ Generators& generators() {
   return *g;
 }
 
+thread_local RandomState* replayed = nullptr;
+
 }  // namespace
 
+RandomReplayScope::RandomReplayScope(RandomState state) : state_(state), outer_(replayed) {
+  replayed = &state_;
+}
+
+RandomReplayScope::~RandomReplayScope() { replayed = outer_; }
+
 RandomState reserve_random(Device device, uint64_t count) {
+  if (replayed) {
+    const RandomState reserved = *replayed;
+    replayed->offset += count;
+    return reserved;
+  }
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
   RandomState& state = g.get(device);

@@ -17,6 +17,19 @@ struct RandomState {
 
 // Reserves `count` counters of the device's generator. Called when an op is pushed.
 RandomState reserve_random(Device device, uint64_t count);
+// While it lives, this thread's reservations count on from `state` instead of the generator: the same
+// calls get the same numbers again.
+class RandomReplayScope {
+ public:
+  explicit RandomReplayScope(RandomState state);
+  ~RandomReplayScope();
+  RandomReplayScope(const RandomReplayScope&) = delete;
+  RandomReplayScope& operator=(const RandomReplayScope&) = delete;
+
+ private:
+  RandomState state_;
+  RandomState* outer_;
+};
 // MXNet: every device stream derives from the seed, so cpu(0) and cpu(1) differ.
 void seed_random(uint64_t seed);
 void seed_random(uint64_t seed, Device device);

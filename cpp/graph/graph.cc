@@ -6,19 +6,26 @@
 
 namespace mxlite::graph {
 
-ValueId Graph::add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
-                      std::string name) {
+ValueId Graph::add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs_of_op,
+                      std::string node_name) {
   std::vector<TensorSpec> specs;
-  for (ValueId v : inputs) specs.push_back(spec(v));
+  for (ValueId v : inputs_of_op) specs.push_back(spec(v));
   const Specs out = infer_outputs(op, params.get(), specs);
   Node node;
   node.op = &op;
   node.params = std::move(params);
-  node.inputs = std::move(inputs);
+  node.inputs = std::move(inputs_of_op);
   node.outputs.assign(out.begin(), out.end());
-  node.name = name.empty() ? str(op.name, nodes.size()) : std::move(name);
+  node.name = node_name.empty() ? str(op.name, nodes.size()) : std::move(node_name);
   nodes.push_back(std::move(node));
   return {static_cast<int32_t>(nodes.size() - 1), 0};
+}
+
+ValueId Graph::add_op(std::string_view op_name, std::vector<ValueId> inputs_of_op, Attrs attrs,
+                      std::string node_name) {
+  const OpSchema& op = ops().get(op_name);
+  return add_op(op, op.make_params_by_name(std::span(attrs.begin(), attrs.size())),
+                std::move(inputs_of_op), std::move(node_name));
 }
 
 std::string Graph::text() const {

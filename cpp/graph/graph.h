@@ -36,15 +36,23 @@ struct Node {
 };
 
 struct Graph {
+  std::string name;  // of the block, for errors and dumps
   std::vector<Node> nodes;
   std::vector<int32_t> inputs, parameters;  // node ids
   std::vector<ValueId> outputs;
   bool training = false;  // how training-dependent ops behave
 
-  const TensorSpec& spec(ValueId v) const { return nodes[v.node].outputs[v.output]; }
+  const Node& node(int32_t id) const { return nodes[static_cast<size_t>(id)]; }
+  const Node& node(ValueId v) const { return node(v.node); }
+  const TensorSpec& spec(ValueId v) const {
+    return node(v).outputs[static_cast<size_t>(v.output)];
+  }
+  // Infers the outputs' specs.
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
-                 std::string name = {});  // infers the outputs' specs
-  std::string text() const;               // for MXLITE_DUMP_GRAPH and tests
+                 std::string name = {});
+  ValueId add_op(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},
+                 std::string name = {});
+  std::string text() const;  // for MXLITE_DUMP_GRAPH and tests
 };
 
 }  // namespace mxlite::graph

@@ -1,12 +1,16 @@
 #include "cpp/graph/trace.h"
 
+#include <atomic>
+
 namespace mxlite::graph {
 namespace {
 thread_local Trace* current_trace = nullptr;
-}
+std::atomic<uint64_t> num_traces{0};
+}  // namespace
 
 Trace::Trace(std::string name, Device device, bool training)
-    : outer_(current_trace), name_(std::move(name)), device_(device) {
+    : outer_(current_trace), serial_(++num_traces), device_(device) {
+  graph_.name = std::move(name);
   graph_.training = training;
   current_trace = this;
 }
@@ -28,7 +32,7 @@ void Trace::fail_outside(const OpSchema& op, int input) {
 }
 
 NDArrayRef Trace::make_array(ValueId value) {
-  return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(this, value));
+  return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value));
 }
 
 NDArrayRef Trace::add_input(const TensorSpec& spec) {
@@ -50,16 +54,19 @@ NDArrayRef Trace::add_parameter(const TensorSpec& spec) {
   node.name = str("param", node.index);
   graph_.nodes.push_back(std::move(node));
   graph_.parameters.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
-  parameter_arrays_.push_back(make_array({graph_.parameters.back(), 0}));
-  return parameter_arrays_.back();
+  return make_array({graph_.parameters.back(), 0});
 }
 
 ValueId Trace::value_of(const NDArrayRef& array) {
   if (const auto* info = static_cast<const TraceValue*>(array->trace().get())) {
-    MX_CHECK_KIND(info->trace == this, ErrorKind::kError,
-                  "an array of another hybridized forward was used in ", name_);
+    MX_CHECK_KIND(info->trace == serial_, ErrorKind::kError, graph_.name,
+                  ": an array that was made while another hybridized forward was traced has no "
+                  "data and cannot be used here; return it from that forward instead of keeping it");
     return info->value;
   }
+  MX_CHECK_KIND(array->device() == device_, ErrorKind::kDevice, graph_.name,
+                ": forward uses an array of shape ", array->shape(), " on ", array->device(),
+                ", the inputs are on ", device_, "; copy one with as_in_context");
   for (const auto& [known, value] : captured_)
     if (known == array) return value;
   Node node;
@@ -75,6 +82,15 @@ ValueId Trace::value_of(const NDArrayRef& array) {
   return value;
 }
 
+void Trace::check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    MX_CHECK_KIND(!op.mutates(static_cast<int>(i), graph_.training) ||
+                      graph_.node(inputs[i]).kind == NodeKind::kParameter,
+                  ErrorKind::kError, op.name, ": ", op.input_name(static_cast<int>(i)),
+                  " is changed in place and must be a parameter or an array made outside of the "
+                  "hybridized forward");
+}
+
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, Device) {
   std::vector<ValueId> values;
@@ -85,6 +101,7 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
     specs.push_back(graph_.spec(values.back()));
     known &= specs.back().shape.is_known();
   }
+  check_mutation(op, values);
   if (!known && op.complete) {
     op.complete(params.get(), specs);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -97,7 +114,8 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
     MX_CHECK_SHAPE(specs[i].shape.is_known(), op.name, ": the shape of ",
                    op.input_name(static_cast<int>(i)), " is not known: ", specs[i].shape,
                    "; give the layer its input size");
-  const ValueId first = graph_.add_op(op, params, std::move(values));
+  const ValueId first = graph_.add_op(op, params, std::move(values),
+                                      scope_.empty() ? std::string() : str(scope_, '_', op.name));
   NDArrays outputs;
   const size_t count = graph_.nodes[static_cast<size_t>(first.node)].outputs.size();
   for (size_t i = 0; i < count; ++i)

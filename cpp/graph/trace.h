@@ -10,8 +10,8 @@ class Trace;
 // The link from a traced array to its value in the graph.
 class TraceValue final : public TraceInfo {
  public:
-  TraceValue(Trace* t, ValueId v) : trace(t), value(v) {}
-  Trace* trace;  // compared only; may have ended
+  TraceValue(uint64_t t, ValueId v) : trace(t), value(v) {}
+  uint64_t trace;  // serial number; the trace may have ended
   ValueId value;
 };
 
@@ -33,20 +33,24 @@ class Trace {
   NDArrayRef add_parameter(const TensorSpec& spec);
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   Device device);
-  // Ends the program; arrays that are no traced values become constants.
+  // Ends the program.
   Graph finish(std::span<const NDArrayRef> outputs);
+  Device device() const { return device_; }
+  // Nodes recorded from now on are named "<scope>_<op>"; returns the old scope.
+  std::string set_scope(std::string scope) { return std::exchange(scope_, std::move(scope)); }
   // Shape of parameter i as far as it is known by now.
   const TensorSpec& parameter_spec(int i) const;
 
  private:
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
+  void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;
 
   Trace* outer_;
-  std::string name_;
+  uint64_t serial_;
   Device device_;
   Graph graph_;
-  std::vector<NDArrayRef> parameter_arrays_;
+  std::string scope_;
   std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // concrete arrays used in forward
 };
 

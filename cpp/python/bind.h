@@ -13,6 +13,7 @@ void bind_operators(py::module_& m);  // NDArray: + - * / ** and comparisons
 void bind_numpy(py::module_& m);      // NumPy and DLPack
 void bind_ops(py::module_& m);
 void bind_autograd(py::module_& m);
+void bind_graph(py::module_& m);
 void bind_engine(py::module_& m);
 void bind_io(py::module_& m);  // JPEG decoding, resizing
 

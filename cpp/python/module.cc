@@ -16,6 +16,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_numpy(m);
   mxlite::python::bind_ops(m);
   mxlite::python::bind_autograd(m);
+  mxlite::python::bind_graph(m);
   mxlite::python::bind_engine(m);
   mxlite::python::bind_io(m);
 }

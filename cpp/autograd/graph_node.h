@@ -1,0 +1,41 @@
+// Calls of compiled graphs, and their one node on the tape.
+#pragma once
+#include <memory>
+
+#include "cpp/autograd/tape.h"
+#include "cpp/graph/cached_graph.h"
+
+namespace mxlite::autograd {
+
+// The one way to call a hybridized block. Inside another trace its operators go into that trace.
+NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
+              engine::Origin origin = {});
+
+// Backward is an executable of its own. With create_graph the traced operators are run again one by
+// one on the eager tape, from the same inputs and random numbers, and differentiated there.
+class GraphNode final : public TapeNode {
+ public:
+  GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
+            std::span<const NDArrayRef> inputs, std::span<const NDArrayRef> outputs,
+            RandomState random);
+
+  const char* name() const override { return name_.c_str(); }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
+                                   std::span<const uint8_t> needs) override;
+  void release_saved() override;
+
+ private:
+  void check_versions(const graph::RecordedGraph::Backward& plan) const;
+  std::vector<NDArrayRef> replay(std::span<const NDArrayRef> output_grads,
+                                 std::span<const uint8_t> needs);
+
+  std::string name_;
+  graph::CachedGraph::Ready ready_;
+  std::vector<NDArrayRef> inputs_;
+  std::vector<NDArrayRef> saved_;         // as RecordedGraph::saved()
+  std::vector<uint64_t> saved_versions_;  // of their storages when the call was recorded
+  std::vector<uint64_t> parameter_versions_;  // of RecordedGraph::read_parameters()
+  RandomState random_;
+};
+
+}  // namespace mxlite::autograd

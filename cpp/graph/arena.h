@@ -1,0 +1,38 @@
+// The memory of intermediate values: one block that all executables share, because they run one
+// after another on the cpu worker. It grows to the largest need and goes when the last executable
+// goes.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "cpp/core/allocator.h"
+
+namespace mxlite::graph {
+
+class Arena {
+ public:
+  static std::shared_ptr<Arena> shared();
+  ~Arena();
+
+  // Memory for one run. A second run at the same time (another thread runs a small executable
+  // inline) gets a block of its own.
+  class Use {
+   public:
+    Use(Arena& arena, size_t bytes);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    std::byte* data() const { return data_; }
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+    Block own_;
+    std::byte* data_ = nullptr;
+  };
+
+ private:
+  std::mutex mutex_;
+  Block block_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::graph

@@ -1,0 +1,163 @@
+#include "cpp/graph/cached_graph.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace mxlite::graph {
+namespace {
+
+constexpr size_t kManySignatures = 16;
+
+Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
+  if (!inputs.empty()) return inputs[0]->device();
+  return params.empty() ? Device{} : params[0]->device();
+}
+
+}  // namespace
+
+void CachedGraph::set_params(ArrayList params) {
+  for (size_t i = 0; i < params.size(); ++i)
+    MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
+  auto list = std::make_shared<const ArrayList>(std::move(params));
+  std::lock_guard lock(mutex_);
+  bool same = list->size() == params_->size();
+  for (size_t i = 0; same && i < list->size(); ++i)
+    same = (*list)[i]->spec() == (*params_)[i]->spec() &&
+           (*list)[i]->device() == (*params_)[i]->device();
+  if (!same) slots_.clear();
+  params_ = std::move(list);
+  for (Slot& slot : slots_) slot.parameters = join(*params_, slot.entry->captured);
+}
+
+std::shared_ptr<const ArrayList> CachedGraph::join(const ArrayList& a, const ArrayList& b) {
+  auto all = std::make_shared<ArrayList>(a);
+  all->insert(all->end(), b.begin(), b.end());
+  return all;
+}
+
+bool CachedGraph::matches(const Slot& slot, std::span<const NDArrayRef> inputs,
+                          const Mode& mode) const {
+  const Entry& e = *slot.entry;
+  if (e.training != mode.training || e.recording != mode.recording ||
+      e.input_specs.size() != inputs.size())
+    return false;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!(e.input_specs[i] == inputs[i]->spec()) || !(e.device == inputs[i]->device()))
+      return false;
+  if (!mode.recording) return true;
+  size_t k = 0;
+  for (const NDArrayRef& a : inputs)
+    if (e.needs[k++] != mode.needs_grad(*a)) return false;
+  for (const NDArrayRef& a : *slot.parameters)
+    if (e.needs[k++] != mode.needs_grad(*a)) return false;
+  return true;
+}
+
+CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, const Mode& mode) {
+  std::shared_ptr<const ArrayList> params;
+  {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (!matches(slots_[i], inputs, mode)) continue;
+      if (i > 0) std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(i),
+                             slots_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return {slots_[0].entry, slots_[0].parameters};
+    }
+    params = params_;
+  }
+  // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
+  const std::shared_ptr<const Entry> entry = compile(inputs, mode, *params);
+  std::lock_guard lock(mutex_);
+  Slot slot{entry, join(*params, entry->captured)};
+  if (params_ == params) {
+    slots_.insert(slots_.begin(), slot);
+    if (slots_.size() == kManySignatures) warn_if_many();
+  }
+  return {slot.entry, slot.parameters};
+}
+
+std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArrayRef> inputs,
+                                                         const Mode& mode,
+                                                         const ArrayList& params) const {
+  auto entry = std::make_shared<Entry>();
+  entry->device = device_of(inputs, params);
+  entry->training = mode.training;
+  entry->recording = mode.recording;
+  Graph graph;
+  {
+    Trace trace(name_, entry->device, mode.training);
+    ArrayList traced_inputs, traced_params;
+    for (const NDArrayRef& a : inputs) {
+      MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
+                    ": inputs are on different devices, ", entry->device, " and ", a->device());
+      entry->input_specs.push_back(a->spec());
+      traced_inputs.push_back(trace.add_input(a->spec()));
+    }
+    for (const NDArrayRef& a : params) {
+      MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_, ": the inputs are on ",
+                    entry->device, ", a parameter of shape ", a->shape(), " on ", a->device());
+      traced_params.push_back(trace.add_parameter(a->spec()));
+    }
+    graph = trace.finish(trace_(traced_inputs, traced_params));
+  }
+  for (size_t i = params.size(); i < graph.parameters.size(); ++i)
+    entry->captured.push_back(graph.node(graph.parameters[i]).value);
+  entry->num_outputs = graph.outputs.size();
+  bool any = false;
+  if (mode.recording) {
+    for (const auto& list : {ArrayList(inputs.begin(), inputs.end()), params, entry->captured})
+      for (const NDArrayRef& a : list) entry->needs.push_back(mode.needs_grad(*a));
+    any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
+  }
+  if (any)
+    entry->recorded = std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
+  else
+    entry->plain = Executable::compile(std::move(graph), entry->device, /*exact=*/mode.training);
+  return entry;
+}
+
+ArrayList CachedGraph::run_in_trace(std::span<const NDArrayRef> inputs) const {
+  std::shared_ptr<const ArrayList> params;
+  {
+    std::lock_guard lock(mutex_);
+    params = params_;
+  }
+  return trace_(ArrayList(inputs.begin(), inputs.end()), *params);
+}
+
+size_t CachedGraph::num_entries() const {
+  std::lock_guard lock(mutex_);
+  return slots_.size();
+}
+
+void CachedGraph::warn_if_many() const {
+  size_t shapes = 0;  // training and inference of one shape count once
+  std::vector<const std::vector<TensorSpec>*> seen;
+  for (const Slot& s : slots_) {
+    const auto& specs = s.entry->input_specs;
+    const bool known = std::any_of(seen.begin(), seen.end(), [&](auto* o) { return *o == specs; });
+    if (!known) seen.push_back(&specs), ++shapes;
+  }
+  std::fprintf(stderr,
+               "mxlite: %s was compiled for %zu input shapes; pad or bucket the batch\n",
+               name_.empty() ? "a hybridized block" : name_.c_str(), shapes);
+}
+
+std::vector<Shape> infer_params(const TraceFn& trace_fn, std::span<const NDArrayRef> inputs,
+                                std::span<const TensorSpec> specs, bool training) {
+  Trace trace("infer_params", device_of(inputs, {}), training);
+  ArrayList traced_inputs, traced_params;
+  for (const NDArrayRef& a : inputs) traced_inputs.push_back(trace.add_input(a->spec()));
+  for (const TensorSpec& s : specs) traced_params.push_back(trace.add_parameter(s));
+  trace_fn(traced_inputs, traced_params);
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    shapes.push_back(trace.parameter_spec(static_cast<int>(i)).shape);
+    MX_CHECK_SHAPE(shapes.back().is_known(), "the shape of parameter ", i,
+                   " cannot be found from the inputs, it stays ", shapes.back(),
+                   "; is the parameter used in forward?");
+  }
+  return shapes;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,235 @@
+#include "cpp/graph/executable.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "cpp/graph/passes/passes.h"
+
+namespace mxlite::graph {
+namespace {
+
+// Task names live as long as the process: the profiler keeps the pointer.
+const char* intern(const std::string& text) {
+  static std::mutex mutex;
+  static auto* names = new std::unordered_set<std::string>;
+  std::lock_guard lock(mutex);
+  return names->insert(text.empty() ? "graph" : text).first->c_str();
+}
+
+std::vector<int> parameters_of(const Program& program, const std::vector<Instruction>& part,
+                               bool written) {
+  std::vector<uint8_t> reads(program.parameter_specs.size()), writes(reads.size());
+  for (const Instruction& step : part)
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      const Buffer& b = program.root(step.inputs[k].buffer);
+      if (b.place != Place::kParameter) continue;
+      const bool mutated = step.op && step.op->mutates(static_cast<int>(k), program.training);
+      (mutated ? writes : reads)[static_cast<size_t>(b.index)] = 1;
+    }
+  std::vector<int> result;
+  for (size_t i = 0; i < reads.size(); ++i)
+    if (written ? writes[i] : reads[i] && !writes[i]) result.push_back(static_cast<int>(i));
+  return result;
+}
+
+}  // namespace
+
+class Executable::MainTask final : public engine::Task {
+ public:
+  MainTask(Executable& e, const char* name, engine::Origin origin)
+      : Task(name, origin), executable_(&e), bases_(e.slots_.count, nullptr) {}
+
+  void set(uint32_t slot, const NDArray& array) {
+    bases_[slot] = array.data();
+    held_.push_back(array.storage());
+  }
+  void set_packed(const StorageRef& storage) {
+    bases_[Slots::kPacked] = storage->data();
+    held_.push_back(storage);
+  }
+  void set_random(RandomState random) { random_ = random; }
+  void run() override {
+    const Executable& e = *executable_;
+    const Program& p = e.program_;
+    Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
+    bases_[Slots::kArena] = memory.data();
+    bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
+    for (size_t i = 0; i < p.constants.size(); ++i)
+      bases_[e.slots_.constants + i] = p.constants[i]->data();
+    e.main_.run(bases_, random_);
+  }
+  void release_operands() noexcept override {
+    held_.clear();
+    executable_.reset();
+  }
+
+ private:
+  IntrusivePtr<Executable> executable_;
+  SmallVector<void*, 12> bases_;
+  SmallVector<StorageRef, 6> held_;
+  RandomState random_;
+};
+
+class Executable::PrologueTask final : public engine::Task {
+ public:
+  PrologueTask(Executable& e, const char* name, std::span<const NDArrayRef> parameters,
+               std::vector<engine::Var*>& reads)
+      : Task(name), executable_(&e), bases_(e.slots_.count, nullptr) {
+    for (int i : e.prologue_parameters_) {
+      const NDArray& a = *parameters[static_cast<size_t>(i)];
+      bases_[e.slots_.parameters + static_cast<uint32_t>(i)] = a.data();
+      held_.push_back(a.storage());
+      reads.push_back(&a.storage()->var());
+    }
+    bases_[Slots::kPacked] = e.packed_->data();
+    held_.push_back(e.packed_);
+  }
+  void run() override {
+    const Executable& e = *executable_;
+    const Program& p = e.program_;
+    Arena::Use memory(*e.arena_, p.prologue_arena_bytes + p.prologue_scratch_bytes);
+    bases_[Slots::kArena] = memory.data();
+    bases_[Slots::kScratch] = memory.data() + p.prologue_arena_bytes;
+    for (size_t i = 0; i < p.constants.size(); ++i)
+      bases_[e.slots_.constants + i] = p.constants[i]->data();
+    e.prologue_.run(bases_, {});
+  }
+  void release_operands() noexcept override {
+    held_.clear();
+    executable_.reset();
+  }
+
+ private:
+  IntrusivePtr<Executable> executable_;
+  std::vector<void*> bases_;
+  std::vector<StorageRef> held_;
+};
+
+ExecutableRef Executable::compile(Graph graph, Device device, bool exact) {
+  PassContext context{device, exact, is_small(graph, device.type)};
+  graph = run_passes(std::move(graph), context);
+  context.small = is_small(graph, device.type) && context.small;
+  Program program = propagate_layout(graph, context);
+  plan_memory(program);
+  dump(program.name, "program", program.text());
+  return make_ref<Executable>(std::move(program), device, context.small);
+}
+
+Executable::Executable(Program program, Device device, bool may_inline)
+    : program_(std::move(program)),
+      device_(device),
+      may_inline_(may_inline),
+      task_name_(intern(program_.name)),
+      slots_(program_),
+      prologue_(program_, program_.prologue, device),
+      main_(program_, program_.main, device),
+      arena_(Arena::shared()),
+      read_parameters_(parameters_of(program_, program_.main, false)),
+      written_parameters_(parameters_of(program_, program_.main, true)),
+      prologue_parameters_(parameters_of(program_, program_.prologue, false)) {
+  output_buffers_.resize(slots_.count - slots_.outputs);
+  for (const Program::Output& o : program_.outputs) {
+    const int slot = program_.root(o.buffer).index;
+    output_buffers_[static_cast<size_t>(slot)] = o.spec;
+  }
+  for (const TensorSpec& s : output_buffers_) output_bytes_ += s.bytes();
+}
+
+void Executable::check_parameters(std::span<const NDArrayRef> parameters) const {
+  MX_ASSERT(parameters.size() == program_.parameter_specs.size());
+  for (size_t i = 0; i < parameters.size(); ++i)
+    MX_CHECK_SHAPE(parameters[i]->spec() == program_.parameter_specs[i], program_.name,
+                   ": parameter ", i, " is ", parameters[i]->spec(), ", the graph was made for ",
+                   program_.parameter_specs[i]);
+}
+
+StorageRef Executable::packed_values(const Call& call) {
+  std::lock_guard lock(mutex_);
+  std::vector<Version>& known = packed_versions_;
+  bool stale = !packed_;
+  if (stale) {
+    packed_ = Storage::allocate(device_, program_.packed_bytes);
+    known.resize(prologue_parameters_.size());
+  }
+  for (size_t i = 0; i < prologue_parameters_.size(); ++i) {
+    const Storage* storage =
+        call.parameters[static_cast<size_t>(prologue_parameters_[i])]->storage().get();
+    const Version now{storage, storage->var().version()};
+    stale |= !(known[i] == now);
+    known[i] = now;
+  }
+  if (stale) {
+    static const char* const name = intern("pack_parameters");
+    std::vector<NDArrayRef> dense(call.parameters.size());
+    for (int i : prologue_parameters_)
+      dense[static_cast<size_t>(i)] = contiguous(call.parameters[static_cast<size_t>(i)]);
+    std::vector<engine::Var*> reads;
+    engine::TaskRef task(new PrologueTask(*this, name, dense, reads));
+    engine::Var* const packed = &packed_->var();
+    engine::Engine::get().push(std::move(task), {reads, {&packed, 1}, {}},
+                               {.may_inline = may_inline_});
+  }
+  return packed_;
+}
+
+NDArrays Executable::launch(const Call& call) {
+  check_parameters(call.parameters);
+  SmallVector<NDArrayRef, 4> kept;  // contiguous copies
+  auto dense = [&](const NDArrayRef& a) -> const NDArray& {
+    if (a->contiguous()) return *a;
+    kept.push_back(contiguous(a));
+    return *kept.back();
+  };
+  SmallVector<engine::Var*, 8> reads;
+  SmallVector<engine::Var*, 4> updates, overwrites;
+
+  auto* task = new MainTask(*this, task_name_, call.origin);
+  engine::TaskRef task_ref(task);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const NDArray& a = dense(call.inputs[i]);
+    task->set(slots_.inputs + static_cast<uint32_t>(i), a);
+    reads.push_back(&a.storage()->var());
+  }
+  for (int i : read_parameters_) {
+    const NDArray& a = dense(call.parameters[static_cast<size_t>(i)]);
+    task->set(slots_.parameters + static_cast<uint32_t>(i), a);
+    reads.push_back(&a.storage()->var());
+  }
+  for (int i : written_parameters_) {
+    const NDArray& a = *call.parameters[static_cast<size_t>(i)];
+    MX_CHECK(a.contiguous(), program_.name, ": parameter ", i,
+             " is changed in place and must be contiguous");
+    task->set(slots_.parameters + static_cast<uint32_t>(i), a);
+    updates.push_back(&a.storage()->var());
+  }
+  if (!prologue_.empty()) {
+    const StorageRef packed = packed_values(call);
+    task->set_packed(packed);
+    reads.push_back(&packed->var());
+  }
+  if (program_.random_count) {
+    const RandomState random = reserve_random(device_, program_.random_count);
+    task->set_random(random);
+    if (call.random) *call.random = random;
+  }
+
+  SmallVector<NDArrayRef, 4> fresh;
+  for (size_t i = 0; i < output_buffers_.size(); ++i) {
+    fresh.push_back(NDArray::empty(output_buffers_[i], device_));
+    task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh.back());
+    overwrites.push_back(&fresh.back()->storage()->var());
+  }
+  NDArrays outputs;
+  for (const Program::Output& o : program_.outputs) {
+    const NDArrayRef& array = fresh[static_cast<size_t>(program_.root(o.buffer).index)];
+    outputs.push_back(array->spec() == o.spec
+                          ? array
+                          : NDArray::from_storage(array->storage(), o.spec));  // a reshaped one
+  }
+  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates},
+                             {.may_inline = may_inline_, .bytes = output_bytes_});
+  return outputs;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,62 @@
+// A graph compiled for one signature. A call is one engine task, plus one before it when a parameter
+// changed since packed values were computed from it.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpp/graph/arena.h"
+#include "cpp/graph/segment.h"
+#include "cpp/ops/invoke.h"
+
+namespace mxlite::graph {
+
+class Executable final : public RefCounted {
+ public:
+  // Runs the passes, lowers and plans memory.
+  static IntrusivePtr<Executable> compile(Graph graph, Device device, bool exact);
+  Executable(Program program, Device device, bool may_inline);
+
+  struct Call {
+    std::span<const NDArrayRef> inputs, parameters;
+    engine::Origin origin = {};
+    RandomState* random = nullptr;  // where to tell the counters that this run uses
+  };
+  // Pushes the work and returns fresh arrays. Inputs have the shapes and dtypes of the signature.
+  // Thread-safe.
+  NDArrays launch(const Call& call);
+
+  const Program& program() const { return program_; }
+  bool may_inline() const { return may_inline_; }
+
+ private:
+  class MainTask;
+  class PrologueTask;
+  struct Version {
+    const Storage* storage = nullptr;
+    uint64_t number = 0;
+    bool operator==(const Version&) const = default;
+  };
+
+  void check_parameters(std::span<const NDArrayRef> parameters) const;
+  StorageRef packed_values(const Call& call);
+
+  const Program program_;
+  const Device device_;
+  const bool may_inline_;
+  const char* const task_name_;
+  const Slots slots_;
+  const Segment prologue_, main_;
+  const std::shared_ptr<Arena> arena_;
+  std::vector<int> read_parameters_, written_parameters_;  // by the main part
+  std::vector<int> prologue_parameters_;
+  std::vector<TensorSpec> output_buffers_;  // by output slot
+  size_t output_bytes_ = 0;
+
+  std::mutex mutex_;
+  StorageRef packed_;                     // guarded by mutex_
+  std::vector<Version> packed_versions_;  // guarded by mutex_; of prologue_parameters_
+};
+using ExecutableRef = IntrusivePtr<Executable>;
+
+}  // namespace mxlite::graph

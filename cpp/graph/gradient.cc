@@ -1,0 +1,263 @@
+#include "cpp/graph/gradient.h"
+
+#include <algorithm>
+
+#include "cpp/graph/rewrite.h"
+#include "cpp/ops/grad_builder.h"
+
+namespace mxlite::graph {
+namespace {
+
+constexpr ValueId kNothing{};
+bool exists(ValueId v) { return v.node >= 0; }
+
+// Gradients of the values of a graph, as far as they have arrived.
+class Arrived {
+ public:
+  explicit Arrived(Graph& joint) : joint_(joint) {
+    for (const Node& n : joint.nodes) by_output_.emplace_back(n.outputs.size(), kNothing);
+  }
+  ValueId at(ValueId v) const {
+    return by_output_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+  }
+  // Adds in order of arrival, as the eager tape does.
+  void add(ValueId to, ValueId grad) {
+    ValueId& slot = by_output_[static_cast<size_t>(to.node)][static_cast<size_t>(to.output)];
+    slot = exists(slot) ? joint_.add_op("elemwise_add", {slot, grad}) : grad;
+  }
+  bool any(int32_t node) const {
+    const auto& outputs = by_output_[static_cast<size_t>(node)];
+    return std::any_of(outputs.begin(), outputs.end(), exists);
+  }
+
+ private:
+  Graph& joint_;
+  std::vector<std::vector<ValueId>> by_output_;
+};
+
+class GraphGradBuilder final : public GradBuilder {
+ public:
+  GraphGradBuilder(Graph& joint, int32_t node, const Arrived& arrived,
+                   const std::vector<uint8_t>& needs)
+      : joint_(joint), node_(joint.node(node)), id_(node), arrived_(arrived), needs_(needs) {}
+
+  int num_inputs() const override { return static_cast<int>(node_.inputs.size()); }
+  int num_outputs() const override { return static_cast<int>(node_.outputs.size()); }
+  bool needs_grad(int i) const override {
+    return needs_[static_cast<size_t>(node_.inputs[static_cast<size_t>(i)].node)] != 0;
+  }
+  ValueRef input(int i) override { return ref(node_.inputs[static_cast<size_t>(i)]); }
+  ValueRef output(int i) override { return ref({id_, i}); }
+  const TensorSpec& input_spec(int i) const override {
+    return joint_.spec(node_.inputs[static_cast<size_t>(i)]);
+  }
+  const TensorSpec& output_spec(int i) const override {
+    return node_.outputs[static_cast<size_t>(i)];
+  }
+  bool has_output_grad(int i) const override { return exists(arrived_.at({id_, i})); }
+  ValueRef output_grad(int i) override {
+    return has_output_grad(i) ? ref(arrived_.at({id_, i})) : zeros(output_spec(i));
+  }
+  const ParamsRef& params_ref() const override { return node_.params; }
+  bool training() const override { return joint_.training; }
+  const TensorSpec& spec(ValueRef v) const override { return joint_.spec(value(v)); }
+
+  using GradBuilder::emit_all;
+  std::vector<ValueRef> emit_all(const OpSchema& op, std::span<const ValueRef> inputs,
+                                 ParamsRef params) override {
+    std::vector<ValueId> values;
+    for (ValueRef v : inputs) values.push_back(value(v));
+    const ValueId first = joint_.add_op(op, std::move(params), std::move(values),
+                                        str(node_.name, "_grad_", op.name));
+    std::vector<ValueRef> result;
+    for (size_t i = 0; i < joint_.node(first).outputs.size(); ++i)
+      result.push_back(ref({first.node, static_cast<int32_t>(i)}));
+    return result;
+  }
+
+  ValueId value(ValueRef v) const {
+    MX_ASSERT(v);
+    return values_[static_cast<size_t>(v.id)];
+  }
+
+ private:
+  ValueRef ref(ValueId v) {
+    values_.push_back(v);
+    return {static_cast<int32_t>(values_.size() - 1)};
+  }
+
+  Graph& joint_;
+  const Node node_;  // a copy: emitting moves the joint graph's nodes
+  int32_t id_;
+  const Arrived& arrived_;
+  const std::vector<uint8_t>& needs_;
+  std::vector<ValueId> values_;
+};
+
+// Does a gradient have to reach the node's outputs?
+std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
+  std::vector<uint8_t> result(g.nodes.size());
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node& n = g.nodes[i];
+    if (n.kind == NodeKind::kInput) result[i] = needs[static_cast<size_t>(n.index)];
+    if (n.kind == NodeKind::kParameter)
+      result[i] = needs[g.inputs.size() + static_cast<size_t>(n.index)];
+    if (n.kind != NodeKind::kOp || n.op->zero_gradient) continue;
+    for (ValueId v : n.inputs) result[i] |= result[static_cast<size_t>(v.node)];
+  }
+  return result;
+}
+
+void differentiate(Graph& joint, int32_t node, Arrived& arrived, const std::vector<uint8_t>& needs,
+                   bool strict) {
+  const OpSchema& op = *joint.node(node).op;
+  if (!op.gradient) {
+    MX_CHECK_KIND(!strict, ErrorKind::kNotSupported, op.name, ": is not differentiable");
+    return;
+  }
+  GraphGradBuilder builder(joint, node, arrived, needs);
+  const std::vector<ValueRef> grads = op.gradient(builder);
+  const std::vector<ValueId> inputs = joint.node(node).inputs;
+  for (size_t k = 0; k < grads.size() && k < inputs.size(); ++k)
+    if (grads[k] && needs[static_cast<size_t>(inputs[k].node)])
+      arrived.add(inputs[k], builder.value(grads[k]));
+}
+
+// Takes the gradient's part out of the joint graph; what it uses of forward becomes an input.
+class Extraction {
+ public:
+  Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result)
+      : joint_(joint), num_forward_(num_forward), result_(result), out_(result.graph) {
+    where_.resize(joint.nodes.size());
+    needed_.resize(joint.nodes.size());
+  }
+
+  void run(const std::vector<int32_t>& head_nodes, std::span<const ValueId> grads) {
+    for (ValueId v : grads) need(v);
+    for (size_t i = joint_.nodes.size(); i-- > num_forward_;)
+      if (needed_[i])
+        for (ValueId v : joint_.nodes[i].inputs) need(v);
+    collect_forward(grads);
+    for (size_t i = 0; i < num_forward_; ++i)
+      if (joint_.nodes[i].kind == NodeKind::kParameter) copy(static_cast<int32_t>(i));
+    for (ValueId v : result_.saved) add_input(v, joint_.spec(v), joint_.node(v).name);
+    for (int32_t id : head_nodes) add_input({id, 0}, joint_.node(id).outputs[0], "head_grad");
+    for (size_t i = 0; i < joint_.nodes.size(); ++i)
+      if (needed_[i] && where_[i].empty() && (i >= num_forward_ || is_cloned(i)))
+        copy(static_cast<int32_t>(i));
+    for (ValueId v : grads) out_.outputs.push_back(map(v));
+  }
+
+ private:
+  void need(ValueId v) { needed_[static_cast<size_t>(v.node)] = 1; }
+
+  // Cheaper to have again than to keep: reshapes, and what depends on nothing.
+  bool is_cloned(size_t i) const {
+    const Node& n = joint_.nodes[i];
+    if (n.kind == NodeKind::kConstant) return true;
+    return n.kind == NodeKind::kOp && (n.op->alias || (n.inputs.empty() && !is_random(n)));
+  }
+
+  void collect_forward(std::span<const ValueId> grads) {
+    for (size_t i = num_forward_; i-- > 0;)
+      if (needed_[i] && is_cloned(i))
+        for (ValueId v : joint_.nodes[i].inputs) need(v);
+    auto visit = [&](std::span<const ValueId> values) {
+      for (ValueId v : values) {
+        const auto node = static_cast<size_t>(v.node);
+        if (node >= num_forward_ || is_cloned(node) ||
+            joint_.nodes[node].kind == NodeKind::kParameter)
+          continue;
+        if (std::find(result_.saved.begin(), result_.saved.end(), v) == result_.saved.end())
+          result_.saved.push_back(v);
+      }
+    };
+    for (size_t i = 0; i < joint_.nodes.size(); ++i)
+      if (needed_[i] && (i >= num_forward_ || is_cloned(i))) visit(joint_.nodes[i].inputs);
+    visit(grads);
+  }
+
+  ValueId map(ValueId v) const {
+    const auto& outputs = where_[static_cast<size_t>(v.node)];
+    MX_ASSERT(static_cast<size_t>(v.output) < outputs.size());
+    const ValueId now = outputs[static_cast<size_t>(v.output)];
+    MX_ASSERT(exists(now));
+    return now;
+  }
+  void put(ValueId old_value, ValueId new_value) {
+    auto& outputs = where_[static_cast<size_t>(old_value.node)];
+    outputs.resize(joint_.node(old_value).outputs.size(), kNothing);
+    outputs[static_cast<size_t>(old_value.output)] = new_value;
+  }
+  void copy(int32_t id) {
+    Node n = joint_.node(id);
+    for (ValueId& v : n.inputs) v = map(v);
+    const auto now = static_cast<int32_t>(out_.nodes.size());
+    if (n.kind == NodeKind::kParameter) out_.parameters.push_back(now);
+    for (size_t k = 0; k < n.outputs.size(); ++k)
+      put({id, static_cast<int32_t>(k)}, {now, static_cast<int32_t>(k)});
+    out_.nodes.push_back(std::move(n));
+  }
+  void add_input(ValueId of, const TensorSpec& spec, const std::string& name) {
+    Node n;
+    n.kind = NodeKind::kInput;
+    n.outputs = {spec};
+    n.index = static_cast<int>(out_.inputs.size());
+    n.name = name;
+    out_.inputs.push_back(static_cast<int32_t>(out_.nodes.size()));
+    put(of, {out_.inputs.back(), 0});
+    out_.nodes.push_back(std::move(n));
+  }
+
+  const Graph& joint_;
+  size_t num_forward_;
+  BackwardGraph& result_;
+  Graph& out_;
+  std::vector<std::vector<ValueId>> where_;
+  std::vector<uint8_t> needed_;
+};
+
+}  // namespace
+
+BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
+                             std::span<const uint8_t> heads, bool strict) {
+  Graph joint = forward;
+  const size_t num_forward = forward.nodes.size();
+  const std::vector<uint8_t> node_needs = propagate_needs(forward, needs);
+  BackwardGraph result;
+  result.graph.name = forward.name + "_backward";
+  result.graph.training = forward.training;
+
+  Arrived arrived(joint);
+  std::vector<int32_t> head_nodes;
+  for (size_t i = 0; i < forward.outputs.size(); ++i) {
+    if (!heads[i]) continue;
+    Node n;
+    n.kind = NodeKind::kInput;
+    n.outputs = {forward.spec(forward.outputs[i])};
+    n.name = "head_grad";
+    head_nodes.push_back(static_cast<int32_t>(joint.nodes.size()));
+    joint.nodes.push_back(std::move(n));
+    result.heads.push_back(static_cast<int>(i));
+    arrived.add(forward.outputs[i], {head_nodes.back(), 0});
+  }
+  for (size_t i = num_forward; i-- > 0;) {
+    const auto id = static_cast<int32_t>(i);
+    if (forward.nodes[i].kind == NodeKind::kOp && node_needs[i] && arrived.any(id))
+      differentiate(joint, id, arrived, node_needs, strict);
+  }
+
+  std::vector<ValueId> grads;
+  auto take = [&](int32_t node, size_t index) {
+    const ValueId grad = needs[index] ? arrived.at({node, 0}) : kNothing;
+    result.grads.push_back(exists(grad) ? static_cast<int>(grads.size()) : -1);
+    if (exists(grad)) grads.push_back(grad);
+  };
+  for (size_t i = 0; i < forward.inputs.size(); ++i) take(forward.inputs[i], i);
+  for (size_t i = 0; i < forward.parameters.size(); ++i)
+    take(forward.parameters[i], forward.inputs.size() + i);
+  Extraction(joint, num_forward, result).run(head_nodes, grads);
+  return result;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,187 @@
+// Where every buffer lies. A buffer lives from the instruction that writes it to the last that reads
+// it; the two parts of a program have an arena each, because they are two tasks.
+#include <algorithm>
+#include <limits>
+
+#include "cpp/graph/program.h"
+
+namespace mxlite::graph {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr int kForever = std::numeric_limits<int>::max();
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Lifetime {
+  int first = kForever, last = -1;
+  bool overlaps(const Lifetime& o) const { return first <= o.last && o.first <= last; }
+};
+
+// One part (prologue or main) of the program.
+class Planner {
+ public:
+  Planner(Program& program, std::vector<Instruction>& part)
+      : program_(program), part_(part) {}
+
+  void share() {
+    find_lifetimes();
+    for (size_t i = 0; i < part_.size(); ++i) {
+      const std::vector<InplacePair> must = part_[i].must_share, may = part_[i].may_share;
+      for (const InplacePair p : must)
+        if (!try_share(i, p, /*required=*/true)) i += copy_before(i, p);
+      for (const InplacePair p : may) try_share(i, p, /*required=*/false);
+    }
+  }
+
+  // Places large buffers first, each into the smallest gap that its lifetime leaves.
+  size_t place_arena() {
+    find_lifetimes();
+    std::vector<int32_t> ids;
+    for (size_t b = 0; b < lifetimes_.size(); ++b)
+      if (lifetimes_[b].last >= 0 && program_.buffers[b].merged_into < 0 &&
+          program_.buffers[b].place == Place::kArena)
+        ids.push_back(static_cast<int32_t>(b));
+    std::stable_sort(ids.begin(), ids.end(),
+                     [&](int32_t a, int32_t b) { return buffer(a).bytes > buffer(b).bytes; });
+    std::vector<int32_t> placed;
+    size_t total = 0;
+    for (int32_t id : ids) {
+      Buffer& b = buffer(id);
+      b.offset = find_gap(id, placed);
+      total = std::max(total, b.offset + aligned(b.bytes));
+      placed.push_back(id);
+    }
+    return total;
+  }
+
+  size_t scratch_bytes() const {
+    size_t bytes = 0;
+    for (const Instruction& i : part_)
+      if (i.plan) bytes = std::max(bytes, i.plan->scratch_bytes);
+    return aligned(bytes);
+  }
+
+ private:
+  Buffer& buffer(int32_t id) { return program_.buffers[static_cast<size_t>(id)]; }
+  Lifetime& lifetime(int32_t id) {
+    return lifetimes_[static_cast<size_t>(program_.root_id(id))];
+  }
+
+  void find_lifetimes() {
+    lifetimes_.assign(program_.buffers.size(), {});
+    for (size_t i = 0; i < part_.size(); ++i) {
+      const int at = static_cast<int>(i);
+      auto touch = [&](const Operand& o) {
+        Lifetime& l = lifetime(o.buffer);
+        l.first = std::min(l.first, at);
+        l.last = std::max(l.last, at);
+      };
+      for (const Operand& o : part_[i].inputs) touch(o);
+      for (const Operand& o : part_[i].outputs) touch(o);
+    }
+    // What the caller or the main part sees stays to the end.
+    for (size_t b = 0; b < lifetimes_.size(); ++b) {
+      const Place place = program_.buffers[b].place;
+      if (lifetimes_[b].last >= 0 && place != Place::kArena) lifetimes_[b].last = kForever;
+    }
+  }
+
+  // The output takes the input's memory when nobody needs the input afterwards.
+  bool try_share(size_t at, InplacePair p, bool required) {
+    const Instruction& step = part_[at];
+    const Operand& in = step.inputs[static_cast<size_t>(p.input)];
+    const Operand& out = step.outputs[static_cast<size_t>(p.output)];
+    const int32_t from = program_.root_id(in.buffer), to = program_.root_id(out.buffer);
+    if (from == to) return true;
+    const Buffer& source = buffer(from);
+    if (source.place != Place::kArena || lifetime(from).last != static_cast<int>(at)) return false;
+    // The output has been written before (it holds another value): two outputs of one step.
+    if (lifetime(to).first != static_cast<int>(at)) return false;
+    if (source.bytes != buffer(to).bytes) return false;
+    if (!required && (!same_layout(in.layout, out.layout) ||
+                      dtype_size(in.spec.dtype) != dtype_size(out.spec.dtype)))
+      return false;
+    // Another operand in the same memory may be read in another order than the output is written.
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      if (static_cast<int>(k) != p.input && program_.root_id(step.inputs[k].buffer) == from &&
+          (required || !(step.inputs[k].spec == in.spec)))
+        return false;
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      if (static_cast<int>(k) != p.output && program_.root_id(step.outputs[k].buffer) == from)
+        return false;
+    // The later one keeps its place: what is written into an output goes there at once.
+    buffer(from).merged_into = to;
+    Lifetime& joined = lifetimes_[static_cast<size_t>(to)];
+    joined.first = lifetimes_[static_cast<size_t>(from)].first;
+    return true;
+  }
+
+  // The step wants to find its input in the output's memory: copy it there. Returns how many
+  // instructions came before the step.
+  size_t copy_before(size_t at, InplacePair p) {
+    Instruction& step = part_[at];
+    Operand& in = step.inputs[static_cast<size_t>(p.input)];
+    const Operand out = step.outputs[static_cast<size_t>(p.output)];
+    Instruction copy;
+    copy.name = step.name + "_copy";
+    copy.inputs = {in};
+    copy.outputs = {{out.buffer, in.spec, in.layout}};
+    in.buffer = out.buffer;
+    part_.insert(part_.begin() + static_cast<std::ptrdiff_t>(at), std::move(copy));
+    find_lifetimes();
+    return 1;
+  }
+
+  size_t find_gap(int32_t id, const std::vector<int32_t>& placed) {
+    const size_t wanted = aligned(buffer(id).bytes);
+    std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of those alive at the same time
+    for (int32_t other : placed)
+      if (lifetime(other).overlaps(lifetime(id)))
+        taken.emplace_back(buffer(other).offset,
+                           buffer(other).offset + aligned(buffer(other).bytes));
+    std::sort(taken.begin(), taken.end());
+    size_t best = 0, best_size = std::numeric_limits<size_t>::max(), end = 0;
+    bool found = false;
+    for (const auto& [begin, stop] : taken) {
+      if (begin > end && begin - end >= wanted && begin - end < best_size) {
+        best = end;
+        best_size = begin - end;
+        found = true;
+      }
+      end = std::max(end, stop);
+    }
+    return found ? best : end;
+  }
+
+  Program& program_;
+  std::vector<Instruction>& part_;
+  std::vector<Lifetime> lifetimes_;  // by root
+};
+
+}  // namespace
+
+int32_t Program::root_id(int32_t id) const {
+  while (buffers[static_cast<size_t>(id)].merged_into >= 0)
+    id = buffers[static_cast<size_t>(id)].merged_into;
+  return id;
+}
+
+const Buffer& Program::root(int32_t id) const { return buffers[static_cast<size_t>(root_id(id))]; }
+
+void plan_memory(Program& program) {
+  Planner prologue(program, program.prologue), main(program, program.main);
+  prologue.share();
+  main.share();
+  for (Buffer& b : program.buffers) {
+    if (b.place != Place::kPacked || b.merged_into >= 0) continue;
+    b.offset = program.packed_bytes;
+    program.packed_bytes += aligned(b.bytes);
+  }
+  program.prologue_arena_bytes = prologue.place_arena();
+  program.arena_bytes = main.place_arena();
+  program.prologue_scratch_bytes = prologue.scratch_bytes();
+  program.scratch_bytes = main.scratch_bytes();
+}
+
+}  // namespace mxlite::graph

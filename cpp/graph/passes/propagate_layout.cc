@@ -1,0 +1,248 @@
+#include <algorithm>
+
+#include "cpp/graph/program.h"
+#include "cpp/graph/rewrite.h"
+#include "cpp/ops/invoke.h"
+
+namespace mxlite::graph {
+namespace {
+
+// One form in which a value exists: the layout its producer left, or a reordered copy.
+struct Version {
+  Layout layout;
+  int32_t buffer = -1;
+};
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), is_static_(find_static_nodes(graph)) {}
+
+  Program run() {
+    program_.name = graph_.name;
+    program_.training = graph_.training;
+    versions_.resize(graph_.nodes.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) lower(static_cast<int32_t>(i));
+    add_outputs();
+    mark_packed();
+    return std::move(program_);
+  }
+
+ private:
+  std::vector<Version>& versions(ValueId v) {
+    auto& by_output = versions_[static_cast<size_t>(v.node)];
+    by_output.resize(graph_.node(v).outputs.size());
+    return by_output[static_cast<size_t>(v.output)];
+  }
+
+  int32_t add_buffer(Place place, size_t bytes, int index = -1) {
+    Buffer b;
+    b.place = place;
+    b.index = index;
+    b.bytes = bytes;
+    program_.buffers.push_back(b);
+    return static_cast<int32_t>(program_.buffers.size() - 1);
+  }
+
+  static size_t bytes_of(const TensorSpec& spec, const Layout& layout) {
+    return layout.is_plain() ? spec.bytes() : layout.bytes;
+  }
+
+  void lower(int32_t id) {
+    const Node& n = graph_.node(id);
+    const ValueId first{id, 0};
+    switch (n.kind) {
+      case NodeKind::kInput:
+        versions(first) = {{{}, add_buffer(Place::kInput, n.outputs[0].bytes(), n.index)}};
+        program_.input_specs.push_back(n.outputs[0]);
+        return;
+      case NodeKind::kParameter:
+        versions(first) = {{{}, add_buffer(Place::kParameter, n.outputs[0].bytes(), n.index)}};
+        program_.parameter_specs.push_back(n.outputs[0]);
+        return;
+      case NodeKind::kConstant:
+        versions(first) = {{{},
+                            add_buffer(Place::kConstant, n.outputs[0].bytes(),
+                                       static_cast<int>(program_.constants.size()))}};
+        program_.constants.push_back(contiguous(n.value));
+        return;
+      case NodeKind::kOp:
+        if (n.op->alias && n.post_ops.empty())
+          lower_alias(id, n);
+        else
+          lower_op(id, n);
+    }
+  }
+
+  // reshape: the same memory, as long as that is plain.
+  void lower_alias(int32_t id, const Node& n) {
+    versions({id, 0}) = {{{}, in_layout(n.inputs[0], {}, stage(id)).buffer}};
+  }
+
+  std::vector<Instruction>& stage(int32_t id) {
+    return is_static_[static_cast<size_t>(id)] ? program_.prologue : program_.main;
+  }
+
+  // The value in the wanted layout; a reorder is added when it does not exist yet. A reorder of
+  // what is static is done in the prologue.
+  Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user) {
+    std::vector<Version>& known = versions(v);
+    for (const Version& version : known)
+      if (same_layout(version.layout, wanted)) return version;
+    const TensorSpec& spec = graph_.spec(v);
+    const Version from = known[0];
+    auto& where = is_static_[static_cast<size_t>(v.node)] ? program_.prologue : user;
+    Instruction reorder;
+    reorder.name = str(graph_.node(v).name, "_reorder");
+    reorder.plan = std::make_shared<Plan>(plan_reorder(spec, from.layout, spec, wanted));
+    reorder.inputs = {{from.buffer, spec, from.layout}};
+    const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
+    reorder.outputs = {{made.buffer, spec, wanted}};
+    where.push_back(std::move(reorder));
+    known.push_back(made);
+    return made;
+  }
+
+  void lower_op(int32_t id, const Node& n) {
+    std::vector<Instruction>& list = stage(id);
+    std::vector<TensorSpec> specs;
+    std::vector<Layout> layouts;
+    std::vector<uint8_t> constant;
+    for (ValueId v : n.inputs) {
+      specs.push_back(graph_.spec(v));
+      layouts.push_back(versions(v)[0].layout);
+      constant.push_back(is_static_[static_cast<size_t>(v.node)]);
+    }
+    Instruction step;
+    step.name = n.name;
+    step.op = n.op;
+    step.params = n.params;
+    const PlanRequest request{*n.op,   n.params.get(), graph_.training, specs,
+                              n.outputs, layouts,        constant,        n.post_ops};
+    std::optional<Plan> plan;
+    if (!context_.small)
+      if (const PlannedKernel* planned = find_planned_kernel(*n.op, context_.device.type))
+        if (planned->plan) plan = planned->plan(request);
+    if (plan)
+      step.plan = std::make_shared<Plan>(std::move(*plan));
+    else
+      step.kernel = &plain_kernel(n, specs);
+
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      const Layout wanted = step.plan ? step.plan->inputs[k] : Layout{};
+      const Version version = in_layout(n.inputs[k], wanted, list);
+      step.inputs.push_back({version.buffer, specs[k], version.layout});
+    }
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const Layout given = step.plan ? step.plan->outputs[k] : Layout{};
+      const int32_t buffer = add_buffer(Place::kArena, bytes_of(n.outputs[k], given));
+      versions({id, static_cast<int32_t>(k)}) = {{given, buffer}};
+      step.outputs.push_back({buffer, n.outputs[k], given});
+    }
+    // What the kernel writes must be the parameter itself, not a reordered copy.
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      MX_ASSERT(!n.op->mutates(static_cast<int>(k), graph_.training) ||
+                step.inputs[k].layout.is_plain());
+    if (step.plan) step.must_share = step.plan->required_inplace;
+    for (const InplacePair p : n.op->inplace)
+      if (static_cast<size_t>(p.input) < n.inputs.size() &&
+          static_cast<size_t>(p.output) < n.outputs.size())
+        step.may_share.push_back(p);
+    if (n.op->random_count) {
+      step.random_offset = program_.random_count;
+      program_.random_count += n.op->random_count(n.params.get(), n.outputs);
+    }
+    list.push_back(std::move(step));
+  }
+
+  const Kernel& plain_kernel(const Node& n, std::span<const TensorSpec> specs) const {
+    MX_ASSERT(n.post_ops.empty());  // can_fuse promised that plan takes it
+    if (context_.small) return *find_inline_kernel(n, specs, context_.device.type);
+    return n.op->select_kernel(context_.device.type, n.params.get(), specs, n.outputs);
+  }
+
+  // Every output lies plain in a fresh array of its own; see Note [Copied outputs].
+  void add_outputs() {
+    std::vector<std::pair<ValueId, int32_t>> done;
+    for (ValueId v : graph_.outputs) {
+      const TensorSpec& spec = graph_.spec(v);
+      const auto same = std::find_if(done.begin(), done.end(),
+                                     [&](const auto& entry) { return entry.first == v; });
+      if (same != done.end()) {
+        program_.outputs.push_back({same->second, spec});
+        continue;
+      }
+      int32_t id = in_layout(v, {}, program_.main).buffer;
+      if (buffer(id).place != Place::kArena || is_static_[static_cast<size_t>(v.node)])
+        id = add_copy(id, spec);
+      buffer(id).place = Place::kOutput;
+      buffer(id).index = num_output_buffers_++;
+      program_.outputs.push_back({id, spec});
+      done.emplace_back(v, id);
+    }
+  }
+
+  Buffer& buffer(int32_t id) { return program_.buffers[static_cast<size_t>(id)]; }
+
+  int32_t add_copy(int32_t from, const TensorSpec& spec) {
+    Instruction copy;
+    copy.name = "copy_of_output";
+    copy.inputs = {{from, spec, {}}};
+    const int32_t to = add_buffer(Place::kArena, spec.bytes());
+    copy.outputs = {{to, spec, {}}};
+    program_.main.push_back(std::move(copy));
+    return to;
+  }
+
+  // Results of the prologue that the main part uses stay between runs.
+  void mark_packed() {
+    std::vector<uint8_t> made(program_.buffers.size());
+    for (const Instruction& i : program_.prologue)
+      for (const Operand& o : i.outputs) made[static_cast<size_t>(o.buffer)] = 1;
+    for (const Instruction& i : program_.main)
+      for (const Operand& o : i.inputs)
+        if (made[static_cast<size_t>(o.buffer)])
+          program_.buffers[static_cast<size_t>(o.buffer)].place = Place::kPacked;
+  }
+
+  const Graph& graph_;
+  const PassContext& context_;
+  std::vector<uint8_t> is_static_;
+  std::vector<std::vector<std::vector<Version>>> versions_;  // by node, output
+  int num_output_buffers_ = 0;
+  Program program_;
+};
+
+}  // namespace
+
+const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
+                                 DeviceType device) {
+  if (!node.post_ops.empty()) return nullptr;
+  const auto& kernels =
+      device == DeviceType::kCUDA ? node.op->cuda_kernels : node.op->cpu_kernels;
+  for (const Kernel& k : kernels)
+    if (k.inline_ok && !(k.supports && k.supports(node.params.get(), inputs, node.outputs)))
+      return &k;
+  return nullptr;
+}
+
+bool is_small(const Graph& graph, DeviceType device) {
+  constexpr size_t kInlineBytes = 64 << 10;  // as ops/invoke.cc
+  constexpr size_t kMostNodes = 64;
+  size_t bytes = 0, ops = 0;
+  for (const Node& n : graph.nodes) {
+    for (const TensorSpec& s : n.outputs) bytes += s.bytes();
+    if (n.kind != NodeKind::kOp) continue;
+    if (bytes > kInlineBytes || ++ops > kMostNodes) return false;
+    std::vector<TensorSpec> inputs;
+    for (ValueId v : n.inputs) inputs.push_back(graph.spec(v));
+    if (!n.op->alias && !find_inline_kernel(n, inputs, device)) return false;
+  }
+  return bytes <= kInlineBytes;
+}
+
+Program propagate_layout(const Graph& graph, const PassContext& context) {
+  return Lowering(graph, context).run();
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,56 @@
+#include "cpp/graph/program.h"
+
+#include <sstream>
+
+namespace mxlite::graph {
+namespace {
+
+const char* place_name(Place place) {
+  static const char* const names[] = {"arena",     "packed",   "input",
+                                      "parameter", "constant", "output"};
+  return names[static_cast<int>(place)];
+}
+
+void write_operand(std::ostream& out, const Program& program, const Operand& o) {
+  const Buffer& b = program.root(o.buffer);
+  out << place_name(b.place) << '[';
+  if (b.index >= 0)
+    out << b.index;
+  else
+    out << b.offset << ".." << b.offset + b.bytes;
+  out << ']';
+  if (!o.layout.is_plain()) out << " packed";
+}
+
+void write_part(std::ostream& out, const Program& program, const std::vector<Instruction>& part) {
+  for (const Instruction& i : part) {
+    out << "  ";
+    for (size_t k = 0; k < i.outputs.size(); ++k) {
+      if (k) out << ", ";
+      write_operand(out, program, i.outputs[k]);
+    }
+    out << " = " << (i.op ? i.op->name : i.plan ? "reorder" : "copy");
+    if (i.kernel) out << " (" << i.kernel->name << ')';
+    if (i.op && i.plan) out << " (planned)";
+    for (const Operand& o : i.inputs) {
+      out << ' ';
+      write_operand(out, program, o);
+    }
+    out << "  # " << i.name << '\n';
+  }
+}
+
+}  // namespace
+
+std::string Program::text() const {
+  std::ostringstream out;
+  out << "arena " << arena_bytes << " bytes, scratch " << scratch_bytes << ", packed "
+      << packed_bytes << "\nwhen a parameter changes: (arena " << prologue_arena_bytes
+      << " bytes, scratch " << prologue_scratch_bytes << ")\n";
+  write_part(out, *this, prologue);
+  out << "at each run:\n";
+  write_part(out, *this, main);
+  return out.str();
+}
+
+}  // namespace mxlite::graph

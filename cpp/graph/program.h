@@ -1,0 +1,88 @@
+// A lowered graph: what runs, in which order, on which piece of memory. propagate_layout makes it
+// from a graph, plan_memory gives every buffer its place, Executable runs it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpp/graph/graph.h"
+#include "cpp/graph/passes/passes.h"
+
+namespace mxlite::graph {
+
+enum class Place : uint8_t {
+  kArena,      // shared between buffers that do not live at the same time
+  kPacked,     // computed from parameters, kept between runs
+  kInput,      // memory of the caller's array
+  kParameter,  // likewise
+  kConstant,   // likewise
+  kOutput,     // fresh array that the caller gets
+};
+
+struct Buffer {
+  Place place = Place::kArena;
+  int index = -1;     // of input, parameter, constant, output
+  size_t bytes = 0;
+  size_t offset = 0;  // in the arena or in packed memory; set by plan_memory
+  int32_t merged_into = -1;  // shares the memory of that buffer (in-place); set by plan_memory
+};
+
+struct Operand {
+  int32_t buffer = -1;
+  TensorSpec spec;
+  Layout layout;
+};
+
+struct Instruction {
+  std::string name;              // of the node, for errors
+  const OpSchema* op = nullptr;  // null: a reorder, or a copy when there is no plan either
+  ParamsRef params;
+  const Kernel* kernel = nullptr;  // plain kernel, or
+  std::shared_ptr<Plan> plan;      // planned one
+  std::vector<Operand> inputs, outputs;
+  std::vector<InplacePair> may_share;   // output may use the input's memory
+  std::vector<InplacePair> must_share;  // output must
+  uint64_t random_offset = 0;           // first of its own counters among those of a run
+};
+
+struct Program {
+  struct Output {
+    int32_t buffer = -1;
+    TensorSpec spec;
+  };
+  std::string name;
+  bool training = false;
+  std::vector<Buffer> buffers;
+  std::vector<Instruction> prologue;  // depends on parameters only: runs when one has changed
+  std::vector<Instruction> main;
+  std::vector<Output> outputs;
+  std::vector<TensorSpec> input_specs, parameter_specs;
+  std::vector<NDArrayRef> constants;
+  uint64_t random_count = 0;  // counters of one run
+  // Set by plan_memory.
+  size_t arena_bytes = 0, prologue_arena_bytes = 0, packed_bytes = 0;
+  size_t scratch_bytes = 0, prologue_scratch_bytes = 0;
+
+  const Buffer& root(int32_t buffer) const;  // follows merged_into
+  int32_t root_id(int32_t buffer) const;
+  std::string text() const;
+};
+
+// Chooses kernels and memory layouts: planned kernels say which layouts they want given what
+// producers leave, reorders are inserted where two neighbours disagree, each at most once per value
+// and layout. What depends only on parameters goes into the prologue.
+// Note [Copied outputs] A value that lies in memory which is not the run's own (an input, a
+// parameter, packed memory), or in that of another output, is copied when it is an output: the user
+// may keep and write it.
+Program propagate_layout(const Graph& graph, const PassContext& context);
+
+// Cheaper to run in the caller's thread than to hand over: little data, and a kernel without
+// parallel regions for every node.
+bool is_small(const Graph& graph, DeviceType device);
+const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
+                                 DeviceType device);  // null: none
+
+// Lifetimes, sharing in place, offsets: small buffers fill the gaps between large ones.
+void plan_memory(Program& program);
+
+}  // namespace mxlite::graph

@@ -1,0 +1,69 @@
+#include "cpp/graph/recorded_graph.h"
+
+#include <algorithm>
+
+#include "cpp/graph/passes/passes.h"
+#include "cpp/graph/rewrite.h"
+
+namespace mxlite::graph {
+
+RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device)
+    : traced_(remove_dead(traced, {device, true})), needs_(std::move(needs)), device_(device) {
+  // With gradients for all outputs every value is found that any backward asks for.
+  const std::vector<uint8_t> all(traced_.outputs.size(), 1);
+  const BackwardGraph full = build_backward(traced_, needs_, all, /*strict=*/false);
+  Graph graph = traced_;
+  for (ValueId v : full.saved) {
+    saved_values_.push_back(v);
+    const Node& n = traced_.node(v);
+    if (n.kind == NodeKind::kInput) {
+      saved_.push_back({true, n.index});
+      continue;
+    }
+    const auto known = std::find(graph.outputs.begin(), graph.outputs.end(), v);
+    saved_.push_back({false, static_cast<int>(known - graph.outputs.begin())});
+    if (known == graph.outputs.end()) graph.outputs.push_back(v);
+  }
+  const auto uses = count_uses(full.graph);
+  for (int32_t id : full.graph.parameters) {
+    bool written = false;
+    const int index = full.graph.node(id).index;
+    const ValueId here{traced_.parameters[static_cast<size_t>(index)], 0};
+    for (const Node& n : traced_.nodes)
+      for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
+        written |= n.inputs[k] == here && n.op->mutates(static_cast<int>(k), traced_.training);
+    if (uses[static_cast<size_t>(id)][0] && !written) read_parameters_.push_back(index);
+  }
+  forward_ = Executable::compile(std::move(graph), device_, /*exact=*/true);
+}
+
+std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
+    std::span<const uint8_t> heads) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, value] : backwards_)
+      if (std::equal(key.begin(), key.end(), heads.begin(), heads.end())) return value;
+  }
+  // Outside of the lock: compiling runs operators. Two threads may both do it.
+  auto made = compile(heads);
+  std::lock_guard lock(mutex_);
+  backwards_.emplace_back(std::vector<uint8_t>(heads.begin(), heads.end()), made);
+  return made;
+}
+
+std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
+    std::span<const uint8_t> heads) const {
+  BackwardGraph graph = build_backward(traced_, needs_, heads, /*strict=*/true);
+  auto result = std::make_shared<Backward>();
+  for (ValueId v : graph.saved) {
+    const auto at = std::find(saved_values_.begin(), saved_values_.end(), v);
+    MX_ASSERT(at != saved_values_.end());
+    result->saved.push_back(static_cast<int>(at - saved_values_.begin()));
+  }
+  result->heads = std::move(graph.heads);
+  result->grads = std::move(graph.grads);
+  result->executable = Executable::compile(std::move(graph.graph), device_, /*exact=*/true);
+  return result;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,59 @@
+// A traced graph compiled for a recorded call: forward that also returns what backward needs, and
+// one backward executable per set of outputs to which gradients arrive.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpp/graph/executable.h"
+#include "cpp/graph/gradient.h"
+
+namespace mxlite::graph {
+
+class RecordedGraph {
+ public:
+  // needs: by input, then parameter.
+  RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device);
+
+  // Outputs: the block's, then other saved values.
+  Executable& forward() const { return *forward_; }
+  // Where saved value i comes from: an input of the graph, or an output of `forward`.
+  struct Source {
+    bool is_input = false;
+    int index = 0;
+  };
+  const std::vector<Source>& saved() const { return saved_; }
+  // Parameters whose values any backward uses, written ones left out.
+  const std::vector<int>& read_parameters() const { return read_parameters_; }
+
+  struct Backward {
+    ExecutableRef executable;
+    std::vector<int> saved;  // positions in saved(), the executable's first inputs
+    std::vector<int> heads;  // outputs whose gradients follow
+    std::vector<int> grads;  // by input, then parameter: output of the executable or -1
+  };
+  // heads: by output of the block. Compiled on first use; throws when an operator on the way has no
+  // gradient. Thread-safe.
+  std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads);
+
+  // As traced, without dead nodes: forward can be repeated from it, node by node.
+  const Graph& traced() const { return traced_; }
+  size_t num_outputs() const { return traced_.outputs.size(); }
+
+ private:
+  std::shared_ptr<const Backward> compile(std::span<const uint8_t> heads) const;
+
+  Graph traced_;
+  std::vector<uint8_t> needs_;
+  Device device_;
+  ExecutableRef forward_;
+  std::vector<ValueId> saved_values_;
+  std::vector<Source> saved_;
+  std::vector<int> read_parameters_;
+
+  std::mutex mutex_;
+  std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>
+      backwards_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::graph

@@ -1,0 +1,43 @@
+// What a pass uses to write a new graph from an old one: walk the old nodes in order and keep,
+// replace or drop each.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "cpp/graph/graph.h"
+
+namespace mxlite::graph {
+
+class Rewrite {
+ public:
+  explicit Rewrite(const Graph& from);
+
+  const Graph& old_graph() const { return old_; }
+  Graph& graph() { return new_; }  // for add_op
+
+  // Where an old value is now; its node must have been kept or replaced.
+  ValueId map(ValueId old_value) const;
+  std::vector<ValueId> map(std::span<const ValueId> old_values) const;
+  // Copies an old node with its inputs mapped.
+  ValueId keep(int32_t old_node);
+  ValueId add_constant(NDArrayRef value, std::string name);
+  void replace(ValueId old_value, ValueId new_value);
+
+  Graph finish();
+
+ private:
+  const Graph& old_;
+  Graph new_;
+  std::vector<std::vector<ValueId>> where_;  // by old node and output
+};
+
+// How often each output of each node is used, graph outputs included.
+std::vector<std::vector<int>> count_uses(const Graph& graph);
+// Nodes whose value cannot change between two runs unless a parameter is written: parameters that
+// the graph does not write, constants, and deterministic nodes over them (of at least one).
+std::vector<uint8_t> find_static_nodes(const Graph& graph);
+// Does the node write one of its inputs?
+bool mutates(const Graph& graph, const Node& node);
+bool is_random(const Node& node);
+
+}  // namespace mxlite::graph

@@ -1,0 +1,69 @@
+// A list of steps ready to run: pointers are laid out once, a run fills in the base addresses and
+// loops.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cpp/graph/program.h"
+
+namespace mxlite::graph {
+
+// Base addresses of a run, by slot: arena, scratch, packed memory, then inputs, parameters,
+// constants and outputs of the program.
+struct Slots {
+  static constexpr uint32_t kArena = 0, kScratch = 1, kPacked = 2, kFirst = 3;
+  uint32_t inputs = kFirst, parameters = 0, constants = 0, outputs = 0, count = 0;
+
+  Slots(const Program& program);
+  uint32_t of(const Buffer& buffer) const;
+};
+
+class Segment {
+ public:
+  Segment(const Program& program, const std::vector<Instruction>& instructions, Device device);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  // Thread-safe. `random`: the first counter of this run. An error names the node.
+  void run(std::span<void* const> bases, RandomState random) const;
+  bool empty() const { return steps_.empty(); }
+
+ private:
+  struct Step {
+    KernelFn kernel = nullptr;   // or
+    const Plan* plan = nullptr;  // or a copy of copy_bytes
+    const void* params = nullptr;
+    size_t copy_bytes = 0;
+    uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // operands, in refs or pointers
+    uint64_t random_offset = 0;
+    const char* profile_name = nullptr;  // static
+  };
+  struct Relocation {
+    uint32_t index, slot;
+    size_t offset;
+  };
+  // Operands of all steps with addresses filled in; one run at a time uses a frame.
+  struct Frame {
+    std::vector<TensorRef> refs;
+    std::vector<void*> pointers;
+  };
+
+  void add_step(const Instruction& instruction);
+  void relocate(std::vector<Relocation>& list, uint32_t index, int32_t buffer);
+  std::unique_ptr<Frame> take_frame() const;
+  void fill(Frame& frame, std::span<void* const> bases) const;
+
+  const Program& program_;
+  const std::vector<Instruction>& instructions_;
+  Device device_;
+  Slots slots_;
+  std::vector<Step> steps_;
+  std::vector<Relocation> ref_relocations_, pointer_relocations_;
+  Frame template_;
+  mutable std::atomic<Frame*> spare_{nullptr};
+};
+
+}  // namespace mxlite::graph

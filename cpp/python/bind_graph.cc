@@ -1,0 +1,198 @@
+// Hybridized blocks: CachedGraph (a hand-written vectorcall type, because a call must cost about a
+// microsecond) and the inference of parameter shapes.
+#include <pybind11/stl.h>
+
+#include "cpp/autograd/graph_node.h"
+#include "cpp/autograd/mode.h"
+#include "cpp/graph/cached_graph.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/op_object.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+using graph::ArrayList;
+using graph::CachedGraph;
+
+struct GraphObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  IntrusivePtr<CachedGraph> graph;
+  PyObject* trace;  // the Python function, for the garbage collector; `graph` holds it too
+  PyObject* weak_references;
+};
+
+ArrayList arrays_from(py::handle o, const char* who) {
+  ArrayList list;
+  if (is_array(o.ptr())) return {array_of(o.ptr())};
+  py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o.ptr(), who));
+  if (!fast) throw py::error_already_set();
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+    MX_CHECK_KIND(is_array(item), ErrorKind::kType, who, ": entry ", i, " is a ",
+                  Py_TYPE(item)->tp_name, ", NDArrays expected");
+    list.push_back(array_of(item));
+  }
+  return list;
+}
+
+py::list to_list(const ArrayList& arrays) {
+  py::list list(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i)
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap_array(arrays[i]));
+  return list;
+}
+
+// The trace function is borrowed: whoever calls it holds the object that owns it.
+graph::TraceFn trace_function(PyObject* callable) {
+  return [callable](const ArrayList& inputs, const ArrayList& params) {
+    const py::object result =
+        py::reinterpret_borrow<py::object>(callable)(to_list(inputs), to_list(params));
+    return arrays_from(result, "trace: the result");
+  };
+}
+
+PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
+  return guarded([&]() -> PyObject* {
+    auto& object = *reinterpret_cast<GraphObject*>(self);
+    const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    MX_CHECK_KIND(!keywords || PyTuple_GET_SIZE(keywords) == 0, ErrorKind::kType,
+                  object.graph->name(), ": keyword arguments given, only arrays expected");
+    SmallVector<NDArrayRef, 4> inputs;
+    for (size_t i = 0; i < n; ++i) {
+      MX_CHECK_KIND(is_array(args[i]), ErrorKind::kType, object.graph->name(), ": input ", i,
+                    " is a ", Py_TYPE(args[i])->tp_name, ", an NDArray expected");
+      inputs.push_back(array_of(args[i]));
+    }
+    // Held, because tracing may replace the block's graph.
+    const IntrusivePtr<CachedGraph> graph = object.graph;
+    NDArrays outputs = autograd::call(*graph, inputs, current_origin());
+    if (outputs.size() == 1) return wrap_array(std::move(outputs[0]));
+    py::list list(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap_array(std::move(outputs[i])));
+    return list.release().ptr();
+  });
+}
+
+PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"trace", "name", "static_alloc", "static_shape", nullptr};
+  PyObject* trace = nullptr;
+  const char* name = "";
+  int static_alloc = 0, static_shape = 0;  // memory is planned statically in any case
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|spp", const_cast<char**>(names), &trace,
+                                   &name, &static_alloc, &static_shape))
+    return nullptr;
+  if (!PyCallable_Check(trace)) {
+    PyErr_Format(PyExc_TypeError, "CachedGraph: trace: a %s given, a callable expected",
+                 Py_TYPE(trace)->tp_name);
+    return nullptr;
+  }
+  return guarded([&]() -> PyObject* {
+    PyObject* self = type->tp_alloc(type, 0);
+    if (!self) throw py::error_already_set();
+    auto* object = reinterpret_cast<GraphObject*>(self);
+    object->vectorcall = call_graph;
+    object->trace = Py_NewRef(trace);
+    new (&object->graph) IntrusivePtr<CachedGraph>(
+        make_ref<CachedGraph>(trace_function(trace), std::string(name)));
+    return self;
+  });
+}
+
+void dealloc_graph(PyObject* self) {
+  auto* object = reinterpret_cast<GraphObject*>(self);
+  PyObject_GC_UnTrack(self);
+  if (object->weak_references) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(object->trace);
+  object->graph.~IntrusivePtr();
+  Py_TYPE(self)->tp_free(self);
+}
+
+int traverse_graph(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<GraphObject*>(self)->trace);
+  return 0;
+}
+
+PyObject* set_params(PyObject* self, PyObject* params) {
+  return guarded([&]() -> PyObject* {
+    reinterpret_cast<GraphObject*>(self)->graph->set_params(arrays_from(params, "set_params"));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* get_name(PyObject* self, void*) {
+  return PyUnicode_FromString(reinterpret_cast<GraphObject*>(self)->graph->name().c_str());
+}
+PyObject* get_num_entries(PyObject* self, void*) {
+  return PyLong_FromSize_t(reinterpret_cast<GraphObject*>(self)->graph->num_entries());
+}
+
+PyTypeObject* init_graph_type() {
+  static PyGetSetDef getset[] = {
+      {"name", get_name, nullptr, "Name of the block.", nullptr},
+      {"num_signatures", get_num_entries, nullptr, "How many signatures are compiled.", nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyMethodDef methods[] = {
+      {"set_params", set_params, METH_O, "Bind the parameters' arrays, in the order of trace."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "mxlite._core.CachedGraph";
+  type.tp_doc = "CachedGraph(trace, name='', static_alloc=False, static_shape=False)\n\n"
+                "Compiles trace(inputs, params) once per signature and runs it on arrays.";
+  type.tp_basicsize = sizeof(GraphObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
+  type.tp_vectorcall_offset = offsetof(GraphObject, vectorcall);
+  type.tp_weaklistoffset = offsetof(GraphObject, weak_references);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_new = make_graph;
+  type.tp_dealloc = dealloc_graph;
+  type.tp_traverse = traverse_graph;
+  type.tp_getset = getset;
+  type.tp_methods = methods;
+  if (PyType_Ready(&type) < 0) throw py::error_already_set();
+  return &type;
+}
+
+// Dimensions of -1 or 0, and an empty shape, are unknown.
+TensorSpec param_spec(py::handle spec) {
+  const py::tuple pair = py::reinterpret_borrow<py::tuple>(spec);
+  MX_CHECK_KIND(py::isinstance<py::tuple>(spec) && pair.size() == 2, ErrorKind::kType,
+                "infer_params: specs are pairs of shape and dtype");
+  Shape shape = shape_from_python(pair[0], "infer_params");
+  for (int64_t& d : shape)
+    if (d == 0) d = -1;
+  if (shape.ndim() == 0) shape = Shape::unknown();
+  return {shape, require_dtype(pair[1], "infer_params")};
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  m.add_object("CachedGraph", py::reinterpret_borrow<py::object>(
+                                  reinterpret_cast<PyObject*>(init_graph_type())));
+  m.def(
+      "infer_params",
+      [](const py::function& trace, const py::object& inputs, const py::list& specs) {
+        std::vector<TensorSpec> wanted;
+        for (const py::handle s : specs) wanted.push_back(param_spec(s));
+        const std::vector<Shape> shapes =
+            graph::infer_params(trace_function(trace.ptr()), arrays_from(inputs, "infer_params"),
+                                wanted, autograd::mode.training);
+        py::list result;
+        for (const Shape& s : shapes) result.append(shape_to_python(s));
+        return result;
+      },
+      py::arg("trace"), py::arg("inputs"), py::arg("specs"),
+      "Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).");
+  m.def(
+      "set_trace_scope",
+      [](const std::string& scope) -> std::string {
+        graph::Trace* trace = graph::Trace::current();
+        return trace ? trace->set_scope(scope) : std::string();
+      },
+      py::arg("scope"), "Name nodes of the running trace after this scope; returns the old one.");
+}
+
+}  // namespace mxlite::python
