@@ -32,8 +32,8 @@ class GraphNode final : public TapeNode {
   std::string name_;
   graph::CachedGraph::Ready ready_;
   std::vector<NDArrayRef> inputs_;
-  std::vector<NDArrayRef> saved_;         // as RecordedGraph::saved()
-  std::vector<uint64_t> saved_versions_;  // of their storages when the call was recorded
+  std::vector<NDArrayRef> saved_;             // as RecordedGraph::saved()
+  std::vector<uint64_t> saved_versions_;      // of their storages when the call was recorded
   std::vector<uint64_t> parameter_versions_;  // of RecordedGraph::read_parameters()
   RandomState random_;
 };

@@ -59,8 +59,9 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (!matches(slots_[i], inputs, mode)) continue;
-      if (i > 0) std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(i),
-                             slots_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      if (i > 0)
+        std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(i),
+                    slots_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       return {slots_[0].entry, slots_[0].parameters};
     }
     params = params_;
@@ -110,7 +111,8 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
   }
   if (any)
-    entry->recorded = std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
+    entry->recorded =
+        std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
   else
     entry->plain = Executable::compile(std::move(graph), entry->device, /*exact=*/mode.training);
   return entry;
@@ -138,8 +140,7 @@ void CachedGraph::warn_if_many() const {
     const bool known = std::any_of(seen.begin(), seen.end(), [&](auto* o) { return *o == specs; });
     if (!known) seen.push_back(&specs), ++shapes;
   }
-  std::fprintf(stderr,
-               "mxlite: %s was compiled for %zu input shapes; pad or bucket the batch\n",
+  std::fprintf(stderr, "mxlite: %s was compiled for %zu input shapes; pad or bucket the batch\n",
                name_.empty() ? "a hybridized block" : name_.c_str(), shapes);
 }
 

@@ -34,8 +34,8 @@ class CachedGraph : public RefCounted {
     std::vector<TensorSpec> input_specs;
     Device device;
     bool training = false, recording = false;
-    std::vector<uint8_t> needs;  // recording: by input, then parameter
-    ArrayList captured;          // arrays that forward used without being handed them
+    std::vector<uint8_t> needs;               // recording: by input, then parameter
+    ArrayList captured;                       // arrays that forward used without being handed them
     std::shared_ptr<RecordedGraph> recorded;  // null: run `plain`
     ExecutableRef plain;
     size_t num_outputs = 0;

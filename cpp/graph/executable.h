@@ -1,5 +1,5 @@
-// A graph compiled for one signature. A call is one engine task, plus one before it when a parameter
-// changed since packed values were computed from it.
+// A graph compiled for one signature. A call is one engine task, plus one before it when a
+// parameter changed since packed values were computed from it.
 #pragma once
 #include <memory>
 #include <mutex>

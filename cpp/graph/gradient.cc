@@ -67,8 +67,8 @@ class GraphGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     std::vector<ValueId> values;
     for (ValueRef v : inputs) values.push_back(value(v));
-    const ValueId first = joint_.add_op(op, std::move(params), std::move(values),
-                                        str(node_.name, "_grad_", op.name));
+    const ValueId first =
+        joint_.add_op(op, std::move(params), std::move(values), str(node_.name, "_grad_", op.name));
     std::vector<ValueRef> result;
     for (size_t i = 0; i < joint_.node(first).outputs.size(); ++i)
       result.push_back(ref({first.node, static_cast<int32_t>(i)}));

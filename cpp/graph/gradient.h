@@ -8,12 +8,13 @@
 namespace mxlite::graph {
 
 struct BackwardGraph {
-  // Inputs: the saved values, then the head gradients that arrived. Parameters: those of the forward
-  // graph. Outputs: the gradients.
+  // Inputs: the saved values, then the head gradients that arrived. Parameters: those of the
+  // forward graph. Outputs: the gradients.
   Graph graph;
   std::vector<ValueId> saved;  // values of the forward graph that the rules asked for
   std::vector<int> heads;      // outputs of the forward graph
-  std::vector<int> grads;  // by input, then parameter of forward: output of `graph`, -1: no gradient
+  std::vector<int>
+      grads;  // by input, then parameter of forward: output of `graph`, -1: no gradient
 };
 
 // needs: by input, then parameter of forward. heads: by output, does a gradient arrive?

@@ -44,9 +44,7 @@ struct Graph {
 
   const Node& node(int32_t id) const { return nodes[static_cast<size_t>(id)]; }
   const Node& node(ValueId v) const { return node(v.node); }
-  const TensorSpec& spec(ValueId v) const {
-    return node(v).outputs[static_cast<size_t>(v.output)];
-  }
+  const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
   // Infers the outputs' specs.
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  std::string name = {});

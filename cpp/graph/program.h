@@ -21,9 +21,9 @@ enum class Place : uint8_t {
 
 struct Buffer {
   Place place = Place::kArena;
-  int index = -1;     // of input, parameter, constant, output
+  int index = -1;  // of input, parameter, constant, output
   size_t bytes = 0;
-  size_t offset = 0;  // in the arena or in packed memory; set by plan_memory
+  size_t offset = 0;         // in the arena or in packed memory; set by plan_memory
   int32_t merged_into = -1;  // shares the memory of that buffer (in-place); set by plan_memory
 };
 

@@ -53,7 +53,9 @@ void Segment::add_step(const Instruction& instruction) {
   step.params = instruction.params.get();
   step.plan = instruction.plan.get();
   step.random_offset = instruction.random_offset;
-  step.profile_name = instruction.op ? instruction.op->name.c_str() : step.plan ? "reorder" : "copy";
+  step.profile_name = instruction.op ? instruction.op->name.c_str()
+                      : step.plan    ? "reorder"
+                                     : "copy";
   step.num_inputs = static_cast<uint32_t>(instruction.inputs.size());
   step.num_outputs = static_cast<uint32_t>(instruction.outputs.size());
   if (instruction.kernel) {
@@ -109,8 +111,7 @@ void Segment::run(std::span<void* const> bases, RandomState random) const {
         void* const* pointers = frame->pointers.data() + step->first;
         if (step->plan)
           step->plan->run(context, {pointers, step->num_inputs},
-                          {pointers + step->num_inputs, step->num_outputs},
-                          bases[Slots::kScratch]);
+                          {pointers + step->num_inputs, step->num_outputs}, bases[Slots::kScratch]);
         else
           std::memcpy(pointers[1], pointers[0], step->copy_bytes);
       }

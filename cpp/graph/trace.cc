@@ -59,9 +59,10 @@ NDArrayRef Trace::add_parameter(const TensorSpec& spec) {
 
 ValueId Trace::value_of(const NDArrayRef& array) {
   if (const auto* info = static_cast<const TraceValue*>(array->trace().get())) {
-    MX_CHECK_KIND(info->trace == serial_, ErrorKind::kError, graph_.name,
-                  ": an array that was made while another hybridized forward was traced has no "
-                  "data and cannot be used here; return it from that forward instead of keeping it");
+    MX_CHECK_KIND(
+        info->trace == serial_, ErrorKind::kError, graph_.name,
+        ": an array that was made while another hybridized forward was traced has no "
+        "data and cannot be used here; return it from that forward instead of keeping it");
     return info->value;
   }
   MX_CHECK_KIND(array->device() == device_, ErrorKind::kDevice, graph_.name,

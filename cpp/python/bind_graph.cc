@@ -59,6 +59,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
     MX_CHECK_KIND(!keywords || PyTuple_GET_SIZE(keywords) == 0, ErrorKind::kType,
                   object.graph->name(), ": keyword arguments given, only arrays expected");
+    MX_CHECK_KIND(object.trace, ErrorKind::kError, object.graph->name(), ": the block is gone");
     SmallVector<NDArrayRef, 4> inputs;
     for (size_t i = 0; i < n; ++i) {
       MX_CHECK_KIND(is_array(args[i]), ErrorKind::kType, object.graph->name(), ": input ", i,
@@ -94,9 +95,10 @@ PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (!self) throw py::error_already_set();
     auto* object = reinterpret_cast<GraphObject*>(self);
     object->vectorcall = call_graph;
-    object->trace = Py_NewRef(trace);
-    new (&object->graph) IntrusivePtr<CachedGraph>(
-        make_ref<CachedGraph>(trace_function(trace), std::string(name)));
+    Py_INCREF(trace);
+    object->trace = trace;
+    new (&object->graph)
+        IntrusivePtr<CachedGraph>(make_ref<CachedGraph>(trace_function(trace), std::string(name)));
     return self;
   });
 }
@@ -108,6 +110,11 @@ void dealloc_graph(PyObject* self) {
   Py_CLEAR(object->trace);
   object->graph.~IntrusivePtr();
   Py_TYPE(self)->tp_free(self);
+}
+
+int clear_graph(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<GraphObject*>(self)->trace);
+  return 0;
 }
 
 int traverse_graph(PyObject* self, visitproc visit, void* arg) {
@@ -139,8 +146,9 @@ PyTypeObject* init_graph_type() {
       {nullptr, nullptr, 0, nullptr}};
   static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "mxlite._core.CachedGraph";
-  type.tp_doc = "CachedGraph(trace, name='', static_alloc=False, static_shape=False)\n\n"
-                "Compiles trace(inputs, params) once per signature and runs it on arrays.";
+  type.tp_doc =
+      "CachedGraph(trace, name='', static_alloc=False, static_shape=False)\n\n"
+      "Compiles trace(inputs, params) once per signature and runs it on arrays.";
   type.tp_basicsize = sizeof(GraphObject);
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
   type.tp_vectorcall_offset = offsetof(GraphObject, vectorcall);
@@ -149,6 +157,7 @@ PyTypeObject* init_graph_type() {
   type.tp_new = make_graph;
   type.tp_dealloc = dealloc_graph;
   type.tp_traverse = traverse_graph;
+  type.tp_clear = clear_graph;
   type.tp_getset = getset;
   type.tp_methods = methods;
   if (PyType_Ready(&type) < 0) throw py::error_already_set();
@@ -170,8 +179,8 @@ TensorSpec param_spec(py::handle spec) {
 }  // namespace
 
 void bind_graph(py::module_& m) {
-  m.add_object("CachedGraph", py::reinterpret_borrow<py::object>(
-                                  reinterpret_cast<PyObject*>(init_graph_type())));
+  m.add_object("CachedGraph",
+               py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(init_graph_type())));
   m.def(
       "infer_params",
       [](const py::function& trace, const py::object& inputs, const py::list& specs) {

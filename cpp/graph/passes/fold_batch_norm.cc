@@ -116,8 +116,7 @@ class Folder {
     Shape broadcast = Shape::filled(weight_shape.ndim(), 1);
     broadcast[layer.weight_axis] = weight_shape[layer.weight_axis];
     const ValueId factor = op("_reshape_to", {scale}, {{"shape", broadcast}});
-    const ValueId weight =
-        cast(op("broadcast_mul", {compute(linear.inputs[1]), factor}), dtype);
+    const ValueId weight = cast(op("broadcast_mul", {compute(linear.inputs[1]), factor}), dtype);
 
     ValueId shift = op("broadcast_sub", {beta, op("broadcast_mul", {mean, scale})});
     if (!layer.no_bias)

@@ -18,7 +18,10 @@ bool is_addition(const Node& n) {
 class Fuser {
  public:
   Fuser(const Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), rewrite_(graph), uses_(count_uses(graph)),
+      : graph_(graph),
+        context_(context),
+        rewrite_(graph),
+        uses_(count_uses(graph)),
         is_static_(find_static_nodes(graph)) {
     absorbed_by_.assign(graph.nodes.size(), -1);
   }
@@ -64,7 +67,8 @@ class Fuser {
     if (is_addition(n)) {
       // The side computed later: what it adds is then there already.
       const int later = n.inputs[1].node > n.inputs[0].node ? 1 : 0;
-      if (append(id, n.inputs[static_cast<size_t>(later)], n.inputs[static_cast<size_t>(1 - later)]))
+      if (append(id, n.inputs[static_cast<size_t>(later)],
+                 n.inputs[static_cast<size_t>(1 - later)]))
         return;
       append(id, n.inputs[static_cast<size_t>(1 - later)], n.inputs[static_cast<size_t>(later)]);
     } else if (n.inputs.size() == 1 && n.outputs.size() == 1) {
@@ -85,7 +89,8 @@ class Fuser {
     const Node& start = graph_.node(head);
     if (head == data.node && absorbed_by_[last] >= 0) return false;
     if (mutates(graph_, start) || is_random(start)) return false;
-    for (ValueId v : start.inputs)  // the head moves down: what it reads must not be written between
+    for (ValueId v :
+         start.inputs)  // the head moves down: what it reads must not be written between
       if (graph_.node(v).kind == NodeKind::kParameter && !is_static_[static_cast<size_t>(v.node)])
         return false;
     // The eager kernel rounds a half result before the addition; a fused one does not.
@@ -118,8 +123,8 @@ class Fuser {
     }
     const std::vector<Layout> layouts(inputs.size());
     const std::vector<uint8_t> constant(inputs.size());
-    const PlanRequest request{*start.op, start.params.get(), graph_.training, inputs,
-                              start.outputs, layouts,        constant,        post_ops};
+    const PlanRequest request{*start.op, start.params.get(), graph_.training, inputs, start.outputs,
+                              layouts,   constant,           post_ops};
     const TensorSpec* extra_spec = extra ? &graph_.spec(*extra) : nullptr;
     return kernel.can_fuse(request, candidate, extra_spec);
   }

@@ -13,8 +13,9 @@ struct Key {
   bool operator<(const Key& o) const {
     if (op != o.op) return op < o.op;
     return std::lexicographical_compare(
-        inputs.begin(), inputs.end(), o.inputs.begin(), o.inputs.end(),
-        [](ValueId a, ValueId b) { return std::pair(a.node, a.output) < std::pair(b.node, b.output); });
+        inputs.begin(), inputs.end(), o.inputs.begin(), o.inputs.end(), [](ValueId a, ValueId b) {
+          return std::pair(a.node, a.output) < std::pair(b.node, b.output);
+        });
   }
 };
 

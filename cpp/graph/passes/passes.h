@@ -28,12 +28,9 @@ struct Pass {
   bool exact;  // changes no bit of the result, so gradients may see it too
 };
 inline constexpr std::array kPasses = {
-    Pass{"remove-dead", remove_dead, true},
-    Pass{"remove-identity", remove_identity, true},
-    Pass{"fold-constants", fold_constants, true},
-    Pass{"merge-common", merge_common, true},
-    Pass{"fold-batch-norm", fold_batch_norm, false},
-    Pass{"fuse-post-ops", fuse_post_ops, true},
+    Pass{"remove-dead", remove_dead, true},          Pass{"remove-identity", remove_identity, true},
+    Pass{"fold-constants", fold_constants, true},    Pass{"merge-common", merge_common, true},
+    Pass{"fold-batch-norm", fold_batch_norm, false}, Pass{"fuse-post-ops", fuse_post_ops, true},
     Pass{"remove-dead", remove_dead, true},
 };
 

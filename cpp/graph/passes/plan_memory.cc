@@ -1,5 +1,5 @@
-// Where every buffer lies. A buffer lives from the instruction that writes it to the last that reads
-// it; the two parts of a program have an arena each, because they are two tasks.
+// Where every buffer lies. A buffer lives from the instruction that writes it to the last that
+// reads it; the two parts of a program have an arena each, because they are two tasks.
 #include <algorithm>
 #include <limits>
 
@@ -21,8 +21,7 @@ struct Lifetime {
 // One part (prologue or main) of the program.
 class Planner {
  public:
-  Planner(Program& program, std::vector<Instruction>& part)
-      : program_(program), part_(part) {}
+  Planner(Program& program, std::vector<Instruction>& part) : program_(program), part_(part) {}
 
   void share() {
     find_lifetimes();
@@ -64,9 +63,7 @@ class Planner {
 
  private:
   Buffer& buffer(int32_t id) { return program_.buffers[static_cast<size_t>(id)]; }
-  Lifetime& lifetime(int32_t id) {
-    return lifetimes_[static_cast<size_t>(program_.root_id(id))];
-  }
+  Lifetime& lifetime(int32_t id) { return lifetimes_[static_cast<size_t>(program_.root_id(id))]; }
 
   void find_lifetimes() {
     lifetimes_.assign(program_.buffers.size(), {});

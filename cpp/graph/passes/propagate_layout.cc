@@ -117,7 +117,7 @@ class Lowering {
     step.name = n.name;
     step.op = n.op;
     step.params = n.params;
-    const PlanRequest request{*n.op,   n.params.get(), graph_.training, specs,
+    const PlanRequest request{*n.op,     n.params.get(), graph_.training, specs,
                               n.outputs, layouts,        constant,        n.post_ops};
     std::optional<Plan> plan;
     if (!context_.small)
@@ -218,8 +218,7 @@ class Lowering {
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device) {
   if (!node.post_ops.empty()) return nullptr;
-  const auto& kernels =
-      device == DeviceType::kCUDA ? node.op->cuda_kernels : node.op->cpu_kernels;
+  const auto& kernels = device == DeviceType::kCUDA ? node.op->cuda_kernels : node.op->cpu_kernels;
   for (const Kernel& k : kernels)
     if (k.inline_ok && !(k.supports && k.supports(node.params.get(), inputs, node.outputs)))
       return &k;

@@ -36,7 +36,8 @@ Graph remove_identity(const Graph& graph, const PassContext&) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& n = graph.nodes[i];
     const auto id = static_cast<int32_t>(i);
-    // The value must not change under the copy: a parameter that this graph writes keeps its copies.
+    // The value must not change under the copy: a parameter that this graph writes keeps its
+    // copies.
     bool removable = keeps_its_input(graph, n);
     for (size_t k = 1; k < n.outputs.size(); ++k) removable &= uses[i][k] == 0;
     if (removable && graph.node(n.inputs[0]).kind == NodeKind::kParameter) {

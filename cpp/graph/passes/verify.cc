@@ -64,7 +64,8 @@ class Verifier {
   void check_list(const std::vector<int32_t>& ids, NodeKind kind, const char* what) const {
     size_t found = 0;
     for (const Node& n : graph_.nodes) found += n.kind == kind;
-    require(found == ids.size(), ids.size(), " ", what, "s are listed, ", found, " are in the graph");
+    require(found == ids.size(), ids.size(), " ", what, "s are listed, ", found,
+            " are in the graph");
     for (size_t i = 0; i < ids.size(); ++i)
       require(graph_.node(ids[i]).kind == kind && graph_.node(ids[i]).index == static_cast<int>(i),
               what, " ", i, " is listed wrongly");
