@@ -85,8 +85,8 @@ CASES = [
     op("_image_flip_top_bottom", BATCH, ref=lambda x: x[:, ::-1]),
     op("_image_flip_top_bottom", rand(4, 5, 1), ref=lambda x: x[::-1]),
     op("_image_resize", FLOAT_PHOTO, size=(7, 3), ref=lambda x: bilinear(x, 3, 7), **COLOUR),
-    op("_image_resize", PHOTO, size=(9, 8), ref=lambda x: rounded(bilinear(x, 8, 9))),
-    op("_image_resize", BATCH, size=6, ref=lambda x: rounded(bilinear(x, 6, 6))),
+    op("_image_resize", PHOTO, size=(12, 5), ref=lambda x: rounded(bilinear(x, 5, 12))),
+    op("_image_resize", BATCH, size=(6, 8), ref=lambda x: rounded(bilinear(x, 8, 6))),
     op(
         "_image_resize", PHOTO, size=10, keep_ratio=True, ref=lambda x: rounded(bilinear(x, 10, 12))
     ),
