@@ -53,6 +53,7 @@ ParamsRef OpSchema::make_params_by_name(
 
 bool OpSchema::mutates(int input, bool training) const {
   if (mutated_inputs.empty() || (mutates_only_in_training && !training)) return false;
+  if (mutates_every > 0) input %= mutates_every;
   return std::find(mutated_inputs.begin(), mutated_inputs.end(), input) != mutated_inputs.end();
 }
 

@@ -54,6 +54,7 @@ struct OpSchema {
   std::vector<int> mutated_inputs;  // state that the kernel writes: running statistics, momentum
   // Inputs written only when training (BatchNorm); otherwise mutated_inputs always are.
   bool mutates_only_in_training = false;
+  int mutates_every = 0;  // variadic: the pattern of mutated_inputs repeats after so many inputs
   std::vector<InplacePair> inplace;  // output may use the input's memory
   bool alias = false;                // output 0 is input 0 with another shape (reshape)
   bool pointwise = false;
@@ -188,6 +189,10 @@ class OpBuilder {
   OpBuilder& mutates(std::vector<int> inputs, bool only_in_training = false) {
     schema_.mutates_only_in_training = only_in_training;
     return set(schema_.mutated_inputs, std::move(inputs));
+  }
+  OpBuilder& mutates_every(int count, std::vector<int> inputs) {
+    schema_.mutates_every = count;
+    return mutates(std::move(inputs));
   }
   OpBuilder& inplace(int input, int output) {
     schema_.inplace.push_back({input, output});

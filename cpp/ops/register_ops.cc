@@ -8,6 +8,7 @@ void register_creation(OpRegistry&);    // tensor/
 void register_image(OpRegistry&);       // image/, itself a list
 void register_matrix(OpRegistry&);      // matrix/, itself a list
 void register_nn(OpRegistry&);          // nn/, itself a list
+void register_optimizer(OpRegistry&);   // optimizer/
 void register_pointwise(OpRegistry&);   // pointwise/, itself a list
 void register_random(OpRegistry&);      // random/
 void register_reduce(OpRegistry&);      // reduce/, itself a list
@@ -23,6 +24,7 @@ void register_image_cpu(OpRegistry&);
 void register_matrix_cpu(OpRegistry&);
 void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
+void register_optimizer_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
 void register_random_cpu(OpRegistry&);
 void register_reduce_cpu(OpRegistry&);
@@ -37,6 +39,7 @@ void register_all_ops(OpRegistry& ops) {
   register_image(ops);
   register_matrix(ops);
   register_nn(ops);
+  register_optimizer(ops);
   register_pointwise(ops);
   register_random(ops);
   register_reduce(ops);
@@ -53,6 +56,7 @@ void register_all_ops(OpRegistry& ops) {
   register_image_cpu(ops);
   register_matrix_cpu(ops);
   register_nn_cpu(ops);
+  register_optimizer_cpu(ops);
   register_pointwise_cpu(ops);
   register_random_cpu(ops);
   register_reduce_cpu(ops);

@@ -1,0 +1,126 @@
+#include "cpp/ops/cpu/optimizer/rules.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace optimizer {
+namespace {
+
+double number(const TensorRef& t) {
+  double value = 0;
+  pointwise::load_fn(t.dtype, pointwise::Compute::kDouble)(t.data, 1, 1, &value);
+  return value;
+}
+
+// Inputs: weight, grad, states; mixed: the last one is the float32 weight.
+template <template <class> class Rule, class P, bool mixed>
+void update(KernelContext&, const P& p, Inputs in, Outputs out) {
+  Operands o{in[0], in[1], in.subspan(2), nullptr, out[0]};
+  if (mixed) {
+    o.weight32 = &in.back();
+    o.states = o.states.first(o.states.size() - 1);
+  }
+  run_update<Rule>(p, o);
+}
+
+template <bool mixed>
+void adamw(KernelContext&, const AdamWParams& p, Inputs in, Outputs out) {
+  const double rescale = number(in.back());
+  Operands o{in[0], in[1], in.subspan(2, 2), mixed ? &in[4] : nullptr, out[0]};
+  if (!std::isfinite(rescale) || rescale == 0) {
+    if (out[0].data != in[0].data)
+      std::copy_n(in[0].as<std::byte>(), in[0].bytes(), out[0].as<std::byte>());
+    return;
+  }
+  if (in[0].dtype == DType::kFloat64)
+    run_blocks<double>(o, AdamW<double>(p, rescale));
+  else
+    run_blocks<float>(o, AdamW<float>(p, rescale));
+}
+
+// The step goes to out; the weight stays.
+template <bool mixed>
+void lamb_phase1(KernelContext&, const LambParams& p, Inputs in, Outputs out) {
+  const Operands o{mixed ? in[4] : in[0], in[1], in.subspan(2, 2), nullptr, out[0]};
+  run_update<Lamb>(p, o);
+}
+
+template <class C>
+struct LambStep {
+  C rate;
+  void operator()(const Block<C>& b) const {
+    MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i] - rate * b.grad[i];
+  }
+};
+
+template <bool mixed>
+void lamb_phase2(KernelContext&, const LambStepParams& p, Inputs in, Outputs out) {
+  double r1 = number(in[2]);
+  const double r2 = number(in[3]);
+  if (p.lower_bound >= 0) r1 = std::max(r1, p.lower_bound);
+  if (p.upper_bound >= 0) r1 = std::min(r1, p.upper_bound);
+  const double rate = r1 == 0 || r2 == 0 ? p.lr : p.lr * r1 / r2;
+  const Operands o{in[0], in[1], {}, mixed ? &in[4] : nullptr, out[0]};
+  if (in[0].dtype == DType::kFloat64)
+    run_blocks<double>(o, LambStep<double>{rate});
+  else
+    run_blocks<float>(o, LambStep<float>{static_cast<float>(rate)});
+}
+
+// One history per row.
+void group_adagrad(KernelContext&, const GroupAdagradParams& p, Inputs in, Outputs out) {
+  if (out[0].size() == 0) return;
+  const int64_t rows = in[0].shape[0], width = in[0].size() / rows;
+  dispatch_floating("_contrib_group_adagrad_update", in[0].dtype, [&](auto t) {
+    using T = decltype(t);
+    using C = ComputeType<T>;
+    const T *weight = in[0].as<T>(), *grad = in[1].as<T>();
+    T *history = in[2].as<T>(), *result = out[0].as<T>();
+    const C bound = bound_of<C>(p.clip_gradient), rescale = static_cast<C>(p.rescale_grad);
+    const auto scaled = [&](int64_t i) {
+      return limited(rescale * static_cast<C>(grad[i]), bound);
+    };
+    for (int64_t row = 0; row < rows; ++row) {
+      C squares = 0;
+      for (int64_t i = row * width; i < (row + 1) * width; ++i) squares += scaled(i) * scaled(i);
+      const C sum = static_cast<C>(history[row]) + squares / static_cast<C>(width);
+      history[row] = T(sum);
+      const C rate = static_cast<C>(p.lr) / std::sqrt(sum + static_cast<C>(p.epsilon));
+      for (int64_t i = row * width; i < (row + 1) * width; ++i)
+        result[i] = T(static_cast<C>(weight[i]) - rate * scaled(i));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace optimizer
+
+void register_multi_updates_cpu(OpRegistry&);
+
+void register_optimizer_cpu(OpRegistry& ops) {
+  using namespace optimizer;  // NOLINT: this folder's own names
+  constexpr DeviceType kCPU = DeviceType::kCPU;
+  ops.kernel<&update<Sgd, SgdParams, false>>("sgd_update", kCPU);
+  ops.kernel<&update<Sgd, SgdParams, true>>("mp_sgd_update", kCPU);
+  ops.kernel<&update<SgdMom, SgdMomParams, false>>("sgd_mom_update", kCPU);
+  ops.kernel<&update<SgdMom, SgdMomParams, true>>("mp_sgd_mom_update", kCPU);
+  ops.kernel<&update<Nag, NagParams, false>>("nag_mom_update", kCPU);
+  ops.kernel<&update<Nag, NagParams, true>>("mp_nag_mom_update", kCPU);
+  ops.kernel<&update<Adam, AdamParams, false>>("adam_update", kCPU);
+  ops.kernel<&update<Adagrad, AdagradParams, false>>("_sparse_adagrad_update", kCPU);
+  ops.kernel<&update<Rmsprop, RmspropParams, false>>("rmsprop_update", kCPU);
+  ops.kernel<&update<RmspropAlex, RmspropAlexParams, false>>("rmspropalex_update", kCPU);
+  ops.kernel<&update<Ftrl, FtrlParams, false>>("ftrl_update", kCPU);
+  ops.kernel<&update<Ftml, FtmlParams, false>>("ftml_update", kCPU);
+  ops.kernel<&update<SignSgd, SignParams, false>>("signsgd_update", kCPU);
+  ops.kernel<&update<Signum, SignumParams, false>>("signum_update", kCPU);
+  ops.kernel<&adamw<false>>("_adamw_update", kCPU);
+  ops.kernel<&adamw<true>>("_mp_adamw_update", kCPU);
+  ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCPU);
+  ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCPU);
+  ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCPU);
+  ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCPU);
+  ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCPU);
+  register_multi_updates_cpu(ops);
+}
+
+}  // namespace mxlite

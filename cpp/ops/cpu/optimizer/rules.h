@@ -1,0 +1,269 @@
+// The update rules. A rule is made from the parameters once and changes blocks; `omp simd` because
+// the new weight usually overwrites the old one.
+#pragma once
+#include "cpp/ops/cpu/optimizer/update.h"
+#include "cpp/ops/optimizer/params.h"
+
+namespace mxlite::optimizer {
+
+#define MX_FOR_BLOCK(b) _Pragma("omp simd") for (int64_t i = 0; i < (b).n; ++i)
+
+template <class C>
+C sign_of(C x) {
+  return static_cast<C>(x > C(0)) - static_cast<C>(x < C(0));
+}
+
+template <class C>
+struct Sgd {
+  C lr, wd, rescale, bound;
+  template <class P>
+  explicit Sgd(const P& p) : Sgd(p.lr, p.wd, p.rescale_grad, p.clip_gradient) {}
+  Sgd(double lr, double wd, double rescale, double clip)
+      : lr(static_cast<C>(lr)),
+        wd(static_cast<C>(wd)),
+        rescale(static_cast<C>(rescale)),
+        bound(bound_of<C>(clip)) {}
+  void operator()(const Block<C>& b) const {
+    MX_FOR_BLOCK(b) {
+      const C g = limited(rescale * b.grad[i], bound);
+      b.new_weight[i] = b.weight[i] - lr * (g + wd * b.weight[i]);
+    }
+  }
+};
+
+template <class C>
+struct SgdMom {
+  Sgd<C> base;
+  C momentum;
+  template <class P>
+  explicit SgdMom(const P& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
+  SgdMom(const Sgd<C>& base, double momentum) : base(base), momentum(static_cast<C>(momentum)) {}
+  void operator()(const Block<C>& b) const {
+    C* mom = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i], base.bound);
+      mom[i] = momentum * mom[i] - base.lr * (g + base.wd * b.weight[i]);
+      b.new_weight[i] = b.weight[i] + mom[i];
+    }
+  }
+};
+
+template <class C>
+struct Nag {
+  Sgd<C> base;
+  C momentum;
+  explicit Nag(const NagParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
+  void operator()(const Block<C>& b) const {
+    C* mom = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i], base.bound);
+      const C step = base.lr * (g + base.wd * b.weight[i]);
+      mom[i] = momentum * mom[i] - step;
+      b.new_weight[i] = b.weight[i] + momentum * mom[i] - step;
+    }
+  }
+};
+
+template <class C>
+struct Adam {
+  Sgd<C> base;
+  C beta1, beta2, epsilon;
+  explicit Adam(const AdamParams& p)
+      : base(p),
+        beta1(static_cast<C>(p.beta1)),
+        beta2(static_cast<C>(p.beta2)),
+        epsilon(static_cast<C>(p.epsilon)) {}
+  void operator()(const Block<C>& b) const {
+    C *mean = b.state[0], *var = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
+      mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
+      var[i] = beta2 * var[i] + (C(1) - beta2) * g * g;
+      b.new_weight[i] = b.weight[i] - base.lr * mean[i] / (std::sqrt(var[i]) + epsilon);
+    }
+  }
+};
+
+template <class C>
+struct AdamW {
+  C lr, wd, eta, rescale, bound, beta1, beta2, epsilon;
+  AdamW(const AdamWParams& p, double rescale_grad)
+      : lr(static_cast<C>(p.lr)),
+        wd(static_cast<C>(p.wd)),
+        eta(static_cast<C>(p.eta)),
+        rescale(static_cast<C>(rescale_grad)),
+        bound(bound_of<C>(p.clip_gradient)),
+        beta1(static_cast<C>(p.beta1)),
+        beta2(static_cast<C>(p.beta2)),
+        epsilon(static_cast<C>(p.epsilon)) {}
+  void operator()(const Block<C>& b) const {
+    C *mean = b.state[0], *var = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(rescale * b.grad[i], bound);
+      mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
+      var[i] = beta2 * var[i] + (C(1) - beta2) * g * g;
+      const C step = lr * mean[i] / (std::sqrt(var[i]) + epsilon);
+      b.new_weight[i] = b.weight[i] - eta * (step + wd * b.weight[i]);
+    }
+  }
+};
+
+template <class C>
+struct Adagrad {
+  Sgd<C> base;
+  C epsilon;
+  explicit Adagrad(const AdagradParams& p) : base(p), epsilon(static_cast<C>(p.epsilon)) {}
+  void operator()(const Block<C>& b) const {
+    C* history = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i], base.bound);
+      history[i] += g * g;
+      b.new_weight[i] =
+          b.weight[i] - base.lr * (g / std::sqrt(history[i] + epsilon) + base.wd * b.weight[i]);
+    }
+  }
+};
+
+template <class C>
+struct Rmsprop {
+  Sgd<C> base;
+  C gamma1, epsilon, weight_bound;
+  explicit Rmsprop(const RmspropParams& p)
+      : base(p),
+        gamma1(static_cast<C>(p.gamma1)),
+        epsilon(static_cast<C>(p.epsilon)),
+        weight_bound(bound_of<C>(p.clip_weights)) {}
+  void operator()(const Block<C>& b) const {
+    C* n = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
+      n[i] = gamma1 * n[i] + (C(1) - gamma1) * g * g;
+      b.new_weight[i] =
+          limited(b.weight[i] - base.lr * g / std::sqrt(n[i] + epsilon), weight_bound);
+    }
+  }
+};
+
+template <class C>
+struct RmspropAlex {
+  Sgd<C> base;
+  C gamma1, gamma2, epsilon, weight_bound;
+  explicit RmspropAlex(const RmspropAlexParams& p)
+      : base(p),
+        gamma1(static_cast<C>(p.gamma1)),
+        gamma2(static_cast<C>(p.gamma2)),
+        epsilon(static_cast<C>(p.epsilon)),
+        weight_bound(bound_of<C>(p.clip_weights)) {}
+  void operator()(const Block<C>& b) const {
+    C *n = b.state[0], *mean = b.state[1], *delta = b.state[2];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
+      n[i] = gamma1 * n[i] + (C(1) - gamma1) * g * g;
+      mean[i] = gamma1 * mean[i] + (C(1) - gamma1) * g;
+      delta[i] = gamma2 * delta[i] - base.lr * g / std::sqrt(n[i] - mean[i] * mean[i] + epsilon);
+      b.new_weight[i] = limited(b.weight[i] + delta[i], weight_bound);
+    }
+  }
+};
+
+template <class C>
+struct Ftrl {
+  Sgd<C> base;
+  C lamda1, beta;
+  explicit Ftrl(const FtrlParams& p)
+      : base(p), lamda1(static_cast<C>(p.lamda1)), beta(static_cast<C>(p.beta)) {}
+  void operator()(const Block<C>& b) const {
+    C *z = b.state[0], *n = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i], base.bound);
+      const C root = std::sqrt(n[i] + g * g);
+      z[i] += g - (root - std::sqrt(n[i])) * b.weight[i] / base.lr;
+      n[i] += g * g;
+      const C w = (sign_of(z[i]) * lamda1 - z[i]) / ((beta + root) / base.lr + base.wd);
+      b.new_weight[i] = std::fabs(z[i]) > lamda1 ? w : C(0);
+    }
+  }
+};
+
+template <class C>
+struct Ftml {
+  C lr, wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
+  explicit Ftml(const FtmlParams& p)
+      : lr(static_cast<C>(p.lr)),
+        wd(static_cast<C>(p.wd)),
+        rescale(static_cast<C>(p.rescale_grad)),
+        bound(bound_of<C>(p.clip_grad)),
+        beta1(static_cast<C>(p.beta1)),
+        beta2(static_cast<C>(p.beta2)),
+        epsilon(static_cast<C>(p.epsilon)),
+        correction1(static_cast<C>(1 - std::pow(p.beta1, static_cast<double>(p.t)))),
+        correction2(static_cast<C>(1 - std::pow(p.beta2, static_cast<double>(p.t)))) {}
+  void operator()(const Block<C>& b) const {
+    C *d = b.state[0], *v = b.state[1], *z = b.state[2];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(rescale * b.grad[i] + wd * b.weight[i], bound);
+      v[i] = beta2 * v[i] + (C(1) - beta2) * g * g;
+      const C next = correction1 / lr * (std::sqrt(v[i] / correction2) + epsilon);
+      z[i] = beta1 * z[i] + (C(1) - beta1) * g - (next - beta1 * d[i]) * b.weight[i];
+      b.new_weight[i] = -z[i] / next;
+      d[i] = next;
+    }
+  }
+};
+
+template <class C>
+struct SignSgd {
+  Sgd<C> base;
+  explicit SignSgd(const SignParams& p) : base(p) {}
+  void operator()(const Block<C>& b) const {
+    MX_FOR_BLOCK(b)
+    b.new_weight[i] =
+        b.weight[i] - base.lr * (sign_of(base.rescale * b.grad[i]) + base.wd * b.weight[i]);
+  }
+};
+
+template <class C>
+struct Signum {
+  Sgd<C> base;
+  C momentum, wd_lh;
+  explicit Signum(const SignumParams& p)
+      : base(p), momentum(static_cast<C>(p.momentum)), wd_lh(static_cast<C>(p.wd_lh)) {}
+  void operator()(const Block<C>& b) const {
+    C* mom = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i], base.bound);
+      mom[i] = momentum * mom[i] - (C(1) - momentum) * (g + base.wd * b.weight[i]);
+      b.new_weight[i] = (C(1) - base.lr * wd_lh) * b.weight[i] + base.lr * sign_of(mom[i]);
+    }
+  }
+};
+
+// new_weight is the step.
+template <class C>
+struct Lamb {
+  C wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
+  explicit Lamb(const LambParams& p)
+      : wd(static_cast<C>(p.wd)),
+        rescale(static_cast<C>(p.rescale_grad)),
+        bound(bound_of<C>(p.clip_gradient)),
+        beta1(static_cast<C>(p.beta1)),
+        beta2(static_cast<C>(p.beta2)),
+        epsilon(static_cast<C>(p.epsilon)),
+        correction1(p.bias_correction ? correction(p.beta1, p.t) : C(1)),
+        correction2(p.bias_correction ? correction(p.beta2, p.t) : C(1)) {}
+  static C correction(double beta, int64_t t) {
+    return static_cast<C>(1 - std::pow(beta, static_cast<double>(t)));
+  }
+  void operator()(const Block<C>& b) const {
+    C *mean = b.state[0], *var = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(rescale * b.grad[i], bound);
+      mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
+      var[i] = beta2 * var[i] + (C(1) - beta2) * g * g;
+      b.new_weight[i] =
+          mean[i] / correction1 / (std::sqrt(var[i] / correction2) + epsilon) + wd * b.weight[i];
+    }
+  }
+};
+
+}  // namespace mxlite::optimizer
