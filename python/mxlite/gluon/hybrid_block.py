@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from ..base import NotSupportedError, TypeError_, ValueError_
+from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
@@ -83,9 +83,10 @@ def _traced_forward(
     params: list[Parameter],
     inputs: list[NDArray],
     arrays: list[NDArray],
+    used: set[int] | None = None,
 ) -> tuple[list[NDArray], Layout]:
-    """Run a block's forward on traced arrays."""
-    with standing_in({id(param): array for param, array in zip(params, arrays)}):
+    """Run a block's forward on traced arrays; ``used`` gets the ids of parameters it asks for."""
+    with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))
     return flatten(outputs, f"{block.name}: outputs of a hybridized block")
 
@@ -223,7 +224,11 @@ class HybridBlock(Block):
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
         if STATE.traces and stand_ins() is not None:
-            return self.forward(*args)
+            outer = _core.set_trace_scope(self.name)
+            try:
+                return self.forward(*args)
+            finally:
+                _core.set_trace_scope(outer)
         if self._active:
             return self._run_graph(args)
         self._resolve_deferred(args)
@@ -285,11 +290,25 @@ class HybridBlock(Block):
     ) -> None:
         """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
 
+        found: list[tuple[int, ...]] = []
+        used: set[int] = set()
+
         def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
-            return _traced_forward(self, layout, params, inputs, arrays)[0]
+            outputs, _ = _traced_forward(self, layout, params, inputs, arrays, used)
+            found[:] = [tuple(array.shape) for array in arrays]
+            return outputs
 
         specs = [(param.shape or (), dtype_name(param.dtype)) for param in params]
-        shapes = _core.infer_params(trace, flat, specs)
+        try:
+            shapes = _core.infer_params(trace, flat, specs)
+        except ShapeError:
+            # A parameter that forward does not use may stay unknown.
+            if not found or any(
+                id(param) in used and not shape_is_known(shape)
+                for param, shape in zip(params, found)
+            ):
+                raise
+            shapes = found
         for param, shape in zip(params, shapes):
             if not shape_is_known(param.shape) and shape_is_known(shape):
                 param.shape = shape

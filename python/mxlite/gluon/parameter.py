@@ -14,7 +14,7 @@ from ..base import DTypeError, MXNetError, NotSupportedError, ShapeError, TypeEr
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from .tracing import STATE, stand_ins
+from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
     "Constant",
@@ -451,6 +451,7 @@ class Parameter:
             arrays = stand_ins()
             if arrays is not None:
                 array = arrays.get(id(self))
+                note_use(id(self))
                 if array is None:
                     if self._data is None:
                         raise self._missing()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["STATE", "stand_ins", "standing_in"]
+__all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
 
 class _State:
@@ -52,10 +52,23 @@ class _Local(threading.local):
     """The stand-ins of the trace that runs in a thread."""
 
     arrays: Mapping[int, Any] | None = None
+    used: set[int] | None = None
 
 
 STATE = _State()
 _local = _Local()
+
+
+def note_use(param_id: int) -> None:
+    """Note that forward asked for a parameter.
+
+    Parameters
+    ----------
+    param_id : int
+        ``id`` of the parameter.
+    """
+    if _local.used is not None:
+        _local.used.add(param_id)
 
 
 def stand_ins() -> Mapping[int, Any] | None:
@@ -69,21 +82,23 @@ def stand_ins() -> Mapping[int, Any] | None:
 
 
 @contextmanager
-def standing_in(arrays: Mapping[int, Any]) -> Iterator[None]:
+def standing_in(arrays: Mapping[int, Any], used: set[int] | None = None) -> Iterator[None]:
     """Let parameters give ``arrays`` instead of their data.
 
     Parameters
     ----------
     arrays : mapping of int to NDArray
         Traced arrays by ``id(parameter)``.
+    used : set of int, optional
+        Gets the ids of the parameters that are asked for.
     """
-    outer = _local.arrays
+    outer = _local.arrays, _local.used
     with STATE.lock:
         STATE.traces += 1
-    _local.arrays = arrays
+    _local.arrays, _local.used = arrays, used
     try:
         yield
     finally:
-        _local.arrays = outer
+        _local.arrays, _local.used = outer
         with STATE.lock:
             STATE.traces -= 1
