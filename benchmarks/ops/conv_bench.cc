@@ -1,7 +1,9 @@
 // Times every implementation that oneDNN offers for the convolutions of a network, in the layouts
-// that it prefers, forced channels-last and forced 16-channel blocks, direct and Winograd.
+// that it prefers, forced channels-last and forced 16-channel blocks, and our Winograd kernel with
+// weights transformed before and in the call.
 //   conv_bench <network> <batch> <f32|bf16> [seconds per case]
-// One JSON line per convolution and candidate; weights are packed before, ReLU is fused.
+// Prints a JSON object: one entry per convolution and candidate; weights are packed before, ReLU is
+// fused, the best of the repetitions counts.
 #include <omp.h>
 
 #include <algorithm>
@@ -10,9 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <vector>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/onednn/winograd.h"
 
 namespace {
 
@@ -77,10 +83,28 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-struct Timing {
+// Best time of repetitions that fill `seconds`, at least three.
+template <class F>
+double best_of(double seconds, F&& run) {
+  run();
   double best = 1e30;
-  std::string impl, src, dst;
-};
+  const double start = now();
+  for (int runs = 0; runs < 3 || (now() - start < seconds && runs < 1000); ++runs) {
+    const double t = now();
+    run();
+    best = std::min(best, now() - t);
+  }
+  return best;
+}
+
+void fill(const memory& m) {  // normal numbers: denormals would distort
+  const size_t n = m.get_desc().get_size();
+  void* p = m.get_data_handle();
+  if (m.get_desc().get_data_type() == memory::data_type::f32)
+    for (size_t i = 0; i < n / 4; ++i) static_cast<float*>(p)[i] = 0.01f * (i % 7) - 0.02f;
+  else
+    for (size_t i = 0; i < n / 2; ++i) static_cast<uint16_t*>(p)[i] = 0x3c00 + i % 64;
+}
 
 const char* layout_name(const memory::desc& md) {
   if (md.get_inner_nblks() == 0) {
@@ -103,9 +127,14 @@ int main(int argc, char** argv) {
   const auto type =
       std::strcmp(argv[3], "bf16") == 0 ? memory::data_type::bf16 : memory::data_type::f32;
   const double seconds = argc > 4 ? std::atof(argv[4]) : 0.1;
+  omp_set_num_threads(mxlite::cpu_threads());
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   double total_any = 0, total_best = 0, flops = 0;
+  const char* separator = "";
+  std::printf(
+      "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"threads\": %d, \"cases\": [",
+      argv[1], batch, argv[3], mxlite::cpu_threads());
   for (const Conv& c : kNetworks.at(argv[1])) {
     const int kh = c.kernel, kw = c.kernel_w ? c.kernel_w : kh;
     const int ph = c.pad, pw = c.pad_w >= 0 ? c.pad_w : ph;
@@ -118,6 +147,15 @@ int main(int argc, char** argv) {
     const double gflop = 2e-9 * batch * c.out * oh * ow * (c.in / c.group) * kh * kw;
     flops += gflop * c.count;
     double any_time = 0, best_time = 1e30;
+    const auto report = [&](const char* variant, const char* impl, const char* from, const char* to,
+                            double time) {
+      std::printf(
+          "%s\n    {\"conv\": \"%dx%d k%dx%d s%d g%d -> %d\", \"count\": %d, \"variant\": \"%s\", "
+          "\"impl\": \"%s\", \"src\": \"%s\", \"dst\": \"%s\", \"ms\": %.4f, \"gflops\": %.1f}",
+          separator, c.in, c.size, kh, kw, c.stride, c.group, c.out, c.count, variant, impl, from,
+          to, time * 1e3, gflop / time);
+      separator = ",";
+    };
     struct Variant {
       const char* name;
       tag src, dst;
@@ -145,36 +183,12 @@ int main(int argc, char** argv) {
         if (impl.find("ref") != std::string::npos || impl.find("gemm") == 0) break;
         memory a(pd.src_desc(), engine), w(pd.weights_desc(), engine), b(pd.bias_desc(), engine),
             d(pd.dst_desc(), engine);
-        for (memory* m : {&a, &w, &b, &d}) {  // normal numbers: denormals would distort
-          const size_t n = m->get_desc().get_size();
-          auto* p = static_cast<uint8_t*>(m->get_data_handle());
-          if (type == memory::data_type::f32 || m == &b)
-            for (size_t i = 0; i < n / 4; ++i)
-              reinterpret_cast<float*>(p)[i] = 0.01f * (i % 7) - 0.02f;
-          else
-            for (size_t i = 0; i < n / 2; ++i) reinterpret_cast<uint16_t*>(p)[i] = 0x3c00 + i % 64;
-        }
+        for (const memory* m : {&a, &w, &b, &d}) fill(*m);
         const dnnl::convolution_forward prim(pd);
         const std::unordered_map<int, memory> args = {
             {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, b}, {DNNL_ARG_DST, d}};
-        prim.execute(stream, args);
-        double best = 1e30;
-        const double start = now();
-        int runs = 0;
-        while (runs < 3 || (now() - start < seconds && runs < 1000)) {
-          const double t = now();
-          prim.execute(stream, args);
-          best = std::min(best, now() - t);
-          ++runs;
-        }
-        std::printf(
-            "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"conv\": \"%dx%d k%dx%d s%d "
-            "g%d -> "
-            "%d\", \"count\": %d, \"variant\": \"%s\", \"impl\": \"%s\", \"src\": \"%s\", \"dst\": "
-            "\"%s\", \"ms\": %.4f, \"gflops\": %.1f}\n",
-            argv[1], batch, argv[3], c.in, c.size, kh, kw, c.stride, c.group, c.out, c.count,
-            v.name, impl.c_str(), layout_name(pd.src_desc()), layout_name(pd.dst_desc()),
-            best * 1e3, gflop / best);
+        const double best = best_of(seconds, [&] { prim.execute(stream, args); });
+        report(v.name, impl.c_str(), layout_name(pd.src_desc()), layout_name(pd.dst_desc()), best);
         if (first_impl && std::strcmp(v.name, "any") == 0) any_time = best;
         first_impl = false;
         best_time = std::min(best_time, best);
@@ -185,13 +199,43 @@ int main(int argc, char** argv) {
         }
       }
     }
+    if (kh == 3 && kw == 3 && c.stride == 1 && c.group == 1 && c.in % 16 == 0 && c.out % 16 == 0 &&
+        type == memory::data_type::f32 && mxlite::onednn::has_winograd()) {
+      using namespace mxlite::onednn;
+      const WinogradProblem p{.batch = batch,
+                              .height = c.size,
+                              .width = c.size,
+                              .channels = c.in,
+                              .filters = c.out,
+                              .pad_height = ph,
+                              .pad_width = pw,
+                              .threads = mxlite::cpu_threads()};
+      const memory a({src, type, tag::nhwc}, engine), w({wei, type, tag::Abcd16a}, engine);
+      const memory d({dst, type, tag::nhwc}, engine), b({{c.out}, type, tag::x}, engine);
+      for (const memory* m : {&a, &w, &d, &b}) fill(*m);
+      const auto floats = [](const memory& m) { return static_cast<float*>(m.get_data_handle()); };
+      const auto buffer = [](size_t bytes) {
+        return std::unique_ptr<void, decltype(&std::free)>(
+            std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
+      };
+      const auto transformed = buffer(winograd_weight_bytes(c.in, c.out));
+      winograd_transform(c.in, c.out, floats(w), static_cast<float*>(transformed.get()));
+      const auto scratch = buffer(winograd_scratch_bytes(p, false));
+      for (const bool before : {true, false}) {
+        const WinogradArgs args{
+            floats(a), floats(w), before ? static_cast<float*>(transformed.get()) : nullptr,
+            floats(b), floats(d), false,
+            true};
+        const double best = best_of(seconds, [&] { winograd_convolution(p, args, scratch.get()); });
+        report("mxlite winograd", before ? "weights transformed before" : "transformed in the call",
+               "nhwc", "nhwc", best);
+        best_time = std::min(best_time, best);
+      }
+    }
     total_any += any_time * c.count;
     total_best += best_time * c.count;
   }
-  std::printf(
-      "{\"network\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"gflop\": %.2f, \"ms_default\": "
-      "%.3f, "
-      "\"ms_best_of_all\": %.3f}\n",
-      argv[1], batch, argv[3], flops, total_any * 1e3, total_best * 1e3);
+  std::printf("\n  ], \"gflop\": %.2f, \"ms_default\": %.3f, \"ms_best_of_all\": %.3f}\n", flops,
+              total_any * 1e3, total_best * 1e3);
   return 0;
 }

@@ -13,8 +13,7 @@
 namespace mxlite {
 
 // How a tensor lies in memory. A null desc is plain row-major; otherwise desc is the backend's own
-// descriptor (dnnl::memory::desc on the CPU) with the dimensions of the tensor in the user's order
-// (a packed weight may have its first one split into groups), and bytes its size, padding included.
+// descriptor (cpu/onednn/layout.h) and bytes its size, padding included.
 struct Layout {
   std::shared_ptr<const void> desc;
   size_t bytes = 0;

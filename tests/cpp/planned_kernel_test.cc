@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/winograd.h"
 #include "tests/cpp/op_test_util.h"
 
 namespace mxlite {
@@ -219,8 +220,101 @@ TEST(PlannedKernel, ConvolutionWithPostOps) {
                          {0, 1, 1}};
         if (!fusions[f].empty() && fusions[f][0].kind == PostOp::Kind::kAdd)
           call.extras.push_back(random_tensor(call.call.output_specs()[0], 77));
-        call.expect_equal(str("fusion ", f, ", kernel ", c.kernel));
+        call.expect_equal(str("fusion ", f, ", kernel ", c.kernel), 3);  // Winograd rounds more
       }
+}
+
+bool is_winograd(const PlannedCall& call) {
+  std::vector<Layout> layouts;
+  const auto plan = call.plan(layouts);
+  const Shape& weight = call.call.inputs[1].spec.shape;
+  return plan && !plan->inputs[1].is_plain() &&
+         (onednn::format_of(plan->inputs[1]).winograd ||
+          onednn::format_of(plan->inputs[1]).desc == onednn::winograd_weight_desc(weight));
+}
+
+TEST(PlannedKernel, WinogradConvolution) {
+  if (!onednn::has_winograd()) GTEST_SKIP() << "needs AVX-512";
+  struct Case {
+    int64_t batch, channels, height, width, filters, pad;
+  };
+  // Few tiles and many, cut tiles, a last panel of 16 filters, one thread's block and shared ones.
+  for (const Case& c : {Case{1, 16, 30, 31, 48, 1}, Case{3, 48, 18, 19, 32, 0},
+                        Case{9, 32, 17, 14, 16, 1}, Case{3, 64, 57, 61, 80, 1}})
+    for (const uint8_t constant : {0, 1})
+      for (int fusion = 0; fusion < 4; ++fusion) {
+        PlannedCall call{{"Convolution",
+                          {{"kernel", Shape{3, 3}},
+                           {"pad", Shape{c.pad, c.pad}},
+                           {"num_filter", c.filters},
+                           {"no_bias", fusion == 3}},
+                          tensors({{c.batch, c.channels, c.height, c.width},
+                                   {c.filters, c.channels, 3, 3},
+                                   {c.filters}},
+                                  DType::kFloat32)},
+                         {},
+                         {},
+                         kStarts[fusion % 3],
+                         false,
+                         {0, constant, constant}};
+        if (fusion == 3) call.call.inputs.pop_back();
+        if (fusion & 1) {
+          call.post_ops.push_back(addition());
+          call.extras.push_back(random_tensor(call.call.output_specs()[0], 77));
+        }
+        if (fusion & 2) call.post_ops.push_back(activation("relu", {}));
+        EXPECT_TRUE(is_winograd(call)) << c.channels << " channels, constant " << int{constant};
+        call.expect_equal(str("fusion ", fusion, ", pad ", c.pad), 3);
+      }
+}
+
+TEST(PlannedKernel, WinogradOnlyWhereItIsTheSameFunctionAndPays) {
+  const auto refuses = [](const Attrs& attrs, const Shape& data, const Shape& weight, DType dtype) {
+    return !is_winograd(
+        {{"Convolution", attrs, tensors({data, weight}, dtype)}, {}, {}, {}, false, {0, 1}});
+  };
+  Attrs attrs = {{"kernel", Shape{3, 3}},
+                 {"pad", Shape{1, 1}},
+                 {"num_filter", int64_t{32}},
+                 {"no_bias", true}};
+  const DType f32 = DType::kFloat32;
+  EXPECT_EQ(refuses(attrs, {1, 32, 28, 28}, {32, 32, 3, 3}, f32), !onednn::has_winograd());
+  EXPECT_TRUE(refuses(attrs, {1, 32, 7, 7}, {32, 32, 3, 3}, f32));    // few tiles
+  EXPECT_TRUE(refuses(attrs, {1, 24, 28, 28}, {32, 24, 3, 3}, f32));  // no whole registers
+  EXPECT_TRUE(refuses(attrs, {1, 32, 28, 28}, {32, 32, 3, 3}, DType::kBFloat16));
+  attrs.push_back({"stride", Shape{2, 2}});
+  EXPECT_TRUE(refuses(attrs, {1, 32, 28, 28}, {32, 32, 3, 3}, f32));
+}
+
+TEST(PlannedKernel, FirstLayersWriteChannelsLast) {
+  struct Case {
+    int64_t channels, height, width, filters, kernel, stride, dilate, pad;
+  };
+  for (const Case& c : {Case{3, 37, 41, 64, 7, 2, 1, 3}, Case{1, 28, 28, 32, 5, 1, 1, 0},
+                        Case{3, 19, 23, 48, 3, 2, 1, 1}, Case{4, 20, 33, 80, 3, 1, 2, 2},
+                        Case{3, 40, 40, 112, 11, 4, 1, 2}})
+    for (const bool relu : {false, true}) {
+      PlannedCall call{{"Convolution",
+                        {{"kernel", Shape{c.kernel, c.kernel}},
+                         {"stride", Shape{c.stride, c.stride}},
+                         {"dilate", Shape{c.dilate, c.dilate}},
+                         {"pad", Shape{c.pad, c.pad}},
+                         {"num_filter", c.filters}},
+                        tensors({{2, c.channels, c.height, c.width},
+                                 {c.filters, c.channels, c.kernel, c.kernel},
+                                 {c.filters}},
+                                DType::kFloat32)}};
+      if (relu) call.post_ops = {activation("relu", {})};
+      std::vector<Layout> layouts;
+      const auto plan = call.plan(layouts);
+      ASSERT_TRUE(plan.has_value());
+      if (onednn::has_winograd()) {  // the same instructions
+        EXPECT_TRUE(same_layout(plan->outputs[0],
+                                onednn::make_layout(onednn::channels_last_of(
+                                    call.call.output_specs()[0].shape, DType::kFloat32))));
+      }
+      call.expect_equal(str("kernel ", c.kernel));
+    }
 }
 
 TEST(PlannedKernel, ConvolutionGradients) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpp/ops/cpu/onednn/winograd.h"
+
 namespace mxlite::onednn {
 namespace {
 
@@ -51,15 +53,30 @@ bool same_memory(const Desc& a, const Desc& b) {
   return a.get_size() == b.get_size() && addressing(a) == addressing(b);
 }
 
+const MemoryFormat& format_of(const Layout& layout) {
+  return *static_cast<const MemoryFormat*>(layout.desc.get());
+}
+
 Desc desc_of(const Layout& layout, const TensorSpec& spec) {
-  return layout.is_plain() ? plain_desc(spec) : *static_cast<const Desc*>(layout.desc.get());
+  return layout.is_plain() ? plain_desc(spec) : format_of(layout).desc;
 }
 
 Layout make_layout(const Desc& desc) {
   const bool plain = desc.get_format_kind() == memory::format_kind::blocked &&
                      desc.get_submemory_offset() == 0 &&
                      same_memory(desc, row_major(desc.get_dims(), desc.get_data_type()));
-  return {plain ? nullptr : std::make_shared<const Desc>(desc), desc.get_size()};
+  return {plain ? nullptr : std::make_shared<const MemoryFormat>(MemoryFormat{desc}),
+          desc.get_size()};
+}
+
+Desc winograd_weight_desc(const Shape& weight) {
+  return Desc(dims(weight), memory::data_type::f32, memory::format_tag::Abcd16a);
+}
+
+Layout winograd_layout(const Shape& weight) {
+  return {std::make_shared<const MemoryFormat>(
+              MemoryFormat{winograd_weight_desc(weight), /*winograd=*/true}),
+          winograd_weight_bytes(weight[1], weight[0])};
 }
 
 Desc channels_to_second(const Desc& user) {
@@ -110,8 +127,8 @@ namespace mxlite {
 
 bool same_layout(const Layout& a, const Layout& b) {
   if (a.is_plain() || b.is_plain()) return a.is_plain() && b.is_plain();
-  return onednn::same_memory(*static_cast<const onednn::Desc*>(a.desc.get()),
-                             *static_cast<const onednn::Desc*>(b.desc.get()));
+  const auto &x = onednn::format_of(a), &y = onednn::format_of(b);
+  return x.winograd == y.winograd && onednn::same_memory(x.desc, y.desc);
 }
 
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
@@ -128,6 +145,21 @@ Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorS
     Plan plan;
     plan.inputs = {from};
     plan.outputs = {to};
+    if (!to.is_plain() && format_of(to).winograd) {
+      // Only weights are wanted transformed, and they come plain.
+      const auto pack = std::make_shared<const Primitive>(make_reorder(source, target));
+      const int64_t channels = to_spec.shape[1], filters = to_spec.shape[0];
+      const size_t packed_bytes = (target.get_size() + 63) / 64 * 64;
+      plan.scratch_bytes = packed_bytes + pack->scratch_bytes();
+      plan.run = [=](KernelContext&, std::span<void* const> in, std::span<void* const> out,
+                     void* scratch) {
+        pack->run({{DNNL_ARG_FROM, in[0]}, {DNNL_ARG_TO, scratch}},
+                  static_cast<std::byte*>(scratch) + packed_bytes);
+        winograd_transform(channels, filters, static_cast<const float*>(scratch),
+                           static_cast<float*>(out[0]));
+      };
+      return plan;
+    }
     bind_run(plan,
              dnnl::reorder::primitive_desc(engine(), source, engine(), target, user_scratchpad()),
              {{DNNL_ARG_FROM}, {DNNL_ARG_TO}});

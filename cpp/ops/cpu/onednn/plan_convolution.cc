@@ -65,7 +65,8 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
 }
 
 std::optional<Plan> plan_convolution_forward(const PlanRequest& r) {
-  return guarded("Convolution", [&] {
+  return guarded("Convolution", [&]() -> std::optional<Plan> {
+    if (auto plan = plan_own_convolution(r)) return plan;
     return plan_forward<ConvolutionParams>(
         r, /*transposed=*/false, [&](const ConvDescs& d, const dnnl::primitive_attr& attr) {
           return forward_desc(d, d.any_data(), d.any_weight(), d.any_output(), r.training, attr);

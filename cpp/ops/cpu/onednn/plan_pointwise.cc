@@ -20,7 +20,7 @@ Layout common_layout(const PlanRequest& r) {
 // The same places in memory for another type; nullopt for blocked memory of another type.
 std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
   if (layout.is_plain()) return Layout{nullptr, spec.bytes()};
-  const Desc& d = *static_cast<const Desc*>(layout.desc.get());
+  const Desc& d = format_of(layout).desc;
   switch (spec.dtype) {
     case DType::kFloat32:
     case DType::kFloat16:
@@ -40,7 +40,7 @@ std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
 std::optional<Plan> plan_any(const PlanRequest& r) {
   const Layout layout = common_layout(r);
   if (layout.is_plain()) return std::nullopt;  // the plain kernel is as good
-  const Desc& d = *static_cast<const Desc*>(layout.desc.get());
+  const Desc& d = format_of(layout).desc;
   // Padding must stay zero, which only few functions keep.
   if (d.get_padded_dims() != d.get_dims()) return std::nullopt;
   Plan plan;

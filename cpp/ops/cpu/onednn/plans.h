@@ -11,6 +11,9 @@ void plan_fully_connected();
 void plan_pointwise();
 void plan_pooling();
 
+// Our own AVX-512 convolutions, where they beat oneDNN's: Winograd and first layers.
+std::optional<Plan> plan_own_convolution(const PlanRequest& r);
+
 // Does oneDNN compute in the request's type, and is there something to compute?
 bool is_plannable(const PlanRequest& r);
 

@@ -1,0 +1,143 @@
+// Convolutions of our own, for float32 with whole registers of filters: Winograd for 3 x 3 and
+// a direct kernel for first layers.
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/cpu/onednn/stem.h"
+#include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/nn/convolution.h"
+
+namespace mxlite::onednn {
+namespace {
+
+// Post-ops that the Winograd kernel has itself: an addition, then relu.
+struct SimplePostOps {
+  bool add = false, relu = false;
+};
+std::optional<SimplePostOps> simple_post_ops(std::span<const PostOp> post_ops) {
+  SimplePostOps s;
+  for (const PostOp& p : post_ops) {
+    if (p.kind == PostOp::Kind::kAdd) {
+      s.add = true;
+      continue;
+    }
+    const auto e = eltwise_of(*p.op, p.params.get());
+    if (s.relu || !e || e->algorithm != dnnl::algorithm::eltwise_relu || e->alpha != 0)
+      return std::nullopt;
+    s.relu = true;
+  }
+  return s;
+}
+
+// Measured (benchmarks/ops/winograd_bench): below these tile counts reading the transformed
+// weights, which are four times the plain ones, costs more than the multiplications that are saved.
+constexpr int64_t kLeastTiles = 12;          // transformed once
+constexpr int64_t kLeastTilesEachCall = 48;  // transformed in every call
+// From here on transforming in every call costs a few percent and saves the memory; with a large
+// batch, when memory is scarce, from fewer tiles on.
+constexpr int64_t kEnoughTiles = 512, kEnoughTilesOfBatch = 128, kLargeBatch = 8;
+
+std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& post) {
+  const auto& p = *static_cast<const ConvolutionParams*>(r.params);
+  const Shape &data = r.inputs[0].shape, &weight = r.inputs[1].shape;
+  const SpatialWindow w = p.window();
+  const auto both = [](const int64_t(&v)[3], int64_t x) { return v[1] == x && v[2] == x; };
+  if (!has_winograd() || !both(w.kernel, 3) || !both(w.stride, 1) || !both(w.dilate, 1) ||
+      data[1] % 16 != 0)
+    return std::nullopt;
+  const WinogradProblem problem{.batch = data[0],
+                                .height = data[2],
+                                .width = data[3],
+                                .channels = data[1],
+                                .filters = p.num_filter,
+                                .pad_height = w.pad[1],
+                                .pad_width = w.pad[2],
+                                .threads = cpu_threads()};
+  const int64_t tiles = problem.tiles();
+  const bool each_call = !r.constant[1] || tiles >= kEnoughTiles ||
+                         (data[0] >= kLargeBatch && tiles >= kEnoughTilesOfBatch);
+  if (tiles < (each_call ? kLeastTilesEachCall : kLeastTiles)) return std::nullopt;
+  Plan plan;
+  const Layout output = make_layout(channels_last_of(r.outputs[0].shape, DType::kFloat32));
+  plan.inputs = {make_layout(channels_last_of(data, DType::kFloat32)),
+                 each_call ? make_layout(winograd_weight_desc(weight)) : winograd_layout(weight)};
+  plan.outputs = {output};
+  const bool bias = !p.no_bias;
+  if (bias) plan.inputs.push_back({nullptr, r.inputs[2].bytes()});
+  if (post.add) {
+    plan.inputs.push_back(output);
+    plan.required_inplace.push_back({bias ? 3 : 2, 0});
+  }
+  plan.scratch_bytes = winograd_scratch_bytes(problem, !each_call);
+  plan.run = [problem, each_call, bias, post](KernelContext&, std::span<void* const> in,
+                                              std::span<void* const> out, void* scratch) {
+    const auto input = [&](size_t i) { return static_cast<const float*>(in[i]); };
+    winograd_convolution(problem,
+                         {.data = input(0),
+                          .weight = each_call ? input(1) : nullptr,
+                          .transformed = each_call ? nullptr : input(1),
+                          .bias = bias ? input(2) : nullptr,
+                          .output = static_cast<float*>(out[0]),
+                          .add = post.add,
+                          .relu = post.relu},
+                         scratch);
+  };
+  return plan;
+}
+
+std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
+  constexpr int64_t kMostChannels = 4;
+  const auto& p = *static_cast<const ConvolutionParams*>(r.params);
+  const Shape &data = r.inputs[0].shape, &output = r.outputs[0].shape;
+  if (!has_stem() || post.add || data[1] > kMostChannels || !r.layouts[0].is_plain())
+    return std::nullopt;
+  const SpatialWindow w = p.window();
+  const StemProblem problem{.batch = data[0],
+                            .channels = data[1],
+                            .height = data[2],
+                            .width = data[3],
+                            .filters = p.num_filter,
+                            .kernel = {w.kernel[1], w.kernel[2]},
+                            .stride = {w.stride[1], w.stride[2]},
+                            .dilate = {w.dilate[1], w.dilate[2]},
+                            .pad = {w.pad[1], w.pad[2]},
+                            .out_height = output[2],
+                            .out_width = output[3],
+                            .threads = cpu_threads()};
+  Plan plan;
+  const int64_t row = w.kernel[2] * p.num_filter;
+  plan.inputs = {{nullptr, r.inputs[0].bytes()},
+                 make_layout(strided_desc(dims(r.inputs[1].shape), dnnl::memory::data_type::f32,
+                                          {1, w.kernel[1] * row, row, p.num_filter}))};
+  plan.outputs = {make_layout(channels_last_of(output, DType::kFloat32))};
+  const bool bias = !p.no_bias;
+  if (bias) plan.inputs.push_back({nullptr, r.inputs[2].bytes()});
+  plan.scratch_bytes = stem_scratch_bytes(problem);
+  plan.run = [problem, bias, relu = post.relu](KernelContext&, std::span<void* const> in,
+                                               std::span<void* const> out, void* scratch) {
+    stem_convolution(problem,
+                     {.data = static_cast<const float*>(in[0]),
+                      .weight = static_cast<const float*>(in[1]),
+                      .bias = bias ? static_cast<const float*>(in[2]) : nullptr,
+                      .output = static_cast<float*>(out[0]),
+                      .relu = relu},
+                     scratch);
+  };
+  return plan;
+}
+
+}  // namespace
+
+std::optional<Plan> plan_own_convolution(const PlanRequest& r) {
+  const auto& p = *static_cast<const ConvolutionParams*>(r.params);
+  if (!is_plannable(r) || r.inputs[0].dtype != DType::kFloat32 || r.inputs[0].shape.ndim() != 4 ||
+      p.channels_last() || p.num_group != 1 || p.num_filter % 16 != 0)
+    return std::nullopt;
+  const auto post = simple_post_ops(r.post_ops);
+  if (!post) return std::nullopt;
+  if (auto plan = plan_winograd(r, *post)) return plan;
+  return plan_stem(r, *post);
+}
+
+}  // namespace mxlite::onednn
