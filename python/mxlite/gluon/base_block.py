@@ -12,6 +12,7 @@ from ..base import NotSupportedError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
 from .hooks import HookHandle
+from .model_files import load_model, save_model
 from .parameter import Parameter, ParameterDict
 from .parameter_dict import load_into, load_named, strip_kind
 from .scope import BlockScope
@@ -41,9 +42,7 @@ class Block:
 
     _is_container = False  # Sequential and its like: left out of summary
 
-    def __init__(
-        self, prefix: str | None = None, params: ParameterDict | None = None
-    ) -> None:
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
@@ -145,9 +144,7 @@ class Block:
 
     # -- files -----------------------------------------------------------------------------------
 
-    def save_parameters(
-        self, filename: str | os.PathLike[str], deduplicate: bool = False
-    ) -> None:
+    def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
         """Save all parameters under their structural names.
 
         Parameters
@@ -259,6 +256,25 @@ class Block:
     ) -> None:
         """Load parameters; the old name of `load_parameters`."""
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    def save(self, prefix: str) -> None:
+        """Save structure and parameters as ``<prefix>-model.json`` and ``<prefix>-model.params``.
+
+        Parameters
+        ----------
+        prefix : str
+            Begin of both paths.
+        """
+        save_model(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Load what `save` wrote; blocks are matched by position, their names may have changed.
+
+        Parameters
+        ----------
+        prefix : str
+        """
+        load_model(self, prefix)
 
     # -- children and hooks ----------------------------------------------------------------------
 

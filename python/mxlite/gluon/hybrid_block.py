@@ -108,9 +108,7 @@ class HybridBlock(Block):
     Matches ``mxnet.gluon.HybridBlock``.
     """
 
-    def __init__(
-        self, prefix: str | None = None, params: ParameterDict | None = None
-    ) -> None:
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
         self._active = False
         self._flags: dict[str, Any] = {}
@@ -289,7 +287,6 @@ class HybridBlock(Block):
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
     ) -> None:
         """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
-
         found: list[tuple[int, ...]] = []
         used: set[int] = set()
 

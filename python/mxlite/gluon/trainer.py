@@ -93,9 +93,7 @@ class Trainer:
         self._scale = float(self._optimizer.rescale_grad)
         self._updaters: list[opt.Updater] = []
 
-    def _init_optimizer(
-        self, optimizer: str | opt.Optimizer, options: dict[str, Any]
-    ) -> None:
+    def _init_optimizer(self, optimizer: str | opt.Optimizer, options: dict[str, Any]) -> None:
         param_dict = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
             if options:

@@ -417,3 +417,26 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         net.save_parameters(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_model_loads_although_its_attributes_were_renamed(tmp_path: Path) -> None:
+    class Renamed(gluon.Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Dense(2, in_units=3)
+            self.second = nn.Dense(2, in_units=3)
+            self.factor = self.params.get("factor", shape=(1,))
+
+    Renamed.__name__ = "Pair"
+    prefix = str(tmp_path / "m")
+    pair, renamed = Pair(), Renamed()
+    pair.initialize("xavier")
+    pair.save(prefix)
+    renamed.load(prefix)
+    np.testing.assert_array_equal(
+        renamed.second.weight.data().asnumpy(), pair.right.weight.data().asnumpy()
+    )
+    with pytest.raises(FileFormatError, match="describes the model as Pair, it is a Dense"):
+        nn.Dense(1).load(prefix)
+    with pytest.raises(FileNotFoundError, match="no-model.json' does not exist"):
+        pair.load(str(tmp_path / "no"))
