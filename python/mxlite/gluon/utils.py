@@ -6,8 +6,6 @@ import hashlib
 import math
 import os
 import time
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -226,7 +224,10 @@ def download(
 
 
 def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
+    # These take longer to import than the rest of mxlite's Python.
     import ssl
+    import urllib.error
+    import urllib.request
 
     context = None
     if not verify_ssl:

@@ -388,6 +388,8 @@ def _parse(data: memoryview, source: str) -> Any:
 
 def _parse_npz(data: memoryview, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
+    import zipfile
+
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             values = {name: _core_array(archive[name]) for name in archive.files}

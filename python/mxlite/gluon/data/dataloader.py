@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from ...base import MXNetError, TypeError_, ValueError_
 from ...ndarray import NDArray
 from .dataset import Dataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["DataLoader", "WorkerTimeoutError", "default_batchify_fn"]
 
@@ -153,10 +155,12 @@ class DataLoader:
 
     def _threaded(self) -> Iterator[Any]:
         """Prepare batches ahead, in order; leaving the loop early ends the threads."""
+        import concurrent.futures
+
         pool = concurrent.futures.ThreadPoolExecutor(
             self._num_workers, thread_name_prefix="mxlite-dataloader"
         )
-        waiting: deque[concurrent.futures.Future[Any]] = deque()
+        waiting: deque[Future[Any]] = deque()
         order = iter(self._batch_sampler)
         try:
             exhausted = False
