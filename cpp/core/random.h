@@ -17,8 +17,8 @@ struct RandomState {
 
 // Reserves `count` counters of the device's generator. Called when an op is pushed.
 RandomState reserve_random(Device device, uint64_t count);
-// While it lives, this thread's reservations count on from `state` instead of the generator: the same
-// calls get the same numbers again.
+// While it lives, this thread's reservations count on from `state` instead of the generator: the
+// same calls get the same numbers again.
 class RandomReplayScope {
  public:
   explicit RandomReplayScope(RandomState state);

@@ -5,8 +5,6 @@ namespace mxlite {
 
 void register_sequence_ops(OpRegistry&);
 
-void register_sequence(OpRegistry& ops) {
-  register_sequence_ops(ops);
-}
+void register_sequence(OpRegistry& ops) { register_sequence_ops(ops); }
 
 }  // namespace mxlite

@@ -5,8 +5,6 @@ namespace mxlite {
 
 void register_sequence_ops_cpu(OpRegistry&);
 
-void register_sequence_cpu(OpRegistry& ops) {
-  register_sequence_ops_cpu(ops);
-}
+void register_sequence_cpu(OpRegistry& ops) { register_sequence_ops_cpu(ops); }
 
 }  // namespace mxlite
