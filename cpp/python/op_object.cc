@@ -1,5 +1,7 @@
 #include "cpp/python/op_object.h"
 
+#include <pybind11/stl.h>
+
 #include <algorithm>
 #include <unordered_map>
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -47,7 +48,7 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
     return i;
   };
   const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;
-  const int threads = work > 32768 && !omp_in_parallel() ? cpu_threads() : 1;
+  const int threads = work > kParallelElements && !omp_in_parallel() ? cpu_threads() : 1;
 #pragma omp parallel if (threads > 1) num_threads(threads)
   {
     const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();

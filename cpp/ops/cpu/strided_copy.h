@@ -8,6 +8,10 @@
 
 namespace mxlite::cpu {
 
+// Calls with operands of up to 64 KiB may run inline, where no parallel region is allowed: kernels
+// that cost about as much as a copy go parallel above this many elements.
+constexpr int64_t kParallelElements = 65536;
+
 // One axis: its length and how far one step goes, in elements. Steps may be negative; a source step
 // of 0 repeats. Destinations must not overlap.
 struct CopyAxis {

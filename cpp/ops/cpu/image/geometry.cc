@@ -15,7 +15,7 @@ void to_tensor_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   const ImageView v = view_of(in[0]);
   const int64_t pixels = v.height * v.width;
   cpu::dispatch_pixel(in[0].dtype, [&]<class T>(T) {
-    const bool parallel = out[0].size() > 32768;
+    const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t plane = 0; plane < v.count * v.channels; ++plane) {
       const int64_t image = plane / v.channels, channel = plane % v.channels;
@@ -36,7 +36,7 @@ void normalize_native(KernelContext&, const ImageNormalizeParams& p, Inputs in, 
   };
   dispatch_floating("_image_normalize", in[0].dtype, [&]<class T>(T) {
     using C = ComputeType<T>;
-    const bool parallel = out[0].size() > 32768;
+    const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t plane = 0; plane < planes; ++plane) {
       const auto mean = static_cast<C>(value(p.mean, plane % channels));

@@ -7,6 +7,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/image/pixel.h"
+#include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -92,7 +93,7 @@ template <class T>
 void resample_image(const T* in, const ImageView& from, T* out, const ImageView& to,
                     const AxisWeights& columns, const AxisWeights& rows, float* wide) {
   const int64_t row = to.width * from.channels;
-  const bool parallel = from.height * row > 32768;
+  const bool parallel = from.height * row > kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
   for (int64_t y = 0; y < from.height; ++y) {
     const T* const line = in + y * from.width * from.channels;

@@ -1,4 +1,5 @@
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -7,7 +8,7 @@ namespace {
 void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   const int64_t rows = out[0].shape[0], columns = out[0].shape[1];
   dispatch_dtype(out[0].dtype, [&]<class T>(T) {
-    const bool parallel = out[0].size() > 32768;
+    const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t row = 0; row < rows; ++row) {
       T* const to = out[0].as<T>() + row * columns;

@@ -70,7 +70,7 @@ void last_backward_native(KernelContext& ctx, const SequenceLastBackwardParams& 
 void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const Rows r(ctx, in[0].shape, 0, in);
-  const bool parallel = out[0].size() > 32768;
+  const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
   for (int64_t t = 0; t < r.times; ++t)
     for (int64_t b = 0; b < r.batch; ++b) {

@@ -44,7 +44,7 @@ void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   if (out[0].size() == 0) return;
   const Rows r = resolve_rows(ctx, "gather_nd", in[1], in[0].shape);
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
-    const bool parallel = out[0].size() > 32768;
+    const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t i = 0; i < r.count; ++i)
       std::copy_n(in[0].as<T>() + r.row[i] * r.inner, r.inner, out[0].as<T>() + i * r.inner);

@@ -74,7 +74,7 @@ void pad_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) 
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const T constant = static_cast<T>(constant_bits);
     const int64_t* const columns = tables.of[last];
-    const bool parallel = padded.size() > 32768;
+    const bool parallel = padded.size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t row = 0; row < rows; ++row) {
       T* const to = out[0].as<T>() + row * width;
@@ -117,7 +117,7 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
       sums = reinterpret_cast<Sum*>(memory + table_bytes);
     std::fill_n(sums, size, Sum(0));
     const int64_t* const columns = tables.of[padded.ndim() - 1];
-    const bool parallel = padded.size() > 32768 && groups > 1;
+    const bool parallel = padded.size() > cpu::kParallelElements && groups > 1;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t group = 0; group < groups; ++group) {
       for (int64_t r = 0; r < rows_per_group; ++r) {

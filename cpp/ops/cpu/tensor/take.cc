@@ -58,7 +58,7 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
     const T* const from = in[0].as<T>();
     T* const to = out[0].as<T>();
     const int64_t runs = v.outer * count;
-    const bool parallel = out[0].size() > 32768;
+    const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t run = 0; run < runs; ++run) {
       const T* const source = from + (run / count * v.length + rows[run % count]) * v.inner;
@@ -91,7 +91,7 @@ void pick(KernelContext& ctx, const AxisView& v, PickMode mode, Inputs in, const
     const T* const from = in[0].as<T>();
     T* const to = out.as<T>();
     const int64_t count = out.size();
-    const bool parallel = count > 32768;
+    const bool parallel = count > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = place(mode, indices[i], v.length);
