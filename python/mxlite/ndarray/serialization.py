@@ -15,7 +15,6 @@ import mmap
 import os
 import stat
 import struct
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
