@@ -223,7 +223,7 @@ def finite_difference(case: Case, position: int, direction: np.ndarray, step: fl
     values = []
     for sign in (1.0, -1.0):
         moved = [np.array(a) for a in case.inputs]
-        moved[position] = moved[position] + sign * step * direction
+        moved[position] = np.asarray(moved[position] + sign * step * direction)
         arrays = [to_device(a, "float64", strided=False) for a in moved]
         rng = _generator(case.name, "weights")
         scope = mx.autograd.train_mode() if case.training else mx.autograd.predict_mode()

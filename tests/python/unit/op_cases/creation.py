@@ -24,8 +24,14 @@ CASES: list[Case] = [
     fails("_arange", start=0, stop=3, step=0, error=ValueError, match="_arange: step 0"),
     fails("_arange", start=0, stop=3, repeat=0, error=ValueError, match="_arange: repeat 0"),
     op("_linspace", start=0, stop=1, num=7, ref=np.linspace(0, 1, 7)),
-    op("_linspace", start=2, stop=0, num=4, endpoint=False,
-       ref=np.linspace(2, 0, 4, endpoint=False)),
+    op(
+        "_linspace",
+        start=2,
+        stop=0,
+        num=4,
+        endpoint=False,
+        ref=np.linspace(2, 0, 4, endpoint=False),
+    ),
     op("_linspace", start=2, stop=3, num=1, ref=np.array([2])),
     op("_linspace", start=2, stop=3, num=0, ref=np.zeros(0)),
     fails("_linspace", start=0, stop=1, num=-1, error=ValueError, match="_linspace: num -1"),
@@ -38,24 +44,50 @@ CASES: list[Case] = [
     op("zeros_like", rand(0, 3), ref=np.zeros_like, grad=False),
     op("_copyto", rand(2, 3), ref=lambda x: x),
     *[
-        op("Cast", rand(2, 3, low=-3, high=3), dtype=d, out_dtype=d, ref=lambda x: x, tol=2,
-           grad=d == "float64")
+        op(
+            "Cast",
+            rand(2, 3, low=-3, high=3),
+            dtype=d,
+            out_dtype=d,
+            ref=lambda x: x,
+            tol=2,
+            grad=d == "float64",
+        )
         for d in ("float32", "float64")
     ],
     *[
-        op("Cast", rand(300, low=-3, high=3), dtype=d, out_dtype=d, dtypes=("float32",), grad=False,
-           ref=lambda x: x)
+        op(
+            "Cast",
+            rand(300, low=-3, high=3),
+            dtype=d,
+            out_dtype=d,
+            dtypes=("float32",),
+            grad=False,
+            ref=lambda x: x,
+        )
         for d in ("float16", "bfloat16")
     ],
-    op("Cast", np.array([1.9, -1.9, 0.0]), dtype="int32", out_dtype="int32", ref=np.array([1, -1, 0]),
-       grad=False),
-    op("Cast", np.array([0.5, 0.0, np.nan]), dtype="bool", out_dtype="bool", grad=False,
-       ref=np.array([True, False, True])),
+    op(
+        "Cast",
+        np.array([1.9, -1.9, 0.0]),
+        dtype="int32",
+        out_dtype="int32",
+        ref=np.array([1, -1, 0]),
+        grad=False,
+    ),
+    op(
+        "Cast",
+        np.array([0.5, 0.0, np.nan]),
+        dtype="bool",
+        out_dtype="bool",
+        grad=False,
+        ref=np.array([True, False, True]),
+    ),
     op("Cast", ints([1, -1, 300]), dtype="uint8", ref=np.array([1, 255, 44])),
     op("Cast", ints([2**53 + 1], "int64"), dtype="int64", ref=np.array([2**53 + 1])),
     op("Cast", ints([0, 3], "uint8"), dtype="bool", ref=np.array([False, True])),
     op("Cast", rand(0, 2), dtype="float64", out_dtype="float64", grad=False, ref=lambda x: x),
-    fails("Cast", rand(2), dtype="complex64", error=TypeError, match="Cast.*dtype.*complex64"),
+    fails("Cast", rand(2), dtype="complex64", error=ValueError, match="Cast.*dtype.*complex64"),
     op("amp_cast", rand(2, 3), dtype="float64", out_dtype="float64", ref=lambda x: x),
     op("amp_cast", ints([1, 2]), dtype="float16", ref=np.array([1, 2])),
     op("amp_multicast", rand(2), rand(3), num_outputs=2, ref=lambda a, b: [a, b]),

@@ -136,8 +136,14 @@ CASES: list[Case] = [
     fails("clip", rand(2), a_min=0, error=TypeError, match="clip.*a_max"),
     op("smooth_l1", rand(3, 5, low=-3, high=3), ref=lambda x: _smooth_l1(x, 1.0)),
     op("smooth_l1", rand(3, 5, low=-1, high=1), scalar=2, ref=lambda x: _smooth_l1(x, 2.0)),
-    op("hard_sigmoid", rand(7, low=-4, high=4), alpha=0.5, beta=0.3, tol=2,
-       ref=lambda x: np.clip(0.5 * x + 0.3, 0, 1)),
+    op(
+        "hard_sigmoid",
+        rand(7, low=-4, high=4),
+        alpha=0.5,
+        beta=0.3,
+        tol=2,
+        ref=lambda x: np.clip(0.5 * x + 0.3, 0, 1),
+    ),
     op("make_loss", rand(2, 3), ref=lambda x: x, grad=False),
     op("_relu_backward", rand(5), rand(5), ref=lambda g, y: g * (y > 0)),
     op("_sigmoid_backward", rand(5), rand(5), ref=lambda g, y: g * y * (1 - y)),
@@ -204,10 +210,20 @@ for _name, _f in BINARY.items():
         op(_name, rand(*a), rand(*b), ref=_f, tol=2, grad=_smooth and 0 not in a) for a, b in SHAPES
     ]
     CASES += [
-        fails(_name, rand(2, 3), rand(2, 4), error=mx.base.ShapeError,
-              match=_name + r": .*\(2, 3\).*\(2, 4\)"),
-        fails(_name, rand(2), ints([1, 2]), error=mx.base.DTypeError,
-              match=_name + ": .*float32.*int32"),
+        fails(
+            _name,
+            rand(2, 3),
+            rand(2, 4),
+            error=mx.base.ShapeError,
+            match=_name + r": .*\(2, 3\).*\(2, 4\)",
+        ),
+        fails(
+            _name,
+            rand(2),
+            ints([1, 2]),
+            error=mx.base.DTypeError,
+            match=_name + ": .*float32.*int32",
+        ),
     ]
 for _name, _f in INTEGER.items():
     for _dtype in ("int8", "uint8", "int32", "int64"):
@@ -216,37 +232,89 @@ for _name, _f in INTEGER.items():
         )
 
 CASES += [
-    op("broadcast_mod", rand(4, 5, low=-9, high=9), rand(5, low=1, high=3), grad=[0],
-       dtypes=DOUBLE, ref=_mod),
-    op("broadcast_mod", np.array([7, -7, 7, -7, 5, 0.0]), np.array([3, 3, -3, -3, 0, 0.0]),
-       ref=np.array([1, 2, -2, -1, 0, 0]), grad=False),
-    op("broadcast_mod", ints([7, -7, 7, -7, 5, 0]), ints([3, 3, -3, -3, 0, -1]),
-       ref=np.array([1, 2, -2, -1, 0, 0])),
+    op(
+        "broadcast_mod",
+        rand(4, 5, low=-9, high=9),
+        rand(5, low=1, high=3),
+        grad=[0],
+        dtypes=DOUBLE,
+        ref=_mod,
+    ),
+    op(
+        "broadcast_mod",
+        np.array([7, -7, 7, -7, 5, 0.0]),
+        np.array([3, 3, -3, -3, 0, 0.0]),
+        ref=np.array([1, 2, -2, -1, 0, 0]),
+        grad=False,
+    ),
+    op(
+        "broadcast_mod",
+        ints([7, -7, 7, -7, 5, 0]),
+        ints([3, 3, -3, -3, 0, -1]),
+        ref=np.array([1, 2, -2, -1, 0, 0]),
+    ),
     op("broadcast_power", positive(3, 4), rand(4, low=-2, high=2), ref=np.power, tol=3),
-    op("broadcast_power", ints([2, 0, 1, 3, -1]), ints([-1, -1, -1, 4, -3]),
-       ref=np.array([0, 0, 1, 81, -1])),
+    op(
+        "broadcast_power",
+        ints([2, 0, 1, 3, -1]),
+        ints([-1, -1, -1, 4, -3]),
+        ref=np.array([0, 0, 1, 81, -1]),
+    ),
     op("broadcast_div", ints([7, -7, 5, 0]), ints([2, 2, 0, 0]), ref=np.array([3, -3, 0, 0])),
     op("broadcast_div", ints([-2147483648]), ints([-1]), ref=np.array([-2147483648])),
-    op("broadcast_div", np.array([1.0, -1, 0]), np.zeros(3), ref=np.array([inf, -inf, nan]), grad=False),
+    op(
+        "broadcast_div",
+        np.array([1.0, -1, 0]),
+        np.zeros(3),
+        ref=np.array([inf, -inf, nan]),
+        grad=False,
+    ),
     op("broadcast_hypot", ints([3, 5]), ints([4, 12]), ref=np.array([5, 13])),
-    op("broadcast_maximum", np.array([nan, 1, 2]), np.array([1, nan, 3]), ref=np.array([nan, nan, 3]),
-       grad=False),
-    op("broadcast_minimum", np.array([nan, 1, 2]), np.array([1, nan, 3]), ref=np.array([nan, nan, 2]),
-       grad=False),
-    op("broadcast_maximum", ints([2**63], "uint64"), ints([1], "uint64"),
-       ref=np.array([2**63], "uint64")),
-    op("broadcast_add", ints([True, False], "bool"), ints([True, True], "bool"),
-       ref=np.array([True, True])),
+    op(
+        "broadcast_maximum",
+        np.array([nan, 1, 2]),
+        np.array([1, nan, 3]),
+        ref=np.array([nan, nan, 3]),
+        grad=False,
+    ),
+    op(
+        "broadcast_minimum",
+        np.array([nan, 1, 2]),
+        np.array([1, nan, 3]),
+        ref=np.array([nan, nan, 2]),
+        grad=False,
+    ),
+    op(
+        "broadcast_maximum",
+        ints([2**63], "uint64"),
+        ints([1], "uint64"),
+        ref=np.array([2**63], "uint64"),
+    ),
+    op(
+        "broadcast_add",
+        ints([True, False], "bool"),
+        ints([True, True], "bool"),
+        ref=np.array([True, True]),
+    ),
     op("broadcast_add", rand(70, 700), rand(700), ref=np.add, grad=False),
     op("broadcast_mul", rand(300, 3), rand(300, 1), ref=np.multiply, grad=False),
 ]
-for _name, _f in [("elemwise_add", np.add), ("elemwise_sub", np.subtract),
-                  ("elemwise_mul", np.multiply), ("elemwise_div", np.divide)]:
+for _name, _f in [
+    ("elemwise_add", np.add),
+    ("elemwise_sub", np.subtract),
+    ("elemwise_mul", np.multiply),
+    ("elemwise_div", np.divide),
+]:
     CASES += [
         op(_name, rand(2, 3), rand(2, 3), ref=_f, tol=2),
         op(_name, rand(0, 3), rand(0, 3), ref=_f, grad=False),
-        fails(_name, rand(2, 1), rand(1, 2), error=mx.base.ShapeError,
-              match=_name + r": .*\(2, 1\).*\(1, 2\).*equal shapes"),
+        fails(
+            _name,
+            rand(2, 1),
+            rand(1, 2),
+            error=mx.base.ShapeError,
+            match=_name + r": .*\(2, 1\).*\(1, 2\).*equal shapes",
+        ),
         fails(_name, rand(2), ints([1, 2]), error=mx.base.DTypeError, match="float32.*int32"),
     ]
 
@@ -274,8 +342,14 @@ SCALAR = {
 }
 for _name, _f in SCALAR.items():
     CASES += [
-        op(_name, rand(2, 3, 5), scalar=0.5, tol=2, grad=_name in list(SCALAR)[:9],
-           ref=lambda x, f=_f: f(x, 0.5).astype(float)),
+        op(
+            _name,
+            rand(2, 3, 5),
+            scalar=0.5,
+            tol=2,
+            grad=_name in list(SCALAR)[:9],
+            ref=lambda x, f=_f: f(x, 0.5).astype(float),
+        ),
         op(_name, rand(0), scalar=2, grad=False, ref=lambda x, f=_f: f(x, 2).astype(float)),
     ]
 
@@ -287,11 +361,21 @@ CASES += [
     op("_power_scalar", rand(3, 4), scalar=3, ref=lambda x: x**3),
     op("_power_scalar", ints([1, -2, 7]), scalar=2, ref=np.array([1, 4, 49])),
     op("_rpower_scalar", rand(3, 4), scalar=1.5, ref=lambda x: 1.5**x),
-    op("_mod_scalar", rand(3, 4, low=-9, high=9), scalar=2, dtypes=DOUBLE,
-       ref=lambda x: np.mod(x, 2)),
+    op(
+        "_mod_scalar",
+        rand(3, 4, low=-9, high=9),
+        scalar=2,
+        dtypes=DOUBLE,
+        ref=lambda x: np.mod(x, 2),
+    ),
     op("_mod_scalar", np.array([5.0, -1]), scalar=0, ref=np.array([0, 0]), grad=False),
-    op("_rmod_scalar", rand(3, 4, low=1, high=2.3), scalar=7, dtypes=DOUBLE,
-       ref=lambda x: np.mod(7, x)),
+    op(
+        "_rmod_scalar",
+        rand(3, 4, low=1, high=2.3),
+        scalar=7,
+        dtypes=DOUBLE,
+        ref=lambda x: np.mod(7, x),
+    ),
     # The number takes the array's dtype first.
     op("_mul_scalar", ints([1, 2, -7]), scalar=1.5, ref=np.array([1, 2, -7])),
     op("_plus_scalar", ints([250], "uint8"), scalar=10, ref=np.array([4])),
@@ -299,10 +383,10 @@ CASES += [
     op("_div_scalar", ints([1, -7]), scalar=0, ref=np.array([0, 0])),
     op("_rdiv_scalar", ints([0, 2]), scalar=7, ref=np.array([0, 3])),
     op("_greater_scalar", ints([1, 2], "int8"), scalar=1.9, ref=np.array([0, 1])),
-    fails("_plus_scalar", rand(2), scalar="text", error=TypeError, match="_plus_scalar.*scalar"),
+    fails("_plus_scalar", rand(2), scalar="text", error=ValueError, match="_plus_scalar.*scalar"),
 ]
 
-# ---- many inputs and choices -----------------------------------------------------------------------
+# ---- many inputs and choices ---------------------------------------------------------------------
 
 CASES += [
     op("add_n", rand(2, 3), rand(2, 3), rand(2, 3), ref=lambda *a: sum(a), tol=2),
@@ -311,13 +395,31 @@ CASES += [
     op("add_n", rand(0, 2), rand(0, 2), ref=np.add, grad=False),
     fails("add_n", rand(2), rand(3), error=mx.base.ShapeError, match=r"add_n: .*\(2,\).*\(3,\)"),
     op("where", randint(0, 2, 3, 4), rand(3, 4), rand(3, 4), ref=np.where),
-    op("where", ints([0, 1, 2]), rand(3, 4), rand(3, 4),
-       ref=lambda c, x, y: np.where(c[:, None], x, y)),
-    op("where", np.array([0.0, 0.5]), ints([1, 2]), ints([3, 4]), out_dtype="int32",
-       ref=np.array([3, 2]), grad=False),
+    op(
+        "where",
+        ints([0, 1, 2]),
+        rand(3, 4),
+        rand(3, 4),
+        ref=lambda c, x, y: np.where(c[:, None], x, y),
+    ),
+    op(
+        "where",
+        np.array([0.0, 0.5]),
+        ints([1, 2]),
+        ints([3, 4]),
+        out_dtype="int32",
+        ref=np.array([3, 2]),
+        grad=False,
+    ),
     op("where", ints([], "int32"), rand(0), rand(0), ref=np.where, grad=False),
-    fails("where", ints([1, 0]), rand(3), rand(3), error=mx.base.ShapeError,
-          match=r"where: condition of shape \(2,\)"),
+    fails(
+        "where",
+        ints([1, 0]),
+        rand(3),
+        rand(3),
+        error=mx.base.ShapeError,
+        match=r"where: condition of shape \(2,\)",
+    ),
     fails("where", ints([1, 0]), rand(2), rand(3), error=mx.base.ShapeError, match="where: x of"),
     fails("where", ints([1, 0]), rand(2), ints([1, 2]), error=mx.base.DTypeError, match="where: x"),
 ]

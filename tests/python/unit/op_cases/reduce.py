@@ -49,10 +49,15 @@ for _name, _f in REDUCTIONS.items():
         op(_name, rand(2, 3, 5), axis=1, exclude=True, ref=_reduced(_f, (0, 2)), tol=3),
         op(_name, rand(2, 3), axis=(), ref=_reduced(_f), tol=2),
         op(_name, np.array(1.5), ref=_reduced(_f)),
-        op(_name, rand(3, 0, 2), axis=2, ref=_reduced(_f, 2), grad=False) if _name not in ("max", "min")
+        op(_name, rand(3, 0, 2), axis=2, ref=_reduced(_f, 2), grad=False)
+        if _name not in ("max", "min")
         else op(_name, rand(3, 0, 2), axis=2, ref=np.zeros((3, 0)), grad=False),
-        op(_name, randint(-3, 4, 3, 4), axis=0,
-           ref=lambda x, f=_f: (np.trunc(f(x, axis=0)).astype("int32"))),
+        op(
+            _name,
+            randint(-3, 4, 3, 4),
+            axis=0,
+            ref=lambda x, f=_f: np.trunc(f(x, axis=0)).astype("int32"),
+        ),
         fails(_name, rand(2, 3), axis=2, error=IndexError, match=_name + ": axis 2 .* 2 dim"),
         fails(_name, rand(2, 3), axis=(0, -2), error=ValueError, match=_name + ".* axis 0 twice"),
     ]
@@ -116,25 +121,55 @@ CASES += [
 
 def _arg(f: Callable[..., Any], axis: Any, keepdims: bool = False) -> Callable[..., Any]:
     return lambda x: np.asarray(f(x, axis=axis, keepdims=keepdims)).reshape(
-        (1,) if axis is None or (x.ndim == 1 and not keepdims) else f(x, axis=axis,
-                                                                      keepdims=keepdims).shape
+        (1,)
+        if axis is None or (x.ndim == 1 and not keepdims)
+        else f(x, axis=axis, keepdims=keepdims).shape
     )
 
 
 for _name, _g in [("argmax", np.argmax), ("argmin", np.argmin)]:
     for _a in (None, 0, 1, -1):
         CASES += [
-            op(_name, rand(4, 3, 5), axis=_a, ref=_arg(_g, _a), dtypes=(d,), out_dtype=o, grad=False)
+            op(
+                _name,
+                rand(4, 3, 5),
+                axis=_a,
+                ref=_arg(_g, _a),
+                dtypes=(d,),
+                out_dtype=o,
+                grad=False,
+            )
             for d, o in [("float32", "float32"), ("float16", "float32"), ("float64", "float64")]
         ]
     CASES += [
-        op(_name, rand(4, 3), axis=1, keepdims=True, ref=_arg(_g, 1, True), dtypes=("float32",), grad=False),
+        op(
+            _name,
+            rand(4, 3),
+            axis=1,
+            keepdims=True,
+            ref=_arg(_g, 1, True),
+            dtypes=("float32",),
+            grad=False,
+        ),
         op(_name, rand(9000), axis=0, ref=_arg(_g, 0), dtypes=("float32",), grad=False),
         op(_name, rand(3, 700), axis=0, ref=_arg(_g, 0), dtypes=("float32",), grad=False),
         op(_name, ints([3, 9, 9, 1, 1]), axis=0, ref=_arg(_g, 0)),
-        op(_name, np.array([1, nan, 5, nan]), axis=0, ref=np.array([1]), dtypes=("float32",), grad=False),
-        op(_name, np.array([[1, 5], [nan, 2], [3, 9]]), axis=0, dtypes=("float32",), grad=False,
-           ref=lambda x, g=_g: g(x, axis=0)),
+        op(
+            _name,
+            np.array([1, nan, 5, nan]),
+            axis=0,
+            ref=np.array([1]),
+            dtypes=("float32",),
+            grad=False,
+        ),
+        op(
+            _name,
+            np.array([[1, 5], [nan, 2], [3, 9]]),
+            axis=0,
+            dtypes=("float32",),
+            grad=False,
+            ref=lambda x, g=_g: g(x, axis=0),
+        ),
         op(_name, np.full(3, -inf), axis=0, ref=np.array([0]), dtypes=("float32",), grad=False),
         fails(_name, rand(2, 0), axis=1, error=mx.base.ShapeError, match=_name + ": .*no elements"),
         fails(_name, rand(2), axis=1, error=IndexError, match=_name + ": axis 1"),
@@ -160,32 +195,74 @@ for _name, _flip in [("cumsum", False), ("_cumsum_reverse", True)]:
         op(_name, rand(1300), axis=0, ref=lambda x, f=_cumsum: f(x, 0), grad=False, tol=40),
         op(_name, rand(3, 700), axis=0, ref=lambda x, f=_cumsum: f(x, 0), grad=False, tol=4),
         op(_name, rand(0, 2), axis=0, ref=lambda x: x, grad=False),
-        op(_name, ints([100, 100, 100], "int8"), dtype="int32", ref=lambda x, f=_cumsum: f(
-            x.astype("int32"), 0)),
+        op(
+            _name,
+            ints([100, 100, 100], "int8"),
+            dtype="int32",
+            ref=lambda x, f=_cumsum: f(x.astype("int32"), 0),
+        ),
         fails(_name, rand(2), axis=1, error=IndexError, match=_name + ": axis 1"),
     ]
 
 CASES += [
-    op("broadcast_to", rand(1, 3, 1), shape=(2, 3, 4),
-       ref=lambda x: np.broadcast_to(x, (2, 3, 4))),
+    op("broadcast_to", rand(1, 3, 1), shape=(2, 3, 4), ref=lambda x: np.broadcast_to(x, (2, 3, 4))),
     op("broadcast_to", rand(2, 1), shape=(0, 3), ref=lambda x: np.broadcast_to(x, (2, 3))),
     op("broadcast_to", rand(3), shape=(2, 3), ref=lambda x: np.broadcast_to(x, (2, 3))),
     op("broadcast_to", ints([[1], [2]], "int8"), shape=(2, 2), ref=np.array([[1, 1], [2, 2]])),
-    fails("broadcast_to", rand(2, 3), shape=(2, 4), error=mx.base.ShapeError,
-          match=r"broadcast_to: .*\(2, 3\).*\(2, 4\)"),
+    fails(
+        "broadcast_to",
+        rand(2, 3),
+        shape=(2, 4),
+        error=mx.base.ShapeError,
+        match=r"broadcast_to: .*\(2, 3\).*\(2, 4\)",
+    ),
     fails("broadcast_to", rand(2), shape=(-2,), error=mx.base.ShapeError, match="negative"),
-    op("broadcast_axis", rand(1, 2, 1), axis=(0, 2), size=(3, 4),
-       ref=lambda x: np.broadcast_to(x, (3, 2, 4))),
+    op(
+        "broadcast_axis",
+        rand(1, 2, 1),
+        axis=(0, 2),
+        size=(3, 4),
+        ref=lambda x: np.broadcast_to(x, (3, 2, 4)),
+    ),
     op("broadcast_axis", rand(2, 1), axis=-1, size=5, ref=lambda x: np.broadcast_to(x, (2, 5))),
-    fails("broadcast_axis", rand(2, 1), axis=0, size=5, error=mx.base.ShapeError,
-          match="broadcast_axis: axis 0 .* length 2"),
+    fails(
+        "broadcast_axis",
+        rand(2, 1),
+        axis=0,
+        size=5,
+        error=mx.base.ShapeError,
+        match="broadcast_axis: axis 0 .* length 2",
+    ),
     fails("broadcast_axis", rand(2, 1), axis=(0, 1), size=5, error=ValueError, match="equal leng"),
-    op("broadcast_like", rand(1, 3), rand(2, 3), grad=[0],
-       ref=lambda x, y: np.broadcast_to(x, y.shape)),
-    op("broadcast_like", rand(2, 1, 1), positive(4, 5), lhs_axes=(1, 2), rhs_axes=(0, 1), grad=[0],
-       ref=lambda x, y: np.broadcast_to(x, (2, 4, 5))),
-    fails("broadcast_like", rand(2, 3), rand(2, 4), error=mx.base.ShapeError,
-          match=r"broadcast_like: .*\(2, 3\).*\(2, 4\)"),
-    fails("broadcast_like", rand(2, 1), rand(2, 4), lhs_axes=(1,), error=ValueError,
-          match="given together"),
+    op(
+        "broadcast_like",
+        rand(1, 3),
+        rand(2, 3),
+        grad=[0],
+        ref=lambda x, y: np.broadcast_to(x, y.shape),
+    ),
+    op(
+        "broadcast_like",
+        rand(2, 1, 1),
+        positive(4, 5),
+        lhs_axes=(1, 2),
+        rhs_axes=(0, 1),
+        grad=[0],
+        ref=lambda x, y: np.broadcast_to(x, (2, 4, 5)),
+    ),
+    fails(
+        "broadcast_like",
+        rand(2, 3),
+        rand(2, 4),
+        error=mx.base.ShapeError,
+        match=r"broadcast_like: .*\(2, 3\).*\(2, 4\)",
+    ),
+    fails(
+        "broadcast_like",
+        rand(2, 1),
+        rand(2, 4),
+        lhs_axes=(1,),
+        error=ValueError,
+        match="given together",
+    ),
 ]
