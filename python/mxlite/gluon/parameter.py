@@ -272,6 +272,8 @@ class Parameter:
                     initializer.create(default_init)(description, data)
                 else:
                     init(initializer.InitDesc(self.name), data)
+            else:  # set_data came before a cast
+                data = data.astype(self._dtype, copy=False)
             self._init_impl(data, contexts)
         self._deferred_init = ()
 

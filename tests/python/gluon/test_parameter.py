@@ -97,6 +97,16 @@ def test_set_data_before_the_shape_is_known_is_kept_for_later() -> None:
     np.testing.assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
 
 
+def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
+    layer = nn.Dense(2)
+    layer.initialize()
+    layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
+    layer.cast("float16")
+    layer.weight._finish_deferred_init()
+    assert layer.weight.data().dtype == np.float16
+    np.testing.assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
+
+
 def test_cast_converts_value_and_gradient() -> None:
     param = gluon.Parameter("p", shape=(2,))
     param.initialize(init="ones")
