@@ -256,6 +256,10 @@ py::dict describe_op(const OpSchema& op) {
                   py::arg("doc") = op.doc, py::arg("inputs") = op.inputs,
                   py::arg("variadic") = op.variadic, py::arg("params") = params,
                   py::arg("signature") = op.signature(),
+                  // "one" array, "many" as a list, or "any" of the two, by parameters.
+                  py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
+                                       : op.num_outputs == 1                 ? "one"
+                                                                             : "many",
                   py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
                   py::arg("hidden") = op.name.starts_with("_"), py::arg("cpu_kernels") = kernels);
 }

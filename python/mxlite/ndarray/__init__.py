@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys as _sys
 import types as _types
+from typing import TYPE_CHECKING
 
 from .. import _core
 from .ndarray import NDArray, waitall
@@ -16,6 +17,9 @@ from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .serialization import load, load_frombuffer, save
 from . import random
+
+if TYPE_CHECKING:
+    from .op import *
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:

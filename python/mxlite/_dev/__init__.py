@@ -1,0 +1,1 @@
+"""Tools for developers of mxlite: generators of stubs and documentation."""

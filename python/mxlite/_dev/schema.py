@@ -1,0 +1,84 @@
+"""What the operators' schemas say, as text for stubs and documentation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+
+Op = dict[str, Any]
+
+
+def public_ops() -> list[Op]:
+    """Return the schemas of all operators that are not hidden, sorted by name."""
+    return sorted((o for o in _core.list_ops() if not o["hidden"]), key=lambda o: o["name"])
+
+
+def all_by_name() -> dict[str, Op]:
+    """Return the schemas by name and alias."""
+    table: dict[str, Op] = {}
+    for op in _core.list_ops():
+        for name in (op["name"], *op["aliases"]):
+            table[name] = op
+    return table
+
+
+def default_text(param: dict[str, Any]) -> str:
+    """Return a parameter's default as Python source."""
+    text: str = param["default"]
+    kind: str = param["python_type"]
+    quoted = kind.startswith(("Literal", "str", "DTypeLike")) and text != "None"
+    return repr(text) if quoted else text.replace("nan", "float('nan')")
+
+
+def input_list(op: Op, first: str | None = None) -> list[str]:
+    """Return the inputs as parameters of a stub; first replaces the first one (self)."""
+    if op["variadic"]:
+        return [f"*{op['inputs'][0]}: NDArray"] if first is None else [first, "*args: NDArray"]
+    inputs = [
+        f"{name}: NDArray" if i == 0 else f"{name}: NDArray | None = ..."
+        for i, name in enumerate(op["inputs"])
+    ]
+    if first is not None:
+        inputs = [first, *inputs[1:]]
+    return inputs
+
+
+def stub_signature(op: Op, first: str | None = None) -> str:
+    """Return "(data: NDArray, axis: int = -1, ...) -> NDArray" for a .pyi file.
+
+    Parameters are positional as well, in the order of the schema, as in 1.x.
+    """
+    params: list[str] = []
+    inputs = input_list(op, first)
+    # A required parameter cannot follow one with a default: from there on keywords only.
+    if any("= ..." in text for text in inputs) and any(p["required"] for p in op["params"]):
+        params.append("*")
+    elif op["variadic"]:
+        pass
+    seen_default = False
+    for p in op["params"]:
+        kind = "str | Any" if p["name"] == "ctx" else p["python_type"]
+        if p["required"]:
+            if seen_default and "*" not in params and not op["variadic"]:
+                params.append("*")
+            params.append(f"{p['name']}: {kind}")
+        else:
+            seen_default = True
+            # 1.x passes None for "not given" everywhere.
+            kind = kind if kind.endswith("None") or kind == "DTypeLike" else f"{kind} | None"
+            params.append(f"{p['name']}: {kind} = {default_text(p)}")
+    returns = {"one": "NDArray", "many": "list[NDArray]", "any": "Any"}[op["outputs"]]
+    tail = ["out: Any = None", "**kwargs: Any"]
+    return f"({', '.join(inputs + params + tail)}) -> {returns}"
+
+
+def numpy_doc(op: Op) -> str:
+    """Return the documentation of an operator in NumPy style."""
+    lines = [op["doc"]]
+    if op["params"]:
+        lines += ["", "Parameters", "----------"]
+        for p in op["params"]:
+            default = "" if p["required"] else f", default {p['default']}"
+            lines += [f"{p['name']} : {p['python_type']}{default}", f"    {p['doc']}"]
+    return "\n".join(lines)
