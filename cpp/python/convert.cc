@@ -1,9 +1,12 @@
 #include "cpp/python/convert.h"
 
+#include <pybind11/stl.h>
+
 #include <array>
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/core/allocator.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/python/py_array.h"
 
@@ -229,6 +232,9 @@ void bind_device(py::module_& m) {
            })
       .def("__str__", [](const PyContext& c) { return str(c.device); })
       .def("__repr__", [](const PyContext& c) { return str(c.device); })
+      .def(
+          "empty_cache", [](const PyContext&) { cpu_allocator().release_cached(); },
+          "Give cached memory of the device back to the system.")
       .def("__enter__",
            [](py::object self) {
              device_stack.push_back(py::cast<PyContext&>(self).device);
@@ -242,6 +248,15 @@ void bind_device(py::module_& m) {
           [](const py::tuple& t) {
             return PyContext{{parse_device(py::cast<std::string>(t[0])).type, py::cast<int>(t[1])}};
           }));
+  m.def(
+      "num_gpus", [] { return 0; }, "Number of CUDA devices this build can use.");
+  m.def(
+      "gpu_memory_info",
+      [](int device_id) -> std::pair<size_t, size_t> {
+        fail(ErrorKind::kDevice, "gpu_memory_info: device ", device_id,
+             " asked for, but this build has MXLITE_CUDA=OFF; see mx.runtime.Features()");
+      },
+      py::arg("device_id"), "(free, total) bytes of a CUDA device.");
   m.def(
       "current_context", [] { return PyContext{current_device()}; },
       "The device on which this thread creates arrays.");

@@ -8,6 +8,7 @@ from typing import Any, Callable, TypeVar, Union, cast
 from . import _core
 from ._core import NDArray, is_recording, is_training
 from .base import TypeError_, ValueError_
+from .ndarray.ndarray import attach
 
 __all__ = [
     "Function",
@@ -173,7 +174,7 @@ def _head_grads(heads: list[NDArray], head_grads: Any) -> list[NDArray | None] |
         raise ValueError_(
             f"backward: {len(head_grads)} head gradients given for {len(heads)} heads"
         )
-    return head_grads
+    return list(head_grads)
 
 
 def backward(
@@ -340,5 +341,4 @@ def _array_backward(
     _core.backward([self], head_grads, retain_graph, train_mode)
 
 
-NDArray.attach_grad = _attach_grad
-NDArray.backward = _array_backward
+attach({"attach_grad": _attach_grad, "backward": _array_backward})

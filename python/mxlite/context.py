@@ -67,8 +67,7 @@ def num_gpus() -> int:
     -------
     int
     """
-    count = getattr(_core, "num_gpus", None)
-    return 0 if count is None else int(count())
+    return _core.num_gpus()
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
@@ -92,15 +91,4 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
         raise DeviceError(
             f"gpu_memory_info: device {device_id} was asked for, {num_gpus()} GPUs are usable"
         )
-    free, total = _core.gpu_memory_info(device_id)
-    return int(free), int(total)
-
-
-def _empty_cache(self: Context) -> None:
-    """Return cached device memory to the system (nothing to do where nothing is cached)."""
-    release = getattr(_core, "empty_cache", None)
-    if release is not None:
-        release(self)
-
-
-Context.empty_cache = _empty_cache
+    return _core.gpu_memory_info(device_id)

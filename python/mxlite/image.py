@@ -127,7 +127,7 @@ def _interpolation(interp: int, sizes: tuple[int, int, int, int]) -> int:
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
     """Return ``size`` (width, height) shrunk, keeping its ratio, to fit into ``src_size``."""
-    width, height = size
+    width, height = float(size[0]), float(size[1])
     src_width, src_height = src_size
     if src_height < height:
         width, height = width * src_height / height, src_height

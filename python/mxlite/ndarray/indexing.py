@@ -13,6 +13,7 @@ import numpy as np
 from .. import _core
 from .._core import NDArray
 from ..base import IndexError_, TypeError_
+from .ndarray import attach
 
 _slice = _core.op("slice")
 _gather = _core.op("gather_nd")
@@ -271,5 +272,4 @@ def _broadcast(source: NDArray, shape: tuple[int, ...]) -> NDArray:
     return _core.op("broadcast_to")(source, shape=shape)
 
 
-NDArray.__getitem__ = getitem
-NDArray.__setitem__ = setitem
+attach({"__getitem__": getitem, "__setitem__": setitem})

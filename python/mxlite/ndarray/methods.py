@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import _core
 from .._core import NDArray
+from .ndarray import attach
 
 # The operators that 1.x offers as methods. Those with semantics of their own are in ndarray.py.
 _METHODS = """
@@ -23,13 +24,5 @@ def _transpose(self: NDArray, *axes: int, **kwargs: object) -> NDArray:
     return _core.op("transpose")(self, *axes, **kwargs)
 
 
-def attach() -> None:
-    """Set the methods on NDArray; operators that this build lacks are left out."""
-    ops = _core.all_ops()
-    for name in _METHODS:
-        if name in ops:
-            setattr(NDArray, name, ops[name])
-    NDArray.transpose = _transpose
-
-
-attach()
+attach({name: _core.op(name) for name in _METHODS})
+attach({"transpose": _transpose})

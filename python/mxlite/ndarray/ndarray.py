@@ -163,7 +163,8 @@ def _from_blob(blob: bytes) -> NDArray:
     from .serialization import load_frombuffer
 
     arrays = load_frombuffer(blob)
-    return arrays[0]  # type: ignore[index]
+    assert isinstance(arrays, list)
+    return arrays[0]
 
 
 def _reduce(self: NDArray) -> Any:
@@ -185,8 +186,14 @@ def _index(self: NDArray) -> int:
     )
 
 
-def _attach() -> None:
-    methods: dict[str, Any] = {
+def attach(methods: dict[str, Any]) -> None:
+    """Set attributes of the class NDArray; its stub is generated from what is there."""
+    for name, method in methods.items():
+        setattr(NDArray, name, method)
+
+
+attach(
+    {
         "asscalar": _asscalar,
         "astype": _astype,
         "as_in_context": _as_in_context,
@@ -216,8 +223,4 @@ def _attach() -> None:
         "writable": True,
         "handle": property(id),
     }
-    for name, method in methods.items():
-        setattr(NDArray, name, method)
-
-
-_attach()
+)
