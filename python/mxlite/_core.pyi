@@ -38,7 +38,7 @@ class NDArray:
         """__deepcopy__"""
         ...
 
-    def __dlpack__(self, **kwargs) -> typing_extensions.CapsuleType:
+    def __dlpack__(self, **kwargs: Any) -> Any:
         """DLPack capsule on the same memory."""
         ...
 
@@ -1186,6 +1186,24 @@ class Context:
     @property
     def device_typeid(self) -> int: ...
 
+class CachedGraph:
+    """
+    CachedGraph(trace, name='', static_alloc=False, static_shape=False)
+
+    Compiles trace(inputs, params) once per signature and runs it on arrays.
+    """
+    def __init__(
+        self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
+    ) -> None: ...
+    def set_params(self, params: list[NDArray]) -> None:
+        """
+        Bind the parameters' arrays, in the order of trace.
+        """
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """
+        Call self as a function.
+        """
+
 def all_ops() -> dict[Any, Any]:
     """
     Name or alias -> operator, hidden ones too.
@@ -1250,7 +1268,7 @@ def engine_stop() -> None:
     Finish queued work and join the workers.
     """
 
-def from_dlpack(capsule: CapsuleType) -> NDArray:
+def from_dlpack(capsule: Any) -> NDArray:
     """
     Array on a DLPack capsule's memory.
     """
@@ -1275,6 +1293,11 @@ def gradients(
 ) -> list[NDArray]:
     """
     Gradients of heads as new arrays.
+    """
+
+def infer_params(trace: Any, inputs: Any, specs: list[Any]) -> list[Any]:
+    """
+    Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).
     """
 
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
@@ -1352,6 +1375,11 @@ def set_cpu_threads(count: int) -> None:
 def set_recording(value: bool) -> bool:
     """
     Switch recording in this thread; returns the old value.
+    """
+
+def set_trace_scope(scope: str) -> str:
+    """
+    Name nodes of the running trace after this scope; returns the old one.
     """
 
 def set_training(value: bool) -> bool:

@@ -289,13 +289,12 @@ class Function:
         single = isinstance(outputs, NDArray)
         output_list = [outputs] if single else list(outputs)
         if recording:
-            # Own handles: an input that forward returns as it is must not get this node as history.
+            # Own handles: an input that forward returns as it is must not get this history.
             output_list = [array.detach() for array in output_list]
 
+            # The gradients of outputs nobody used are zeros.
             def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
-                filled = [
-                    g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)
-                ]
+                filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
                 result = self.backward(*filled)
                 result = [result] if isinstance(result, NDArray) or result is None else result
                 return list(result)

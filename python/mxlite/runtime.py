@@ -112,5 +112,3 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 def thread_count() -> int:
     """Return the number of threads that operators use (``MXLITE_CPU_THREADS``)."""
     return int(_core.cpu_threads())
-
-

@@ -1,7 +1,7 @@
 """Write the stubs: ``python -m mxlite._dev.gen_stubs``.
 
-``ndarray/op.pyi`` comes from the operators' schemas, ``_core.pyi`` from pybind11-stubgen with the class
-NDArray described by what is attached to it at run time.
+``ndarray/op.pyi`` comes from the operators' schemas, ``_core.pyi`` from pybind11-stubgen with the
+class NDArray described by what is attached to it at run time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ from typing import Any, Literal
 from numpy.typing import DTypeLike
 """
 
+NEW_GRAPH = """\
+    def __init__(
+        self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
+    ) -> None: ...
+"""
+SET_PARAMS = "def set_params(self, params: list[NDArray]) -> None"
+
 
 def _docstring(text: str, indent: str = "    ") -> str:
     body = text.replace("\\", "\\\\").replace('"""', "'''").strip()
@@ -56,6 +63,9 @@ def _plain(signature: str) -> str:
     text = re.sub(r"mxlite\._core\.|mxlite\.ndarray\.", "", signature)
     text = text.replace("typing.", "") if "Literal" not in text else text
     text = text.replace("Iterator[", "collections.abc.Iterator[")
+    text = re.sub(r"(typing_extensions\.)?CapsuleType", "Any", text)
+    text = re.sub(r"\*\*kwargs(?!:)", "**kwargs: Any", text)
+    text = re.sub(r"\*args(?!:)", "*args: Any", text)
     return re.sub(r"<[^>]*>", "...", text)
 
 
@@ -95,9 +105,11 @@ def _member(name: str, member: Any) -> str | None:
         return _function(name, schema.stub_signature(op, first="self"), schema.numpy_doc(op))
     if type(member).__name__ == "ArrayOperator":
         # object, not Any: the operand of == may be anything in Python's own data model.
-        return f"def {name}(self, other: Any) -> NDArray: ...  # type: ignore[override]\n" if (
-            name in ("__eq__", "__ne__")
-        ) else f"def {name}(self, other: Any) -> NDArray: ...\n"
+        return (
+            f"def {name}(self, other: Any) -> NDArray: ...  # type: ignore[override]\n"
+            if (name in ("__eq__", "__ne__"))
+            else f"def {name}(self, other: Any) -> NDArray: ...\n"
+        )
     if inspect.isfunction(member):
         return _function(name, _plain(str(inspect.signature(member))), member.__doc__ or name)
     if callable(member):
@@ -129,14 +141,23 @@ def core_stub() -> str:
         text = (Path(folder) / "mxlite" / "_core.pyi").read_text()
     classes = re.split(r"(?m)^(?=class |def |__version__|[a-zA-Z_]+: )", text)
     kept = [part for part in classes[1:] if not re.match(r"class (NDArray|Op)\b|__all__", part)]
-    body = "".join(kept)
-    body = body.replace("typing.Any", "Any").replace("typing.SupportsInt | typing.SupportsIndex", "int")
+    body = "".join(kept).replace("typing.Any", "Any")
+    body = body.replace("typing.SupportsInt | typing.SupportsIndex", "int")
+    # Hand-written types have no signatures.
+    body = re.sub(
+        r"(?ms)^    @staticmethod\n    def __new__\(type.*?\"\"\".*?\"\"\"\n", NEW_GRAPH, body
+    )
+    body = body.replace("@staticmethod\n    def set_params(*args, **kwargs)", SET_PARAMS)
+    body = re.sub(r"\*args, \*\*kwargs\):", "*args: Any, **kwargs: Any) -> Any:", body)
     body = re.sub(r"\bnumpy\.ndarray(\[[^\]]*\])?|numpy\.typing\.\w+(\[[^\]]*\])?", "Any", body)
     body = re.sub(r"(?<=: )object\b|(?<=-> )object\b", "Any", body)
     body = re.sub(r"\btyping\.SupportsFloat \| typing\.SupportsIndex", "float", body)
     body = body.replace("collections.abc.Sequence", "Sequence").replace("typing.", "")
     body = body.replace("collections.abc.Buffer", "Any").replace("typing_extensions.Buffer", "Any")
     body = re.sub(r"\b_?typing_extensions\.|\bextensions\.", "", body).replace(": Buffer", ": Any")
+    body = re.sub(
+        r"(typing_extensions\.)?CapsuleType|collections\.abc\.Callable(?!\[)", "Any", body
+    )
     body = re.sub(r"(-> |: )(dict|list|tuple)(?=[,:)=\s])", r"\1\2[Any, Any]", body)
     body = body.replace("list[Any, Any]", "list[Any]").replace("tuple[Any, Any]", "tuple[Any, ...]")
     op_class = (

@@ -19,7 +19,7 @@ from .serialization import load, load_frombuffer, save
 from . import random
 
 if TYPE_CHECKING:
-    from .op import *
+    from .op import *  # noqa: F403
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:

@@ -42,9 +42,9 @@ def _python(name: str, function: Callable[[Any, Any], Any], doc: str) -> Callabl
     return binary
 
 
-def _ops(name: str, array_op: str, scalar_op: str, number: Callable[[Any, Any], Any], doc: str) -> (
-    Callable[..., Any]
-):
+def _ops(
+    name: str, array_op: str, scalar_op: str, number: Callable[[Any, Any], Any], doc: str
+) -> Callable[..., Any]:
     broadcast, scalar = _core.op(array_op), _core.op(scalar_op)
 
     def binary(lhs: Operand, rhs: Operand) -> Any:

@@ -31,9 +31,7 @@ def _normalize(key: Any, ndim: int) -> list[Any]:
         raise IndexError_("an index can only have a single ellipsis ('...')")
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
     if used > ndim:
-        raise IndexError_(
-            f"too many indices: array has {ndim} dimensions, {used} were indexed"
-        )
+        raise IndexError_(f"too many indices: array has {ndim} dimensions, {used} were indexed")
     fill = [slice(None)] * (ndim - used)
     if ellipses:
         at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -136,9 +134,7 @@ def _flat_indices(array: NDArray, items: list[Any]) -> tuple[np.ndarray[Any, Any
                 )
         elif not isinstance(item, slice):
             _int_index(item, axis, size)
-    full_key = tuple(
-        _index_array(item) if _is_advanced(item) else item for item in items
-    )
+    full_key = tuple(_index_array(item) if _is_advanced(item) else item for item in items)
     grids = np.indices(array.shape, sparse=True)
     return tuple(np.broadcast_to(g, array.shape)[full_key] for g in grids)
 

@@ -805,11 +805,63 @@ def abs(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Absolute value."""
     ...
 
+def adam_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    *,
+    lr: float,
+    beta1: float | None = 0.9,
+    beta2: float | None = 0.999,
+    epsilon: float | None = 1e-08,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    lazy_update: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    beta1 : float, default 0.9
+        Decay of the mean.
+    beta2 : float, default 0.999
+        Decay of the variance.
+    epsilon : float, default 1e-08
+        Keeps the divisor above 0.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    lazy_update : bool, default True
+        For row-sparse gradients; has no effect on dense ones.
+    """
+    ...
+
 def add_n(*args: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Sum of arrays of one shape and dtype."""
     ...
 
 ElementWiseSum = add_n
+
+def all_finite(
+    data: NDArray, init_output: bool | None = True, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """1 if no element is NaN or infinite, else 0.
+
+    Parameters
+    ----------
+    init_output : bool, default True
+        Only True is supported.
+    """
+    ...
 
 def amp_cast(data: NDArray, dtype: DTypeLike, out: Any = None, **kwargs: Any) -> NDArray:
     """Cast of floating types; integers stay.
@@ -1313,6 +1365,81 @@ def floor(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Largest integer not above data."""
     ...
 
+def ftml_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    d: NDArray | None = ...,
+    v: NDArray | None = ...,
+    z: NDArray | None = ...,
+    *,
+    lr: float,
+    beta1: float | None = 0.6,
+    beta2: float | None = 0.999,
+    epsilon: float | None = 1e-08,
+    t: int,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_grad: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Follow the moving leader.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    beta1 : float, default 0.6
+        Decay of the mean.
+    beta2 : float, default 0.999
+        Decay of the variance.
+    epsilon : float, default 1e-08
+        Keeps the divisor above 0.
+    t : int
+        Number of this update, from 1.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_grad : float, default -1
+        Limit of the gradient; below 0: none.
+    """
+    ...
+
+def ftrl_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    z: NDArray | None = ...,
+    n: NDArray | None = ...,
+    *,
+    lr: float,
+    lamda1: float | None = 0.01,
+    beta: float | None = 1,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Follow the regularized leader.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    lamda1 : float, default 0.01
+        L1 penalty.
+    beta : float, default 1
+        Added to the divisor.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
 def gamma(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Gamma function."""
     ...
@@ -1371,6 +1498,71 @@ def im2col(
 
 def khatri_rao(*args: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Column-wise Kronecker product of matrices with equally many columns."""
+    ...
+
+def lamb_update_phase1(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    *,
+    beta1: float | None = 0.9,
+    beta2: float | None = 0.999,
+    epsilon: float | None = 1e-06,
+    t: int,
+    bias_correction: bool | None = True,
+    wd: float,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """LAMB, first part: the step before it is scaled by the layer's norms.
+
+    Parameters
+    ----------
+    beta1 : float, default 0.9
+        Decay of the mean.
+    beta2 : float, default 0.999
+        Decay of the variance.
+    epsilon : float, default 1e-06
+        Keeps the divisor above 0.
+    t : int
+        Number of this update, from 1.
+    bias_correction : bool, default True
+        Correct the first steps?
+    wd : float
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
+def lamb_update_phase2(
+    weight: NDArray,
+    g: NDArray | None = ...,
+    r1: NDArray | None = ...,
+    r2: NDArray | None = ...,
+    *,
+    lr: float,
+    lower_bound: float | None = -1,
+    upper_bound: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    lower_bound : float, default -1
+        Lower bound of r1; below 0: none.
+    upper_bound : float, default -1
+        Upper bound of r1; below 0: none.
+    """
     ...
 
 def linalg_det(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
@@ -1711,6 +1903,365 @@ def moments(
     """
     ...
 
+def mp_lamb_update_phase1(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mean: NDArray | None = ...,
+    var: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    *,
+    beta1: float | None = 0.9,
+    beta2: float | None = 0.999,
+    epsilon: float | None = 1e-06,
+    t: int,
+    bias_correction: bool | None = True,
+    wd: float,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """LAMB, first part: the step before it is scaled by the layer's norms.
+
+    Parameters
+    ----------
+    beta1 : float, default 0.9
+        Decay of the mean.
+    beta2 : float, default 0.999
+        Decay of the variance.
+    epsilon : float, default 1e-06
+        Keeps the divisor above 0.
+    t : int
+        Number of this update, from 1.
+    bias_correction : bool, default True
+        Correct the first steps?
+    wd : float
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
+def mp_lamb_update_phase2(
+    weight: NDArray,
+    g: NDArray | None = ...,
+    r1: NDArray | None = ...,
+    r2: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    *,
+    lr: float,
+    lower_bound: float | None = -1,
+    upper_bound: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    lower_bound : float, default -1
+        Lower bound of r1; below 0: none.
+    upper_bound : float, default -1
+        Upper bound of r1; below 0: none.
+    """
+    ...
+
+def mp_nag_mom_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """nag_mom_update with a float32 weight.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor on the old momentum.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
+def mp_sgd_mom_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    lazy_update: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """sgd_mom_update with a float32 weight.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor on the old momentum.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    lazy_update : bool, default True
+        For row-sparse gradients; has no effect on dense ones.
+    """
+    ...
+
+def mp_sgd_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    weight32: NDArray | None = ...,
+    *,
+    lr: float,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    lazy_update: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """sgd_update with a float32 weight.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    lazy_update : bool, default True
+        For row-sparse gradients; has no effect on dense ones.
+    """
+    ...
+
+def multi_all_finite(
+    *data: NDArray,
+    num_arrays: int | None = 1,
+    init_output: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """1 if no element of any array is NaN or infinite, else 0.
+
+    Parameters
+    ----------
+    num_arrays : int, default 1
+        How many arrays.
+    init_output : bool, default True
+        Only True is supported.
+    """
+    ...
+
+def multi_lars(
+    lrs: NDArray,
+    weights_sum_sq: NDArray | None = ...,
+    grads_sum_sq: NDArray | None = ...,
+    wds: NDArray | None = ...,
+    *,
+    eta: float,
+    eps: float,
+    rescale_grad: float | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0.
+
+    Parameters
+    ----------
+    eta : float
+        Schedule multiplier.
+    eps : float
+        Keeps the divisor above 0.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    """
+    ...
+
+def multi_mp_sgd_mom_update(
+    *data: NDArray,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    momentum: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
+
+    Parameters
+    ----------
+    lrs : float | Sequence[float]
+        Learning rate of each weight.
+    wds : float | Sequence[float]
+        Weight decay of each weight.
+    momentum : float, default 0
+        Factor on the old momentum.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def multi_mp_sgd_update(
+    *data: NDArray,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
+
+    Parameters
+    ----------
+    lrs : float | Sequence[float]
+        Learning rate of each weight.
+    wds : float | Sequence[float]
+        Weight decay of each weight.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def multi_sgd_mom_update(
+    *data: NDArray,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    momentum: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """sgd_mom_update of many weights; data is weight, grad, mom for each.
+
+    Parameters
+    ----------
+    lrs : float | Sequence[float]
+        Learning rate of each weight.
+    wds : float | Sequence[float]
+        Weight decay of each weight.
+    momentum : float, default 0
+        Factor on the old momentum.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def multi_sgd_update(
+    *data: NDArray,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """sgd_update of many weights; data is weight, grad for each.
+
+    Parameters
+    ----------
+    lrs : float | Sequence[float]
+        Learning rate of each weight.
+    wds : float | Sequence[float]
+        Weight decay of each weight.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def multi_sum_sq(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any) -> NDArray:
+    """Sum of the squares of each array, as one float32 array.
+
+    Parameters
+    ----------
+    num_arrays : int
+        How many arrays.
+    """
+    ...
+
+def nag_mom_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """SGD with Nesterov's momentum.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor on the old momentum.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
 def nanprod(
     data: NDArray,
     axis: int | Sequence[int] | None = None,
@@ -1832,6 +2383,96 @@ def pick(
     ...
 
 choose_element_0index = pick
+
+def preloaded_multi_mp_sgd_mom_update(
+    *data: NDArray,
+    momentum: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
+
+    Parameters
+    ----------
+    momentum : float, default 0
+        Factor on the old momentum.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def preloaded_multi_mp_sgd_update(
+    *data: NDArray,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
+
+    Parameters
+    ----------
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def preloaded_multi_sgd_mom_update(
+    *data: NDArray,
+    momentum: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """sgd_mom_update of many weights; data is weight, grad, mom for each.
+
+    Parameters
+    ----------
+    momentum : float, default 0
+        Factor on the old momentum.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
+
+def preloaded_multi_sgd_update(
+    *data: NDArray,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    num_weights: int | None = 1,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """sgd_update of many weights; data is weight, grad for each.
+
+    Parameters
+    ----------
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    num_weights : int, default 1
+        How many weights.
+    """
+    ...
 
 def prod(
     data: NDArray,
@@ -2102,6 +2743,16 @@ def repeat(
     """
     ...
 
+def reset_arrays(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any) -> list[NDArray]:
+    """Sets all arrays to 0.
+
+    Parameters
+    ----------
+    num_arrays : int
+        How many arrays.
+    """
+    ...
+
 def reshape_like(
     lhs: NDArray,
     rhs: NDArray | None = ...,
@@ -2141,6 +2792,83 @@ flip = reverse
 
 def rint(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """Nearest integer; halves downwards."""
+    ...
+
+def rmsprop_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    n: NDArray | None = ...,
+    *,
+    lr: float,
+    gamma1: float | None = 0.95,
+    epsilon: float | None = 1e-08,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    clip_weights: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    gamma1 : float, default 0.95
+        Decay of the squared gradient.
+    epsilon : float, default 1e-08
+        Keeps the divisor above 0.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    clip_weights : float, default -1
+        Limit of the weights; below 0: none.
+    """
+    ...
+
+def rmspropalex_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    n: NDArray | None = ...,
+    g: NDArray | None = ...,
+    delta: NDArray | None = ...,
+    *,
+    lr: float,
+    gamma1: float | None = 0.95,
+    gamma2: float | None = 0.9,
+    epsilon: float | None = 1e-08,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    clip_weights: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """RMSProp (Graves), centered.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    gamma1 : float, default 0.95
+        Decay of the squared gradient.
+    gamma2 : float, default 0.9
+        Factor on the old step.
+    epsilon : float, default 1e-08
+        Keeps the divisor above 0.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    clip_weights : float, default -1
+        Limit of the weights; below 0: none.
+    """
     ...
 
 def round(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
@@ -2320,6 +3048,68 @@ def scatter_nd(
     """
     ...
 
+def sgd_mom_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    lazy_update: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor on the old momentum.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    lazy_update : bool, default True
+        For row-sparse gradients; has no effect on dense ones.
+    """
+    ...
+
+def sgd_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    *,
+    lr: float,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    lazy_update: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """weight -= lr * (grad + wd * weight).
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    lazy_update : bool, default True
+        For row-sparse gradients; has no effect on dense ones.
+    """
+    ...
+
 def shape_array(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """The shape of an array as int64 numbers."""
     ...
@@ -2334,6 +3124,65 @@ def sigmoid(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
 
 def sign(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """-1, 0 or 1 by the sign of data."""
+    ...
+
+def signsgd_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    *,
+    lr: float,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """weight -= lr * (sign(grad) + wd * weight).
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    """
+    ...
+
+def signum_update(
+    weight: NDArray,
+    grad: NDArray | None = ...,
+    mom: NDArray | None = ...,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    clip_gradient: float | None = -1,
+    wd_lh: float | None = 0,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """weight moves by lr against the sign of the momentum.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor on the old momentum.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor on the gradient.
+    clip_gradient : float, default -1
+        Limit of the scaled gradient; below 0: none.
+    wd_lh : float, default 0
+        Weight decay apart from the momentum.
+    """
     ...
 
 def sin(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:

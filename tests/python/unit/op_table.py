@@ -8,8 +8,7 @@
     ]
 
 Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay as they are.
-``ref`` gets float64 (or the integer) inputs and returns one array or a list of them; an array in its
-place is the expected value itself. Every row runs eagerly and hybridized, with contiguous and with
+``ref`` gets float64 (or the integer) inputs and returns one array or a list; an array in its place is the expected value itself. Every row runs eagerly and hybridized, with contiguous and with
 strided inputs; gradients are compared with finite differences in float64.
 """
 
@@ -18,7 +17,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Union
+from typing import Any, Callable
 
 import mxlite as mx
 import numpy as np
@@ -32,7 +31,7 @@ TOLERANCE = {
     "bfloat16": (3e-2, 2e-2),
 }
 
-Reference = Union[Callable[..., Any], np.ndarray, Sequence[Any], None]
+Reference = Any  # a callable on arrays, an array, a list of arrays
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Case:
     params: dict[str, Any]
     ref: Reference = None
     dtypes: tuple[str, ...] = FLOATS
-    grad: Union[bool, list[int]] = True  # inputs to differentiate by; True: all floating ones
+    grad: bool | list[int] = True  # inputs to differentiate by; True: all floating ones
     training: bool = False
     tol: float = 1.0  # factor on TOLERANCE, for long sums
     out_dtype: str | None = None  # of the first output; default: the row's dtype

@@ -1,4 +1,4 @@
-"""Every row of the op table: values, dtypes, gradients, eager and hybrid, strided inputs, errors."""
+"""Every row of the op table: values, dtypes, gradients, hybrid, strided inputs, errors."""
 
 from __future__ import annotations
 

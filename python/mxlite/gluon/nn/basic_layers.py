@@ -209,7 +209,7 @@ def _operator(layer: str, name: str) -> Callable[..., Any]:
     found = getattr(nd, name, None)
     if found is None:
         raise ValueError_(f"{layer}: there is no operator {name!r}{suggestion(name, dir(nd))}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class Lambda(Block):

@@ -1,4 +1,4 @@
-"""Rows of the op table, one module per family; each exports CASES. How to write one: op_table.py."""
+"""Rows of the op table: one module per family exports CASES. How to write one: op_table.py."""
 
 from __future__ import annotations
 
