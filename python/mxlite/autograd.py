@@ -260,8 +260,8 @@ def get_symbol(x: NDArray) -> Any:
 class Function:
     """A differentiable function with its own backward, written in Python.
 
-    Subclasses define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``, which returns
-    one gradient per input. Arrays kept by ``save_for_backward`` are in ``saved_tensors``.
+    Subclasses define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``, which
+    returns one gradient per input. Arrays kept by ``save_for_backward`` are in ``saved_tensors``.
     """
 
     def __init__(self) -> None:
@@ -278,6 +278,7 @@ class Function:
         return self._saved
 
     def __call__(self, *inputs: NDArray) -> Any:
+        """Run forward and, when recording, put backward on the tape."""
         if self._used:
             raise ValueError_(
                 f"{type(self).__name__}: a Function can be called once; make a new instance"

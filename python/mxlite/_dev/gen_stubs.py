@@ -148,6 +148,7 @@ def core_stub() -> str:
         r"(?ms)^    @staticmethod\n    def __new__\(type.*?\"\"\".*?\"\"\"\n", NEW_GRAPH, body
     )
     body = body.replace("@staticmethod\n    def set_params(*args, **kwargs)", SET_PARAMS)
+    body = re.sub(r"\*args(?=\) ->)", "*args: Any", body)
     body = re.sub(r"\*args, \*\*kwargs\):", "*args: Any, **kwargs: Any) -> Any:", body)
     body = re.sub(r"\bnumpy\.ndarray(\[[^\]]*\])?|numpy\.typing\.\w+(\[[^\]]*\])?", "Any", body)
     body = re.sub(r"(?<=: )object\b|(?<=-> )object\b", "Any", body)

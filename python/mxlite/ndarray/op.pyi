@@ -30,7 +30,7 @@ def BatchNorm(
     moving_mean: NDArray | None = ...,
     moving_var: NDArray | None = ...,
     eps: float | None = 0.001,
-    momentum: float | None = 0.8999999761581421,
+    momentum: float | None = 0.9,
     fix_gamma: bool | None = True,
     use_global_stats: bool | None = False,
     output_mean_var: bool | None = False,
@@ -47,7 +47,7 @@ def BatchNorm(
     ----------
     eps : float, default 0.001
         Added to the variance.
-    momentum : float, default 0.8999999761581421
+    momentum : float, default 0.9
         Running statistics: running * m + batch * (1 - m).
     fix_gamma : bool, default True
         Use 1 for gamma; its gradient is 0.
@@ -311,7 +311,7 @@ def GroupNorm(
     gamma: NDArray | None = ...,
     beta: NDArray | None = ...,
     num_groups: int | None = 1,
-    eps: float | None = 9.999999747378752e-06,
+    eps: float | None = 1e-05,
     output_mean_var: bool | None = False,
     out: Any = None,
     **kwargs: Any,
@@ -322,7 +322,7 @@ def GroupNorm(
     ----------
     num_groups : int, default 1
         Number of groups that channels (axis 1) form.
-    eps : float, default 9.999999747378752e-06
+    eps : float, default 1e-05
         Added to the variance.
     output_mean_var : bool, default False
         Also return mean and standard deviation.
@@ -333,7 +333,7 @@ def InstanceNorm(
     data: NDArray,
     gamma: NDArray | None = ...,
     beta: NDArray | None = ...,
-    eps: float | None = 0.0010000000474974513,
+    eps: float | None = 0.001,
     out: Any = None,
     **kwargs: Any,
 ) -> NDArray:
@@ -341,14 +341,14 @@ def InstanceNorm(
 
     Parameters
     ----------
-    eps : float, default 0.0010000000474974513
+    eps : float, default 0.001
         Added to the variance.
     """
     ...
 
 def L2Normalization(
     data: NDArray,
-    eps: float | None = 1.000000013351432e-10,
+    eps: float | None = 1e-10,
     mode: Literal["channel", "instance", "spatial"] | None = "instance",
     out: Any = None,
     **kwargs: Any,
@@ -357,7 +357,7 @@ def L2Normalization(
 
     Parameters
     ----------
-    eps : float, default 1.000000013351432e-10
+    eps : float, default 1e-10
         Added to the sum of squares.
     mode : Literal['channel', 'instance', 'spatial'], default instance
         What is normalized together.
@@ -366,7 +366,7 @@ def L2Normalization(
 
 def LRN(
     data: NDArray,
-    alpha: float | None = 9.999999747378752e-05,
+    alpha: float | None = 1e-04,
     beta: float | None = 0.75,
     knorm: float | None = 2,
     *,
@@ -378,7 +378,7 @@ def LRN(
 
     Parameters
     ----------
-    alpha : float, default 9.999999747378752e-05
+    alpha : float, default 1e-04
         Factor of the sum of squares.
     beta : float, default 0.75
         Exponent.
@@ -394,7 +394,7 @@ def LayerNorm(
     gamma: NDArray | None = ...,
     beta: NDArray | None = ...,
     axis: int | None = -1,
-    eps: float | None = 9.999999747378752e-06,
+    eps: float | None = 1e-05,
     output_mean_var: bool | None = False,
     out: Any = None,
     **kwargs: Any,
@@ -405,7 +405,7 @@ def LayerNorm(
     ----------
     axis : int, default -1
         Axis that is normalized.
-    eps : float, default 9.999999747378752e-06
+    eps : float, default 1e-05
         Added to the variance.
     output_mean_var : bool, default False
         Also return mean and standard deviation.
@@ -418,7 +418,7 @@ def LeakyReLU(
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] | None = "leaky",
     slope: float | None = 0.25,
     lower_bound: float | None = 0.125,
-    upper_bound: float | None = 0.33399999141693115,
+    upper_bound: float | None = 0.334,
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
@@ -432,7 +432,7 @@ def LeakyReLU(
         Slope of leaky and factor of elu below 0.
     lower_bound : float, default 0.125
         Least slope of rrelu.
-    upper_bound : float, default 0.33399999141693115
+    upper_bound : float, default 0.334
         Largest slope of rrelu.
     """
     ...

@@ -173,7 +173,7 @@ def array_to_blob(array: NDArray) -> bytes:
     return b"".join(bytes(chunk) for chunk in _array_chunks(array))
 
 
-def array_from_blob(blob: Buffer) -> NDArray:
+def array_from_blob(blob: Buffer) -> NDArray | None:
     """Return the array of one blob of any version.
 
     Parameters
@@ -488,7 +488,7 @@ class _Reader:
             )
         return tuple(int(size) for size in self.take(f"<{ndim}{extent}", f"shape of {what}"))
 
-    def array(self, what: str) -> NDArray:
+    def array(self, what: str) -> NDArray | None:
         """Read one array blob of any version."""
         (magic,) = self.take("<I", what)
         if magic in (_V2, _V3):
@@ -534,7 +534,7 @@ class _Reader:
             size *= extent
         return self.bytes(size, f"data of {what} with shape {shape}")
 
-    def _sparse(self, stype: int, what: str) -> NDArray:
+    def _sparse(self, stype: int, what: str) -> NDArray | None:
         """Read a row_sparse or csr blob and return it as a dense array."""
         storage = self.shape(f"values of {what}")
         shape = self.shape(what)

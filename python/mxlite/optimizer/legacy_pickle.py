@@ -82,7 +82,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
         """Return the stand-in of a name, or refuse it."""
         if (module, name) in _ALLOWED:
-            return _ALLOWED[module, name]  # type: ignore[no-any-return]
+            return _ALLOWED[module, name]
         if module in _ARRAY_MODULES and name == "NDArray":
             return LegacyArray
         if module.startswith(_OBJECT_MODULES) and "." not in name:

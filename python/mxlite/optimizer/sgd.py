@@ -226,7 +226,7 @@ class LBSGD(_MomentumOptimizer):
         self.updates_per_epoch = updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
-        self._gathered: dict[Any, tuple[int, NDArray]] = {}
+        self._gathered: dict[Any, tuple[int, NDArray | None]] = {}
 
     def _warmup_factor(self, count: int) -> float:
         warmup = self.warmup_epochs * self.updates_per_epoch

@@ -8,8 +8,9 @@
     ]
 
 Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay as they are.
-``ref`` gets float64 (or the integer) inputs and returns one array or a list; an array in its place is the expected value itself. Every row runs eagerly and hybridized, with contiguous and with
-strided inputs; gradients are compared with finite differences in float64.
+``ref`` gets float64 (or the integer) inputs and returns one array or a list; an array in its
+place is the expected value. Every row runs eagerly and hybridized, with contiguous and with strided
+inputs; gradients are compared with finite differences in float64.
 """
 
 from __future__ import annotations
