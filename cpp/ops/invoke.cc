@@ -94,7 +94,9 @@ bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec
   if (target.dtype() != spec.dtype || !target.contiguous()) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!(inputs[i]->storage() == target.storage())) continue;
-    const bool same_place = inputs[i]->offset() == target.offset() && inputs[i]->contiguous();
+    // An input that is broadcast or converted would be overwritten before it is read.
+    const bool same_place = inputs[i]->offset() == target.offset() && inputs[i]->contiguous() &&
+                            inputs[i]->spec() == target.spec();
     const bool allowed = std::any_of(op.inplace.begin(), op.inplace.end(), [&](InplacePair p) {
       return p.input == static_cast<int>(i) && p.output == output;
     });

@@ -15,6 +15,7 @@ using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
 constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an addition
 constexpr int64_t kLongRun = 128;
+constexpr int64_t kWiden = 1024;       // each lane adds 32 values before it is widened
 constexpr int64_t kRowsPerJoin = 128;  // columns: rows added in T before they are widened
 constexpr int64_t kParallelWork = 32 << 10;
 
@@ -36,7 +37,11 @@ Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
 
 template <class R, class T>
 Wide<T> reduce_run(const T* x, int64_t n, T center) {
-  return n < kLongRun ? reduce_lanes<R, 8>(x, n, center) : reduce_lanes<R, kLanes>(x, n, center);
+  if (n < kLongRun) return reduce_lanes<R, 8>(x, n, center);
+  Wide<T> total = R::template start<Wide<T>>();
+  for (int64_t i = 0; i < n; i += kWiden)
+    total = R::join(total, reduce_lanes<R, kLanes>(x + i, std::min(kWiden, n - i), center));
+  return total;
 }
 
 template <class T>
