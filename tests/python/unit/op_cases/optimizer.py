@@ -317,4 +317,6 @@ CASES += [
     op("multi_all_finite", rand(3), np.array([-np.inf]), num_arrays=2, ref=np.array([0.0]), **_F),
     op("multi_all_finite", rand(3), ints([1]), num_arrays=2, ref=np.array([1.0]), **_F),
     fails("all_finite", rand(2), init_output=False, error=NotImplementedError, match="init_output"),
+    # Values: test_update_ops.py (it has no output).
+    fails("reset_arrays", rand(2), num_arrays=2, error=ValueError, match="reset_arrays: 1 arrays"),
 ]
