@@ -505,8 +505,8 @@ TEST(PlannedKernel, ElementWise) {
       expect("LeakyReLU", {{"act_type", std::string("gelu")}}, {full});
       expect("elemwise_add", {}, {full, full});
       expect("elemwise_add", {}, {full, full}, {activation("relu", {})});
-      expect("broadcast_mul", {}, {full, {2, 19, 1, 1}});
-      expect("broadcast_sub", {}, {full, {1, 19, 1, 1}});
+      expect("broadcast_mul", {}, {full, {1, 19, 1, 1}});
+      expect("broadcast_sub", {}, {full, {1, 1, 1, 1}});
       expect("add_n", {}, {full, full, full});
       if (start == Start::kBlocked) continue;  // padded: only operators with f(0) = 0
       expect("exp", {}, {full});
