@@ -199,8 +199,8 @@ int main(int argc, char** argv) {
         }
       }
     }
-    if (kh == 3 && kw == 3 && c.stride == 1 && c.group == 1 && c.in % 16 == 0 && c.out % 16 == 0 &&
-        type == memory::data_type::f32 && mxlite::onednn::has_winograd()) {
+    if (kh == kw && (kh == 3 || kh == 5) && c.stride == 1 && c.group == 1 && c.in % 16 == 0 &&
+        c.out % 16 == 0 && type == memory::data_type::f32 && mxlite::onednn::has_winograd()) {
       using namespace mxlite::onednn;
       const WinogradProblem p{.batch = batch,
                               .height = c.size,
@@ -209,6 +209,7 @@ int main(int argc, char** argv) {
                               .filters = c.out,
                               .pad_height = ph,
                               .pad_width = pw,
+                              .kernel = kh,
                               .threads = mxlite::cpu_threads()};
       const memory a({src, type, tag::nhwc}, engine), w({wei, type, tag::Abcd16a}, engine);
       const memory d({dst, type, tag::nhwc}, engine), b({{c.out}, type, tag::x}, engine);
@@ -219,7 +220,7 @@ int main(int argc, char** argv) {
             std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free);
       };
       const auto transformed = buffer(winograd_weight_bytes(c.in, c.out));
-      winograd_transform(c.in, c.out, floats(w), static_cast<float*>(transformed.get()));
+      winograd_transform(c.in, c.out, kh, floats(w), static_cast<float*>(transformed.get()));
       const auto scratch = buffer(winograd_scratch_bytes(p, false));
       for (const bool before : {true, false}) {
         const WinogradArgs args{

@@ -236,20 +236,21 @@ bool is_winograd(const PlannedCall& call) {
 TEST(PlannedKernel, WinogradConvolution) {
   if (!onednn::has_winograd()) GTEST_SKIP() << "needs AVX-512";
   struct Case {
-    int64_t batch, channels, height, width, filters, pad;
+    int64_t batch, channels, height, width, filters, pad, kernel = 3;
   };
   // Few tiles and many, cut tiles, a last panel of 16 filters, one thread's block and shared ones.
-  for (const Case& c : {Case{1, 16, 30, 31, 48, 1}, Case{3, 48, 18, 19, 32, 0},
-                        Case{9, 32, 17, 14, 16, 1}, Case{3, 64, 57, 61, 80, 1}})
+  for (const Case& c :
+       {Case{1, 16, 30, 31, 48, 1}, Case{3, 48, 18, 19, 32, 0}, Case{9, 32, 17, 14, 16, 1},
+        Case{3, 64, 57, 61, 80, 1}, Case{2, 48, 16, 13, 64, 2, 5}, Case{5, 16, 33, 40, 48, 1, 5}})
     for (const uint8_t constant : {0, 1})
       for (int fusion = 0; fusion < 4; ++fusion) {
         PlannedCall call{{"Convolution",
-                          {{"kernel", Shape{3, 3}},
+                          {{"kernel", Shape{c.kernel, c.kernel}},
                            {"pad", Shape{c.pad, c.pad}},
                            {"num_filter", c.filters},
                            {"no_bias", fusion == 3}},
                           tensors({{c.batch, c.channels, c.height, c.width},
-                                   {c.filters, c.channels, 3, 3},
+                                   {c.filters, c.channels, c.kernel, c.kernel},
                                    {c.filters}},
                                   DType::kFloat32)},
                          {},

@@ -149,13 +149,14 @@ Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorS
       // Only weights are wanted transformed, and they come plain.
       const auto pack = std::make_shared<const Primitive>(make_reorder(source, target));
       const int64_t channels = to_spec.shape[1], filters = to_spec.shape[0];
+      const int kernel = static_cast<int>(to_spec.shape[2]);
       const size_t packed_bytes = (target.get_size() + 63) / 64 * 64;
       plan.scratch_bytes = packed_bytes + pack->scratch_bytes();
       plan.run = [=](KernelContext&, std::span<void* const> in, std::span<void* const> out,
                      void* scratch) {
         pack->run({{DNNL_ARG_FROM, in[0]}, {DNNL_ARG_TO, scratch}},
                   static_cast<std::byte*>(scratch) + packed_bytes);
-        winograd_transform(channels, filters, static_cast<const float*>(scratch),
+        winograd_transform(channels, filters, kernel, static_cast<const float*>(scratch),
                            static_cast<float*>(out[0]));
       };
       return plan;

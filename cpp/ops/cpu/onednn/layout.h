@@ -12,7 +12,7 @@ namespace mxlite::onednn {
 struct MemoryFormat {
   // Dimensions in the user's order; a packed weight may have its first one split into groups.
   Desc desc;
-  // Weights of a 3 x 3 convolution after winograd_transform; desc is what that transforms.
+  // Weights of a convolution after winograd_transform; desc is what that transforms.
   bool winograd = false;
 };
 const MemoryFormat& format_of(const Layout& layout);  // not plain
@@ -21,7 +21,7 @@ const MemoryFormat& format_of(const Layout& layout);  // not plain
 Desc desc_of(const Layout& layout, const TensorSpec& spec);
 // Plain where the memory cannot be told from plain memory (channels-last of 1 x 1 pixels).
 Layout make_layout(const Desc& desc);
-// Weights (filters, channels, 3, 3), transformed.
+// Weights (filters, channels, k, k), transformed.
 Layout winograd_layout(const Shape& weight);
 Desc winograd_weight_desc(const Shape& weight);  // what winograd_transform reads
 bool same_memory(const Desc& a, const Desc& b);

@@ -1,5 +1,5 @@
-// Convolutions of our own, for float32 with whole registers of filters: Winograd for 3 x 3 and
-// a direct kernel for first layers.
+// Convolutions of our own, for float32 with whole registers of filters: Winograd for 3 x 3
+// and 5 x 5, a direct kernel for first layers.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
@@ -30,8 +30,8 @@ std::optional<SimplePostOps> simple_post_ops(std::span<const PostOp> post_ops) {
   return s;
 }
 
-// Measured (benchmarks/ops/winograd_bench): below these tile counts reading the transformed
-// weights, which are four times the plain ones, costs more than the multiplications that are saved.
+// Measured (benchmarks/ops/conv_bench): below these tile counts reading the transformed weights,
+// which are four times the plain ones of 3 x 3, costs more than the multiplications that are saved.
 constexpr int64_t kLeastTiles = 12;          // transformed once
 constexpr int64_t kLeastTilesEachCall = 48;  // transformed in every call
 // From here on transforming in every call costs a few percent and saves the memory; with a large
@@ -43,8 +43,8 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
   const Shape &data = r.inputs[0].shape, &weight = r.inputs[1].shape;
   const SpatialWindow w = p.window();
   const auto both = [](const int64_t(&v)[3], int64_t x) { return v[1] == x && v[2] == x; };
-  if (!has_winograd() || !both(w.kernel, 3) || !both(w.stride, 1) || !both(w.dilate, 1) ||
-      data[1] % 16 != 0)
+  if (!has_winograd() || !(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) ||
+      !both(w.dilate, 1) || data[1] % 16 != 0)
     return std::nullopt;
   const WinogradProblem problem{.batch = data[0],
                                 .height = data[2],
@@ -53,6 +53,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
                                 .filters = p.num_filter,
                                 .pad_height = w.pad[1],
                                 .pad_width = w.pad[2],
+                                .kernel = static_cast<int>(w.kernel[1]),
                                 .threads = cpu_threads()};
   const int64_t tiles = problem.tiles();
   const bool each_call = !r.constant[1] || tiles >= kEnoughTiles ||

@@ -68,15 +68,32 @@ inline void transform_product(const __m512 (&m)[6], __m512 (&y)[4]) {
   y[3] = add(madd(e, 8, b), m[5]);
 }
 
+inline void transform_product(const __m512 (&m)[6], __m512 (&y)[2]) {
+  y[0] = add(add(add(m[0], m[1]), m[2]), add(m[3], m[4]));
+  y[1] = add(madd(sub(m[3], m[4]), 2, sub(m[1], m[2])), m[5]);
+}
+
+// The weights' polynomial at the points, over the products of the points' distances.
 inline void transform_weight(const __m512 (&g)[3], __m512 (&u)[6]) {
-  const __m512 outer = add(g[0], g[2]);
-  const __m512 wide = madd(g[2], 4, g[0]);
+  const __m512 outer = add(g[0], g[2]), wide = madd(g[2], 4, g[0]);
   u[0] = _mm512_mul_ps(g[0], set(1.0f / 4));
   u[1] = _mm512_mul_ps(add(outer, g[1]), set(-1.0f / 6));
   u[2] = _mm512_mul_ps(sub(outer, g[1]), set(-1.0f / 6));
   u[3] = _mm512_mul_ps(madd(g[1], 2, wide), set(1.0f / 24));
   u[4] = _mm512_mul_ps(madd(g[1], -2, wide), set(1.0f / 24));
   u[5] = g[2];
+}
+
+inline void transform_weight(const __m512 (&g)[5], __m512 (&u)[6]) {
+  const __m512 even = add(add(g[0], g[2]), g[4]), odd = add(g[1], g[3]);
+  const __m512 wide_even = madd(g[4], 16, madd(g[2], 4, g[0]));
+  const __m512 wide_odd = madd(g[3], 8, _mm512_mul_ps(g[1], set(2)));
+  u[0] = _mm512_mul_ps(g[0], set(1.0f / 4));
+  u[1] = _mm512_mul_ps(add(even, odd), set(-1.0f / 6));
+  u[2] = _mm512_mul_ps(sub(even, odd), set(-1.0f / 6));
+  u[3] = _mm512_mul_ps(add(wide_even, wide_odd), set(1.0f / 24));
+  u[4] = _mm512_mul_ps(sub(wide_even, wide_odd), set(1.0f / 24));
+  u[5] = g[4];
 }
 
 // Transformed weights: [36][panel of 32 filters][channel][32], the last panel 16 wide if need be.
@@ -86,22 +103,23 @@ inline int64_t weight_at(const WinogradProblem& p, int64_t filter, int64_t chann
 }
 
 // 16 filters for channels [first, last).
+template <int kKernel>
 void transform_weights(const WinogradProblem& p, const float* weight, float* out, int64_t filter,
                        int64_t first, int64_t last) {
   const int64_t slab = p.channels * p.filters;
   for (int64_t c = first; c < last; ++c) {
-    const float* const w = weight + (filter * p.channels + c * kLane) * 9;
-    __m512 half[3][6];
-    MX_UNROLL for (int i = 0; i < 3; ++i) {
-      const __m512 row[3] = {_mm512_loadu_ps(w + (i * 3 + 0) * kLane),
-                             _mm512_loadu_ps(w + (i * 3 + 1) * kLane),
-                             _mm512_loadu_ps(w + (i * 3 + 2) * kLane)};
+    const float* const w = weight + (filter * p.channels + c * kLane) * kKernel * kKernel;
+    __m512 half[kKernel][6];
+    MX_UNROLL for (int i = 0; i < kKernel; ++i) {
+      __m512 row[kKernel];
+      MX_UNROLL for (int j = 0; j < kKernel; ++j) row[j] =
+          _mm512_loadu_ps(w + (i * kKernel + j) * kLane);
       transform_weight(row, half[i]);
     }
     float* const at = out + weight_at(p, filter, c);
     MX_UNROLL for (int j = 0; j < 6; ++j) {
-      const __m512 column[3] = {half[0][j], half[1][j], half[2][j]};
-      __m512 u[6];
+      __m512 column[kKernel], u[6];
+      MX_UNROLL for (int i = 0; i < kKernel; ++i) column[i] = half[i][j];
       transform_weight(column, u);
       MX_UNROLL for (int i = 0; i < 6; ++i) _mm512_storeu_ps(at + (i * 6 + j) * slab, u[i]);
     }
@@ -113,7 +131,8 @@ struct Tile {
 };
 Tile tile_at(const WinogradProblem& p, int64_t index) {
   const int64_t across = p.tiles_across(), down = p.tiles_down();
-  return {index / (across * down), index / across % down * 4, index % across * 4};
+  return {index / (across * down), index / across % down * p.tile_outputs(),
+          index % across * p.tile_outputs()};
 }
 
 // Tile t of the block (tile `index` of all): its 6 x 6 pixels into the 36 slabs.
@@ -151,17 +170,18 @@ void transform_tile(const WinogradProblem& p, const float* data, int64_t index, 
   }
 }
 
+template <int kOutputs>
 void finish_tile(const WinogradProblem& p, const WinogradArgs& args, int64_t index, int64_t t,
                  const Block& block, const float* slabs) {
   const Tile tile = tile_at(p, index);
-  const int64_t rows = std::min<int64_t>(4, p.out_height() - tile.row);
-  const int64_t columns = std::min<int64_t>(4, p.out_width() - tile.column);
+  const int64_t rows = std::min<int64_t>(kOutputs, p.out_height() - tile.row);
+  const int64_t columns = std::min<int64_t>(kOutputs, p.out_width() - tile.column);
   float* const first =
       args.output +
       ((tile.image * p.out_height() + tile.row) * p.out_width() + tile.column) * p.filters;
   for (int64_t k = 0; k < p.filters; k += kLane) {
     const float* const at = slabs + t * p.filters + k;
-    __m512 half[6][4];
+    __m512 half[6][kOutputs];
     MX_UNROLL for (int i = 0; i < 6; ++i) {
       __m512 m[6];
       MX_UNROLL for (int j = 0; j < 6; ++j) m[j] =
@@ -169,12 +189,12 @@ void finish_tile(const WinogradProblem& p, const WinogradArgs& args, int64_t ind
       transform_product(m, half[i]);
     }
     const __m512 bias = args.bias ? _mm512_loadu_ps(args.bias + k) : _mm512_setzero_ps();
-    MX_UNROLL for (int j = 0; j < 4; ++j) {
+    MX_UNROLL for (int j = 0; j < kOutputs; ++j) {
       const __m512 column[6] = {half[0][j], half[1][j], half[2][j],
                                 half[3][j], half[4][j], half[5][j]};
-      __m512 y[4];
+      __m512 y[kOutputs];
       transform_product(column, y);
-      if (j < columns) MX_UNROLL for (int i = 0; i < 4; ++i) {
+      if (j < columns) MX_UNROLL for (int i = 0; i < kOutputs; ++i) {
           if (i >= rows) break;
           float* const pixel = first + (i * p.out_width() + j) * p.filters + k;
           __m512 v = add(y[i], bias);
@@ -256,8 +276,9 @@ void transform_share(const WinogradProblem& p, const float* weight, float* out, 
   const int64_t across = p.channels / kLane;
   const Range r = share(p.filters / kLane * across, part, parts);
   for (int64_t u = r.first; u < r.last; ++u)
-    transform_weights(p, weight, out, u / across * kLane, u % across * kLane,
-                      (u % across + 1) * kLane);
+    (p.kernel == 3 ? transform_weights<3>
+                   : transform_weights<5>)(p, weight, out, u / across * kLane, u % across * kLane,
+                                           (u % across + 1) * kLane);
 }
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -278,9 +299,9 @@ size_t winograd_weight_bytes(int64_t channels, int64_t filters) {
   return static_cast<size_t>(kPoints * channels * filters) * sizeof(float);
 }
 
-void winograd_transform(int64_t channels, int64_t filters, const float* weight,
+void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
                         float* transformed) {
-  const WinogradProblem p{.channels = channels, .filters = filters};
+  const WinogradProblem p{.channels = channels, .filters = filters, .kernel = kernel};
 #pragma omp parallel num_threads(cpu_threads())
   transform_share(p, weight, transformed, omp_get_thread_num(), omp_get_num_threads());
 }
@@ -300,6 +321,7 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
       bytes + (args.transformed ? 0 : winograd_weight_bytes(p.channels, p.filters));
   const int64_t weight_slab = p.channels * p.filters, total = p.tiles();
   const bool shared = shared_block(p);
+  const auto finish = p.kernel == 3 ? finish_tile<4> : finish_tile<2>;
 #pragma omp parallel num_threads(p.threads)
   {
     const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
@@ -327,7 +349,7 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
 #pragma omp barrier
       }
       for (int64_t t = own_tiles.first; t < own_tiles.last; ++t)
-        finish_tile(p, args, at + t, t, block, product);
+        finish(p, args, at + t, t, block, product);
     }
   }
 }

@@ -1,6 +1,7 @@
-// 3 x 3 convolution of stride 1 by Winograd's minimal filtering F(4 x 4, 3 x 3) (Lavin and Gray,
-// CVPR 2016): a quarter of the multiplications of the direct form. float32, channels-last data,
-// AVX-512. oneDNN 3 has no such kernel.
+// 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's minimal filtering (Lavin and Gray, CVPR
+// 2016): F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) share tiles of 6 x 6 pixels and need 36 products where
+// the direct form needs 144 and 100. float32, channels-last data, AVX-512. oneDNN 3 has no such
+// kernel.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,17 +12,20 @@ struct WinogradProblem {
   int64_t batch = 0, height = 0, width = 0;
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
+  int kernel = 3;   // or 5
   int threads = 1;  // at most; the scratch memory depends on it
-  int64_t out_height() const { return height + 2 * pad_height - 2; }
-  int64_t out_width() const { return width + 2 * pad_width - 2; }
-  int64_t tiles_down() const { return (out_height() + 3) / 4; }
-  int64_t tiles_across() const { return (out_width() + 3) / 4; }
+  int64_t out_height() const { return height + 2 * pad_height - kernel + 1; }
+  int64_t out_width() const { return width + 2 * pad_width - kernel + 1; }
+  int64_t tile_outputs() const { return 7 - kernel; }  // in one dimension
+  int64_t tiles_down() const { return (out_height() + tile_outputs() - 1) / tile_outputs(); }
+  int64_t tiles_across() const { return (out_width() + tile_outputs() - 1) / tile_outputs(); }
   int64_t tiles() const { return batch * tiles_down() * tiles_across(); }
 };
 
 struct WinogradArgs {
   const float* data;
-  const float* weight;       // packed [filters / 16][channels][3][3][16]; null with `transformed`
+  const float*
+      weight;  // packed [filters / 16][channels][kernel][kernel][16]; null with `transformed`
   const float* transformed;  // of winograd_transform; null: transformed in every call
   const float* bias;         // null: none
   float* output;
@@ -31,7 +35,8 @@ struct WinogradArgs {
 bool has_winograd();  // does the processor have the instructions?
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
 // All weights at once, in parallel; packed as above.
-void winograd_transform(int64_t channels, int64_t filters, const float* weight, float* transformed);
+void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
+                        float* transformed);
 size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed);
 void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, void* scratch);
 
