@@ -11,7 +11,13 @@ LIMIT = 500
 SUFFIXES = {".py", ".cc", ".h", ".cu", ".cuh", ".cmake", ".sh"}
 
 # path: why it is one file
-ALLOWED: dict[str, str] = {}
+ALLOWED: dict[str, str] = {
+    "python/mxlite/gluon/loss.py": "one class per loss, none over 60 lines, as 1.x's module",
+    "python/mxlite/gluon/parameter.py": "Parameter and Constant: one class, most of it docstrings",
+    "python/mxlite/initializer.py": "one class per initializer, none over 60 lines",
+    "python/mxlite/ndarray/serialization.py": "five versions of one byte format",
+    "tests/cpp/planned_kernel_test.cc": "one test per planned kernel over shared helpers",
+}
 
 
 def main() -> int:
