@@ -10,6 +10,7 @@ void register_gather_nd(OpRegistry&);
 void register_index_array(OpRegistry&);
 void register_one_hot(OpRegistry&);
 void register_pad(OpRegistry&);
+void register_raise_async(OpRegistry&);
 void register_repeat(OpRegistry&);
 void register_reshape(OpRegistry&);
 void register_shape_array(OpRegistry&);
@@ -26,6 +27,7 @@ void register_tensor(OpRegistry& ops) {
   register_index_array(ops);
   register_one_hot(ops);
   register_pad(ops);
+  register_raise_async(ops);
   register_repeat(ops);
   register_reshape(ops);
   register_shape_array(ops);

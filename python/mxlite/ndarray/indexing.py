@@ -105,7 +105,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
             drop = not isinstance(first_axis, slice)
             return array._slice_view(start, max(start, stop), drop)
     result = _slice(array, begin=tuple(begin), end=tuple(end), step=tuple(step))
-    return result if result.shape == shape else result.reshape(shape)
+    return result if result.shape == shape else result._reshape_view(shape)
 
 
 def _index_array(item: Any) -> np.ndarray[Any, Any]:
@@ -146,7 +146,7 @@ def _advanced(array: NDArray, items: list[Any]) -> NDArray:
         for i, item in enumerate(items)
         if i not in single
     )
-    if len(single) == 1 and others_whole and None not in items:
+    if len(single) == 1 and others_whole and all(item is not None for item in items):
         axis = single[0]
         item = items[axis]
         if not (isinstance(item, NDArray) and item._traced):

@@ -186,6 +186,14 @@ def _index(self: NDArray) -> int:
     )
 
 
+def _float(self: NDArray) -> float:
+    return float(self.asscalar())
+
+
+def _int(self: NDArray) -> int:
+    return int(self.asscalar())
+
+
 def attach(methods: dict[str, Any]) -> None:
     """Set attributes of the class NDArray; its stub is generated from what is there."""
     for name, method in methods.items():
@@ -219,6 +227,8 @@ attach(
         "__copy__": _copy,
         "__deepcopy__": _deepcopy,
         "__index__": _index,
+        "__float__": _float,
+        "__int__": _int,
         "__array_priority__": 1000.0,
         "writable": True,
         "handle": property(id),

@@ -10,6 +10,7 @@ void register_gather_nd_cpu(OpRegistry&);
 void register_index_array_cpu(OpRegistry&);
 void register_one_hot_cpu(OpRegistry&);
 void register_pad_cpu(OpRegistry&);
+void register_raise_async_cpu(OpRegistry&);
 void register_repeat_cpu(OpRegistry&);
 void register_reshape_cpu(OpRegistry&);
 void register_shape_array_cpu(OpRegistry&);
@@ -26,6 +27,7 @@ void register_tensor_cpu(OpRegistry& ops) {
   register_index_array_cpu(ops);
   register_one_hot_cpu(ops);
   register_pad_cpu(ops);
+  register_raise_async_cpu(ops);
   register_repeat_cpu(ops);
   register_reshape_cpu(ops);
   register_shape_array_cpu(ops);

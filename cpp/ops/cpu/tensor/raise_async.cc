@@ -1,0 +1,18 @@
+#include "cpp/base/error.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+void raise_async_native(KernelContext&, const NoParams&, Inputs, Outputs) {
+  fail(ErrorKind::kValue, "_raise_async: fails by design");
+}
+
+}  // namespace
+
+void register_raise_async_cpu(OpRegistry& ops) {
+  ops.kernel<&raise_async_native>("_raise_async", DeviceType::kCPU,
+                                  {.strided_inputs = true, .inline_ok = false});
+}
+
+}  // namespace mxlite

@@ -1,0 +1,16 @@
+// _raise_async: fails while it runs, so that tests can see what becomes of errors of tasks.
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+void register_raise_async(OpRegistry& ops) {
+  ops.add(
+      OpBuilder<NoParams>("_raise_async")
+          .inputs({"data"})
+          .doc("Fails when it runs; the error is raised by whoever waits for the result.")
+          .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; })
+          .zero_gradient()
+          .build());
+}
+
+}  // namespace mxlite
