@@ -106,11 +106,11 @@ class Executable::PrologueTask final : public engine::Task {
   std::vector<StorageRef> held_;
 };
 
-ExecutableRef Executable::compile(Graph graph, Device device, bool exact) {
+ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const Border& border) {
   PassContext context{device, exact, is_small(graph, device.type)};
+  for (const Layout& layout : border.input_layouts) context.small &= layout.is_plain();
   graph = run_passes(std::move(graph), context);
-  context.small = is_small(graph, device.type) && context.small;
-  Program program = propagate_layout(graph, context);
+  Program program = propagate_layout(graph, context, border);
   plan_memory(program);
   dump(program.name, "program", program.text());
   return make_ref<Executable>(std::move(program), device, context.small);

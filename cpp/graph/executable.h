@@ -14,7 +14,8 @@ namespace mxlite::graph {
 class Executable final : public RefCounted {
  public:
   // Runs the passes, lowers and plans memory.
-  static IntrusivePtr<Executable> compile(Graph graph, Device device, bool exact);
+  static IntrusivePtr<Executable> compile(Graph graph, Device device, bool exact,
+                                          const Border& border = {});
   Executable(Program program, Device device, bool may_inline);
 
   struct Call {

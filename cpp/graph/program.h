@@ -1,6 +1,7 @@
 // A lowered graph: what runs, in which order, on which piece of memory. propagate_layout makes it
 // from a graph, plan_memory gives every buffer its place, Executable runs it.
 #pragma once
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,7 +49,8 @@ struct Instruction {
 struct Program {
   struct Output {
     int32_t buffer = -1;
-    TensorSpec spec;
+    TensorSpec spec;  // of the array: bytes where the layout is not plain
+    Layout layout;
   };
   std::string name;
   bool training = false;
@@ -74,7 +76,13 @@ struct Program {
 // Note [Copied outputs] A value that lies in memory which is not the run's own (an input, a
 // parameter, packed memory), or in that of another output, is copied when it is an output: the user
 // may keep and write it.
-Program propagate_layout(const Graph& graph, const PassContext& context);
+// Note [Saved layouts] What a recorded forward keeps for backward never leaves executables, so it
+// stays in the layout that its producer left, in an array of bytes; backward is told that layout.
+struct Border {
+  size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // those behind keep their layout
+  std::vector<Layout> input_layouts;  // of the first inputs; the others are plain
+};
+Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 
 // Cheaper to run in the caller's thread than to hand over: little data, and a kernel without
 // parallel regions for every node.

@@ -34,7 +34,9 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
         written |= n.inputs[k] == here && n.op->mutates(static_cast<int>(k), traced_.training);
     if (uses[static_cast<size_t>(id)][0] && !written) read_parameters_.push_back(index);
   }
-  forward_ = Executable::compile(std::move(graph), device_, /*exact=*/true);
+  Border border;
+  border.num_plain_outputs = traced_.outputs.size();
+  forward_ = Executable::compile(std::move(graph), device_, /*exact=*/true, border);
 }
 
 std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
@@ -55,14 +57,20 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
     std::span<const uint8_t> heads) const {
   BackwardGraph graph = build_backward(traced_, needs_, heads, /*strict=*/true);
   auto result = std::make_shared<Backward>();
+  Border border;
   for (ValueId v : graph.saved) {
     const auto at = std::find(saved_values_.begin(), saved_values_.end(), v);
     MX_ASSERT(at != saved_values_.end());
     result->saved.push_back(static_cast<int>(at - saved_values_.begin()));
+    const Source source = saved_[static_cast<size_t>(result->saved.back())];
+    border.input_layouts.push_back(
+        source.is_input ? Layout{}
+                        : forward_->program().outputs[static_cast<size_t>(source.index)].layout);
   }
   result->heads = std::move(graph.heads);
   result->grads = std::move(graph.grads);
-  result->executable = Executable::compile(std::move(graph.graph), device_, /*exact=*/true);
+  result->executable =
+      Executable::compile(std::move(graph.graph), device_, /*exact=*/true, border);
   return result;
 }
 

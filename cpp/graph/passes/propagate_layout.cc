@@ -15,8 +15,11 @@ struct Version {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), is_static_(find_static_nodes(graph)) {}
+  Lowering(const Graph& graph, const PassContext& context, const Border& border)
+      : graph_(graph),
+        context_(context),
+        border_(border),
+        is_static_(find_static_nodes(graph)) {}
 
   Program run() {
     program_.name = graph_.name;
@@ -53,8 +56,7 @@ class Lowering {
     const ValueId first{id, 0};
     switch (n.kind) {
       case NodeKind::kInput:
-        versions(first) = {{{}, add_buffer(Place::kInput, n.outputs[0].bytes(), n.index)}};
-        program_.input_specs.push_back(n.outputs[0]);
+        lower_input(n, versions(first));
         return;
       case NodeKind::kParameter:
         versions(first) = {{{}, add_buffer(Place::kParameter, n.outputs[0].bytes(), n.index)}};
@@ -72,6 +74,20 @@ class Lowering {
         else
           lower_op(id, n);
     }
+  }
+
+  void lower_input(const Node& n, std::vector<Version>& known) {
+    const auto i = static_cast<size_t>(n.index);
+    const Layout layout =
+        i < border_.input_layouts.size() ? border_.input_layouts[i] : Layout{};
+    known = {{layout, add_buffer(Place::kInput, bytes_of(n.outputs[0], layout), n.index)}};
+    program_.input_specs.push_back(array_spec(n.outputs[0], layout));
+  }
+
+  // Of an array that holds the value in that layout.
+  static TensorSpec array_spec(const TensorSpec& spec, const Layout& layout) {
+    if (layout.is_plain()) return spec;
+    return {Shape{static_cast<int64_t>(layout.bytes)}, DType::kUInt8};
   }
 
   // reshape: the same memory, as long as that is plain.
@@ -161,35 +177,37 @@ class Lowering {
     return n.op->select_kernel(context_.device.type, n.params.get(), specs, n.outputs);
   }
 
-  // Every output lies plain in a fresh array of its own; see Note [Copied outputs].
+  // Every output lies in a fresh array of its own; see Note [Copied outputs].
   void add_outputs() {
-    std::vector<std::pair<ValueId, int32_t>> done;
-    for (ValueId v : graph_.outputs) {
-      const TensorSpec& spec = graph_.spec(v);
-      const auto same = std::find_if(done.begin(), done.end(),
-                                     [&](const auto& entry) { return entry.first == v; });
-      if (same != done.end()) {
-        program_.outputs.push_back({same->second, spec});
+    std::vector<ValueId> done;
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ValueId v = graph_.outputs[i];
+      const auto same = std::find(done.begin(), done.end(), v) - done.begin();
+      done.push_back(v);
+      if (static_cast<size_t>(same) < i) {
+        program_.outputs.push_back(program_.outputs[static_cast<size_t>(same)]);
         continue;
       }
-      int32_t id = in_layout(v, {}, program_.main).buffer;
+      const bool plain = i < border_.num_plain_outputs;
+      const Version version = plain ? in_layout(v, {}, program_.main) : versions(v)[0];
+      int32_t id = version.buffer;
       if (buffer(id).place != Place::kArena || is_static_[static_cast<size_t>(v.node)])
-        id = add_copy(id, spec);
+        id = add_copy(version, graph_.spec(v));
       buffer(id).place = Place::kOutput;
       buffer(id).index = num_output_buffers_++;
-      program_.outputs.push_back({id, spec});
-      done.emplace_back(v, id);
+      program_.outputs.push_back(
+          {id, array_spec(graph_.spec(v), version.layout), version.layout});
     }
   }
 
   Buffer& buffer(int32_t id) { return program_.buffers[static_cast<size_t>(id)]; }
 
-  int32_t add_copy(int32_t from, const TensorSpec& spec) {
+  int32_t add_copy(const Version& from, const TensorSpec& spec) {
     Instruction copy;
     copy.name = "copy_of_output";
-    copy.inputs = {{from, spec, {}}};
-    const int32_t to = add_buffer(Place::kArena, spec.bytes());
-    copy.outputs = {{to, spec, {}}};
+    copy.inputs = {{from.buffer, spec, from.layout}};
+    const int32_t to = add_buffer(Place::kArena, bytes_of(spec, from.layout));
+    copy.outputs = {{to, spec, from.layout}};
     program_.main.push_back(std::move(copy));
     return to;
   }
@@ -207,6 +225,7 @@ class Lowering {
 
   const Graph& graph_;
   const PassContext& context_;
+  const Border& border_;
   std::vector<uint8_t> is_static_;
   std::vector<std::vector<std::vector<Version>>> versions_;  // by node, output
   int num_output_buffers_ = 0;
@@ -240,8 +259,8 @@ bool is_small(const Graph& graph, DeviceType device) {
   return bytes <= kInlineBytes;
 }
 
-Program propagate_layout(const Graph& graph, const PassContext& context) {
-  return Lowering(graph, context).run();
+Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border) {
+  return Lowering(graph, context, border).run();
 }
 
 }  // namespace mxlite::graph
