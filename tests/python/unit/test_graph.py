@@ -1,0 +1,319 @@
+"""CachedGraph: signatures, parameters, memory of outputs, errors, captured arrays, threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any, Callable
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import _core, autograd, nd
+from mxlite.base import DTypeError, MXNetError, ShapeError, TypeError_
+
+
+def compiled(
+    forward: Callable[..., Any], params: tuple[Any, ...] = (), name: str = "Net"
+) -> Any:
+    """Compile ``forward(*inputs, *params)``."""
+
+    def trace(inputs: list[Any], arrays: list[Any]) -> list[Any]:
+        outputs = forward(*inputs, *arrays)
+        return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+    graph = _core.CachedGraph(trace, name)
+    graph.set_params(list(params))
+    return graph
+
+
+def dense_relu(x: Any, w: Any, b: Any) -> Any:
+    return nd.relu(nd.FullyConnected(x, w, b, num_hidden=4))
+
+
+def dense_params() -> tuple[Any, Any]:
+    return nd.random.normal(shape=(4, 3)), nd.random.normal(shape=(4,))
+
+
+def test_one_trace_per_signature() -> None:
+    traces = []
+
+    def forward(x: Any) -> Any:
+        traces.append(x.shape)
+        return x * 2
+
+    graph = compiled(forward)
+    for rows in (2, 3, 2, 3, 2):
+        np.testing.assert_array_equal(graph(nd.ones((rows, 2))).asnumpy(), np.full((rows, 2), 2.0))
+    assert traces == [(2, 2), (3, 2)]
+    assert graph(nd.ones((2, 2), dtype="float64")).dtype == np.float64
+    with autograd.train_mode():
+        graph(nd.ones((2, 2)))
+    assert len(traces) == 4
+    assert graph.num_signatures == 4
+    assert graph.name == "Net"
+
+
+def test_many_shapes_warn_once(capfd: pytest.CaptureFixture[str]) -> None:
+    graph = compiled(lambda x: x + 1)
+    for rows in range(1, 19):
+        assert graph(nd.ones((rows,))).shape == (rows,)
+    text = capfd.readouterr().err
+    assert text.count("Net was compiled for 16 input shapes; pad or bucket the batch") == 1
+
+
+def test_lists_and_single_outputs() -> None:
+    x = nd.arange(6).reshape((2, 3))
+    one = compiled(lambda x: x + 1)(x)
+    two = compiled(lambda x: (x + 1, x * 2))(x)
+    assert isinstance(one, mx.nd.NDArray)
+    assert isinstance(two, list) and len(two) == 2
+    np.testing.assert_array_equal(two[1].asnumpy(), x.asnumpy() * 2)
+
+
+def test_changed_parameters_are_seen() -> None:
+    x, (w, b) = nd.random.normal(shape=(2, 3)), dense_params()
+    graph = compiled(dense_relu, (w, b))
+    graph(x)
+    w[:] = 2
+    b += 1
+    np.testing.assert_allclose(graph(x).asnumpy(), dense_relu(x, w, b).asnumpy(), rtol=1e-6)
+    w, b = dense_params()
+    graph.set_params([w, b])
+    np.testing.assert_allclose(graph(x).asnumpy(), dense_relu(x, w, b).asnumpy(), rtol=1e-6)
+    assert graph.num_signatures == 1
+
+
+def test_packed_weights_follow_the_parameters() -> None:
+    """Layouts and folded normalization are computed from the parameters only when they change."""
+
+    def forward(x: Any, w: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
+        y = nd.Convolution(x, w, kernel=(3, 3), num_filter=32, no_bias=True)
+        return nd.BatchNorm(y, gamma, beta, mean, var, fix_gamma=False)
+
+    x = nd.random.normal(shape=(4, 16, 24, 24))
+    params = [nd.random.uniform(0.5, 1, shape=(32, 16, 3, 3))]
+    params += [nd.random.uniform(0.5, 1, shape=(32,)) for _ in range(4)]
+    graph = compiled(forward, tuple(params))
+    for p in [None, *params]:
+        if p is not None:
+            p *= 1.5
+        expected = forward(x, *params).asnumpy()
+        for _ in range(2):
+            np.testing.assert_allclose(graph(x).asnumpy(), expected, rtol=1e-4, atol=1e-3)
+    replaced = params[0].copy()
+    replaced *= -1
+    graph.set_params([replaced, *params[1:]])
+    expected = forward(x, replaced, *params[1:]).asnumpy()
+    np.testing.assert_allclose(graph(x).asnumpy(), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_outputs_are_never_overwritten_later() -> None:
+    w = nd.ones((2, 2))
+    graph = compiled(lambda x, w: (x, w, x.reshape((4,)), x + 1, w * 2, x + 1), (w,))
+    x = nd.zeros((2, 2))
+    first = graph(x)
+    values = [a.asnumpy() for a in first]
+    x[:] = 7
+    w[:] = 5
+    graph(x)
+    for a, before in zip(first, values):
+        np.testing.assert_array_equal(a.asnumpy(), before)
+    first[0][:] = 9
+    first[1][:] = 9
+    assert (x.asnumpy() == 7).all() and (w.asnumpy() == 5).all()
+    assert (first[2].asnumpy() == 0).all()
+
+
+def test_inputs_of_any_strides() -> None:
+    x = nd.arange(12).reshape((3, 4))
+    graph = compiled(lambda x: x + 1)
+    np.testing.assert_array_equal(graph(x.T).asnumpy(), x.asnumpy().T + 1)
+    np.testing.assert_array_equal(graph(x[:, 1:3]).asnumpy(), x.asnumpy()[:, 1:3] + 1)
+    np.testing.assert_array_equal(graph(x[1:]).asnumpy(), x.asnumpy()[1:] + 1)
+
+
+def test_captured_arrays_are_current() -> None:
+    scale = nd.array([2.0])
+    graph = compiled(lambda x: x * scale)
+    x = nd.ones((3,))
+    assert (graph(x).asnumpy() == 2).all()
+    scale[:] = 5
+    assert (graph(x).asnumpy() == 5).all()
+    made_inside = compiled(lambda x: x + nd.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(made_inside(x).asnumpy(), [2, 3, 4])
+
+
+def test_random_numbers_differ_by_call_and_follow_the_seed() -> None:
+    graph = compiled(lambda x: nd.Dropout(x, p=0.5, mode="always"))
+    x = nd.ones((100,))
+    mx.random.seed(3)
+    a, b = graph(x).asnumpy(), graph(x).asnumpy()
+    assert (a != b).any()
+    mx.random.seed(3)
+    np.testing.assert_array_equal(graph(x).asnumpy(), a)
+    mx.random.seed(3)
+    np.testing.assert_array_equal(nd.Dropout(x, p=0.5, mode="always").asnumpy(), a)
+
+
+def test_empty_and_scalar_arrays() -> None:
+    graph = compiled(lambda x: nd.relu(x) * 2)
+    assert graph(nd.zeros((0, 3))).shape == (0, 3)
+    assert graph(nd.array(3.0).reshape(())).asscalar() == 6
+
+
+def test_infer_params() -> None:
+    x = nd.zeros((2, 3, 8, 8))
+
+    def trace(inputs: list[Any], params: list[Any]) -> list[Any]:
+        y = nd.Convolution(inputs[0], *params[:2], kernel=(3, 3), num_filter=4)
+        return [nd.FullyConnected(y, *params[2:4], num_hidden=5)]
+
+    unknown = [((4, 0, 3, 3), "float32"), ((-1,), "float32"), ((5, 0), np.float32), ((), "float32")]
+    shapes = _core.infer_params(trace, [x], [*unknown, ((7, 0), "float32")])
+    assert shapes == [(4, 3, 3, 3), (4,), (5, 144), (5,), (7, -1)]
+    with pytest.raises(ShapeError, match=r"broadcast_mul.*not known.*\(0|broadcast_mul.*\(-1"):
+        _core.infer_params(lambda i, p: [i[0] * p[0]], [x], [((0,), "float32")])
+    with pytest.raises(ShapeError, match=r"Convolution"):
+        _core.infer_params(trace, [x], [((4, 5, 3, 3), "float32"), *unknown[1:]])
+
+
+def test_reading_data_while_tracing_says_what_to_do() -> None:
+    x = nd.ones((2, 2))
+    for read in (lambda a: a.asnumpy(), bool, float, lambda a: a.wait_to_read(), lambda a: a.asscalar()):
+        with pytest.raises(MXNetError, match="hybridized forward is traced"):
+            compiled(lambda x, read=read: (read(x.sum()), x)[1])(x)
+    assert (compiled(lambda x: x + 1)(x).asnumpy() == 2).all()  # the failed trace is gone
+
+
+def test_traced_arrays_do_not_leak() -> None:
+    kept = []
+    compiled(lambda x: (kept.append(x * 2), x)[1])(nd.ones((2,)))
+    with pytest.raises(MXNetError, match="made while"):
+        kept[0] + 1
+    with pytest.raises(MXNetError, match="made while"):
+        compiled(lambda x: x + kept[0])(nd.ones((2,)))
+    with pytest.raises(MXNetError, match="made while"):
+        compiled(lambda x: x)(kept[0])
+
+
+def test_wrong_arguments() -> None:
+    graph = compiled(lambda x: x + 1)
+    with pytest.raises(TypeError_, match="Net: input 0 is a int"):
+        graph(3)
+    with pytest.raises(TypeError_, match="keyword"):
+        graph(x=nd.ones((2,)))
+    with pytest.raises(TypeError, match="callable"):
+        _core.CachedGraph(3)
+    with pytest.raises(TypeError_, match="set_params: entry 1 is a str"):
+        graph.set_params([nd.ones((1,)), "w"])
+    with pytest.raises(TypeError_, match="trace: the result"):
+        _core.CachedGraph(lambda i, p: [3], "bad")(nd.ones((2,)))
+
+
+def test_errors_of_forward_come_through() -> None:
+    class Mine(Exception):
+        pass
+
+    def forward(x: Any) -> Any:
+        raise Mine("here")
+
+    with pytest.raises(Mine, match="here"):
+        compiled(forward)(nd.ones((2,)))
+    with pytest.raises(ShapeError, match="FullyConnected"):
+        compiled(dense_relu, dense_params())(nd.ones((2, 5)))
+    with pytest.raises(DTypeError):
+        compiled(dense_relu, dense_params())(nd.ones((2, 3), dtype="float64"))
+
+
+def test_failed_inputs_fail_the_outputs() -> None:
+    class Fails:
+        pass
+
+    x = nd.ones((2, 2))
+    bad = nd.linalg_potrf(-1 * x) if hasattr(nd, "linalg_potrf") else None
+    if bad is None:
+        pytest.skip("no operator that fails at run time")
+    with pytest.raises(MXNetError):
+        compiled(lambda x: x + 1)(bad).asnumpy()
+
+
+def test_a_graph_inside_a_trace_is_inlined() -> None:
+    w = nd.array([3.0])
+    inner = compiled(lambda x, w: nd.relu(x) * w, (w,), "inner")
+    outer = compiled(lambda x: inner(x - 1) + 1, (), "outer")
+    x = nd.array([-1.0, 2.0])
+    np.testing.assert_array_equal(outer(x).asnumpy(), [1, 4])
+    assert inner.num_signatures == 0
+    w[:] = 10
+    np.testing.assert_array_equal(outer(x).asnumpy(), [1, 11])
+
+
+def test_in_place_writes_of_parameters_by_the_user_between_calls_are_ordered() -> None:
+    w = nd.zeros((256, 256))
+    graph = compiled(lambda x, w: nd.dot(x, w), (w,))
+    x = nd.ones((256, 256))
+    outputs = []
+    for i in range(20):
+        w[:] = i
+        outputs.append(graph(x))
+    for i, y in enumerate(outputs):
+        assert (y.asnumpy() == i * 256).all()
+
+
+@pytest.mark.parametrize("size", [4, 300])
+def test_threads_share_a_graph(size: int) -> None:
+    w = nd.random.normal(shape=(size, size))
+    graph = compiled(lambda x, w: nd.tanh(nd.dot(nd.relu(x), w)), (w,))
+    inputs = [nd.random.normal(shape=(rows, size)) for rows in (1, 2, 3, 4)]
+    expected = [np.tanh(np.maximum(x.asnumpy(), 0) @ w.asnumpy()) for x in inputs]
+    failures: list[BaseException] = []
+
+    def work(k: int) -> None:
+        try:
+            for i in range(40):
+                j = (i + k) % len(inputs)
+                y = graph(inputs[j]).asnumpy()
+                np.testing.assert_allclose(y, expected[j], rtol=1e-4, atol=1e-5)
+        except BaseException as e:  # noqa: BLE001
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures[0]
+
+
+SCRIPT = """
+import numpy as np, mxlite as mx
+from mxlite import nd
+from mxlite.gluon import nn
+net = nn.HybridSequential(prefix="net_")
+with net.name_scope():
+    net.add(nn.Conv2D(8, 3, in_channels=3, use_bias=False), nn.BatchNorm(in_channels=8),
+            nn.Activation("relu"))
+net.initialize()
+x = nd.random.normal(shape=(2, 3, 40, 40))
+eager = net(x).asnumpy()
+net.hybridize()
+np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-4, atol=1e-4)
+"""
+
+
+def test_dump_and_verification(tmp_path: Any) -> None:
+    env = {"MXLITE_DUMP_GRAPH": str(tmp_path), "MXLITE_VERIFY_GRAPH": "1"}
+    import os
+
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, env={**os.environ, **env})
+    names = sorted(p.name for p in tmp_path.iterdir())
+    stages = [n.split("_", 1)[1].rsplit("_", 1)[1] for n in names]
+    assert stages[0] == "traced.txt" and stages[-1] == "program.txt"
+    assert "fuse-post-ops.txt" in stages
+    traced = (tmp_path / names[0]).read_text()
+    assert "BatchNorm" in traced and "Activation" in traced
+    program = (tmp_path / names[-1]).read_text()
+    main = program.split("at each run:")[1]
+    assert "BatchNorm" not in main and "Activation" not in main and "Convolution" in main

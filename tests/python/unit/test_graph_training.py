@@ -1,0 +1,314 @@
+"""Recorded calls of a CachedGraph: gradients, saved values, random numbers, state, second order."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+from mxlite.base import MXNetError
+from test_graph import compiled, dense_params, dense_relu
+
+Forward = Callable[..., Any]
+
+
+def gradients_of(call: Forward, arrays: list[Any], seed: int = 1) -> list[Any]:
+    """Values and gradients of ``call(*arrays)``, summed with weights."""
+    for a in arrays:
+        a.attach_grad()
+    mx.random.seed(seed)
+    with autograd.record():
+        outputs = call(*arrays)
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        loss = sum((y * nd.arange(y.size).reshape(y.shape)).sum() for y in outputs)
+    loss.backward()
+    return [y.asnumpy() for y in outputs] + [a.grad.asnumpy() for a in arrays]
+
+
+def check(forward: Forward, arrays: list[Any], num_inputs: int = 1, rtol: float = 1e-5) -> None:
+    graph = compiled(forward, tuple(arrays[num_inputs:]))
+    eager = gradients_of(lambda *a: _listed(forward(*a)), arrays)
+    for _ in range(2):
+        hybrid = gradients_of(lambda *a: graph(*a[:num_inputs]), arrays)
+        for h, e in zip(hybrid, eager):
+            np.testing.assert_allclose(h, e, rtol=rtol, atol=rtol * max(1.0, np.abs(e).max()))
+
+
+def _listed(outputs: Any) -> Any:
+    return list(outputs) if isinstance(outputs, tuple) else outputs
+
+
+def normal(*shape: int) -> Any:
+    return nd.random.normal(shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("forward", "shapes"),
+    [
+        (lambda x: nd.tanh(x) * x, [(3, 4)]),
+        (lambda x: x, [(3,)]),
+        (lambda x: x.reshape((4, 3)) + 1, [(3, 4)]),
+        (lambda x, y: x * y + y, [(3, 4), (1, 4)]),
+        (lambda x, y: (x * y, nd.exp(x) + y), [(3, 4), (3, 4)]),
+        (lambda x: nd.BlockGrad(x) * x, [(5,)]),
+        (lambda x: nd.concat(x, nd.relu(x), x * 2, dim=1), [(2, 3)]),
+        (lambda x: nd.softmax(nd.transpose(x)), [(2, 3)]),
+        (lambda x: (x + 1, x + 1), [(2, 3)]),
+        (lambda x: nd.slice_axis(x, axis=1, begin=1, end=3).sum(axis=0), [(2, 4)]),
+    ],
+)
+def test_gradients_equal_eager(forward: Forward, shapes: list[tuple[int, ...]]) -> None:
+    arrays = [normal(*s) for s in shapes]
+    check(forward, arrays, num_inputs=len(arrays))
+    check(forward, arrays, num_inputs=1)
+
+
+def test_layers() -> None:
+    check(dense_relu, [normal(2, 3), *dense_params()])
+
+    def conv_net(x: Any, w1: Any, b1: Any, w2: Any, dense: Any) -> Any:
+        y = nd.Activation(
+            nd.Convolution(x, w1, b1, kernel=(3, 3), pad=(1, 1), num_filter=16), act_type="relu"
+        )
+        z = nd.Convolution(y, w2, kernel=(3, 3), pad=(1, 1), num_filter=16, no_bias=True)
+        z = nd.Activation(z + y, act_type="relu")
+        z = nd.Pooling(z, kernel=(2, 2), stride=(2, 2), pool_type="max")
+        return nd.FullyConnected(z, dense, num_hidden=3, no_bias=True)
+
+    shapes = [(2, 3, 16, 16), (16, 3, 3, 3), (16,), (16, 16, 3, 3), (3, 1024)]
+    check(conv_net, [normal(*s) * 0.3 for s in shapes], rtol=1e-4)
+
+
+def test_only_needed_gradients_are_computed() -> None:
+    x, (w, b) = normal(2, 3), dense_params()
+    graph = compiled(dense_relu, (w, b))
+    w.attach_grad()
+    for grad_req in ("write", "null", "add"):
+        b.attach_grad(grad_req=grad_req)
+        with autograd.record():
+            y = graph(x)
+        y.backward()
+        if grad_req != "null":
+            np.testing.assert_allclose(b.grad.asnumpy(), (y.asnumpy() > 0).sum(axis=0))
+    assert x.grad is None
+    with autograd.record():
+        y = graph(x)
+    y.backward()
+    np.testing.assert_allclose(b.grad.asnumpy(), 2 * (y.asnumpy() > 0).sum(axis=0))
+
+
+def test_nothing_recorded_without_variables() -> None:
+    graph = compiled(lambda x: x * 2)
+    with autograd.record():
+        y = graph(nd.ones((2,)))
+    with pytest.raises(MXNetError, match="not computed from a variable"):
+        y.backward()
+
+
+def test_gradients_flow_through_calls_before_and_after() -> None:
+    w = normal(3, 3)
+    w.attach_grad()
+    x = normal(2, 3)
+    x.attach_grad()
+    graph = compiled(lambda x, w: nd.tanh(nd.dot(x, w)), (w,))
+
+    def run(f: Forward) -> list[Any]:
+        with autograd.record():
+            y = f(f(x * 2) + x)  # twice in one computation
+            y = (y * y).sum()
+        y.backward()
+        return [w.grad.asnumpy().copy(), x.grad.asnumpy().copy()]
+
+    eager = run(lambda x: nd.tanh(nd.dot(x, w)))
+    for h, e in zip(run(graph), eager):
+        np.testing.assert_allclose(h, e, rtol=1e-4, atol=1e-5)
+
+
+def test_head_gradients_of_some_outputs() -> None:
+    x = normal(3)
+    x.attach_grad()
+    graph = compiled(lambda x: (x * 2, nd.argmax(x, axis=0), x * x))
+    for choice, expected in (((0,), 2 + 0 * x), ((2,), 2 * x), ((0, 2), 2 + 2 * x)):
+        with autograd.record():
+            outputs = graph(x)
+        autograd.backward([outputs[i] for i in choice])
+        np.testing.assert_allclose(x.grad.asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
+def test_dropout_uses_one_mask_for_both_directions() -> None:
+    x = nd.ones((1000,))
+    x.attach_grad()
+    graph = compiled(lambda x: nd.Dropout(x, p=0.5))
+    seen = []
+    for _ in range(2):
+        with autograd.record():
+            y = graph(x)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
+        seen.append(y.asnumpy())
+    assert (seen[0] != seen[1]).any()
+    assert 300 < (seen[0] == 0).sum() < 700
+    with autograd.record(train_mode=False):
+        np.testing.assert_array_equal(graph(x).asnumpy(), x.asnumpy())
+
+
+def batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
+    return nd.BatchNorm(x, gamma, beta, mean, var, fix_gamma=False, momentum=0.9)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 5), (16, 32, 12, 12)])
+def test_batch_norm_updates_running_statistics_once_per_call(shape: tuple[int, ...]) -> None:
+    channels = shape[1]
+
+    def fresh() -> list[Any]:
+        return [nd.ones((channels,)), nd.zeros((channels,)), nd.zeros((channels,)), nd.ones((channels,))]
+
+    x = nd.random.normal(1, 2, shape=shape)
+    results = []
+    for hybrid in (False, True):
+        params = fresh()
+        for p in params[:2]:
+            p.attach_grad()
+        call = compiled(batch_norm, tuple(params)) if hybrid else lambda x, p=params: batch_norm(x, *p)
+        for _ in range(3):
+            with autograd.record():
+                y = call(x)
+                loss = (y * y * x).sum()
+            loss.backward()
+        predicted = call(x)
+        results.append([a.asnumpy() for a in (y, predicted, *params, params[0].grad, params[1].grad)])
+    for e, h in zip(*results):
+        np.testing.assert_allclose(h, e, rtol=2e-4, atol=2e-3)
+    assert np.abs(results[1][4]).max() > 0.1  # moving mean has moved
+
+
+def test_second_backward_and_retain_graph() -> None:
+    x = normal(3)
+    x.attach_grad()
+    graph = compiled(lambda x: x * x)
+    with autograd.record():
+        y = graph(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(MXNetError, match="Net was freed by an earlier backward"):
+        y.backward()
+
+
+def test_writing_saved_values_is_noticed() -> None:
+    x, w = normal(2, 3), normal(3, 4)
+    w.attach_grad()
+    graph = compiled(lambda x, w: nd.dot(nd.tanh(x), w), (w,))
+    x.attach_grad()
+    with autograd.record():
+        y = graph(x)
+    w[:] = 0
+    with pytest.raises(MXNetError, match="parameter 0 of Net.*changed in place"):
+        y.backward()
+    square = compiled(lambda x: x * x)
+    with autograd.record():
+        y = square(x)
+    x[:] = 0
+    with pytest.raises(MXNetError, match="Net.*changed in place"):
+        y.backward()
+    root = compiled(lambda x: nd.exp(x))
+    with autograd.record():
+        y = root(x)
+    y[:] = 0
+    with pytest.raises(MXNetError, match="Net.*changed in place"):
+        y.backward()
+
+
+def test_an_operator_without_gradient_raises_at_backward() -> None:
+    names = [o["name"] for o in mx._core.list_ops() if not o["differentiable"] and not o["hidden"]]
+    if "argsort" not in names and "shape_array" not in names:
+        pytest.skip("every public operator has a gradient")
+    x = normal(3)
+    x.attach_grad()
+    op = mx._core.op("argsort" if "argsort" in names else "shape_array")
+    with autograd.record():
+        y = compiled(lambda x: op(x * 2))(x)
+    with pytest.raises(MXNetError, match="not differentiable"):
+        y.backward()
+
+
+def test_second_order_equals_eager() -> None:
+    def forward(x: Any, w: Any) -> Any:
+        return nd.tanh(nd.dot(x, w)) * x
+
+    x, w = normal(3, 3), normal(3, 3)
+    results = []
+    for hybrid in (False, True):
+        call = compiled(forward, (w,)) if hybrid else lambda x: forward(x, w)
+        x.attach_grad()
+        w.attach_grad()
+        with autograd.record():
+            y = call(x * 2)
+            gx, gw = autograd.grad([y], [x, w], create_graph=True, retain_graph=True)
+            loss = (gx * gx).sum() + (gw * x).sum()
+        loss.backward()
+        results.append([a.asnumpy().copy() for a in (y, gx, gw, x.grad, w.grad)])
+    for e, h in zip(*results):
+        np.testing.assert_allclose(h, e, rtol=1e-4, atol=1e-5)
+
+
+def test_second_order_with_dropout_and_state_repeats_the_same_forward() -> None:
+    params = [nd.ones((4,)), nd.zeros((4,)), nd.zeros((4,)), nd.ones((4,))]
+    x = normal(6, 4)
+    x.attach_grad()
+
+    def forward(x: Any, *bn: Any) -> Any:
+        return nd.Dropout(batch_norm(x, *bn), p=0.5)
+
+    graph = compiled(forward, tuple(params))
+    with autograd.record():
+        y = graph(x)
+        statistics = params[2].asnumpy()
+        try:
+            (gx,) = autograd.grad([y], [x], create_graph=True, retain_graph=True)
+        except MXNetError as e:
+            if "not differentiable" in str(e):
+                pytest.skip("BatchNorm has no second order")
+            raise
+    np.testing.assert_array_equal(params[2].asnumpy(), statistics)
+    (first,) = autograd.grad([y], [x])
+    np.testing.assert_allclose(gx.asnumpy(), first.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_same_array_twice() -> None:
+    x = normal(3)
+    x.attach_grad()
+    graph = compiled(lambda a, b: a * a * b)
+    for create_graph in (False, True):
+        with autograd.record():
+            y = graph(x, x)
+            (g,) = autograd.grad([y], [x], create_graph=create_graph, retain_graph=True)
+        np.testing.assert_allclose(g.asnumpy(), 3 * x.asnumpy() ** 2, rtol=1e-5)
+
+
+def test_captured_variables_get_gradients() -> None:
+    scale = nd.array([2.0])
+    scale.attach_grad()
+    x = nd.ones((3,))
+    graph = compiled(lambda x: x * scale)
+    for _ in range(2):
+        with autograd.record():
+            y = graph(x)
+        y.backward()
+        assert scale.grad.asscalar() == 3
+
+
+def test_gradients_in_half_precision() -> None:
+    for dtype in ("float16", "bfloat16"):
+        x, w = normal(4, 8).astype(dtype), normal(3, 8).astype(dtype)
+        graph = compiled(lambda x, w: nd.FullyConnected(x, w, num_hidden=3, no_bias=True), (w,))
+        x.attach_grad()
+        w.attach_grad()
+        with autograd.record():
+            y = graph(x)
+        y.backward()
+        assert x.grad.dtype == x.dtype
+        total = w.astype("float32").asnumpy().sum(axis=0)
+        got = x.grad.astype("float32").asnumpy()
+        np.testing.assert_allclose(got, np.broadcast_to(total, got.shape), rtol=2e-2, atol=2e-2)
