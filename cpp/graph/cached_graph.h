@@ -71,8 +71,8 @@ class CachedGraph : public RefCounted {
   std::vector<Slot> slots_;  // guarded by mutex_; last used first
 };
 
-// Shapes of parameters whose specs have unknown dimensions (-1), found by tracing. What forward does
-// not use stays unknown; an operator that cannot tell a shape it needs throws.
+// Shapes of parameters whose specs have unknown dimensions (-1), found by tracing. What forward
+// does not use stays unknown; an operator that cannot tell a shape it needs throws.
 std::vector<Shape> infer_params(const TraceFn& trace, std::span<const NDArrayRef> inputs,
                                 std::span<const TensorSpec> specs, bool training);
 

@@ -69,8 +69,7 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
   }
   result->heads = std::move(graph.heads);
   result->grads = std::move(graph.grads);
-  result->executable =
-      Executable::compile(std::move(graph.graph), device_, /*exact=*/true, border);
+  result->executable = Executable::compile(std::move(graph.graph), device_, /*exact=*/true, border);
   return result;
 }
 

@@ -114,9 +114,8 @@ class RandomGraph {
       }
       case 7: {
         const ValueId both = m.op("Concat", {recent(), any()}, {{"dim", int64_t{1}}});
-        return m.op("slice_axis", {both}, {{"axis", int64_t{1}},
-                                           {"begin", int64_t{8}},
-                                           {"end", int64_t{24}}});
+        return m.op("slice_axis", {both},
+                    {{"axis", int64_t{1}}, {"begin", int64_t{8}}, {"end", int64_t{24}}});
       }
       case 8: {  // a residual block
         const ValueId x = recent();
@@ -131,8 +130,8 @@ class RandomGraph {
         return m.op("broadcast_mul", {m.op("tanh", {recent()}), row});
       }
       default: {
-        const ValueId t = m.op("transpose", {m.op("tanh", {recent()})},
-                               {{"axes", Shape{0, 1, 3, 2}}});
+        const ValueId t =
+            m.op("transpose", {m.op("tanh", {recent()})}, {{"axes", Shape{0, 1, 3, 2}}});
         return m.op("broadcast_add", {t, recent()});
       }
     }
@@ -187,7 +186,8 @@ TEST(MemoryPlan, SmallBuffersFillGaps) {
   ValueId sum = x;
   for (int i = 0; i < 4; ++i) {
     ValueId big = m.op("tile", {small[static_cast<size_t>(i)]}, {{"reps", Shape{1000}}});
-    big = m.op("slice_axis", {big}, {{"axis", int64_t{0}}, {"begin", int64_t{0}}, {"end", int64_t{1024}}});
+    big = m.op("slice_axis", {big},
+               {{"axis", int64_t{0}}, {"begin", int64_t{0}}, {"end", int64_t{1024}}});
     sum = m.op("broadcast_add", {sum, big});
   }
   const ExecutableRef e = Executable::compile(m.finish({sum}), {}, false);

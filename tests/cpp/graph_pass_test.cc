@@ -80,8 +80,8 @@ TEST(FoldConstants, RunsWhatDependsOnNothing) {
 TEST(FoldConstants, LargeArraysAndRandomNumbersStayNodes) {
   Maker m;
   const ValueId zeros = m.op("_zeros", {}, {{"shape", Shape{1024, 1024}}});
-  const ValueId dropped =
-      m.op("Dropout", {m.op("_ones", {}, {{"shape", Shape{8}}})}, {{"mode", std::string("always")}});
+  const ValueId dropped = m.op("Dropout", {m.op("_ones", {}, {{"shape", Shape{8}}})},
+                               {{"mode", std::string("always")}});
   const Graph g = fold_constants(m.finish({zeros, dropped}), kInference);
   EXPECT_EQ(count_ops(g, "_zeros"), 1);
   EXPECT_EQ(count_ops(g, "Dropout"), 1);
@@ -181,9 +181,9 @@ TEST(FoldBatchNorm, NotWhereItWouldBeWrong) {
   {  // the weight is an input
     Maker m;
     const ValueId x = m.input({1, 2, 4, 4}), w = m.input({3, 2, 1, 1});
-    const ValueId c = m.op("Convolution", {x, w}, {{"kernel", Shape{1, 1}},
-                                                   {"num_filter", int64_t{3}},
-                                                   {"no_bias", true}});
+    const ValueId c =
+        m.op("Convolution", {x, w},
+             {{"kernel", Shape{1, 1}}, {"num_filter", int64_t{3}}, {"no_bias", true}});
     const ValueId y = m.batch_norm(c);
     EXPECT_EQ(count_ops(fold_batch_norm(m.finish({y}), kInference), "BatchNorm"), 1);
   }
@@ -250,9 +250,8 @@ TEST(FusePostOps, ExactHalvesAreNotFused) {
   Maker m;
   const ValueId x = m.input({2, 16, 8, 8}, DType::kBFloat16);
   const ValueId w = m.parameter({16, 16, 1, 1}, DType::kBFloat16);
-  const ValueId c =
-      m.op("Convolution", {x, w},
-           {{"kernel", Shape{1, 1}}, {"num_filter", int64_t{16}}, {"no_bias", true}});
+  const ValueId c = m.op("Convolution", {x, w},
+                         {{"kernel", Shape{1, 1}}, {"num_filter", int64_t{16}}, {"no_bias", true}});
   const Graph traced = m.finish({m.op("broadcast_add", {c, x})});
   EXPECT_EQ(count_ops(fuse_post_ops(traced, kExact), "broadcast_add"), 1);
 }

@@ -137,7 +137,8 @@ inline void expect_close(const NDArrayRef& a, const NDArrayRef& b, double tolera
   double scale = 1e-3;
   for (double v : y) scale = std::max(scale, std::abs(v));
   for (size_t i = 0; i < x.size(); ++i)
-    ASSERT_LE(std::abs(x[i] - y[i]), tolerance * scale) << "at " << i << ": " << x[i] << " " << y[i];
+    ASSERT_LE(std::abs(x[i] - y[i]), tolerance * scale)
+        << "at " << i << ": " << x[i] << " " << y[i];
 }
 
 // Compiles and runs the graph and compares with the eager calls.

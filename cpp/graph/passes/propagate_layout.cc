@@ -16,10 +16,7 @@ struct Version {
 class Lowering {
  public:
   Lowering(const Graph& graph, const PassContext& context, const Border& border)
-      : graph_(graph),
-        context_(context),
-        border_(border),
-        is_static_(find_static_nodes(graph)) {}
+      : graph_(graph), context_(context), border_(border), is_static_(find_static_nodes(graph)) {}
 
   Program run() {
     program_.name = graph_.name;
@@ -78,8 +75,7 @@ class Lowering {
 
   void lower_input(const Node& n, std::vector<Version>& known) {
     const auto i = static_cast<size_t>(n.index);
-    const Layout layout =
-        i < border_.input_layouts.size() ? border_.input_layouts[i] : Layout{};
+    const Layout layout = i < border_.input_layouts.size() ? border_.input_layouts[i] : Layout{};
     known = {{layout, add_buffer(Place::kInput, bytes_of(n.outputs[0], layout), n.index)}};
     program_.input_specs.push_back(array_spec(n.outputs[0], layout));
   }
@@ -195,8 +191,7 @@ class Lowering {
         id = add_copy(version, graph_.spec(v));
       buffer(id).place = Place::kOutput;
       buffer(id).index = num_output_buffers_++;
-      program_.outputs.push_back(
-          {id, array_spec(graph_.spec(v), version.layout), version.layout});
+      program_.outputs.push_back({id, array_spec(graph_.spec(v), version.layout), version.layout});
     }
   }
 

@@ -14,9 +14,7 @@ from mxlite import _core, autograd, nd
 from mxlite.base import DTypeError, MXNetError, ShapeError, TypeError_
 
 
-def compiled(
-    forward: Callable[..., Any], params: tuple[Any, ...] = (), name: str = "Net"
-) -> Any:
+def compiled(forward: Callable[..., Any], params: tuple[Any, ...] = (), name: str = "Net") -> Any:
     """Compile ``forward(*inputs, *params)``."""
 
     def trace(inputs: list[Any], arrays: list[Any]) -> list[Any]:
@@ -181,7 +179,13 @@ def test_infer_params() -> None:
 
 def test_reading_data_while_tracing_says_what_to_do() -> None:
     x = nd.ones((2, 2))
-    for read in (lambda a: a.asnumpy(), bool, float, lambda a: a.wait_to_read(), lambda a: a.asscalar()):
+    for read in (
+        lambda a: a.asnumpy(),
+        bool,
+        float,
+        lambda a: a.wait_to_read(),
+        lambda a: a.asscalar(),
+    ):
         with pytest.raises(MXNetError, match="hybridized forward is traced"):
             compiled(lambda x, read=read: (read(x.sum()), x)[1])(x)
     assert (compiled(lambda x: x + 1)(x).asnumpy() == 2).all()  # the failed trace is gone
@@ -227,16 +231,28 @@ def test_errors_of_forward_come_through() -> None:
         compiled(dense_relu, dense_params())(nd.ones((2, 3), dtype="float64"))
 
 
-def test_failed_inputs_fail_the_outputs() -> None:
-    class Fails:
-        pass
-
+def test_failures_name_the_node_and_the_block() -> None:
+    fails = mx._core.op("_raise_async")
     x = nd.ones((2, 2))
-    bad = nd.linalg_potrf(-1 * x) if hasattr(nd, "linalg_potrf") else None
-    if bad is None:
-        pytest.skip("no operator that fails at run time")
-    with pytest.raises(MXNetError):
-        compiled(lambda x: x + 1)(bad).asnumpy()
+    graph = compiled(lambda x: nd.relu(fails(x + 1)))
+    y = graph(x)
+    for _ in range(2):
+        with pytest.raises(MXNetError, match="fails by design(.|\n)*while running node .* of Net"):
+            y.asnumpy()
+    with pytest.raises(MXNetError, match="fails by design"):
+        compiled(lambda x: x + 1)(y).asnumpy()
+    assert (compiled(lambda x: x + 1)(x).asnumpy() == 2).all()
+
+
+def test_failed_parameters_recover() -> None:
+    w = mx._core.op("_raise_async")(nd.ones((16, 16)))
+    graph = compiled(lambda x, w: nd.dot(x, nd.relu(w)), (w,))  # relu(w) is kept between calls
+    x = nd.ones((16, 16))
+    for _ in range(2):
+        with pytest.raises(MXNetError, match="fails by design"):
+            graph(x).asnumpy()
+    w[:] = 1
+    assert (graph(x).asnumpy() == 16).all()
 
 
 def test_a_graph_inside_a_trace_is_inlined() -> None:
