@@ -35,7 +35,7 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
     if (inputs[i]->is_traced()) graph::Trace::fail_outside(op, static_cast<int>(i));
 
   options.training = mode.training;
-  const bool record = mode.recording && !op.zero_gradient && needs_record(inputs);
+  const bool record = mode.recording && needs_record(inputs);
   for (const NDArrayRef& a : options.out) check_writable(op.name.c_str(), a);
   NDArrays outputs = invoke(op, params, inputs, options);
   if (record) {

@@ -101,6 +101,7 @@ const NDArrayRef& OpNode::checked(const Saved& saved, const std::string& what) c
 
 std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grads,
                                          std::span<const uint8_t> needs) {
+  if (op_.zero_gradient) return zero_gradients(needs);
   MX_CHECK_KIND(op_.gradient, ErrorKind::kNotSupported, op_.name, ": is not differentiable");
   EagerGradBuilder builder(*this, output_grads, needs);
   ModeScope scope({mode.recording, training_});
@@ -108,6 +109,16 @@ std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grad
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < grads.size() && i < needs.size(); ++i)
     if (needs[i] && grads[i]) result[i] = builder.array(grads[i]);
+  return result;
+}
+
+std::vector<NDArrayRef> OpNode::zero_gradients(std::span<const uint8_t> needs) const {
+  const OpSchema& zeros_like = ops().get("zeros_like");
+  const ModeScope quiet({false, training_});
+  std::vector<NDArrayRef> result(needs.size());
+  for (size_t i = 0; i < needs.size(); ++i)
+    if (needs[i])
+      result[i] = call(zeros_like, zeros_like.default_params, {&saved_inputs_[i].array, 1})[0];
   return result;
 }
 

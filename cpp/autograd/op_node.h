@@ -21,6 +21,7 @@ class OpNode final : public TapeNode {
     NDArrayRef array;
     uint64_t version = 0;  // of its storage when the call was recorded
   };
+  std::vector<NDArrayRef> zero_gradients(std::span<const uint8_t> needs) const;
   static Saved save(NDArrayRef array);
   const NDArrayRef& checked(const Saved& saved, const std::string& what) const;
 

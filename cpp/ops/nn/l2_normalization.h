@@ -19,7 +19,7 @@ struct EnumNames<L2Mode> {
 
 // Also of `_l2_normalization_backward(output_grad, data)`.
 struct L2NormalizationParams {
-  double eps = 1e-10f;
+  double eps = 1e-10;
   L2Mode mode = L2Mode::kInstance;
   static constexpr auto fields() {
     using P = L2NormalizationParams;

@@ -11,7 +11,7 @@ namespace mxlite {
 
 struct LayerNormParams {
   int axis = -1;
-  double eps = 1e-5f;
+  double eps = 1e-5;
   bool output_mean_var = false;
   static constexpr auto fields() {
     using P = LayerNormParams;
@@ -24,7 +24,7 @@ struct LayerNormParams {
 
 struct GroupNormParams {
   int64_t num_groups = 1;
-  double eps = 1e-5f;
+  double eps = 1e-5;
   bool output_mean_var = false;
   static constexpr auto fields() {
     using P = GroupNormParams;
@@ -36,7 +36,7 @@ struct GroupNormParams {
 };
 
 struct InstanceNormParams {
-  double eps = 1e-3f;
+  double eps = 1e-3;
   static constexpr auto fields() {
     return std::tuple(field("eps", &InstanceNormParams::eps, "Added to the variance."));
   }

@@ -23,7 +23,7 @@ double norm_of(const L2NormalizationParams& p, const ChannelBlocks& b, const T* 
     const double v = static_cast<double>(x[i * b.inner]);
     sum += v * v;
   }
-  return std::sqrt(sum + static_cast<double>(p.eps));
+  return std::sqrt(sum + p.eps);
 }
 
 void l2_normalization_native(KernelContext&, const L2NormalizationParams& p, Inputs in,

@@ -17,7 +17,7 @@ struct Rows {
   int64_t inner = 1;  // rows that are interleaved; 1: a row is contiguous
   int64_t cycle = 1;  // rows r and r + cycle share gamma
   int64_t run = 1;    // neighbouring elements with the same gamma
-  float eps;
+  double eps;
 
   int64_t first(int64_t r) const { return r / inner * length * inner + r % inner; }
   int64_t params_per_row() const { return length / std::max<int64_t>(run, 1); }
@@ -83,7 +83,7 @@ RowStats row_stats(const Rows& rows, const T* x, int64_t step) {
                                    return v * v;
                                  }) /
                      n;
-  return {mean, std::sqrt(var + static_cast<double>(rows.eps))};
+  return {mean, std::sqrt(var + rows.eps)};
 }
 
 template <class T, bool kContiguous>
