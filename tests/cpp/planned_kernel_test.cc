@@ -142,6 +142,9 @@ struct PlannedCall {
   void expect_equal(const std::string& what, double factor = 1) {
     const DType dtype = call.inputs[0].spec.dtype;
     if (!onednn::computes_in(dtype)) return;
+    // Blocks of 16 belong to AVX-512: elsewhere oneDNN may leave them to the plain kernel.
+    std::vector<Layout> layouts;
+    if (start == Start::kBlocked && !onednn::has_winograd() && !plan(layouts)) return;
     const auto expected = run_native();
     const auto got = run_planned();
     ASSERT_TRUE(got.has_value()) << call.op.name << ": no plan, " << what;
