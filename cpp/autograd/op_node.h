@@ -17,6 +17,7 @@ class OpNode final : public TapeNode {
 
  private:
   friend class EagerGradBuilder;
+  static constexpr uint64_t kAnyVersion = ~uint64_t{0};
   struct Saved {
     NDArrayRef array;
     uint64_t version = 0;  // of its storage when the call was recorded

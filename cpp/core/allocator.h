@@ -10,7 +10,7 @@ struct MemoryStats {
 
 struct Block {
   void* data = nullptr;
-  size_t bytes = 0;  // the size class, at least what was asked for
+  size_t bytes = 0;  // what was asked for; what is there may be more
 };
 
 class Allocator {

@@ -13,15 +13,17 @@ struct DestroyHandle {
 using Handle = std::unique_ptr<void, DestroyHandle>;
 
 // One decompressor per thread: creating it costs as much as a small image.
-tjhandle thread_handle() {
-  thread_local Handle handle(tjInitDecompress());
+Handle& thread_handle() {
+  thread_local Handle handle;
+  if (!handle) handle.reset(tjInitDecompress());
   MX_CHECK_KIND(handle, ErrorKind::kOutOfMemory, "imdecode: libjpeg-turbo could not be set up");
-  return handle.get();
+  return handle;
 }
 
-[[noreturn]] void fail_decode(const std::string& name, tjhandle handle, size_t bytes) {
-  fail(ErrorKind::kRecord, name, ": ", bytes,
-       " bytes are not a readable JPEG image: ", tjGetErrorStr2(handle));
+[[noreturn]] void fail_decode(const std::string& name, Handle& handle, size_t bytes) {
+  const std::string reason = tjGetErrorStr2(handle.get());
+  handle.reset();  // it keeps a damaged file's tables, which would spoil the next image
+  fail(ErrorKind::kRecord, name, ": ", bytes, " bytes are not a readable JPEG image: ", reason);
 }
 
 const unsigned char* raw(std::span<const std::byte> bytes) {
@@ -49,11 +51,11 @@ bool is_jpeg(std::span<const std::byte> bytes) {
 JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name) {
   MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name,
                 ": no bytes given, a JPEG image expected");
-  tjhandle handle = thread_handle();
+  Handle& handle = thread_handle();
   JpegInfo info;
   int subsampling = 0, colorspace = 0;
-  if (tjDecompressHeader3(handle, raw(bytes), bytes.size(), &info.width, &info.height, &subsampling,
-                          &colorspace) != 0)
+  if (tjDecompressHeader3(handle.get(), raw(bytes), bytes.size(), &info.width, &info.height,
+                          &subsampling, &colorspace) != 0)
     fail_decode(name, handle, bytes.size());
   return info;
 }
@@ -66,11 +68,12 @@ NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& op
   const int64_t width = (info.width + d - 1) / d, height = (info.height + d - 1) / d;
   const int64_t channels = options.order == ColorOrder::kGray ? 1 : 3;
   NDArrayRef image = NDArray::empty({{height, width, channels}, DType::kUInt8}, Device{});
-  tjhandle handle = thread_handle();
+  Handle& handle = thread_handle();
   // TJFLAG_STOPONWARNING: a truncated file is an error and not a half gray picture.
-  if (tjDecompress2(handle, raw(bytes), bytes.size(), static_cast<unsigned char*>(image->data()),
-                    static_cast<int>(width), 0, static_cast<int>(height),
-                    pixel_format(options.order), TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
+  if (tjDecompress2(handle.get(), raw(bytes), bytes.size(),
+                    static_cast<unsigned char*>(image->data()), static_cast<int>(width), 0,
+                    static_cast<int>(height), pixel_format(options.order),
+                    TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
     fail_decode(options.name, handle, bytes.size());
   return image;
 }

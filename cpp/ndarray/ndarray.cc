@@ -1,6 +1,23 @@
 #include "cpp/ndarray/ndarray.h"
 
+#include <algorithm>
+
 namespace mxlite {
+namespace {
+
+// Shape::size() and bytes() are products of int64_t: every array made here fits into them.
+void check_size(const TensorSpec& spec) {
+  int64_t bytes = static_cast<int64_t>(dtype_size(spec.dtype));
+  bool fits = true, empty = false;
+  for (int64_t d : spec.shape) {
+    empty |= d == 0;
+    fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes);
+  }
+  MX_CHECK_KIND(fits || empty, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
+                " is larger than any memory");
+}
+
+}  // namespace
 
 NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& strides, int64_t offset,
                  Device device)
@@ -12,6 +29,7 @@ NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& stri
       contiguous_(is_contiguous(spec.shape, strides)) {}
 
 NDArrayRef NDArray::empty(const TensorSpec& spec, Device device) {
+  check_size(spec);
   return from_storage(Storage::allocate(device, spec.bytes()), spec);
 }
 

@@ -96,8 +96,10 @@ py::capsule to_dlpack(const NDArrayRef& array) {
 }
 
 NDArrayRef from_dlpack(const py::capsule& capsule) {
+  const char* name = PyCapsule_GetName(capsule.ptr());
+  MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"), "from_dlpack: a capsule named '",
+           name ? name : "", "' given, an unused 'dltensor' expected");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (!managed) throw py::error_already_set();
   const DLTensor& t = managed->tensor;
   MX_CHECK_KIND(t.device_type == 1 || t.device_type == 3, ErrorKind::kDevice,
                 "from_dlpack: memory of device type ", t.device_type,

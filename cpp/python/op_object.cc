@@ -114,6 +114,8 @@ struct Arguments {
       out.push_back(array_of(o));
       return;
     }
+    MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name, ": out: a ",
+                  Py_TYPE(o)->tp_name, " given, an NDArray or a list of NDArrays expected");
     py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
     if (!fast) throw py::error_already_set();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {

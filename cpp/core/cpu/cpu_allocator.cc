@@ -43,7 +43,7 @@ class CpuAllocator final : public Allocator {
         it->second.pop_back();
         stats_.cached -= bytes;
         count_use(bytes);
-        return {data, bytes};
+        return {data, asked};
       }
       if (limit_ && stats_.in_use + stats_.cached + bytes > limit_) release_locked();
       if (limit_ && stats_.in_use + bytes > limit_) throw_out_of_memory(asked);
@@ -59,16 +59,17 @@ class CpuAllocator final : public Allocator {
         throw_out_of_memory(asked);
       }
     }
-    return {data, bytes};
+    return {data, asked};
   }
 
   void free(Block block) noexcept override {
+    const size_t bytes = size_class(block.bytes);
     {
       std::lock_guard lock(mutex_);
-      stats_.in_use -= block.bytes;
-      if (stats_.cached + block.bytes <= cache_limit_) {
-        cached_[block.bytes].push_back(block.data);
-        stats_.cached += block.bytes;
+      stats_.in_use -= bytes;
+      if (stats_.cached + bytes <= cache_limit_) {
+        cached_[bytes].push_back(block.data);
+        stats_.cached += bytes;
         return;
       }
     }

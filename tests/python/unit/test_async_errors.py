@@ -1,0 +1,236 @@
+"""Errors of work that runs later: they stay with the value and name the op, shapes and call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from inspect import currentframe
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+
+fail = nd._internal._raise_async
+MATCH = "_raise_async: fails by design"
+
+
+@pytest.fixture(autouse=True)
+def quiet_engine():
+    """Leave no error of one test to the waitall of the next."""
+    yield
+    try:
+        nd.waitall()
+    except mx.MXNetError:
+        nd.waitall()
+
+
+WAITS = [
+    lambda x: x.asnumpy(),
+    lambda x: x.wait_to_read(),
+    lambda x: x.sum().asscalar(),
+    lambda x: np.asarray(x),
+    lambda x: repr(x),
+    lambda x: x.__dlpack__(),
+]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_every_wait_raises_again(wait):
+    x = fail(nd.ones((2, 3)))
+    for _ in range(3):
+        with pytest.raises(ValueError, match=MATCH) as info:
+            wait(x)
+        assert isinstance(info.value, mx.MXNetError)
+
+
+def test_the_call_itself_does_not_raise():
+    x = fail(nd.ones((2, 3)))
+    assert x.shape == (2, 3)
+
+
+def test_waitall_raises_what_nobody_has_seen_and_then_is_quiet():
+    x = fail(nd.ones((2,)))
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        nd.waitall()
+    nd.waitall()
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        x.asnumpy()
+
+
+def test_the_message_names_op_shapes_and_the_line_of_the_call():
+    data = nd.ones((2, 3))
+    line = currentframe().f_lineno + 1
+    x = fail(data)
+    with pytest.raises(mx.MXNetError) as info:
+        x.asnumpy()
+    text = str(info.value)
+    assert "_raise_async(float32(2, 3))" in text
+    assert f"test_async_errors.py:{line}" in text
+
+
+def test_results_computed_from_a_failed_value_fail_with_the_first_cause():
+    x = fail(nd.ones((2, 3)))
+    y = nd.dot(x + 1, nd.ones((3, 4))).sum()
+    with pytest.raises(mx.MXNetError, match=MATCH) as info:
+        y.asscalar()
+    assert "dot" not in str(info.value).split("\n")[0]
+
+
+def test_unrelated_arrays_are_untouched():
+    data = nd.ones((2, 3))
+    bad = fail(data)
+    good = nd.dot(data, nd.ones((3, 2))) + 1
+    np.testing.assert_array_equal(good.asnumpy(), np.full((2, 2), 4))
+    np.testing.assert_array_equal(data.asnumpy(), np.ones((2, 3)))
+    with pytest.raises(mx.MXNetError):
+        bad.asnumpy()
+
+
+def test_overwriting_an_array_clears_its_error():
+    x = fail(nd.ones((4,)))
+    x[:] = 5
+    np.testing.assert_array_equal(x.asnumpy(), [5, 5, 5, 5])
+
+
+def test_the_first_of_several_errors_is_raised():
+    shapes = [(2,), (3,)]
+    first, second = (fail(nd.ones(s)) for s in shapes)
+    with pytest.raises(mx.MXNetError, match=r"float32\(2\)|float32\(2,\)"):
+        (first.sum() + second.sum()).asscalar()
+
+
+def test_an_error_inside_record_reaches_the_gradient_s_reader_and_recording_ends():
+    x = nd.ones((3,))
+    x.attach_grad()
+    with autograd.record():
+        y = (x * fail(nd.ones((3,)))).sum()
+    assert not autograd.is_recording()
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        y.backward()
+        x.grad.asnumpy()
+
+
+def test_a_thousand_failures_leave_the_engine_working():
+    for _ in range(1000):
+        fail(nd.ones((2,)))
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        nd.waitall()
+    x = nd.zeros((100, 100))
+    for _ in range(100):
+        x = nd.dot(x, x) + 1
+    assert nd.ones((2,)).sum().asscalar() == 2
+
+
+def run(code: str, **env: str) -> subprocess.CompletedProcess:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.mark.parametrize("env", [{"MXLITE_ENGINE": "naive"}, {"MXNET_ENGINE_TYPE": "NaiveEngine"}])
+def test_the_naive_engine_raises_in_the_call(env):
+    done = run(
+        """
+        import mxlite as mx
+        x = mx.nd.ones((2, 3))
+        try:
+            mx.nd._internal._raise_async(x)
+        except ValueError as error:
+            print(error)
+        else:
+            print("no error in the call")
+        """,
+        **env,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_raise_async: fails by design" in done.stdout
+
+
+@pytest.mark.parametrize("code", ["", "mx.nd._internal._raise_async(x)", "raise SystemExit(7)"])
+def test_the_process_ends_cleanly_with_work_in_flight(code):
+    done = run(
+        f"""
+        import mxlite as mx
+        x = mx.nd.ones((300, 300))
+        for _ in range(100):
+            y = mx.nd.dot(x, x)
+        {code}
+        """
+    )
+    assert done.returncode == (7 if "SystemExit" in code else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "terminate" not in done.stderr
+
+
+def test_a_forked_child_computes_and_the_parent_goes_on():
+    done = run(
+        """
+        import os
+        import mxlite as mx
+        x = mx.nd.ones((200, 200))
+        y = mx.nd.dot(x, x)
+        mx.nd.waitall()
+        child = os.fork()
+        if child == 0:
+            good = mx.nd.dot(x, x).sum().asscalar() == 200**3 and y[0, 0].asscalar() == 200
+            os._exit(0 if good else 1)
+        print(os.waitpid(child, 0)[1], mx.nd.dot(x, y).sum().asscalar())
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    status, total = done.stdout.split()
+    assert int(status) == 0
+    assert float(total) == 200.0**4
+
+
+def test_a_value_under_way_at_the_fork_is_an_error_in_the_child_only():
+    done = run(
+        """
+        import os
+        import mxlite as mx
+        x = mx.nd.ones((500, 500))
+        mx.nd.waitall()
+        y = x
+        for _ in range(60):
+            y = mx.nd.dot(y, x) / 500
+        child = os.fork()
+        if child == 0:
+            try:
+                y.asnumpy()
+            except mx.MXNetError as error:
+                good = "forked" in str(error) and mx.nd.dot(x, x)[0, 0].asscalar() == 500
+                os._exit(0 if good else 1)
+            os._exit(2)
+        print(os.waitpid(child, 0)[1], y[0, 0].asscalar())
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    status, value = done.stdout.split()
+    assert int(status) == 0
+    assert float(value) == pytest.approx(1)
+
+
+def test_worker_processes_of_a_pool_compute():
+    done = run(
+        """
+        import multiprocessing
+        import mxlite as mx
+
+        def work(i):
+            return float(mx.nd.dot(mx.nd.full((50, 50), i), mx.nd.ones((50, 50)))[0, 0].asscalar())
+
+        mx.nd.dot(mx.nd.ones((50, 50)), mx.nd.ones((50, 50))).asnumpy()
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            print(sum(pool.map(work, range(8))))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == 50 * sum(range(8))

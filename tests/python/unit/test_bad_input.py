@@ -1,0 +1,128 @@
+"""Wrong input: the fitting builtin, always an MXNetError that says what was given and expected."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+
+
+def ones(*shape, **kwargs):
+    return nd.ones(shape, **kwargs)
+
+
+X = ones(2, 3)
+
+CASES = {
+    # shapes
+    "broadcast": (lambda: X + ones(4, 5), ValueError, r"broadcast_add.*\(2, 3\).*\(4, 5\)"),
+    "product": (lambda: nd.dot(X, X), ValueError, r"dot.*\(2, 3\).*\(2, 3\)"),
+    "dimensions": (
+        lambda: nd.Convolution(X, X, X, kernel=(3, 3), num_filter=2),
+        ValueError,
+        r"Convolution.*\(2, 3\).*2 dimensions",
+    ),
+    "weight": (
+        lambda: nd.FullyConnected(X, ones(4, 5), no_bias=True, num_hidden=4),
+        ValueError,
+        r"FullyConnected.*\(4, 5\)",
+    ),
+    "negative": (lambda: nd.zeros((-2, 3)), ValueError, r"\(-2, 3\)"),
+    "reshape": (lambda: X.reshape((4, 4)), ValueError, r"\(2, 3\)"),
+    "two unknown": (lambda: nd.reshape(X, shape=(-1, -1)), ValueError, r"Reshape.*\(-1, -1\)"),
+    "out": (lambda: nd.exp(X, out=ones(3, 3)), ValueError, r"exp.*\(3, 3\).*\(2, 3\)"),
+    "kernel": (
+        lambda: nd.Pooling(ones(1, 1, 2, 2), kernel=(5, 5), pool_type="max"),
+        ValueError,
+        "Pooling.*5",
+    ),
+    "concat": (lambda: nd.concat(X, ones(3, 4), dim=0), ValueError, r"(?i)concat.*\(3, 4\)"),
+    # dtypes
+    "unknown dtype": (lambda: nd.zeros((2,), dtype="float33"), ValueError, "float33.*dtype"),
+    "no dtype of ours": (lambda: nd.array([1], dtype="complex64"), TypeError, "complex64"),
+    "two dtypes": (
+        lambda: nd.dot(X, ones(3, 2, dtype="int32")),
+        TypeError,
+        "dot.*float32.*int32",
+    ),
+    # axes
+    "axis": (lambda: X.sum(axis=5), IndexError, "sum.*axis 5.*2 dimensions"),
+    "softmax axis": (lambda: nd.softmax(X, axis=2), IndexError, "softmax.*axis 2.*2 dimensions"),
+    "concat axis": (lambda: nd.concat(X, X, dim=3), IndexError, "(?i)concat.*axis 3"),
+    "transpose": (lambda: X.transpose((0, 2)), (IndexError, ValueError), "transpose.*2"),
+    # devices
+    "no gpu": (lambda: nd.ones((2,), ctx=mx.gpu(0)).asnumpy(), mx.MXNetError, "gpu"),
+    "device": (lambda: nd.ones((2,), ctx="tpu"), mx.MXNetError, "'tpu'.*cpu"),
+    "context": (lambda: mx.Context("tpu"), mx.MXNetError, "'tpu'.*cpu"),
+    "two devices": (
+        lambda: X + nd.ones((2, 3), ctx=mx.cpu(1)),
+        mx.MXNetError,
+        r"broadcast_add.*cpu\(0\).*cpu\(1\)|broadcast_add.*cpu\(1\).*cpu\(0\)",
+    ),
+    # parameters and arguments of operators
+    "parameter": (lambda: nd.softmax(X, axs=1), TypeError, "softmax.*'axs'.*'axis'"),
+    "near parameter": (
+        lambda: nd.Convolution(X, kernal=(3, 3)),
+        TypeError,
+        "Convolution.*'kernal'.*'kernel'",
+    ),
+    "enum": (lambda: nd.Activation(X, act_type="rleu"), ValueError, "Activation.*'rleu'.*'relu'"),
+    "missing": (lambda: nd.Activation(X), TypeError, "Activation.*act_type"),
+    "value": (lambda: nd.softmax(X, axis="a"), (TypeError, ValueError), "softmax.*axis.*'a'.*int"),
+    "shape text": (lambda: nd.zeros("ab"), (TypeError, ValueError), "shape.*'ab'"),
+    "too many": (lambda: nd.exp(X, X, X), TypeError, "exp.*1 positional"),
+    "no output": (lambda: nd.exp(X, out=3), TypeError, "exp: out: a int given"),
+    "input": (lambda: nd.dot(X), TypeError, "dot.*rhs"),
+    "operator": (lambda: mx._core.op("sofmax"), ValueError, "'sofmax'.*'[sS]oftmax'"),
+    # memory
+    "huge": (lambda: nd.zeros((1 << 44,)), MemoryError, "70368744177664 bytes"),
+    "overflow": (lambda: nd.zeros((1 << 62, 4)), MemoryError, r"\(4611686018427387904, 4\)"),
+    # names in registries
+    "initializer": (lambda: mx.init.create("xavierr"), ValueError, "'xavierr'.*'xavier'"),
+    "optimizer": (lambda: mx.optimizer.create("addam"), ValueError, "'addam'.*'adam'"),
+    "metric": (lambda: mx.metric.create("acuracy"), ValueError, "'acuracy'.*'accuracy'"),
+    "network": (
+        lambda: mx.gluon.model_zoo.vision.get_model("resnet51_v1"),
+        ValueError,
+        "'resnet51_v1'.*'resnet50_v1'",
+    ),
+    # files
+    "no file": (lambda: nd.load("nowhere.params"), FileNotFoundError, "nowhere.params"),
+    "full disk": (lambda: nd.save("/dev/full", [X]), OSError, "/dev/full.*No space"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_an_error_that_names_it_and_the_process_lives_on(name):
+    act, kind, match = CASES[name]
+    with pytest.raises(kind, match=match) as info:
+        act()
+    assert isinstance(info.value, mx.MXNetError)
+    np.testing.assert_array_equal((X + 1).asnumpy(), np.full((2, 3), 2))
+
+
+@pytest.mark.parametrize("other", ["text", None, [1, 2, 3], {}, object()])
+def test_operators_of_python_refuse_what_is_no_number_or_array(other):
+    with pytest.raises(TypeError):
+        X + other
+    with pytest.raises(TypeError):
+        other * X
+
+
+def test_every_error_class_is_an_mxnet_error_and_a_builtin():
+    pairs = {
+        "ShapeError": ValueError,
+        "DTypeError": TypeError,
+        "IndexError_": IndexError,
+        "ValueError_": ValueError,
+        "TypeError_": TypeError,
+        "OutOfMemoryError": MemoryError,
+        "RecordError": OSError,
+        "NotSupportedError": NotImplementedError,
+        "MissingFileError": FileNotFoundError,
+    }
+    for name, builtin in pairs.items():
+        assert issubclass(getattr(mx.base, name), mx.MXNetError)
+        assert issubclass(getattr(mx.base, name), builtin)
+    assert mx.MXNetError is mx.base.MXNetError

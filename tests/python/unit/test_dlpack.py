@@ -1,0 +1,107 @@
+"""Arrays to and from other libraries by DLPack, without copies."""
+
+from __future__ import annotations
+
+import gc
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+
+needs_numpy_dlpack = pytest.mark.skipif(
+    not hasattr(np, "from_dlpack"), reason="numpy.from_dlpack came with NumPy 1.23"
+)
+DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"]
+
+
+@needs_numpy_dlpack
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_reads_the_memory_of_an_array(dtype):
+    x = nd.array([[0, 1, 2], [3, 4, 5]], dtype=dtype)
+    view = np.from_dlpack(x)
+    assert view.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(view, [[0, 1, 2], [3, 4, 5]])
+    x[0, 1] = 7
+    x.wait_to_read()
+    assert view[0, 1] == 7
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_array_reads_the_memory_of_numpy(dtype):
+    source = np.arange(6).reshape(2, 3).astype(dtype)
+    x = nd.from_dlpack(source)
+    assert (x.shape, x.dtype) == ((2, 3), np.dtype(dtype).type)
+    np.testing.assert_array_equal(x.asnumpy(), source)
+    source[1, 2] = 9
+    assert x[1, 2].asscalar() == 9
+
+
+def test_strided_memory_is_taken_as_it_is():
+    source = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = nd.from_dlpack(source.T)
+    np.testing.assert_array_equal(x.asnumpy(), source.T)
+    np.testing.assert_array_equal((x * 2).asnumpy(), source.T * 2)
+
+
+@needs_numpy_dlpack
+def test_either_side_keeps_the_memory_alive():
+    view = np.from_dlpack(nd.full((1000,), 3))
+    x = nd.from_dlpack(np.full(1000, 4, np.float32))
+    gc.collect()
+    filler = [nd.zeros((1000,)) for _ in range(16)]
+    np.testing.assert_array_equal(view, np.full(1000, 3))
+    np.testing.assert_array_equal(x.asnumpy(), np.full(1000, 4))
+    assert len(filler) == 16
+
+
+def test_a_capsule_goes_round():
+    x = nd.arange(4)
+    for export in (nd.to_dlpack_for_read, nd.to_dlpack_for_write):
+        y = nd.from_dlpack(export(x))
+        y += 1
+        y.wait_to_read()
+    np.testing.assert_array_equal(x.asnumpy(), [2, 3, 4, 5])
+
+
+def test_a_capsule_serves_once():
+    capsule = nd.arange(4).__dlpack__()
+    nd.from_dlpack(capsule)
+    with pytest.raises(mx.MXNetError, match=r"(?i)capsule"):
+        nd.from_dlpack(capsule)
+
+
+def test_an_unused_capsule_frees_its_array():
+    before = mx._core.memory_stats()["in_use"]
+    for _ in range(10):
+        nd.zeros((1 << 20,)).__dlpack__()
+    gc.collect()
+    nd.waitall()
+    assert mx._core.memory_stats()["in_use"] <= before + (1 << 20)
+
+
+def test_exporting_waits_for_the_value():
+    x = nd.ones((400, 400))
+    for _ in range(10):
+        x = nd.dot(x, nd.ones((400, 400))) / 400
+    y = nd.from_dlpack(x.__dlpack__())
+    np.testing.assert_allclose(y.asnumpy(), np.ones((400, 400)), rtol=1e-5)
+
+
+def test_the_device_is_the_host():
+    assert tuple(nd.ones((1,)).__dlpack_device__()) == (1, 0)
+
+
+@pytest.mark.parametrize("bad", [3, "text", [1, 2], None])
+def test_what_has_no_dlpack_is_a_type_error(bad):
+    with pytest.raises(TypeError):
+        nd.from_dlpack(bad)
+
+
+def test_an_imported_array_can_be_a_variable():
+    x = nd.from_dlpack(np.float32([1, 2, 3]))
+    x.attach_grad()
+    with autograd.record():
+        y = x * x
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [2, 4, 6])
