@@ -4,6 +4,7 @@ namespace mxlite {
 
 // Schemas, one line per file or family, in alphabetical order of folder and file.
 void register_cast(OpRegistry&);        // tensor/
+void register_contrib(OpRegistry&);     // contrib/, itself a list
 void register_creation(OpRegistry&);    // tensor/
 void register_image(OpRegistry&);       // image/, itself a list
 void register_matrix(OpRegistry&);      // matrix/, itself a list
@@ -18,6 +19,7 @@ void register_tensor(OpRegistry&);      // tensor/, itself a list
 void register_where(OpRegistry&);       // tensor/
 
 // CPU kernels.
+void register_contrib_cpu(OpRegistry&);
 void register_copy_cpu(OpRegistry&);
 void register_creation_cpu(OpRegistry&);
 void register_image_cpu(OpRegistry&);
@@ -35,6 +37,7 @@ void register_where_cpu(OpRegistry&);
 
 void register_all_ops(OpRegistry& ops) {
   register_cast(ops);
+  register_contrib(ops);
   register_creation(ops);
   register_image(ops);
   register_matrix(ops);
@@ -51,6 +54,7 @@ void register_all_ops(OpRegistry& ops) {
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
   register_onednn_cpu(ops);
 
+  register_contrib_cpu(ops);
   register_copy_cpu(ops);
   register_creation_cpu(ops);
   register_image_cpu(ops);

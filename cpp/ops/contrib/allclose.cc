@@ -1,0 +1,19 @@
+#include "cpp/ops/contrib/allclose.h"
+
+#include "cpp/ops/pointwise/rules.h"
+
+namespace mxlite {
+
+void register_allclose(OpRegistry& ops) {
+  ops.add(OpBuilder<AllcloseParams>("_contrib_allclose")
+              .inputs({"a", "b"})
+              .doc("1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.")
+              .infer([](const AllcloseParams& p, std::span<const TensorSpec> in) -> Specs {
+                same_shapes("_contrib_allclose")(p, in);
+                return {{Shape{}, DType::kUInt8}};
+              })
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,46 @@
+#include "cpp/ops/contrib/estimators.h"
+
+#include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/pointwise/rules.h"
+
+namespace mxlite {
+namespace {
+
+std::vector<ValueRef> straight_through(GradBuilder& g) { return {g.output_grad(0)}; }
+
+std::vector<ValueRef> scaled_gradient(GradBuilder& g) {
+  return {g.mul_scalar(g.output_grad(0), g.params<ScalarParams>().scalar)};
+}
+
+std::vector<ValueRef> quadratic_gradient(GradBuilder& g) {
+  const auto& p = g.params<QuadraticParams>();
+  return {g.mul(g.output_grad(0), g.add_scalar(g.mul_scalar(g.input(0), 2 * p.a), p.b))};
+}
+
+template <class P>
+void add(OpRegistry& ops, const char* name, const char* doc, GradFn gradient) {
+  ops.add(OpBuilder<P>(name)
+              .inputs({"data"})
+              .doc(doc)
+              .infer(like_input())
+              .gradient(gradient)
+              .inplace(0, 0)
+              .pointwise()
+              .build());
+}
+
+}  // namespace
+
+void register_estimators(OpRegistry& ops) {
+  add<NoParams>(ops, "_contrib_round_ste",
+                "round(data); the gradient passes as if nothing had been rounded.",
+                straight_through);
+  add<NoParams>(ops, "_contrib_sign_ste",
+                "sign(data); the gradient passes as if the output were data.", straight_through);
+  add<ScalarParams>(ops, "_contrib_gradientmultiplier",
+                    "data; its gradient is multiplied by scalar.", scaled_gradient);
+  add<QuadraticParams>(ops, "_contrib_quadratic", "a * data * data + b * data + c.",
+                       quadratic_gradient);
+}
+
+}  // namespace mxlite

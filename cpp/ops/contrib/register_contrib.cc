@@ -1,0 +1,14 @@
+// Schemas of nd.contrib that belong to no other family, one line per file.
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+void register_allclose(OpRegistry&);
+void register_estimators(OpRegistry&);
+
+void register_contrib(OpRegistry& ops) {
+  register_allclose(ops);
+  register_estimators(ops);
+}
+
+}  // namespace mxlite

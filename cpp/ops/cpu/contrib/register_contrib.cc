@@ -1,0 +1,14 @@
+// CPU kernels of nd.contrib that belong to no other family, one line per file.
+#include "cpp/ops/register_ops.h"
+
+namespace mxlite {
+
+void register_allclose_cpu(OpRegistry&);
+void register_estimators_cpu(OpRegistry&);
+
+void register_contrib_cpu(OpRegistry& ops) {
+  register_allclose_cpu(ops);
+  register_estimators_cpu(ops);
+}
+
+}  // namespace mxlite
