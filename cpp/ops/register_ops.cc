@@ -16,6 +16,7 @@ void register_reduce(OpRegistry&);      // reduce/, itself a list
 void register_reshape_to(OpRegistry&);  // tensor/
 void register_sequence(OpRegistry&);    // sequence/, itself a list
 void register_tensor(OpRegistry&);      // tensor/, itself a list
+void register_vision(OpRegistry&);      // vision/, itself a list
 void register_where(OpRegistry&);       // tensor/
 
 // CPU kernels.
@@ -33,6 +34,7 @@ void register_reduce_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_sequence_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
+void register_vision_cpu(OpRegistry&);
 void register_where_cpu(OpRegistry&);
 
 void register_all_ops(OpRegistry& ops) {
@@ -49,6 +51,7 @@ void register_all_ops(OpRegistry& ops) {
   register_reshape_to(ops);
   register_sequence(ops);
   register_tensor(ops);
+  register_vision(ops);
   register_where(ops);
 
   // oneDNN kernels before native ones: the first candidate that takes a call runs.
@@ -67,6 +70,7 @@ void register_all_ops(OpRegistry& ops) {
   register_reshape_to_cpu(ops);
   register_sequence_cpu(ops);
   register_tensor_cpu(ops);
+  register_vision_cpu(ops);
   register_where_cpu(ops);
 }
 

@@ -4,10 +4,12 @@
 namespace mxlite {
 
 void register_allclose(OpRegistry&);
+void register_count_sketch(OpRegistry&);
 void register_estimators(OpRegistry&);
 
 void register_contrib(OpRegistry& ops) {
   register_allclose(ops);
+  register_count_sketch(ops);
   register_estimators(ops);
 }
 

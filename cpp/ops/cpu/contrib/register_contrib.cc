@@ -4,10 +4,12 @@
 namespace mxlite {
 
 void register_allclose_cpu(OpRegistry&);
+void register_count_sketch_cpu(OpRegistry&);
 void register_estimators_cpu(OpRegistry&);
 
 void register_contrib_cpu(OpRegistry& ops) {
   register_allclose_cpu(ops);
+  register_count_sketch_cpu(ops);
   register_estimators_cpu(ops);
 }
 

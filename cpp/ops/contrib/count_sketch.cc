@@ -1,0 +1,64 @@
+#include "cpp/ops/contrib/count_sketch.h"
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "_contrib_count_sketch";
+
+Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK(p.out_dim > 0, kOp, ": out_dim ", p.out_dim, " given, at least 1 expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": data of dtype ", in[0].dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_SHAPE(data.ndim() >= 1, kOp, ": data of shape () given, at least 1 dimension expected");
+  constexpr const char* kNames[] = {"data", "h", "s"};
+  for (size_t i = 1; i < 3; ++i) {
+    const Shape& shape = in[i].shape;
+    MX_CHECK_SHAPE(shape.ndim() >= 1 && shape.back() == data.back() && shape.size() == data.back(),
+                   kOp, ": ", kNames[i], " of shape ", shape, " given, data of shape ", data,
+                   " needs ", Shape{1, data.back()});
+  }
+  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kOp, ": s of dtype ", in[2].dtype, " given, ",
+                 in[0].dtype, " as data expected");
+  Shape out = data;
+  out[out.ndim() - 1] = p.out_dim;
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> grads(3);  // hash and signs are constants
+  grads[0] =
+      g.emit("_count_sketch_backward", {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
+  return grads;
+}
+
+std::vector<ValueRef> gradient_of_backward(GradBuilder& g) {
+  std::vector<ValueRef> grads(3);
+  grads[0] = g.emit(kOp, {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
+  return grads;
+}
+
+}  // namespace
+
+void register_count_sketch(OpRegistry& ops) {
+  ops.add(OpBuilder<CountSketchParams>(kOp)
+              .doc("Count sketch: out[..., h[i]] is the sum of s[i] * data[..., i].")
+              .inputs({"data", "h", "s"})
+              .infer(infer)
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<CountSketchParams>("_count_sketch_backward")
+              .doc("Gradient of count_sketch: s[i] * output_grad[..., h[i]].")
+              .inputs({"output_grad", "h", "s"})
+              .infer([](const CountSketchParams&, std::span<const TensorSpec> in) {
+                Shape data = in[0].shape;
+                data[data.ndim() - 1] = in[1].shape.back();
+                return Specs{TensorSpec{data, in[0].dtype}};
+              })
+              .gradient(gradient_of_backward)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,31 @@
+#include "cpp/ops/vision/crop.h"
+
+#include <cstring>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+void crop_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
+  const Shape &data = in[0].shape, &part = out[0].shape;
+  const auto [first_row, first_column] = p.start(data, part);
+  const int64_t size = static_cast<int64_t>(dtype_size(in[0].dtype));
+  cpu::parallel_for(part[0] * part[1], part[2] * part[3],
+                    [&, row = first_row, column = first_column](int64_t plane) {
+                      const char* from =
+                          in[0].as<char>() + ((plane * data[2] + row) * data[3] + column) * size;
+                      char* to = out[0].as<char>() + plane * part[2] * part[3] * size;
+                      for (int64_t y = 0; y < part[2]; ++y)
+                        std::memcpy(to + y * part[3] * size, from + y * data[3] * size,
+                                    static_cast<size_t>(part[3] * size));
+                    });
+}
+
+}  // namespace
+
+void register_crop_cpu(OpRegistry& ops) { ops.kernel<crop_native>("Crop", DeviceType::kCPU); }
+
+}  // namespace mxlite

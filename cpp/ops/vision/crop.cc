@@ -1,0 +1,63 @@
+#include "cpp/ops/vision/crop.h"
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "Crop";
+
+Specs infer(const CropParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK(in.size() == 1 || in.size() == 2, kOp, ": ", in.size(),
+           " inputs given, data or data and crop_like expected");
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data of shape ", data,
+                 " given, 4 dimensions (batch, channels, height, width) expected");
+  Shape out = data;
+  if (in.size() == 2) {
+    const Shape& like = in[1].shape;
+    MX_CHECK_SHAPE(like.ndim() == 4, kOp, ": crop_like of shape ", like,
+                   " given, 4 dimensions expected");
+    out[2] = like[2];
+    out[3] = like[3];
+  } else {
+    MX_CHECK_SHAPE(p.h_w.ndim() == 2 && p.h_w[0] > 0 && p.h_w[1] > 0, kOp, ": h_w ", p.h_w,
+                   " given, two positive numbers expected");
+    out[2] = p.h_w[0];
+    out[3] = p.h_w[1];
+  }
+  MX_CHECK_SHAPE(p.offset.ndim() == 2 && p.offset[0] >= 0 && p.offset[1] >= 0, kOp, ": offset ",
+                 p.offset, " given, two numbers of at least 0 expected");
+  const auto [row, column] = p.start(data, out);
+  MX_CHECK_SHAPE(out[2] <= data[2] && out[3] <= data[3] && row + out[2] <= data[2] &&
+                     column + out[3] <= data[3],
+                 kOp, ": height and width ", Shape{out[2], out[3]}, " at offset ",
+                 Shape{row, column}, " do not fit into data of shape ", data);
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<CropParams>();
+  const Shape &data = g.input_spec(0).shape, &part = g.output_spec(0).shape;
+  const auto [row, column] = p.start(data, part);
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  const OptionalInts width{
+      0, 0, 0, 0, row, data[2] - part[2] - row, column, data[3] - part[3] - column};
+  grads[0] =
+      g.emit("Pad", {g.output_grad(0)}, {{"mode", std::string("constant")}, {"pad_width", width}});
+  return grads;
+}
+
+}  // namespace
+
+void register_crop(OpRegistry& ops) {
+  ops.add(OpBuilder<CropParams>(kOp)
+              .doc("Part of an image, of size h_w or of the size of a second input.")
+              .variadic("data")
+              .infer(infer)
+              .gradient(gradient)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,26 @@
+// Crop: a part of (batch, channels, height, width) data, as large as h_w or as a second input.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct CropParams {
+  Shape offset = {0, 0}, h_w = {0, 0};
+  bool center_crop = false;
+  static constexpr auto fields() {
+    using P = CropParams;
+    return std::tuple(
+        field("offset", &P::offset, "First row and column of the part."),
+        field("h_w", &P::h_w, "Height and width of the part; ignored with two inputs."),
+        field("center_crop", &P::center_crop, "Take the middle, whatever offset says."));
+  }
+  // First row and column of a part of shape `part` of `data`.
+  std::pair<int64_t, int64_t> start(const Shape& data, const Shape& part) const {
+    if (center_crop) return {(data[2] - part[2]) / 2, (data[3] - part[3]) / 2};
+    return {offset[0], offset[1]};
+  }
+};
+
+}  // namespace mxlite

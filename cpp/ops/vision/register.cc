@@ -1,0 +1,7 @@
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+
+void register_vision(OpRegistry& ops) { register_crop(ops); }
+
+}  // namespace mxlite

@@ -1,0 +1,15 @@
+// Registration of the operators on image regions, one function per file.
+#pragma once
+
+namespace mxlite {
+
+class OpRegistry;
+
+void register_vision(OpRegistry& ops);      // schemas of this folder
+void register_vision_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/vision
+
+void register_crop(OpRegistry& ops);
+
+void register_crop_cpu(OpRegistry& ops);
+
+}  // namespace mxlite
