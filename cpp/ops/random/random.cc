@@ -137,8 +137,11 @@ Specs infer_shuffle(const NoParams&, std::span<const TensorSpec> in) {
 }  // namespace
 }  // namespace random
 
+void register_random_pdf(OpRegistry&);
+
 void register_random(OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
+  register_random_pdf(ops);
   for_each_distribution([&](auto d) {
     using D = decltype(d);
     ops.add(draw_schema<D>());

@@ -150,8 +150,11 @@ void shuffle(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace random
 
+void register_random_pdf_cpu(OpRegistry&);
+
 void register_random_cpu(OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
+  register_random_pdf_cpu(ops);
   for_each_distribution([&](auto d) {
     using D = decltype(d);
     const std::string name = D::name;

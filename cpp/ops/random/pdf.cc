@@ -1,0 +1,192 @@
+#include "cpp/ops/random/pdf.h"
+
+#include <array>
+
+namespace mxlite {
+namespace random {
+namespace {
+
+using Grads = std::vector<ValueRef>;
+
+// Derivatives of the log density by sample and parameters; undefined: zero.
+using LogDerivatives = Grads (*)(GradBuilder& g, ValueRef x, const Grads& p);
+
+ValueRef one(GradBuilder& g, const char* op, ValueRef x) { return g.emit(op, {x}); }
+ValueRef inverse(GradBuilder& g, ValueRef x) { return one(g, "reciprocal", x); }
+
+Grads uniform(GradBuilder& g, ValueRef, const Grads& p) {
+  const ValueRef density = inverse(g, g.sub(p[1], p[0]));
+  return {{}, density, g.neg(density)};
+}
+
+Grads normal(GradBuilder& g, ValueRef x, const Grads& p) {
+  const ValueRef z = g.div(g.sub(x, p[0]), p[1]);
+  const ValueRef by_mu = g.div(z, p[1]);
+  return {g.neg(by_mu), by_mu, g.div(g.add_scalar(one(g, "square", z), -1.0), p[1])};
+}
+
+Grads gamma(GradBuilder& g, ValueRef x, const Grads& p) {
+  const ValueRef by_alpha =
+      g.sub(g.add(one(g, "log", p[1]), one(g, "log", x)), one(g, "_digamma", p[0]));
+  return {g.sub(g.div(g.add_scalar(p[0], -1.0), x), p[1]), by_alpha, g.sub(g.div(p[0], p[1]), x)};
+}
+
+Grads exponential(GradBuilder& g, ValueRef x, const Grads& p) {
+  return {g.neg(p[0]), g.sub(inverse(g, p[0]), x)};
+}
+
+Grads poisson(GradBuilder& g, ValueRef x, const Grads& p) {
+  return {{}, g.add_scalar(g.div(x, p[0]), -1.0)};
+}
+
+// Derivative by k of lgamma(x + k) - lgamma(k).
+ValueRef rising(GradBuilder& g, ValueRef x, ValueRef k) {
+  return g.sub(one(g, "_digamma", g.add(x, k)), one(g, "_digamma", k));
+}
+
+Grads negative_binomial(GradBuilder& g, ValueRef x, const Grads& p) {
+  const ValueRef fail = g.add_scalar(g.neg(p[1]), 1.0);
+  return {
+      {}, g.add(rising(g, x, p[0]), one(g, "log", p[1])), g.sub(g.div(p[0], p[1]), g.div(x, fail))};
+}
+
+// The negative binomial distribution with k = 1 / alpha and p = 1 / (mu * alpha + 1).
+Grads generalized_negative_binomial(GradBuilder& g, ValueRef x, const Grads& p) {
+  const ValueRef mu = p[0], alpha = p[1];
+  const ValueRef k = inverse(g, alpha);
+  const ValueRef scale = g.add_scalar(g.mul(mu, alpha), 1.0);  // 1 / p
+  const ValueRef by_k = g.sub(rising(g, x, k), one(g, "log", scale));
+  const ValueRef excess = g.div(g.sub(x, mu), scale);
+  return {{}, g.div(excess, mu), g.sub(g.div(excess, alpha), g.mul(one(g, "square", k), by_k))};
+}
+
+struct Row {
+  const char* name;
+  const char* doc;
+  std::vector<std::string> params;
+  LogDerivatives derivatives;
+};
+
+// Head gradient times d density = density * d log density.
+ValueRef head(GradBuilder& g) {
+  if (g.params<PdfParams>().is_log) return g.output_grad(0);
+  return g.mul(g.output_grad(0), g.output(0));
+}
+
+template <LogDerivatives derivatives>
+Grads gradient(GradBuilder& g) {
+  const ValueRef x = g.input(0), h = head(g);
+  Grads params;
+  for (int i = 1; i < g.num_inputs(); ++i) {
+    Shape shape = g.input_spec(i).shape;  // one entry for all samples of a parameter
+    while (shape.ndim() < g.input_spec(0).shape.ndim()) shape.push_back(1);
+    params.push_back(g.reshape(g.input(i), shape));
+  }
+  Grads grads = derivatives(g, x, params);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i]) {
+      grads[i] = g.zeros(g.input_spec(static_cast<int>(i)));
+      continue;
+    }
+    const Shape& like = i == 0 ? g.input_spec(0).shape : g.spec(params[i - 1]).shape;
+    grads[i] =
+        g.reshape(g.sum_to(g.mul(h, grads[i]), like), g.input_spec(static_cast<int>(i)).shape);
+  }
+  return grads;
+}
+
+Specs infer(const std::string& op, std::span<const TensorSpec> in) {
+  const Shape& sample = in[0].shape;
+  for (const TensorSpec& s : in)
+    MX_CHECK_DTYPE(is_floating(s.dtype) && s.dtype == in[0].dtype, op, ": sample of dtype ",
+                   in[0].dtype, " and a parameter of dtype ", s.dtype,
+                   " given, equal floating dtypes expected");
+  for (const TensorSpec& s : in.subspan(1)) {
+    bool fits = s.shape.ndim() <= sample.ndim() && s.shape == in[1].shape;
+    for (int i = 0; fits && i < s.shape.ndim(); ++i) fits = s.shape[i] == sample[i];
+    MX_CHECK_SHAPE(fits, op, ": sample of shape ", sample, " and a parameter of shape ", s.shape,
+                   " given; all parameters must have one shape, the sample's first dimensions");
+  }
+  return {in[0]};
+}
+
+const std::array<std::pair<Row, GradFn>, 7> kRows = {{
+#define MX_PDF(fn, doc, ...) \
+  { {#fn, doc, {__VA_ARGS__}, fn}, &gradient<&fn> }
+    MX_PDF(uniform, "Density of the uniform distribution on [low, high].", "low", "high"),
+    MX_PDF(normal, "Density of the normal distribution.", "mu", "sigma"),
+    MX_PDF(gamma, "Density of the gamma distribution with shape alpha and rate beta.", "alpha",
+           "beta"),
+    MX_PDF(exponential, "Density of the exponential distribution with rate lam.", "lam"),
+    MX_PDF(poisson, "Probability under the Poisson distribution with rate lam.", "lam"),
+    MX_PDF(negative_binomial,
+           "Probability of that many failures before the k-th success of probability p.", "k", "p"),
+    MX_PDF(generalized_negative_binomial,
+           "Probability under the negative binomial distribution by mean mu and dispersion alpha.",
+           "mu", "alpha"),
+#undef MX_PDF
+}};
+
+Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_random_pdf_dirichlet";
+  const Shape &sample = in[0].shape, &alpha = in[1].shape;
+  MX_CHECK_DTYPE(is_floating(in[0].dtype) && in[0].dtype == in[1].dtype, kOp, ": sample of dtype ",
+                 in[0].dtype, " and alpha of dtype ", in[1].dtype,
+                 " given, equal floating dtypes expected");
+  bool fits = alpha.ndim() > 0 && alpha.ndim() <= sample.ndim() && alpha.back() == sample.back();
+  for (int i = 0; fits && i + 1 < alpha.ndim(); ++i) fits = alpha[i] == sample[i];
+  MX_CHECK_SHAPE(fits, kOp, ": sample of shape ", sample, " and alpha of shape ", alpha,
+                 " given; alpha's dimensions but the last must be the sample's first, and the last "
+                 "dimensions equal");
+  Shape out = sample;
+  out.erase(out.ndim() - 1);
+  if (out.ndim() == 0) out.push_back(1);  // as 1.x
+  return {{out, in[0].dtype}};
+}
+
+Grads dirichlet_gradient(GradBuilder& g) {
+  const Shape& sample = g.input_spec(0).shape;
+  Shape wide = g.input_spec(1).shape, kept = sample;
+  const int64_t classes = wide.back();
+  wide.erase(wide.ndim() - 1);
+  while (wide.ndim() + 1 < sample.ndim()) wide.push_back(1);
+  wide.push_back(classes);
+  kept[kept.ndim() - 1] = 1;
+  const ValueRef x = g.input(0), alpha = g.reshape(g.input(1), wide);
+  const ValueRef h = g.reshape(head(g), kept);
+  const ValueRef total = g.emit("sum", {alpha}, {{"axis", Shape{-1}}, {"keepdims", true}});
+  const ValueRef by_alpha =
+      g.add(g.sub(one(g, "_digamma", total), one(g, "_digamma", alpha)), one(g, "log", x));
+  return {g.mul(h, g.div(g.add_scalar(alpha, -1.0), x)),
+          g.reshape(g.sum_to(g.mul(h, by_alpha), wide), g.input_spec(1).shape)};
+}
+
+}  // namespace
+}  // namespace random
+
+void register_random_pdf(OpRegistry& ops) {
+  using namespace random;  // NOLINT: this folder's own names
+  for (const auto& [row, gradient] : kRows) {
+    const std::string name = str("_random_pdf_", row.name);
+    std::vector<std::string> inputs = {"sample"};
+    inputs.insert(inputs.end(), row.params.begin(), row.params.end());
+    ops.add(OpBuilder<PdfParams>(name)
+                .alias({name.substr(1)})
+                .inputs(inputs)
+                .doc(str(row.doc, " 0 outside of it; each parameter is for one row of samples."))
+                .infer([name](const PdfParams&, std::span<const TensorSpec> in) {
+                  return infer(name, in);
+                })
+                .gradient(gradient)
+                .build());
+  }
+  ops.add(OpBuilder<PdfParams>("_random_pdf_dirichlet")
+              .alias({"random_pdf_dirichlet"})
+              .inputs({"sample", "alpha"})
+              .doc("Density of the Dirichlet distribution; probabilities lie along the last axis.")
+              .infer(infer_dirichlet)
+              .gradient(dirichlet_gradient)
+              .build());
+}
+
+}  // namespace mxlite

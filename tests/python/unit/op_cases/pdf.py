@@ -1,0 +1,133 @@
+"""Densities against SciPy; the gradients follow from finite differences."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+from op_table import Case, fails, ints, op, positive, rand
+from scipy import stats
+
+# name: density or probability, samples, parameters (one per row of samples)
+_COUNTS = np.array([[0.0, 1.0, 4.0], [2.0, 3.0, 7.0]])
+_LOW, _HIGH = np.array([-2.0, -1.5]), np.array([1.5, 3.0])
+DENSITIES: dict[str, tuple[Callable[..., np.ndarray], np.ndarray, list[np.ndarray]]] = {
+    "uniform": (lambda x, a, b: stats.uniform.pdf(x, a, b - a), rand(2, 3), [_LOW, _HIGH]),
+    "normal": (lambda x, m, s: stats.norm.pdf(x, m, s), rand(2, 3), [rand(2), positive(2)]),
+    "gamma": (
+        lambda x, a, b: stats.gamma.pdf(x, a, scale=1 / b),
+        positive(2, 3),
+        [positive(2), positive(2)],
+    ),
+    "exponential": (
+        lambda x, lam: stats.expon.pdf(x, scale=1 / lam),
+        positive(2, 3),
+        [positive(2)],
+    ),
+    "poisson": (lambda x, lam: stats.poisson.pmf(x, lam), _COUNTS, [positive(2)]),
+    "negative_binomial": (
+        lambda x, k, p: stats.nbinom.pmf(x, k, p),
+        _COUNTS,
+        [positive(2, low=1, high=4), positive(2, low=0.2, high=0.8)],
+    ),
+    "generalized_negative_binomial": (
+        lambda x, m, a: stats.nbinom.pmf(x, 1 / a, 1 / (m * a + 1)),
+        _COUNTS,
+        [positive(2), positive(2)],
+    ),
+}
+_DISCRETE = {"poisson", "negative_binomial", "generalized_negative_binomial"}
+
+CASES: list[Case] = []
+for _name, (_density, _x, _params) in DENSITIES.items():
+
+    def _ref(x: np.ndarray, *p: np.ndarray, f: Callable[..., np.ndarray] = _density) -> np.ndarray:
+        return f(x, *(v.reshape(v.shape + (1,) * (x.ndim - v.ndim)) for v in p))
+
+    def _log(x: np.ndarray, *p: np.ndarray, f: Callable[..., np.ndarray] = _ref) -> np.ndarray:
+        return np.log(f(x, *p))
+
+    # A count's gradient is zero, whatever the formula between the integers says.
+    _grad = list(range(1, len(_params) + 1)) if _name in _DISCRETE else True
+    _op = "random_pdf_" + _name
+    CASES += [
+        op(_op, _x, *_params, ref=_ref, grad=_grad, tol=4),
+        op(_op, _x, *_params, is_log=True, ref=_log, grad=_grad, tol=4),
+        op(_op, _x[:, 0], *_params, ref=_ref, grad=_grad, tol=4),
+        op(_op, np.stack([_x, _x], -1), *_params, ref=_ref, grad=_grad, tol=4),
+        op(_op, np.zeros((0, 3)), *[np.zeros(0) for _ in _params], ref=_ref, grad=False),
+        fails(
+            _op,
+            _x,
+            *[np.ones(3) for _ in _params],
+            error=ValueError,
+            match=rf"{_op}.*\(2, 3\).*\(3,\)",
+        ),
+        fails(_op, ints([[1]]), *[np.ones(1) for _ in _params], error=TypeError, match="int32"),
+    ]
+
+# Nothing lies outside of the support.
+CASES += [
+    op(
+        "random_pdf_uniform",
+        np.array([[-3.0, 0.0, 4.0]]),
+        np.array([-1.0]),
+        np.array([1.0]),
+        ref=np.array([[0, 0.5, 0]]),
+    ),
+    op(
+        "random_pdf_exponential",
+        np.array([[-1.0, 1.0]]),
+        np.array([2.0]),
+        ref=np.array([[0, 2 * np.exp(-2)]]),
+    ),
+    op(
+        "random_pdf_gamma",
+        np.array([[-1.0, 0.0]]),
+        np.array([1.0]),
+        np.array([2.0]),
+        ref=np.array([[0, 2]]),
+        grad=False,
+    ),
+    op(
+        "random_pdf_poisson",
+        np.array([[-1.0, 0.0]]),
+        np.array([1.0]),
+        ref=np.array([[0, np.exp(-1)]]),
+        grad=[1],
+    ),
+]
+
+
+def _dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    a = alpha.reshape(alpha.shape[:-1] + (1,) * (x.ndim - alpha.ndim) + alpha.shape[-1:])
+    a = np.broadcast_to(a, x.shape)
+    flat = [
+        np.exp(np.sum((q - 1) * np.log(p)) - stats._multivariate._lnB(q))
+        for p, q in zip(x.reshape(-1, x.shape[-1]), a.reshape(-1, x.shape[-1]))
+    ]
+    return np.reshape(flat, x.shape[:-1] or (1,))
+
+
+_SAMPLES = positive(2, 3, 4)
+_SAMPLES /= _SAMPLES.sum(-1, keepdims=True)
+CASES += [
+    op("random_pdf_dirichlet", _SAMPLES, positive(2, 4), ref=_dirichlet, tol=10),
+    op("random_pdf_dirichlet", _SAMPLES[0], positive(4), ref=_dirichlet, tol=10),
+    op("random_pdf_dirichlet", _SAMPLES[0, 0], positive(4), ref=_dirichlet, tol=10),
+    op(
+        "random_pdf_dirichlet",
+        _SAMPLES,
+        positive(2, 3, 4),
+        is_log=True,
+        ref=lambda x, a: np.log(_dirichlet(x, a)),
+        tol=10,
+    ),
+    fails(
+        "random_pdf_dirichlet",
+        rand(2, 3),
+        rand(2, 4),
+        error=ValueError,
+        match=r"random_pdf_dirichlet.*\(2, 3\).*\(2, 4\)",
+    ),
+]
