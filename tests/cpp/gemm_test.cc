@@ -19,8 +19,8 @@ struct Case {
 // Odd sizes on both sides of kSmallGemm and of every tile and panel border.
 std::vector<Case> cases() {
   std::vector<Case> all;
-  const int64_t sizes[][3] = {{1, 1, 1},   {2, 3, 5},      {5, 17, 3}, {1, 300, 9},
-                              {37, 1, 70}, {61, 270, 140}, {4, 4, 0},  {0, 3, 2}};
+  const int64_t sizes[][3] = {{1, 1, 1},      {2, 3, 5},    {5, 17, 3},   {1, 300, 9}, {37, 1, 70},
+                              {61, 270, 140}, {1, 301, 90}, {301, 1, 90}, {4, 4, 0},   {0, 3, 2}};
   for (const auto& s : sizes)
     for (int64_t batch : {1, 3})
       for (bool ta : {false, true})

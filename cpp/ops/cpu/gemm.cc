@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/matrix_vector.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -255,10 +256,28 @@ void run_half(const Problem& p, const void* a, const void* b, void* c) {
                   static_cast<float16*>(c));
 }
 
+// A float32 product with one row or one column whose operands lie as matrix_vector wants them.
+bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c) {
+  if (p.alpha != 1 || (p.beta != 0 && p.beta != 1)) return false;
+  const float* const start = p.beta == 1 ? c : nullptr;
+  if (p.m == 1 && p.trans_b && (!p.trans_a || p.lda == 1)) {
+    matrix_vector({b, p.n, p.k, p.ldb, a, start, c});
+    return true;
+  }
+  if (p.n == 1 && !p.trans_a && (p.trans_b || p.ldb == 1) && p.ldc == 1) {
+    matrix_vector({a, p.m, p.k, p.lda, b, start, c});
+    return true;
+  }
+  return false;
+}
+
 void run_one(const Problem& p, const void* a, const void* b, void* c) {
   if (p.m == 0 || p.n == 0) return;
   if (is_half(p.dtype)) return run_half(p, a, b, c);
   if (p.dtype != DType::kFloat32 || is_small_gemm(p.m, p.n, p.k)) return run_native(p, a, b, c);
+  if (as_matrix_vector(p, static_cast<const float*>(a), static_cast<const float*>(b),
+                       static_cast<float*>(c)))
+    return;
   const auto status = dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
                                  static_cast<float>(p.alpha), static_cast<const float*>(a),
                                  std::max<int64_t>(p.lda, 1), static_cast<const float*>(b),

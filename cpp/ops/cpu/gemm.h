@@ -1,5 +1,6 @@
 // The one matrix product of the CPU backend, row-major: C = alpha * op(A) * op(B) + beta * C with
-// op(A) of m x k, op(B) of k x n. float32 runs in oneDNN's sgemm, the halves in its matmul with
+// op(A) of m x k, op(B) of k x n. float32 runs in oneDNN's sgemm (one row
+// or column: matrix_vector), the halves in its matmul with
 // float accumulation, float64 and integers (modulo 2^bits) in a blocked native loop.
 #pragma once
 #include <cstdint>

@@ -70,6 +70,16 @@ def test_lists_and_single_outputs() -> None:
     np.testing.assert_array_equal(two[1].asnumpy(), x.asnumpy() * 2)
 
 
+def test_one_row_through_a_large_layer_and_relu() -> None:
+    w, b = nd.random.normal(shape=(300, 129)), nd.random.normal(shape=(300,))
+    x = nd.random.normal(shape=(1, 129))
+    y = compiled(lambda x, w, b: nd.relu(nd.FullyConnected(x, w, b, num_hidden=300)), (w, b))(x)
+    expected = np.maximum(x.asnumpy() @ w.asnumpy().T + b.asnumpy(), 0)
+    np.testing.assert_allclose(y.asnumpy(), expected, rtol=1e-4, atol=1e-4)
+    x[:] = np.nan
+    assert np.isnan(nd.relu(nd.FullyConnected(x, w, b, num_hidden=300)).asnumpy()).all()
+
+
 def test_changed_parameters_are_seen() -> None:
     x, (w, b) = nd.random.normal(shape=(2, 3)), dense_params()
     graph = compiled(dense_relu, (w, b))

@@ -13,7 +13,7 @@ dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs,
   apply_thread_count();
   const Desc data({size.rows, size.columns}, data_type(dtype), dnnl::memory::format_tag::ab);
   const Desc output({size.rows, outputs}, data_type(dtype), dnnl::memory::format_tag::ab);
-  // inner_product has the faster matrix-vector product, matmul the faster products otherwise.
+  // inner_product has the faster bfloat16 matrix-vector product, matmul the faster others.
   if (size.rows == 1 || weight.get_format_kind() == dnnl::memory::format_kind::any) {
     using PD = dnnl::inner_product_forward::primitive_desc;
     const auto prop = dnnl::prop_kind::forward_inference;
@@ -33,6 +33,7 @@ namespace {
 CallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
   if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;  // native, inline
+  if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;           // matrix_vector
   Key key("FullyConnected");
   key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));
   return cached_call("FullyConnected", key, [&] {

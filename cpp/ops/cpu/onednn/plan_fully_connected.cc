@@ -1,6 +1,7 @@
 // FullyConnected inside executables. float32 weights stay as they are: a second, packed copy of
 // VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
 // because its instructions need pairs of rows.
+#include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
@@ -9,9 +10,34 @@
 namespace mxlite::onednn {
 namespace {
 
+// A single image in float32: the product is our own.
+std::optional<Plan> plan_matrix_vector(const PlanRequest& r) {
+  const auto& p = *static_cast<const FullyConnectedParams*>(r.params);
+  const RowsColumns size = fully_connected_rows(p, r.inputs[0].shape);
+  const auto post = simple_post_ops(r.post_ops);
+  if (size.rows != 1 || r.inputs[0].dtype != DType::kFloat32 || !post || post->add)
+    return std::nullopt;
+  Plan plan;
+  for (const TensorSpec& input : r.inputs) plan.inputs.push_back({nullptr, input.bytes()});
+  plan.outputs = {{nullptr, r.outputs[0].bytes()}};
+  plan.run = [rows = p.num_hidden, columns = size.columns, bias = !p.no_bias, relu = post->relu](
+                 KernelContext&, std::span<void* const> in, std::span<void* const> out, void*) {
+    cpu::matrix_vector({.matrix = static_cast<const float*>(in[1]),
+                        .rows = rows,
+                        .columns = columns,
+                        .stride = columns,
+                        .x = static_cast<const float*>(in[0]),
+                        .start = bias ? static_cast<const float*>(in[2]) : nullptr,
+                        .y = static_cast<float*>(out[0]),
+                        .relu = relu});
+  };
+  return plan;
+}
+
 std::optional<Plan> plan(const PlanRequest& r) {
   return guarded("FullyConnected", [&]() -> std::optional<Plan> {
     if (!is_plannable(r)) return std::nullopt;
+    if (auto own = plan_matrix_vector(r)) return own;
     const auto& p = *static_cast<const FullyConnectedParams*>(r.params);
     const RowsColumns size = fully_connected_rows(p, r.inputs[0].shape);
     const DType dtype = r.inputs[0].dtype;

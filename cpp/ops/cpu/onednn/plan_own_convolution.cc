@@ -11,25 +11,6 @@
 namespace mxlite::onednn {
 namespace {
 
-// Post-ops that the Winograd kernel has itself: an addition, then relu.
-struct SimplePostOps {
-  bool add = false, relu = false;
-};
-std::optional<SimplePostOps> simple_post_ops(std::span<const PostOp> post_ops) {
-  SimplePostOps s;
-  for (const PostOp& p : post_ops) {
-    if (p.kind == PostOp::Kind::kAdd) {
-      s.add = true;
-      continue;
-    }
-    const auto e = eltwise_of(*p.op, p.params.get());
-    if (s.relu || !e || e->algorithm != dnnl::algorithm::eltwise_relu || e->alpha != 0)
-      return std::nullopt;
-    s.relu = true;
-  }
-  return s;
-}
-
 // Measured (benchmarks/ops/conv_bench): below these tile counts reading the transformed weights,
 // which are four times the plain ones of 3 x 3, costs more than the multiplications that are saved.
 constexpr int64_t kLeastTiles = 12;          // transformed once

@@ -64,6 +64,21 @@ dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops) {
   return attr;
 }
 
+std::optional<SimplePostOps> simple_post_ops(std::span<const PostOp> post_ops) {
+  SimplePostOps s;
+  for (const PostOp& p : post_ops) {
+    if (p.kind == PostOp::Kind::kAdd) {
+      s.add = true;
+      continue;
+    }
+    const auto e = eltwise_of(*p.op, p.params.get());
+    if (s.relu || !e || e->algorithm != dnnl::algorithm::eltwise_relu || e->alpha != 0)
+      return std::nullopt;
+    s.relu = true;
+  }
+  return s;
+}
+
 int count_additions(std::span<const PostOp> post_ops) {
   int n = 0;
   for (const PostOp& p : post_ops) n += p.kind == PostOp::Kind::kAdd;

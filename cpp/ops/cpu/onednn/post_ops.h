@@ -26,6 +26,11 @@ bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candid
                                  const TensorSpec* extra_input);
 bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate,
                          const TensorSpec* extra_input);
+// What kernels of our own take: an addition, then relu; nullopt: something else was fused.
+struct SimplePostOps {
+  bool add = false, relu = false;
+};
+std::optional<SimplePostOps> simple_post_ops(std::span<const PostOp> post_ops);
 int count_additions(std::span<const PostOp> post_ops);
 
 }  // namespace mxlite::onednn

@@ -72,6 +72,16 @@ CASES = [
         ref=lambda x, w, b: x @ w.T + b,
         tol=2,
     ),
+    op(  # one row: matrix times vector
+        "FullyConnected",
+        rand(1, 203),
+        rand(301, 203),
+        rand(301),
+        num_hidden=301,
+        ref=lambda x, w, b: x @ w.T + b,
+        grad=False,
+        tol=4,
+    ),
     op(
         "FullyConnected",
         rand(4, 2, 3),

@@ -1,0 +1,19 @@
+// float32 matrix times vector, the dense layer of a single image: bound by the reading of the
+// matrix, so several rows are read at once and each thread takes the next rows when it is ready.
+#pragma once
+#include <cstdint>
+
+namespace mxlite::cpu {
+
+// y[i] = dot(matrix[i, :], x) + (start ? start[i] : 0), then relu. `start` may be y itself.
+struct MatrixVector {
+  const float* matrix;
+  int64_t rows, columns, stride;  // stride counts elements between rows
+  const float* x;
+  const float* start = nullptr;
+  float* y;
+  bool relu = false;
+};
+void matrix_vector(const MatrixVector& p);
+
+}  // namespace mxlite::cpu
