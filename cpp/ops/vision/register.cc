@@ -2,6 +2,9 @@
 
 namespace mxlite {
 
-void register_vision(OpRegistry& ops) { register_crop(ops); }
+void register_vision(OpRegistry& ops) {
+  register_box(ops);
+  register_crop(ops);
+}
 
 }  // namespace mxlite

@@ -8,8 +8,10 @@ class OpRegistry;
 void register_vision(OpRegistry& ops);      // schemas of this folder
 void register_vision_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/vision
 
+void register_box(OpRegistry& ops);
 void register_crop(OpRegistry& ops);
 
+void register_box_cpu(OpRegistry& ops);
 void register_crop_cpu(OpRegistry& ops);
 
 }  // namespace mxlite

@@ -2,6 +2,9 @@
 
 namespace mxlite {
 
-void register_vision_cpu(OpRegistry& ops) { register_crop_cpu(ops); }
+void register_vision_cpu(OpRegistry& ops) {
+  register_box_cpu(ops);
+  register_crop_cpu(ops);
+}
 
 }  // namespace mxlite
