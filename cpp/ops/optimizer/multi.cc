@@ -1,22 +1,15 @@
 // Updates of many weights in one call, and the sums and tests over many arrays that go with them.
+#include "cpp/ops/optimizer/multi.h"
+
 #include "cpp/ops/optimizer/params.h"
 
 namespace mxlite {
 namespace optimizer {
 namespace {
 
-constexpr int kMaxInplace = 64;  // 1.x aggregates at most 60 weights
-
-struct Row {
-  const char* name;
-  const char* doc;
-  std::vector<std::string> group;  // arrays of one weight
-  bool mixed;
-};
-
 // Number of arrays after the weights: learning rates and weight decays, unless p lists them.
 template <class P>
-size_t rate_arrays(const Row& row, const P& p, size_t weights) {
+size_t rate_arrays(const MultiRow& row, const P& p, size_t weights) {
   if constexpr (requires { p.lrs; }) {
     MX_CHECK(p.lrs.size() == weights && p.wds.size() == weights, row.name, ": ", p.lrs.size(),
              " lrs and ", p.wds.size(), " wds given, ", weights, " of each expected");
@@ -27,46 +20,15 @@ size_t rate_arrays(const Row& row, const P& p, size_t weights) {
 }
 
 template <class P>
-Specs infer_multi(const Row& row, const P& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.num_weights > 0, row.name, ": num_weights ", p.num_weights,
-           " given, at least 1 expected");
-  const auto weights = static_cast<size_t>(p.num_weights);
-  const size_t extra = rate_arrays(row, p, weights), group = row.group.size();
-  MX_CHECK(in.size() == weights * group + extra, row.name, ": ", in.size(), " arrays given, ",
-           weights * group + extra, " expected (", group, " for each weight",
-           extra ? ", and lrs and wds)" : ")");
-  Specs out;
-  for (size_t i = 0; i < weights * group; ++i) {
-    const TensorSpec &weight = in[i / group * group], &spec = in[i];
-    const bool single = row.mixed && i % group > 1;
-    MX_CHECK_SHAPE(spec.shape == weight.shape, row.name, ": ", row.group[i % group], " ", i / group,
-                   " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
-                   " expected");
-    const DType expected = single ? DType::kFloat32 : weight.dtype;
-    MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
-                   row.group[i % group], " ", i / group, " of dtype ", spec.dtype, " given, ",
-                   is_floating(expected) ? expected : DType::kFloat32, " expected");
-    if (i % group == 0) out.push_back(weight);
-  }
-  for (size_t i = weights * group; i < in.size(); ++i)
-    MX_CHECK_SHAPE(in[i].shape.size() == p.num_weights, row.name, ": rates of shape ", in[i].shape,
-                   " given, ", weights, " numbers expected");
-  return out;
-}
-
-template <class P>
-void add_multi(OpRegistry& ops, const Row& row) {
-  const int group = static_cast<int>(row.group.size());
-  OpBuilder<P> op(row.name);
-  std::vector<int> mutated;
-  for (int i = 2; i < group; ++i) mutated.push_back(i);
-  if (!mutated.empty()) op.mutates_every(group, mutated);
-  for (int i = 0; i < kMaxInplace; ++i) op.inplace(i * group, i);
-  ops.add(op.variadic("data")
-              .doc(row.doc)
+void add_multi(OpRegistry& ops, const MultiRow& row) {
+  ops.add(multi_update<P>(row)
               .output_count([](const P& p, int) { return static_cast<int>(p.num_weights); })
               .infer([row](const P& p, std::span<const TensorSpec> in) {
-                return infer_multi(row, p, in);
+                MX_CHECK(p.num_weights > 0, row.name, ": num_weights ", p.num_weights,
+                         " given, at least 1 expected");
+                const size_t extra = rate_arrays(row, p, static_cast<size_t>(p.num_weights));
+                return infer_groups(row, p.num_weights, extra, extra ? ", and lrs and wds" : "",
+                                    in);
               })
               .build());
 }
@@ -100,10 +62,41 @@ Specs infer_lars(const LarsParams&, std::span<const TensorSpec> in) {
 const TensorSpec kFlag{Shape{1}, DType::kFloat32};
 
 }  // namespace
+
+Specs infer_groups(const MultiRow& row, int64_t weights, size_t extra, const char* extra_text,
+                   std::span<const TensorSpec> in) {
+  const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
+  MX_CHECK(in.size() == grouped + extra, row.name, ": ", in.size(), " arrays given, ",
+           grouped + extra, " expected (", group, " for each of ", weights, " weights", extra_text,
+           ")");
+  Specs out;
+  for (size_t i = 0; i < grouped; ++i) {
+    const TensorSpec &weight = in[i / group * group], &spec = in[i];
+    const bool single = row.mixed && i % group > 1;
+    MX_CHECK_SHAPE(spec.shape == weight.shape, row.name, ": ", row.group[i % group], " ", i / group,
+                   " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
+                   " expected");
+    const DType expected = single ? DType::kFloat32 : weight.dtype;
+    MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
+                   row.group[i % group], " ", i / group, " of dtype ", spec.dtype, " given, ",
+                   is_floating(expected) ? expected : DType::kFloat32, " expected");
+    if (i % group == 0) out.push_back(weight);
+  }
+  for (size_t i = grouped; i < in.size(); ++i) {
+    const int64_t numbers = extra == 1 ? 1 : weights;
+    MX_CHECK_SHAPE(in[i].shape.size() == numbers, row.name, ": an array of shape ", in[i].shape,
+                   " given after the weights, ", numbers, " numbers expected");
+  }
+  return out;
+}
+
 }  // namespace optimizer
+
+void register_multi_contrib(OpRegistry&);
 
 void register_multi_updates(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
+  register_multi_contrib(ops);
   add_family<MultiSgdParams, PreloadedSgdParams>(ops, "multi_sgd_update",
                                                  "preloaded_multi_sgd_update",
                                                  "sgd_update of many weights; data is weight, grad "

@@ -16,7 +16,7 @@ from . import indexing, methods
 from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .serialization import load, load_frombuffer, save
-from . import random
+from . import contrib_functions, random
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403
@@ -42,6 +42,7 @@ op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswit
 _sys.modules[op.__name__] = op
 
 contrib = _namespace("contrib", ("_contrib_",))
+contrib.__dict__.update((n, getattr(contrib_functions, n)) for n in contrib_functions.__all__)
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 

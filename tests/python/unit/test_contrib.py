@@ -32,3 +32,127 @@ def test_estimators_pass_the_gradient_on(name, params, factor, hybrid):
     head = nd.array([1.0, 2.0, 3.0, 4.0])
     y.backward(head)
     np.testing.assert_allclose(x.grad.asnumpy(), factor * head.asnumpy())
+
+
+def _mask(dtype="float32"):
+    return nd.array([1, 0, -2], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8", "bool", "float16"])
+def test_boolean_mask_keeps_the_slices_that_are_not_zero(dtype):
+    x = nd.array(np.arange(12).reshape(3, 4))
+    index = nd.array(np.array([1, 0, 2]), dtype=dtype)
+    np.testing.assert_array_equal(nd.contrib.boolean_mask(x, index).asnumpy(), x.asnumpy()[[0, 2]])
+    np.testing.assert_array_equal(
+        nd.contrib.boolean_mask(x.T, index, axis=1).asnumpy(), x.asnumpy().T[:, [0, 2]]
+    )
+
+
+def test_boolean_mask_of_nothing_is_empty_and_its_gradient_zero():
+    x = nd.ones((3, 4))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.contrib.boolean_mask(x, nd.zeros((3,)))
+    assert y.shape == (0, 4)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.zeros((3, 4)))
+
+
+def test_boolean_mask_gradient_reaches_the_kept_slices():
+    x, index = nd.array(np.arange(12).reshape(3, 4)), nd.array([float("nan"), 0, 1])
+    x.attach_grad()
+    index.attach_grad()
+    with mx.autograd.record():
+        y = nd.contrib.boolean_mask(x, index) * 2
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy()[:, 0], [2, 0, 2])
+    np.testing.assert_array_equal(index.grad.asnumpy(), np.zeros(3))
+
+
+def test_boolean_mask_says_why_it_cannot_be_hybridized():
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, index):
+            return F.contrib.boolean_mask(x, index)
+
+    net = Net()
+    x = nd.ones((3, 4))
+    assert net(x, _mask()).shape == (2, 4)
+    net.hybridize()
+    with pytest.raises(NotImplementedError, match="boolean_mask.*shape depends on the values"):
+        net(x, _mask())
+
+
+@pytest.mark.parametrize(
+    "arguments, error, match",
+    [
+        ((nd.ones((3, 4)), nd.ones((2,))), ValueError, r"boolean_mask: index of shape \(2,\)"),
+        ((nd.ones((3, 4)), nd.ones((3, 1))), ValueError, r"boolean_mask: index of shape \(3, 1\)"),
+        ((nd.ones((3, 4)), nd.ones((3,)), 2), IndexError, "boolean_mask: axis 2"),
+        ((nd.ones((3, 4)), [1, 0, 1]), TypeError, "boolean_mask: index: a list given"),
+    ],
+)
+def test_boolean_mask_names_what_is_wrong(arguments, error, match):
+    with pytest.raises(error, match=match):
+        nd.contrib.boolean_mask(*arguments)
+
+
+def test_rand_zipfian_draws_by_rank_and_counts_what_it_expects():
+    mx.random.seed(3)
+    samples, true, sampled = nd.contrib.rand_zipfian(nd.array([0, 3]), 4000, 5)
+    assert samples.dtype == np.int64 and true.dtype == sampled.dtype == np.float64
+    expected = 4000 * np.log((np.arange(5) + 2) / (np.arange(5) + 1)) / np.log(6)
+    counts = np.bincount(samples.asnumpy(), minlength=5)
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(4000) / 2
+    np.testing.assert_allclose(true.asnumpy(), expected[[0, 3]])
+    np.testing.assert_allclose(sampled.asnumpy(), expected[samples.asnumpy()])
+
+
+def test_uniform_of_contrib_is_that_of_random():
+    assert nd.contrib.uniform(2, 3, shape=(4,)).shape == (4,)
+
+
+def test_updates_of_many_weights_equal_those_of_one():
+    def make():
+        rng = np.random.RandomState(5)
+        shapes = [(2, 3), (4,)]
+        return [[nd.array(rng.uniform(0.1, 1, s)) for s in shapes] for _ in range(4)]
+
+    w, g, m, v = make()
+    nd.contrib.multi_adamw_update(
+        w, g, m, v, 0.5, lrs=[0.1, 0.2], wds=[0.1, 0.2], etas=[1, 0.5], out=w
+    )
+    w1, g1, m1, v1 = make()
+    for i, (lr, wd, eta) in enumerate([(0.1, 0.1, 1), (0.2, 0.2, 0.5)]):
+        nd.contrib.adamw_update(
+            w1[i], g1[i], m1[i], v1[i], nd.array([0.5]), lr, eta, wd=wd, out=w1[i]
+        )
+        for many, one in ((w, w1), (m, m1), (v, v1)):
+            np.testing.assert_array_equal(many[i].asnumpy(), one[i].asnumpy())
+
+    w, g, m, v = make()
+    nd.contrib.multi_lamb_update(w, g, m, v, [1, 2], lrs=[0.1, 0.2], wds=[0.1, 0.2], out=w)
+    w1, g1, m1, v1 = make()
+    for i, (lr, wd) in enumerate([(0.1, 0.1), (0.2, 0.2)]):
+        step = nd.lamb_update_phase1(w1[i], g1[i], m1[i], v1[i], t=i + 1, wd=wd)
+        nd.lamb_update_phase2(w1[i], step, w1[i].norm(), step.norm(), lr=lr, out=w1[i])
+        np.testing.assert_allclose(w[i].asnumpy(), w1[i].asnumpy(), rtol=1e-6)
+        np.testing.assert_array_equal(v[i].asnumpy(), v1[i].asnumpy())
+
+
+def test_mixed_updates_change_the_float32_weights():
+    def make():
+        rng = np.random.RandomState(5)
+        arrays = [[nd.array(rng.uniform(0.1, 1, (3,)))] for _ in range(5)]
+        return [[a.astype("float16") for a in x] if i < 2 else x for i, x in enumerate(arrays)]
+
+    w, g, m, v, w32 = make()
+    nd.contrib.multi_mp_lamb_update(w, g, m, v, w32, [1], lrs=[0.1], wds=[0.1], out=w)
+    np.testing.assert_array_equal(w[0].asnumpy(), w32[0].asnumpy().astype(np.float16))
+    w, g, m, v, w32 = make()
+    before = w32[0].asnumpy()
+    nd.contrib.multi_mp_adamw_update(w, g, m, v, w32, 1.0, lrs=[0.1], wds=[0], etas=[1], out=w)
+    assert np.abs(w32[0].asnumpy() - before).min() > 0.01
+    np.testing.assert_array_equal(w[0].asnumpy(), w32[0].asnumpy().astype(np.float16))
+    w, g, m, v, w32 = make()
+    nd.contrib.mp_adamw_update(w[0], g[0], m[0], v[0], w32[0], 1.0, 0.1, 1.0, out=w[0])
+    np.testing.assert_array_equal(w[0].asnumpy(), w32[0].asnumpy().astype(np.float16))

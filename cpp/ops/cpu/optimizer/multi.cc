@@ -95,8 +95,11 @@ void all_finite(KernelContext&, const P&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace optimizer
 
+void register_multi_contrib_cpu(OpRegistry&);
+
 void register_multi_updates_cpu(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
+  register_multi_contrib_cpu(ops);
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<&multi_sgd<MultiSgdParams, 2, false>>("multi_sgd_update", kCPU);
   ops.kernel<&multi_sgd<MultiSgdMomParams, 3, false>>("multi_sgd_mom_update", kCPU);

@@ -1,0 +1,284 @@
+"""Functions of ``mx.nd.contrib`` that are made of operators (MXNet 1.x: ``mxnet.nd.contrib``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_
+from . import random
+from .creation import array
+
+__all__ = [
+    "adamw_update",
+    "boolean_mask",
+    "mp_adamw_update",
+    "multi_adamw_update",
+    "multi_lamb_update",
+    "multi_mp_adamw_update",
+    "multi_mp_lamb_update",
+    "rand_zipfian",
+    "uniform",
+]
+
+uniform = random.uniform
+
+Arrays = Sequence[NDArray]
+
+
+def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) -> NDArray:
+    """Return the slices of data at which index is not zero.
+
+    The output's shape depends on the values of index, so the call waits for index.
+
+    Parameters
+    ----------
+    data : NDArray, shape (..., n, ...)
+    index : NDArray, shape (n,)
+        Of any dtype; a NaN counts as not zero.
+    axis : int
+        The axis that index masks. MXNet 1.x takes 0 only.
+
+    Returns
+    -------
+    NDArray, shape (..., count of non-zeros, ...)
+        With no slice left, the axis has length 0.
+
+    Raises
+    ------
+    NotSupportedError
+        While a block is hybridized: a graph needs shapes that are known in advance.
+    """
+    for name, value in (("data", data), ("index", index)):
+        if not isinstance(value, NDArray):
+            raise TypeError_(
+                f"boolean_mask: {name}: a {type(value).__name__} given, an NDArray expected"
+            )
+    if not -data.ndim <= axis < data.ndim:
+        raise IndexError_(
+            f"boolean_mask: axis {axis} is out of range for data with {data.ndim} dimensions"
+        )
+    if index.ndim != 1 or index.shape[0] != data.shape[axis]:
+        raise ShapeError(
+            f"boolean_mask: index of shape {index.shape} given, "
+            f"({data.shape[axis]},) expected for axis {axis} of data of shape {data.shape}"
+        )
+    if index._traced or data._traced:
+        raise NotSupportedError(
+            "boolean_mask: the output's shape depends on the values of index, which a hybridized "
+            "block does not know while it is traced; call it outside of the block, leave the block "
+            "unhybridized, or use where or SequenceMask, which keep the shape"
+        )
+    positions = np.flatnonzero(index.asnumpy()).astype(np.int64)
+    chosen = array(positions, dtype="int64", ctx=data.context)
+    if chosen.shape != positions.shape:
+        chosen = chosen.reshape(positions.shape)
+    result: NDArray = _core.op("take")(data, chosen, axis=axis, out=kwargs.get("out"))
+    return result
+
+
+def rand_zipfian(
+    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Any = None
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Draw classes from an approximately Zipfian distribution.
+
+    Class ``c`` of ``range_max`` classes, numbered by falling frequency, is drawn with probability
+    ``log((c + 2) / (c + 1)) / log(range_max + 1)``.
+
+    Parameters
+    ----------
+    true_classes : NDArray, shape (n,)
+    num_sampled : int
+        How many classes to draw, with replacement.
+    range_max : int
+        Number of classes.
+    ctx : Context, optional
+        Device of the results.
+
+    Returns
+    -------
+    samples : NDArray of int64, shape (num_sampled,)
+    expected_count_true : NDArray of float64, shape (n,)
+        How often each of true_classes is expected among the samples.
+    expected_count_sample : NDArray of float64, shape (num_sampled,)
+        How often each of the samples is expected among them.
+    """
+    log_range = math.log(range_max + 1)
+    draws = random.uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx)
+    samples = (draws.exp() - 1).astype("int64") % range_max
+
+    def expected_count(classes: NDArray) -> NDArray:
+        exact = classes.as_in_context(samples.context).astype("float64")
+        count: NDArray = ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
+        return count
+
+    return samples, expected_count(true_classes), expected_count(samples)
+
+
+def _scale(rescale_grad: Any, like: NDArray) -> NDArray:
+    """Return rescale_grad as an array on the device of a weight."""
+    if isinstance(rescale_grad, NDArray):
+        return rescale_grad
+    return array([rescale_grad], dtype="float32", ctx=like.context)
+
+
+def _in_turn(*lists: Arrays) -> list[NDArray]:
+    """Return the first of each list, the second of each, ..."""
+    return [a for group in zip(*lists) for a in group]
+
+
+def adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    **kwargs: Any,
+) -> NDArray:
+    """Take a step of AdamW: nothing changes if rescale_grad is 0 or not finite.
+
+    Parameters
+    ----------
+    rescale_grad : NDArray of one number, or float
+    lr, eta : float
+        Learning rate and its schedule multiplier.
+    **kwargs
+        beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0, clip_gradient=-1, out.
+    """
+    scale = _scale(rescale_grad, weight)
+    result: NDArray = _core.op("_adamw_update")(
+        weight, grad, mean, var, scale, lr=lr, eta=eta, **kwargs
+    )
+    return result
+
+
+def mp_adamw_update(
+    weight: NDArray,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    weight32: NDArray,
+    rescale_grad: Any,
+    lr: float,
+    eta: float,
+    **kwargs: Any,
+) -> NDArray:
+    """Take a step of AdamW with a float32 copy of the weight; see `adamw_update`."""
+    scale = _scale(rescale_grad, weight)
+    result: NDArray = _core.op("_mp_adamw_update")(
+        weight, grad, mean, var, weight32, scale, lr=lr, eta=eta, **kwargs
+    )
+    return result
+
+
+def multi_adamw_update(
+    weights: Arrays,
+    grads: Arrays,
+    mean: Arrays,
+    var: Arrays,
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: str | None = None,
+    size: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """Take a step of AdamW for many weights in one call; see `adamw_update`."""
+    arrays = [*_in_turn(weights, grads, mean, var), _scale(rescale_grad, weights[0])]
+    return _core.op("_multi_adamw_update")(
+        *arrays, lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), out=out, **kwargs
+    )
+
+
+def multi_mp_adamw_update(
+    weights: Arrays,
+    grads: Arrays,
+    mean: Arrays,
+    var: Arrays,
+    weights32: Arrays,
+    rescale_grad: Any,
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    etas: Sequence[float],
+    out: Any = None,
+    name: str | None = None,
+    size: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """Take a step of AdamW for many weights with float32 copies; see `adamw_update`."""
+    arrays = [*_in_turn(weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0])]
+    return _core.op("_multi_mp_adamw_update")(
+        *arrays, lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), out=out, **kwargs
+    )
+
+
+def multi_lamb_update(
+    weights: Arrays,
+    grads: Arrays,
+    mean: Arrays,
+    var: Arrays,
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """Take a step of LAMB for many weights in one call.
+
+    Parameters
+    ----------
+    weights, grads, mean, var : sequences of NDArray, one for each weight
+        mean and var are changed.
+    step_count : sequence of int
+        Number of each weight's update, from 1.
+    lrs, wds : sequences of float
+    out : list of NDArray
+        Where the new weights go.
+    **kwargs
+        beta1=0.9, beta2=0.999, epsilon=1e-6, rescale_grad=1, lower_bound=-1, upper_bound=-1,
+        clip_gradient=-1, bias_correction=True.
+    """
+    return _core.op("_multi_lamb_update")(
+        *_in_turn(weights, grads, mean, var),
+        learning_rates=lrs,
+        wds=wds,
+        step_count=step_count,
+        num_tensors=num_tensors or len(weights),
+        out=out,
+        **kwargs,
+    )
+
+
+def multi_mp_lamb_update(
+    weights: Arrays,
+    grads: Arrays,
+    mean: Arrays,
+    var: Arrays,
+    weights32: Arrays,
+    step_count: Sequence[int],
+    lrs: Sequence[float],
+    wds: Sequence[float],
+    out: Any = None,
+    num_tensors: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """Take a step of LAMB for many weights with float32 copies; see `multi_lamb_update`."""
+    return _core.op("_multi_mp_lamb_update")(
+        *_in_turn(weights, grads, mean, var, weights32),
+        learning_rates=lrs,
+        wds=wds,
+        step_count=step_count,
+        num_tensors=num_tensors or len(weights),
+        out=out,
+        **kwargs,
+    )
