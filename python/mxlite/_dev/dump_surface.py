@@ -1,0 +1,151 @@
+"""List the public names of MXNet 1.9.1: run with a Python that has it, not mxlite.
+
+``python python/mxlite/_dev/dump_surface.py`` writes ``python/mxlite/compat/surface_1_9_1.json``:
+``{module: {name: entry}}``. An entry is null for a value, a list of parameter names for a function
+(``*args``, ``**kwargs`` with their stars), ``{member: entry}`` for a class, ``{}`` for a class seen
+outside the module that defines it, and the module's full name for a submodule.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import types
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).resolve().parents[1] / "compat" / "surface_1_9_1.json"
+
+# No part of the interface: build files, generated twins of op modules, documentation holders.
+_NUMPY_MODE = (".numpy", ".numpy_extension")
+_SKIPPED = [
+    *"api cython libmxnet ndarray_doc symbol_doc onnx.setup tvmop".split(),
+    *(f"{a}{b}" for a in ("ndarray", "symbol") for b in _NUMPY_MODE),
+    *(f"numpy.{name}" for name in "arrayprint fallback fallback_linalg function_base io".split()),
+    *(f"numpy.{name}" for name in "multiarray stride_tricks utils".split()),
+]
+_SKIPPED_PARTS = ("_", "gen_", "_op_translations", "numpy_op_", "numpy_dispatch")
+
+# Names with an underscore that packages built on MXNet import all the same.
+_PRIVATE = {
+    "mxnet.gluon.loss": ["_apply_weighting", "_reshape_like"],
+    "mxnet.gluon.data.dataloader": ["_MultiWorkerIter", "_as_in_context"],
+    "mxnet.gluon.utils": ["_get_repo_url", "_get_repo_file_url"],
+    "mxnet.gluon.model_zoo.model_store": ["_model_sha1"],
+    "mxnet.image.image": ["_get_interp_method"],
+    "mxnet.base": ["_LIB", "_Null", "_as_list"],
+    # Not private: imported from another module for its users.
+    "mxnet.random": "exponential gamma generalized_negative_binomial multinomial negative_binomial "
+    "normal poisson randint randn shuffle uniform".split(),
+}
+
+
+def parameters(function: Any) -> Any:
+    """Return the names of a function's parameters, stars included; null if it has no signature."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    stars: dict[Any, str] = {
+        inspect.Parameter.VAR_POSITIONAL: "*",
+        inspect.Parameter.VAR_KEYWORD: "**",
+    }
+    return [stars.get(p.kind, "") + p.name for p in found]
+
+
+def members(klass: type) -> dict[str, Any]:
+    """Return what a class defines itself: public methods, properties and its constructor."""
+    found: dict[str, Any] = {}
+    for name, value in vars(klass).items():
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        found[name] = parameters(value) if inspect.isfunction(value) else None
+    return dict(sorted(found.items()))
+
+
+def assigned_names(module: types.ModuleType) -> set[str]:
+    """Return the names that the module's source assigns at top level."""
+    try:
+        tree = ast.parse(Path(str(module.__file__)).read_text())
+    except (OSError, SyntaxError):
+        return set()
+    return {
+        target.id
+        for statement in ast.walk(tree)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        for target in ast.walk(statement)
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+    }
+
+
+def entry(module: types.ModuleType, value: Any) -> Any:
+    """Return the entry of one name."""
+    if inspect.isclass(value):
+        return members(value) if value.__module__ == module.__name__ else {}
+    if callable(value) and not isinstance(value, type):
+        return parameters(value)
+    return None
+
+
+def public_names(module: types.ModuleType) -> dict[str, Any]:
+    """Return the public names of one module with their entries."""
+    package = hasattr(module, "__path__")
+    listed = set(getattr(module, "__all__", ()))
+    assigned = assigned_names(module)
+    generated = module.__name__.rpartition(".")[2] == "_internal"
+    private = _PRIVATE.get(module.__name__, [])
+    found: dict[str, Any] = {}
+    for name, value in sorted(vars(module).items()):
+        hidden = name.startswith("_")
+        if (hidden and name not in private and not (generated and name[1:2] != "_")) or (
+            generated and not hidden
+        ):
+            continue
+        if isinstance(value, types.ModuleType):
+            known = not skipped(value.__name__) or value.__name__.endswith(_NUMPY_MODE)
+            if package and value.__name__.startswith("mxnet.") and not hidden and known:
+                found[name] = value.__name__
+            continue
+        home = getattr(value, "__module__", None)
+        ours = isinstance(home, str) and home.split(".")[0] == "mxnet"
+        defined = home == module.__name__ or (ours and (package or generated))
+        if name in listed or name in private or defined or (not ours and name in assigned):
+            numpy_mode = module.__name__.startswith("mxnet.numpy")
+            found[name] = None if numpy_mode else entry(module, value)
+    return found
+
+
+def skipped(name: str) -> bool:
+    """Say whether a module is no part of the interface."""
+    rest = name[len("mxnet.") :]
+    parts = rest.split(".")
+    inner = any(part.startswith(_SKIPPED_PARTS) for part in parts) and parts[-1] != "_internal"
+    return any(rest == s or rest.startswith(s + ".") for s in _SKIPPED) or inner
+
+
+def main() -> None:
+    """Walk over all modules and write the list."""
+    import mxnet  # type: ignore[import-not-found]
+
+    surface = {"mxnet": public_names(mxnet)}
+    for found in pkgutil.walk_packages(mxnet.__path__, "mxnet.", onerror=lambda name: None):
+        if skipped(found.name):
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except Exception as error:  # a module whose requirements are not installed
+            print(f"left out {found.name}: {type(error).__name__}: {error}")
+            continue
+        surface[found.name] = public_names(module)
+    rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(surface.items()))
+    TARGET.write_text("{\n" + rows + "\n}\n")
+    print(f"{len(surface)} modules, {sum(map(len, surface.values()))} names")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""The names of MXNet 1.9.1: where they are in mxlite, and a clear error for those that are not.
+
+One list (``compat/surface_1_9_1.json``) drives three things: modules that are imported when their
+name is first used, the error for a name that is not built, and ``docs/compat.md``.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable
+
+from .base import NotSupportedError
+
+__all__ = [
+    "VERSION",
+    "MissingModuleError",
+    "MissingNameError",
+    "guard",
+    "is_module",
+    "moved_below",
+    "resolve",
+    "surface",
+]
+
+VERSION = "1.9.1"
+
+# Modules that 1.9.1 cuts in another way: there -> here.
+_MOVED = {
+    "contrib.nd": "ndarray.contrib",
+    "contrib.ndarray": "ndarray.contrib",
+    "contrib.sym": "symbol.contrib",
+    "contrib.symbol": "symbol.contrib",
+    "contrib.quant": "contrib.quantization",
+    "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
+    "image.image": "image",
+    "img": "image",
+    "init": "initializer",
+    "io.io": "io",
+    "kv": "kvstore",
+    "kvstore.kvstore": "kvstore",
+    "mod": "module",
+    "mon": "monitor",
+    "nd": "ndarray",
+    "opt": "optimizer",
+    "rnd": "random",
+    "sym": "symbol",
+    "viz": "visualization",
+}
+
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+
+
+class MissingNameError(NotSupportedError, AttributeError):
+    """A name of MXNet 1.9.1 that mxlite does not have; ``hasattr`` is False for it."""
+
+
+class MissingModuleError(NotSupportedError, ImportError):
+    """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
+
+
+@functools.cache
+def surface() -> dict[str, dict[str, Any]]:
+    """Return the public names of 1.9.1: {module: {name: entry}}.
+
+    Returns
+    -------
+    dict
+        See ``mxlite/_dev/dump_surface.py`` for what an entry tells.
+    """
+    path = Path(__file__).resolve().parent / "compat" / "surface_1_9_1.json"
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return found
+
+
+def is_module(rest: str) -> bool:
+    """Say whether 1.9.1 has the module ``mxnet.<rest>``.
+
+    Parameters
+    ----------
+    rest : str
+        Dotted path behind ``mxnet.``.
+
+    Returns
+    -------
+    bool
+    """
+    parent, _, name = f"mxnet.{rest}".rpartition(".")
+    return f"mxnet.{rest}" in surface() or isinstance(surface().get(parent, {}).get(name), str)
+
+
+def resolve(rest: str) -> ModuleType | None:
+    """Return the module of mxlite that ``mxnet.<rest>`` is, imported; None if there is none.
+
+    Parameters
+    ----------
+    rest : str
+        Dotted path behind ``mxnet.``, as ``"nd.random"``.
+
+    Returns
+    -------
+    module or None
+    """
+    if rest in _MOVED:
+        return resolve(_MOVED[rest])
+    parent_path, _, name = rest.rpartition(".")
+    parent = resolve(parent_path) if parent_path else importlib.import_module("mxlite")
+    if parent is None:
+        return None
+    child = vars(parent).get(name)
+    if not (isinstance(child, ModuleType) and child.__name__.startswith("mxlite.")):
+        full_name = f"{parent.__name__}.{name}"
+        try:
+            child = importlib.import_module(full_name)
+        except ModuleNotFoundError as error:
+            if error.name != full_name:
+                raise
+            return None
+    guard(child)
+    return child
+
+
+def moved_below(rest: str) -> dict[str, ModuleType]:
+    """Return the submodules of ``mxnet.<rest>`` that mxlite has in another place.
+
+    Parameters
+    ----------
+    rest : str
+        Dotted path behind ``mxnet.``.
+
+    Returns
+    -------
+    dict of str to module
+        By their paths behind ``mxnet.``.
+    """
+    found = {path: resolve(path) for path in _MOVED if path.rpartition(".")[0] == rest}
+    return {path: module for path, module in found.items() if module is not None}
+
+
+def _imported_by_name(depth: int) -> bool:
+    """Say whether the caller's caller is executing ``from module import name``."""
+    frame = sys._getframe(depth)
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM
+
+
+def missing(module_name: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module.
+
+    Parameters
+    ----------
+    module_name : str
+        As ``"mxlite.gluon"``.
+
+    Returns
+    -------
+    callable
+        Imports the submodules of 1.9.1 on first use. Raises MissingNameError for a name of 1.9.1
+        that is not built (MissingModuleError inside ``from module import name``, where Python
+        replaces the text of an AttributeError), AttributeError for all other names.
+    """
+    rest = module_name[len("mxlite.") :]
+
+    def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
+        if not name.startswith("__"):
+            names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
+            child = f"{rest}.{name}" if rest else name
+            if name in names:
+                if isinstance(names[name], str):
+                    module = resolve(names[name][len("mxnet.") :])
+                    if module is not None:
+                        setattr(sys.modules[module_name], name, module)
+                        return module
+                kind = MissingModuleError if _imported_by_name(2) else MissingNameError
+                raise kind(f"mx.{child}: a name of MXNet {VERSION} that mxlite does not have")
+        raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
+
+    return __getattr__
+
+
+def guard(module: ModuleType) -> None:
+    """Give a module of mxlite the ``__getattr__`` of :func:`missing`, unless it has its own.
+
+    Parameters
+    ----------
+    module : module
+    """
+    vars(module).setdefault("__getattr__", missing(module.__name__))
+
+
+def guard_all() -> None:
+    """Guard all modules of mxlite that are imported."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "mxlite" and name != "mxlite._core":
+            guard(module)

@@ -1,0 +1,130 @@
+"""Import machinery of the door: where ``mxnet.a.b`` leads to."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .._surface import VERSION, MissingModuleError, is_module, moved_below, resolve
+
+CHILD_PATH = Path(__file__).resolve().parent / "path"
+
+
+class Mxnet(ModuleType):
+    """The module ``mxnet``: mxlite's names and the version of MXNet that they match.
+
+    It is no second home of state: what is set here is set in mxlite, what is missing is asked for
+    there.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("mxlite"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if not name.startswith("__"):
+            setattr(importlib.import_module("mxlite"), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        delattr(importlib.import_module("mxlite"), name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(importlib.import_module("mxlite"))})
+
+    def __repr__(self) -> str:
+        return f"<module 'mxnet' {VERSION}: mxlite {importlib.import_module('mxlite').__version__}>"
+
+
+class _RootLoader(Loader):
+    """Makes the module ``mxnet`` itself."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Mxnet(spec.name, "MXNet 1.x scripts run on mxlite.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        mxlite = importlib.import_module("mxlite")
+        # Copies: looking up mx.nd in a loop costs no detour.
+        names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
+        module.__dict__.update(names)
+        module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=sorted(names))
+
+
+class _AliasLoader(Loader):
+    """Puts a module that exists already under a second name into sys.modules."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system hands out what stands here after exec_module: the module of mxlite, with
+        # its own __spec__ and __name__.
+        name = module.__name__
+        sys.modules[name] = self._module
+        # A file here that is a package there: the import system would not ask for its submodules.
+        for path, child in moved_below(name.partition(".")[2]).items():
+            sys.modules[f"mxnet.{path}"] = child
+
+
+class _HorovodLoader(Loader):
+    """Makes an empty package ``horovod`` where none is installed."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__doc__ = "Package of horovod.mxnet, which is mxlite.horovod."
+
+
+class DoorFinder(MetaPathFinder):
+    """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module behind the door, None for all others."""
+        root, _, rest = fullname.partition(".")
+        if root == "horovod":
+            return _horovod_spec(rest)
+        if root != "mxnet":
+            return None
+        if not rest:
+            return ModuleSpec(fullname, _RootLoader(), origin="mxlite", is_package=True)
+        module = resolve(rest)
+        if module is not None:
+            return ModuleSpec(fullname, _AliasLoader(module), origin=module.__name__)
+        if is_module(rest):
+            raise MissingModuleError(f"{fullname} is not built in mxlite (docs/compat.md)")
+        return None
+
+
+def _horovod_spec(rest: str) -> ModuleSpec | None:
+    """Return the spec of ``horovod`` or ``horovod.mxnet``; others stay with the real package."""
+    if not rest:
+        places = [p for p in sys.path if not p or Path(p).resolve() != CHILD_PATH]
+        real = PathFinder.find_spec("horovod", places)
+        if real is not None:
+            return real
+        return ModuleSpec("horovod", _HorovodLoader(), origin="mxlite", is_package=True)
+    if rest.split(".")[0] != "mxnet":
+        return None
+    name = "mxlite.horovod" + rest[len("mxnet") :]
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("mxlite.horovod"):
+            raise
+        raise MissingModuleError(
+            f"horovod.{rest} is {name} for scripts on mxlite, which this build does not have"
+        ) from None
+    return ModuleSpec("horovod." + rest, _AliasLoader(module), origin=name)

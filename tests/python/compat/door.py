@@ -1,0 +1,36 @@
+"""Runs Python code through the compatibility door in a fresh process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import mxlite as mx
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+
+
+def run(
+    *arguments: str, cwd: Path | None = None, returncode: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m mxlite.compat arguments...``; the return code is checked."""
+    command = [sys.executable, "-m", "mxlite.compat", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(Path(mx.__file__).parents[1])}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == returncode, done.stdout + done.stderr
+    return done
+
+
+def run_code(code: str, folder: Path, *arguments: str, returncode: int = 0) -> str:
+    """Write code to a file, run it through the door and return what it printed."""
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(code))
+    return run(str(script), *arguments, cwd=folder, returncode=returncode).stdout
+
+
+def run_script(name: str, *arguments: str, cwd: Path) -> str:
+    """Run one of the scripts beside this file and return what it printed."""
+    return run(str(SCRIPTS / name), *arguments, cwd=cwd).stdout

@@ -1,0 +1,256 @@
+"""``import mxnet`` behind the door: the same objects, in this process and in its children."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from door import run, run_code
+from mxlite import _surface, compat
+
+
+@pytest.fixture
+def door(monkeypatch):
+    """The door installed in this process, and taken away afterwards."""
+    monkeypatch.setenv("PYTHONPATH", "")
+    before = list(sys.meta_path)
+    compat.install()
+    yield importlib.import_module("mxnet")
+    sys.meta_path[:] = before
+    for name in [n for n in sys.modules if n.split(".")[0] in ("mxnet", "horovod")]:
+        del sys.modules[name]
+
+
+def test_modules_are_those_of_mxlite(door):
+    assert door.nd is mx.nd and door.gluon is mx.gluon and door.init is mx.initializer
+    for path, module in {
+        "mxnet.nd": mx.nd,
+        "mxnet.ndarray.random": mx.nd.random,
+        "mxnet.gluon.nn.basic_layers": mx.gluon.nn.basic_layers,
+        "mxnet.gluon.contrib.nn.basic_layers": mx.gluon.contrib.nn,
+        "mxnet.init": mx.initializer,
+        "mxnet.context": mx.context,
+    }.items():
+        found = importlib.import_module(path)
+        assert found is module, path
+        assert sys.modules[path] is module
+        assert found.__spec__.name == module.__name__
+
+
+def test_from_imports_give_the_same_objects(door):
+    from mxnet import autograd, gluon
+    from mxnet.base import MXNetError
+    from mxnet.gluon import nn
+    from mxnet.gluon.nn import Dense
+    from mxnet.ndarray import NDArray
+
+    assert autograd is mx.autograd and gluon is mx.gluon and nn is mx.gluon.nn
+    assert Dense is mx.gluon.nn.Dense and NDArray is mx.nd.NDArray
+    assert MXNetError is mx.base.MXNetError
+
+
+def test_version_is_that_of_the_interface_through_the_door_only(door):
+    assert door.__version__ == "1.9.1"
+    assert mx.__version__ != "1.9.1"
+    assert "1.9.1" in repr(door) and mx.__version__ in repr(door)
+
+
+def test_what_is_set_on_mxnet_is_set_in_mxlite(door):
+    door.my_constant = 3
+    assert mx.my_constant == 3
+    del door.my_constant
+    assert not hasattr(mx, "my_constant") and not hasattr(door, "my_constant")
+
+
+def test_star_import_gives_what_mxlite_has(door):
+    names: dict[str, object] = {}
+    exec("from mxnet import *", names)
+    assert names["nd"] is mx.nd and names["cpu"] is mx.cpu
+
+
+def test_names_mxnet_never_had_are_plain_import_errors(door):
+    with pytest.raises(ModuleNotFoundError, match="No module named 'mxnet.no_such_module'"):
+        importlib.import_module("mxnet.no_such_module")
+    with pytest.raises(AttributeError, match="no_such_name") as failure:
+        _ = door.no_such_name
+    assert not isinstance(failure.value, NotImplementedError)
+    # gluon-cv tries this one of MXNet 2 first and falls back on an ImportError.
+    with pytest.raises(ImportError):
+        exec("from mxnet.gluon import metric")
+
+
+def test_names_that_are_not_built_say_so(door):
+    assert not hasattr(mx, "np") and getattr(door, "np", None) is None
+    with pytest.raises(NotImplementedError, match=r"mx\.np: a name of MXNet 1\.9\.1"):
+        _ = mx.np
+    with pytest.raises(NotImplementedError, match=r"mxnet\.numpy is not built"):
+        importlib.import_module("mxnet.numpy")
+    with pytest.raises(ImportError, match=r"mx\.numpy|mxnet\.numpy"):
+        exec("from mxnet import numpy")
+    with pytest.raises(mx.base.NotSupportedError, match=r"mx\.ndarray\.ndarray\.DLContext"):
+        _ = mx.nd.ndarray.DLContext
+    with pytest.raises(ImportError, match=r"mx\.ndarray\.ndarray\.DLContext") as failure:
+        exec("from mxnet.ndarray.ndarray import DLContext")
+    assert isinstance(failure.value, NotImplementedError)
+
+
+def test_another_mxnet_that_is_imported_already_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mxnet", type(sys)("mxnet"))
+    with pytest.raises(mx.MXNetError, match="another mxnet is imported already"):
+        compat.install()
+
+
+def test_installing_twice_is_installing_once(door):
+    finders = list(sys.meta_path)
+    compat.install()
+    assert sys.meta_path == finders
+
+
+def test_surface_lists_what_gluoncv_needs_at_import():
+    names = _surface.surface()
+    for module, name in [
+        ("mxnet.gluon", "SymbolBlock"),
+        ("mxnet.gluon.data.dataloader", "_MultiWorkerIter"),
+        ("mxnet.gluon.loss", "_apply_weighting"),
+        ("mxnet.gluon.contrib.nn", "SyncBatchNorm"),
+        ("mxnet.metric", "check_label_shapes"),
+    ]:
+        assert name in names[module]
+
+
+def test_a_script_runs_as_main_with_its_arguments(tmp_path):
+    (tmp_path / "helper.py").write_text("VALUE = 7\n")
+    text = run_code(
+        """
+        import json, os, pickle, sys
+        import mxnet as mx
+        import helper  # lies beside the script
+
+        class Thing:
+            value = helper.VALUE
+
+        thing = pickle.loads(pickle.dumps(Thing()))
+        main = sys.modules["__main__"]
+        print(json.dumps([__name__, sys.argv, os.path.basename(__file__), thing.value,
+                          main.Thing is Thing, mx.nd.arange(3).asnumpy().tolist()]))
+        """,
+        tmp_path,
+        "--lr",
+        "0.1",
+    )
+    script = str(tmp_path / "script.py")
+    assert json.loads(text) == [
+        "__main__",
+        [script, "--lr", "0.1"],
+        "script.py",
+        7,
+        True,
+        [0, 1, 2],
+    ]
+
+
+def test_modules_and_code_run_too(tmp_path):
+    package = tmp_path / "tool"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(
+        "import sys, mxnet\nprint(__name__, sys.argv[1:], mxnet.__version__)\n"
+    )
+    assert run("-m", "tool", "x", cwd=tmp_path).stdout == "__main__ ['x'] 1.9.1\n"
+    text = run(
+        "-c", "import sys, mxnet as mx; print(sys.argv, mx.nd.ones(2).sum().asscalar())", "y"
+    )
+    assert text.stdout == "['-c', 'y'] 2.0\n"
+
+
+def test_an_uncaught_error_shows_the_frames_of_the_script_only(tmp_path):
+    script = tmp_path / "fails.py"
+    script.write_text("import mxnet as mx\nmx.nd.ones((2, 3)) + mx.nd.ones((4, 5))\n")
+    done = run(str(script), returncode=1)
+    assert done.stderr.startswith("Traceback (most recent call last):\n  File")
+    assert "mxlite/compat" not in done.stderr and "runpy" not in done.stderr
+    assert f'File "{script}", line 2' in done.stderr and "(2,3)" in done.stderr.replace(" ", "")
+
+
+def test_exit_codes_and_bad_command_lines(tmp_path):
+    script = tmp_path / "leaves.py"
+    script.write_text("import sys\nsys.exit(7)\n")
+    run(str(script), returncode=7)
+    assert "usage" in run(returncode=2).stderr
+    assert "usage" in run("--help").stdout
+    assert "unknown option --foo" in run("--foo", returncode=2).stderr
+    assert "can't open file" in run("nowhere.py", returncode=2).stderr
+    assert "-m needs an argument" in run("-m", returncode=2).stderr
+
+
+def test_child_processes_find_the_door(tmp_path):
+    text = run_code(
+        """
+        import multiprocessing
+        import subprocess
+        import sys
+        import horovod
+
+        import mxnet as mx
+
+        def work(value):
+            return float(mx.nd.array([value]).asscalar()) + (mx.__version__ == "1.9.1")
+
+        if __name__ == "__main__":
+            code = "import horovod, mxnet; print(mxnet.__version__, int(mxnet.nd.ones(3).sum()))"
+            child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            print(child.stdout + child.stderr, end="")
+            for method in ("spawn", "fork"):
+                with multiprocessing.get_context(method).Pool(1) as pool:
+                    print(method, pool.map(work, [1, 2]))
+        """,
+        tmp_path,
+    )
+    assert text.splitlines() == ["1.9.1 3", "spawn [2.0, 3.0]", "fork [2.0, 3.0]"]
+
+
+def test_workers_of_a_data_loader_are_behind_the_door(tmp_path):
+    text = run_code(
+        """
+        import mxnet as mx
+
+        class Squares(mx.gluon.data.Dataset):
+            def __len__(self):
+                return 6
+
+            def __getitem__(self, i):
+                import mxnet.ndarray as nd  # in the worker
+                return nd.array([i]) ** 2
+
+        loader = mx.gluon.data.DataLoader(Squares(), batch_size=3, num_workers=2)
+        print([batch.reshape(-1).asnumpy().tolist() for batch in loader])
+        """,
+        tmp_path,
+    )
+    assert text == "[[0.0, 1.0, 4.0], [9.0, 16.0, 25.0]]\n"
+
+
+def test_the_door_leaves_other_horovod_modules_alone(door):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("horovod.no_such_framework")
+
+
+def test_horovod_for_mxnet_is_mxlites(door):
+    try:
+        expected = importlib.import_module("mxlite.horovod")
+    except ImportError:
+        with pytest.raises(NotImplementedError, match=r"horovod\.mxnet"):
+            importlib.import_module("horovod.mxnet")
+    else:
+        assert importlib.import_module("horovod.mxnet") is expected
+
+
+def test_path_of_children_names_the_shim_first(door, monkeypatch):
+    import os
+
+    first = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+    assert (Path(first) / "mxnet" / "__init__.py").is_file()
