@@ -10,16 +10,8 @@
 namespace mxlite::autograd {
 namespace {
 
-NDArrayRef run(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
-               Device device = {}, std::span<const NDArrayRef> out = {}) {
-  const OpSchema& schema = ops().get(op);
-  const ParamsRef params = schema.make_params_by_name(std::span(attrs.begin(), attrs.size()));
-  return call(schema, params, std::span(inputs.begin(), inputs.size()),
-              {.device = device, .out = out})[0];
-}
-
 NDArrayRef filled(const char* op, const TensorSpec& spec, Device device) {
-  return run(op, {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
+  return call_op(op, {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
 class Walk {
@@ -81,7 +73,7 @@ class Walk {
       } else if (leaf->req == GradReq::kAdd) {
         const NDArrayRef out[] = {leaf->grad};
         ModeScope quiet({false, options_.training});
-        run("elemwise_add", {leaf->grad, value}, {}, {}, out);
+        call_op("elemwise_add", {leaf->grad, value}, {}, {}, out);
       } else if (own && value->device() == leaf->grad->device()) {
         leaf->grad->assign_handle(*value);
       } else {
@@ -126,7 +118,7 @@ class Walk {
   }
 
   static void accumulate(NDArrayRef& slot, NDArrayRef grad) {
-    slot = slot ? run("elemwise_add", {slot, grad}) : std::move(grad);
+    slot = slot ? call_op("elemwise_add", {slot, grad}) : std::move(grad);
   }
 
   void step(TapeNode& node) {

@@ -45,4 +45,12 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
   return outputs;
 }
 
+NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs,
+                   Device device, std::span<const NDArrayRef> out) {
+  const OpSchema& schema = ops().get(op);
+  const ParamsRef params = schema.make_params_by_name(std::span(attrs.begin(), attrs.size()));
+  return call(schema, params, std::span(inputs.begin(), inputs.size()),
+              {.device = device, .out = out})[0];
+}
+
 }  // namespace mxlite::autograd

@@ -8,6 +8,10 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
+// By name; returns the first output.
+NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
+                   Device device = {}, std::span<const NDArrayRef> out = {});
+
 // `view` is op(source) made without running anything: recorded when a call would be.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);

@@ -1,7 +1,10 @@
 #include "cpp/autograd/graph_node.h"
 
+#include <algorithm>
+
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/graph/split.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -60,6 +63,43 @@ bool is_written(const Graph& g, int32_t node) {
   return false;
 }
 
+// Runs a graph that was cut at its host operators; every part records itself.
+NDArrays run_parts(const graph::Split& split, std::span<const NDArrayRef> inputs,
+                   const graph::ArrayList& parameters, engine::Origin origin) {
+  const Graph& g = split.whole;
+  std::vector<std::vector<NDArrayRef>> values(g.nodes.size());
+  const auto at = [&](ValueId v) -> const NDArrayRef& {
+    return values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(g.inputs[i])] = {inputs[i]};
+  for (size_t i = 0; i < parameters.size(); ++i)
+    values[static_cast<size_t>(g.parameters[i])] = {parameters[i]};
+  for (const graph::Part& part : split.parts) {
+    NDArrays operands;
+    for (ValueId v : part.inputs) operands.push_back(at(v));
+    NDArrays results;
+    try {
+      results = part.graph ? call(*part.graph, operands, origin) : part.host->call(operands);
+    } catch (Error& error) {
+      if (part.host) error.add_context(str("while running node ", part.name, " of ", g.name));
+      throw;
+    }
+    for (size_t k = 0; k < part.outputs.size(); ++k) {
+      auto& list = values[static_cast<size_t>(part.outputs[k].node)];
+      list.resize(std::max(list.size(), static_cast<size_t>(part.outputs[k].output) + 1));
+      list[static_cast<size_t>(part.outputs[k].output)] = results[k];
+    }
+  }
+  const OpSchema& identity = ops().get("_copy");
+  NDArrays outputs;
+  for (ValueId v : g.outputs) {
+    const bool taken = std::find(outputs.begin(), outputs.end(), at(v)) != outputs.end();
+    const bool fresh = g.node(v).kind == NodeKind::kOp && !taken;
+    outputs.push_back(fresh ? at(v) : call(identity, identity.default_params, {&at(v), 1})[0]);
+  }
+  return outputs;
+}
+
 }  // namespace
 
 NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
@@ -74,6 +114,7 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
                   "forward instead of keeping it");
   graph::CachedGraph::Ready ready = cached.prepare(
       inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
+  if (ready.entry->split) return run_parts(*ready.entry->split, inputs, *ready.parameters, origin);
   graph::Executable::Call args{inputs, *ready.parameters, origin};
   if (!ready.entry->recorded) return ready.entry->plain->launch(args);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cpp/graph/split.h"
+
 namespace mxlite::graph {
 namespace {
 
@@ -26,7 +28,10 @@ void CachedGraph::set_params(ArrayList params) {
            (*list)[i]->device() == (*params_)[i]->device();
   if (!same) slots_.clear();
   params_ = std::move(list);
-  for (Slot& slot : slots_) slot.parameters = join(*params_, slot.entry->captured);
+  for (Slot& slot : slots_) {
+    slot.parameters = join(*params_, slot.entry->captured);
+    if (slot.entry->split) graph::set_params(*slot.entry->split, *slot.parameters);
+  }
 }
 
 std::shared_ptr<const ArrayList> CachedGraph::join(const ArrayList& a, const ArrayList& b) {
@@ -70,6 +75,7 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
   const std::shared_ptr<const Entry> entry = compile(inputs, mode, *params);
   std::lock_guard lock(mutex_);
   Slot slot{entry, join(*params, entry->captured)};
+  if (entry->split) graph::set_params(*entry->split, *slot.parameters);
   if (params_ == params) {
     slots_.insert(slots_.begin(), slot);
     if (slots_.size() == kManySignatures) warn_if_many();
@@ -110,7 +116,9 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
       for (const NDArrayRef& a : list) entry->needs.push_back(mode.needs_grad(*a));
     any = std::find(entry->needs.begin(), entry->needs.end(), 1) != entry->needs.end();
   }
-  if (any)
+  if (has_host_op(graph))
+    entry->split = split_at_host_ops(std::move(graph));
+  else if (any)
     entry->recorded =
         std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
   else

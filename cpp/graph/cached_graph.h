@@ -12,6 +12,8 @@
 
 namespace mxlite::graph {
 
+struct Split;
+
 using ArrayList = std::vector<NDArrayRef>;
 // Runs a block's forward on (traced) arrays.
 using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList& parameters)>;
@@ -36,8 +38,9 @@ class CachedGraph : public RefCounted {
     bool training = false, recording = false;
     std::vector<uint8_t> needs;               // recording: by input, then parameter
     ArrayList captured;                       // arrays that forward used without being handed them
-    std::shared_ptr<RecordedGraph> recorded;  // null: run `plain`
+    std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `split`
     ExecutableRef plain;
+    std::shared_ptr<const Split> split;  // not null: the graph has host operators, run its parts
     size_t num_outputs = 0;
   };
   struct Ready {

@@ -15,6 +15,16 @@ Trace::Trace(std::string name, Device device, bool training)
   current_trace = this;
 }
 
+Trace::Trace(std::string name, PartOfCurrent)
+    : outer_(current_trace), is_part_(true), serial_(++num_traces) {
+  MX_ASSERT(outer_);
+  device_ = outer_->device_;
+  graph_.name = std::move(name);
+  graph_.training = outer_->graph_.training;
+  scope_ = outer_->scope_;
+  current_trace = this;
+}
+
 Trace::~Trace() { current_trace = outer_; }
 
 Trace* Trace::current() { return current_trace; }
@@ -35,52 +45,60 @@ NDArrayRef Trace::make_array(ValueId value) {
   return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value));
 }
 
-NDArrayRef Trace::add_input(const TensorSpec& spec) {
+ValueId Trace::add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value) {
+  std::vector<int32_t>& list = kind == NodeKind::kInput ? graph_.inputs : graph_.parameters;
   Node node;
-  node.kind = NodeKind::kInput;
+  node.kind = kind;
   node.outputs = {spec};
-  node.index = static_cast<int>(graph_.inputs.size());
-  node.name = str("data", node.index);
+  node.index = static_cast<int>(list.size());
+  node.name = str(name, node.index);
+  node.value = std::move(value);
   graph_.nodes.push_back(std::move(node));
-  graph_.inputs.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
-  return make_array({graph_.inputs.back(), 0});
+  list.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
+  return {list.back(), 0};
+}
+
+NDArrayRef Trace::add_input(const TensorSpec& spec) {
+  return make_array(add_leaf(NodeKind::kInput, spec, "data"));
 }
 
 NDArrayRef Trace::add_parameter(const TensorSpec& spec) {
-  Node node;
-  node.kind = NodeKind::kParameter;
-  node.outputs = {spec};
-  node.index = static_cast<int>(graph_.parameters.size());
-  node.name = str("param", node.index);
-  graph_.nodes.push_back(std::move(node));
-  graph_.parameters.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
-  return make_array({graph_.parameters.back(), 0});
+  return make_array(add_leaf(NodeKind::kParameter, spec, "param"));
+}
+
+ValueId Trace::import(const NDArrayRef& array) {
+  const ValueId outer = outer_->value_of(array);
+  for (const Import& known : imports_)
+    if (known.outer == outer) return known.own;
+  const bool is_parameter = outer_->graph_.node(outer).kind == NodeKind::kParameter;
+  const ValueId own = add_leaf(is_parameter ? NodeKind::kParameter : NodeKind::kInput,
+                               outer_->graph_.spec(outer), is_parameter ? "param" : "data");
+  (is_parameter ? imported_parameters_ : imported_inputs_).push_back(array);
+  imports_.push_back({outer, own});
+  return own;
 }
 
 ValueId Trace::value_of(const NDArrayRef& array) {
-  if (const auto* info = static_cast<const TraceValue*>(array->trace().get())) {
-    MX_CHECK_KIND(
-        info->trace == serial_, ErrorKind::kError, graph_.name,
-        ": an array that was made while another hybridized forward was traced has no "
-        "data and cannot be used here; return it from that forward instead of keeping it");
-    return info->value;
-  }
+  const auto* info = static_cast<const TraceValue*>(array->trace().get());
+  if (info && info->trace == serial_) return info->value;
+  if (is_part_) return import(array);
+  MX_CHECK_KIND(!info, ErrorKind::kError, graph_.name,
+                ": an array that was made while another hybridized forward was traced has no "
+                "data and cannot be used here; return it from that forward instead of keeping it");
   MX_CHECK_KIND(array->device() == device_, ErrorKind::kDevice, graph_.name,
                 ": forward uses an array of shape ", array->shape(), " on ", array->device(),
                 ", the inputs are on ", device_, "; copy one with as_in_context");
   for (const auto& [known, value] : captured_)
     if (known == array) return value;
-  Node node;
-  node.kind = NodeKind::kParameter;
-  node.outputs = {array->spec()};
-  node.index = static_cast<int>(graph_.parameters.size());
-  node.name = str("captured", node.index);
-  node.value = array;
-  graph_.nodes.push_back(std::move(node));
-  graph_.parameters.push_back(static_cast<int32_t>(graph_.nodes.size() - 1));
-  const ValueId value{graph_.parameters.back(), 0};
+  const ValueId value = add_leaf(NodeKind::kParameter, array->spec(), "captured", array);
   captured_.emplace_back(array, value);
   return value;
+}
+
+void Trace::complete(ValueId value, const TensorSpec& spec) {
+  graph_.nodes[static_cast<size_t>(value.node)].outputs[static_cast<size_t>(value.output)] = spec;
+  for (const Import& known : imports_)
+    if (known.own == value) outer_->complete(known.outer, spec);
 }
 
 void Trace::check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const {
@@ -106,8 +124,7 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
   if (!known && op.complete) {
     op.complete(params.get(), specs);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      graph_.nodes[static_cast<size_t>(values[i].node)]
-          .outputs[static_cast<size_t>(values[i].output)] = specs[i];
+      complete(values[i], specs[i]);
       if (inputs[i]->is_traced()) inputs[i]->complete_spec(specs[i]);
     }
   }
@@ -121,6 +138,32 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
   const size_t count = graph_.nodes[static_cast<size_t>(first.node)].outputs.size();
   for (size_t i = 0; i < count; ++i)
     outputs.push_back(make_array({first.node, static_cast<int32_t>(i)}));
+  return outputs;
+}
+
+std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
+                                            std::span<const NDArrayRef> parameters) {
+  MX_ASSERT(inputs.size() == graph.inputs.size() && parameters.size() == graph.parameters.size());
+  std::vector<int32_t> here(graph.nodes.size(), -1);  // operators
+  std::vector<ValueId> leaves(graph.nodes.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    leaves[static_cast<size_t>(graph.inputs[i])] = value_of(inputs[i]);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    leaves[static_cast<size_t>(graph.parameters[i])] = value_of(parameters[i]);
+  const auto map = [&](ValueId v) {
+    const auto at = static_cast<size_t>(v.node);
+    return here[at] < 0 ? leaves[at] : ValueId{here[at], v.output};
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& n = graph.nodes[i];
+    if (n.kind != NodeKind::kOp) continue;
+    std::vector<ValueId> values;
+    for (ValueId v : n.inputs) values.push_back(map(v));
+    check_mutation(*n.op, values);
+    here[i] = graph_.add_op(*n.op, n.params, std::move(values), n.name).node;
+  }
+  std::vector<NDArrayRef> outputs;
+  for (ValueId v : graph.outputs) outputs.push_back(make_array(map(v)));
   return outputs;
 }
 

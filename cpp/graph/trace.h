@@ -19,6 +19,10 @@ class Trace {
  public:
   // Makes this the thread's current trace until it is destroyed; traces nest.
   explicit Trace(std::string name, Device device, bool training);
+  // A part of the current trace's forward that becomes a graph of its own (the body of a loop).
+  // Arrays of the outer trace, its parameters and captured arrays may be used; see imports().
+  struct PartOfCurrent {};
+  Trace(std::string name, PartOfCurrent);
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -33,6 +37,9 @@ class Trace {
   NDArrayRef add_parameter(const TensorSpec& spec);
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   Device device);
+  // Adds all nodes of another graph, which was traced before; returns its outputs.
+  std::vector<NDArrayRef> inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
+                                       std::span<const NDArrayRef> parameters);
   // Ends the program.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
@@ -40,18 +47,31 @@ class Trace {
   std::string set_scope(std::string scope) { return std::exchange(scope_, std::move(scope)); }
   // Shape of parameter i as far as it is known by now.
   const TensorSpec& parameter_spec(int i) const;
+  // Arrays of the outer trace that this part of it uses, in two groups: behind the inputs added
+  // here, and all of its parameters.
+  const std::vector<NDArrayRef>& imported_inputs() const { return imported_inputs_; }
+  const std::vector<NDArrayRef>& imported_parameters() const { return imported_parameters_; }
 
  private:
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
+  ValueId import(const NDArrayRef& array);
+  ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
+  void complete(ValueId value, const TensorSpec& spec);
   void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;
 
-  Trace* outer_;
+  Trace* const outer_;
+  const bool is_part_ = false;
   uint64_t serial_;
   Device device_;
   Graph graph_;
   std::string scope_;
   std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // concrete arrays used in forward
+  struct Import {
+    ValueId outer, own;
+  };
+  std::vector<Import> imports_;
+  std::vector<NDArrayRef> imported_inputs_, imported_parameters_;
 };
 
 }  // namespace mxlite::graph

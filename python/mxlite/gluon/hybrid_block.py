@@ -11,9 +11,9 @@ from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from ..ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
 from .base_block import Block
 from .parameter import Parameter, ParameterDict, shape_is_known
-from .structure import LEAF, Layout, first_array, flatten, unflatten
 from .tracing import STATE, stand_ins, standing_in
 
 __all__ = ["HybridBlock", "SymbolBlock"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .. import _core
 from .ndarray import NDArray, waitall
-from . import indexing, methods
+from . import control_flow, indexing, methods
 from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .serialization import load, load_frombuffer, save
@@ -42,7 +42,8 @@ op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswit
 _sys.modules[op.__name__] = op
 
 contrib = _namespace("contrib", ("_contrib_",))
-contrib.__dict__.update((n, getattr(contrib_functions, n)) for n in contrib_functions.__all__)
+for _module in (contrib_functions, control_flow):
+    contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Union
 
+from .._core import NDArray
 from ..base import TypeError_
-from ..ndarray import NDArray
 
 __all__ = ["LEAF", "Layout", "first_array", "flatten", "unflatten"]
 

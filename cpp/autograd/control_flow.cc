@@ -1,0 +1,188 @@
+#include "cpp/autograd/control_flow.h"
+
+#include "cpp/autograd/call.h"
+#include "cpp/autograd/graph_node.h"
+#include "cpp/autograd/mode.h"
+#include "cpp/graph/host_op.h"
+#include "cpp/graph/split.h"
+#include "cpp/ndarray/copy.h"
+
+namespace mxlite::autograd {
+namespace {
+
+// Waits for the value.
+bool is_true(const NDArray& array) {
+  array.wait_to_read();
+  double value = 0;
+  const Strides strides = contiguous_strides(array.shape());
+  copy_strided(array.shape(), {array.data(), array.dtype(), array.strides()},
+               {&value, DType::kFloat64, strides});
+  return value != 0;
+}
+
+void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
+  MX_CHECK_SHAPE(spec.shape.size() == 1, who, ": ", what, " is ", spec,
+                 ", an array of one element expected");
+}
+
+class WhileLoop final : public graph::HostOp {
+ public:
+  WhileLoop(TracedFunctionRef condition, TracedFunctionRef body, size_t variables,
+            int64_t max_iterations)
+      : condition_(std::move(condition)),
+        body_(std::move(body)),
+        num_variables_(variables),
+        max_iterations_(max_iterations) {}
+
+  Specs infer(std::span<const TensorSpec>) const override {
+    Specs specs;
+    for (size_t i = 0; i < body_->outputs().size(); ++i) {
+      TensorSpec spec = body_->outputs()[i];
+      if (i < num_outputs()) spec.shape.insert(0, max_iterations_);
+      specs.push_back(spec);
+    }
+    return specs;
+  }
+
+  NDArrays call(std::span<const NDArrayRef> inputs) const override {
+    NDArrays variables;
+    for (size_t i = 0; i < num_variables_; ++i) variables.push_back(inputs[i]);
+    const auto of_condition = inputs.subspan(num_variables_, condition_->imports().size());
+    const auto of_body = inputs.subspan(num_variables_ + of_condition.size());
+    std::vector<NDArrays> steps;
+    while (static_cast<int64_t>(steps.size()) < max_iterations_ && holds(variables, of_condition)) {
+      NDArrays outputs = (*body_)(variables, of_body);
+      for (size_t i = 0; i < num_variables_; ++i) variables[i] = outputs[num_outputs() + i];
+      outputs.resize(num_outputs());
+      steps.push_back(std::move(outputs));
+    }
+    NDArrays results;
+    const Device device = variables[0]->device();
+    for (size_t i = 0; i < num_outputs(); ++i) results.push_back(stacked(steps, i, device));
+    for (const NDArrayRef& v : variables)
+      results.push_back(steps.empty() ? call_op("_copy", {v}) : v);
+    return results;
+  }
+
+ private:
+  size_t num_outputs() const { return body_->outputs().size() - num_variables_; }
+
+  bool holds(const NDArrays& variables, std::span<const NDArrayRef> imports) const {
+    const ModeScope quiet({false, mode.training});
+    return is_true(*(*condition_)(variables, imports)[0]);
+  }
+
+  NDArrayRef stacked(const std::vector<NDArrays>& steps, size_t i, Device device) const {
+    const OpSchema& stack = ops().get("stack");
+    const OpSchema& concat = ops().get("Concat");
+    TensorSpec rest = body_->outputs()[i];
+    rest.shape.insert(0, max_iterations_ - static_cast<int64_t>(steps.size()));
+    const auto zeros = [&] {
+      return call_op("_zeros", {}, {{"shape", rest.shape}, {"dtype", rest.dtype}}, device);
+    };
+    if (steps.empty()) return zeros();
+    std::vector<NDArrayRef> values;
+    for (const NDArrays& step : steps) values.push_back(step[i]);
+    const std::pair<std::string_view, AttrValue> stack_attrs[] = {{"axis", int64_t{0}}};
+    NDArrayRef done = autograd::call(stack, stack.make_params_by_name(stack_attrs), values)[0];
+    if (rest.shape[0] == 0) return done;
+    const std::pair<std::string_view, AttrValue> concat_attrs[] = {{"dim", int64_t{0}}};
+    const NDArrayRef both[] = {done, zeros()};
+    return autograd::call(concat, concat.make_params_by_name(concat_attrs), both)[0];
+  }
+
+  TracedFunctionRef condition_, body_;
+  size_t num_variables_;
+  int64_t max_iterations_;
+};
+
+class Branch final : public graph::HostOp {
+ public:
+  Branch(TracedFunctionRef then, TracedFunctionRef otherwise)
+      : then_(std::move(then)), otherwise_(std::move(otherwise)) {}
+
+  Specs infer(std::span<const TensorSpec>) const override {
+    return Specs(then_->outputs().begin(), then_->outputs().end());
+  }
+  NDArrays call(std::span<const NDArrayRef> inputs) const override {
+    const size_t of_then = then_->imports().size();
+    if (is_true(*inputs[0])) return (*then_)({}, inputs.subspan(1, of_then));
+    return (*otherwise_)({}, inputs.subspan(1 + of_then));
+  }
+
+ private:
+  TracedFunctionRef then_, otherwise_;
+};
+
+void append(std::vector<NDArrayRef>& list, std::span<const NDArrayRef> more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+TracedFunction::TracedFunction(const std::string& name, const Function& function,
+                               std::span<const NDArrayRef> arguments) {
+  MX_CHECK_KIND(graph::Trace::current(), ErrorKind::kError, name, ": no forward is being traced");
+  graph::Graph body;
+  {
+    graph::Trace trace(name, graph::Trace::PartOfCurrent{});
+    std::vector<NDArrayRef> traced;
+    for (const NDArrayRef& a : arguments) traced.push_back(trace.add_input(a->spec()));
+    body = trace.finish(function(traced));
+    imports_ = trace.imported_inputs();
+    imported_inputs_ = imports_.size();
+    append(imports_, trace.imported_parameters());
+  }
+  for (graph::ValueId v : body.outputs) outputs_.push_back(body.spec(v));
+  graph_ = graph::cached_graph_of(std::move(body));
+}
+
+NDArrays TracedFunction::operator()(std::span<const NDArrayRef> arguments,
+                                    std::span<const NDArrayRef> imports) const {
+  std::vector<NDArrayRef> inputs(arguments.begin(), arguments.end());
+  append(inputs, imports.first(imported_inputs_));
+  const auto parameters = imports.subspan(imported_inputs_);
+  graph_->set_params(graph::ArrayList(parameters.begin(), parameters.end()));
+  return call(*graph_, inputs);
+}
+
+NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
+                    std::span<const NDArrayRef> variables, int64_t max_iterations) {
+  MX_CHECK(max_iterations >= 0, "while_loop: max_iterations is ", max_iterations,
+           ", 0 or more expected");
+  MX_CHECK_SHAPE(condition->outputs().size() == 1, "while_loop: cond returned ",
+                 condition->outputs().size(), " arrays, one expected");
+  check_scalar("while_loop", "the result of cond", condition->outputs()[0]);
+  const std::vector<TensorSpec>& results = body->outputs();
+  MX_ASSERT(results.size() >= variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const TensorSpec& next = results[results.size() - variables.size() + i];
+    MX_CHECK_SHAPE(next == variables[i]->spec(), "while_loop: loop variable ", i, " is ",
+                   variables[i]->spec(), " before a step and ", next,
+                   " after it; inside a hybridized forward both must be the same");
+  }
+  std::vector<NDArrayRef> inputs(variables.begin(), variables.end());
+  append(inputs, condition->imports());
+  append(inputs, body->imports());
+  return graph::call_host_op("_while_loop",
+                             make_ref<const WhileLoop>(std::move(condition), std::move(body),
+                                                       variables.size(), max_iterations),
+                             inputs);
+}
+
+NDArrays branch(const NDArrayRef& predicate, TracedFunctionRef then, TracedFunctionRef otherwise) {
+  check_scalar("cond", "pred", predicate->spec());
+  MX_CHECK_SHAPE(then->outputs().size() == otherwise->outputs().size(), "cond: then_func returned ",
+                 then->outputs().size(), " arrays, else_func ", otherwise->outputs().size());
+  for (size_t i = 0; i < then->outputs().size(); ++i)
+    MX_CHECK_SHAPE(then->outputs()[i] == otherwise->outputs()[i], "cond: output ", i,
+                   " of then_func is ", then->outputs()[i], ", that of else_func ",
+                   otherwise->outputs()[i], "; inside a hybridized forward both must be the same");
+  std::vector<NDArrayRef> inputs{predicate};
+  append(inputs, then->imports());
+  append(inputs, otherwise->imports());
+  return graph::call_host_op("_cond", make_ref<const Branch>(std::move(then), std::move(otherwise)),
+                             inputs);
+}
+
+}  // namespace mxlite::autograd

@@ -1,0 +1,43 @@
+// Loops and branches whose course depends on data, inside hybridized forwards. Their functions are
+// traced once into graphs; the calling thread waits for each condition and calls the graphs.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cpp/graph/cached_graph.h"
+
+namespace mxlite::autograd {
+
+// A function of a forward, traced as part of the current trace.
+class TracedFunction : public RefCounted {
+ public:
+  using Function = std::function<std::vector<NDArrayRef>(const std::vector<NDArrayRef>& arguments)>;
+  TracedFunction(const std::string& name, const Function& function,
+                 std::span<const NDArrayRef> arguments);
+
+  // Values of the surrounding forward that the function uses, behind its arguments.
+  const std::vector<NDArrayRef>& imports() const { return imports_; }
+  const std::vector<TensorSpec>& outputs() const { return outputs_; }
+  // arrays: the arguments, then the imports' values.
+  NDArrays operator()(std::span<const NDArrayRef> arguments,
+                      std::span<const NDArrayRef> imports) const;
+
+ private:
+  IntrusivePtr<graph::CachedGraph> graph_;
+  std::vector<NDArrayRef> imports_;
+  size_t imported_inputs_ = 0;  // the first imports; parameters follow
+  std::vector<TensorSpec> outputs_;
+};
+using TracedFunctionRef = IntrusivePtr<const TracedFunction>;
+
+// Calls body while condition(variables) is not zero, at most max_iterations times. body returns the
+// outputs of a step, then the variables' new values. Returns the outputs, stacked and padded with
+// zeros to max_iterations, then the variables. Only inside a trace.
+NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
+                    std::span<const NDArrayRef> variables, int64_t max_iterations);
+
+// Calls one of two functions without arguments. Only inside a trace.
+NDArrays branch(const NDArrayRef& predicate, TracedFunctionRef then, TracedFunctionRef otherwise);
+
+}  // namespace mxlite::autograd

@@ -1,0 +1,57 @@
+// Control flow inside hybridized forwards; the Python side (mxlite/ndarray/control_flow.py) runs
+// eager loops itself.
+#include <pybind11/stl.h>
+
+#include "cpp/autograd/control_flow.h"
+#include "cpp/graph/trace.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/py_array.h"
+
+// The Python object of a traced function shares its reference count.
+PYBIND11_DECLARE_HOLDER_TYPE(T, mxlite::IntrusivePtr<T>, true)
+
+namespace mxlite::python {
+namespace {
+
+using autograd::TracedFunction;
+using FunctionRef = IntrusivePtr<TracedFunction>;
+
+std::vector<NDArrayRef> to_vector(const NDArrays& arrays) {
+  return std::vector<NDArrayRef>(arrays.begin(), arrays.end());
+}
+
+}  // namespace
+
+void bind_control_flow(py::module_& m) {
+  py::class_<TracedFunction, FunctionRef>(m, "TracedFunction",
+                                          "A function traced inside another forward.")
+      .def(py::init([](const std::string& name, const py::function& function,
+                       const std::vector<NDArrayRef>& arguments) {
+             const auto call = [&](const std::vector<NDArrayRef>& traced) {
+               return py::cast<std::vector<NDArrayRef>>(function(traced));
+             };
+             return make_ref<TracedFunction>(name, call, arguments);
+           }),
+           py::arg("name"), py::arg("function"), py::arg("arguments"),
+           "Traces function(list of arrays) -> list of arrays as part of the running trace.");
+  m.def(
+      "is_tracing", [] { return graph::Trace::current() != nullptr; },
+      "Is this thread inside the trace of a hybridized forward?");
+  m.def(
+      "while_loop",
+      [](const FunctionRef& condition, const FunctionRef& body,
+         const std::vector<NDArrayRef>& variables, int64_t max_iterations) {
+        return to_vector(autograd::while_loop(condition, body, variables, max_iterations));
+      },
+      py::arg("condition"), py::arg("body"), py::arg("variables"), py::arg("max_iterations"),
+      "Node for a loop: stacked outputs of the steps, then the variables after the last one.");
+  m.def(
+      "branch",
+      [](const NDArrayRef& predicate, const FunctionRef& then, const FunctionRef& otherwise) {
+        return to_vector(autograd::branch(predicate, then, otherwise));
+      },
+      py::arg("predicate"), py::arg("then"), py::arg("otherwise"),
+      "Node for one of two functions.");
+}
+
+}  // namespace mxlite::python
