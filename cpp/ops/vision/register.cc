@@ -5,6 +5,9 @@ namespace mxlite {
 void register_vision(OpRegistry& ops) {
   register_box(ops);
   register_crop(ops);
+  register_ps_roi_pooling(ops);
+  register_roi_align(ops);
+  register_roi_pooling(ops);
 }
 
 }  // namespace mxlite

@@ -5,6 +5,11 @@ namespace mxlite {
 void register_vision_cpu(OpRegistry& ops) {
   register_box_cpu(ops);
   register_crop_cpu(ops);
+  register_deformable_ps_roi_pooling_cpu(ops);
+  register_ps_roi_pooling_cpu(ops);
+  register_roi_align_cpu(ops);
+  register_roi_pooling_cpu(ops);
+  register_rotated_roi_align_cpu(ops);
 }
 
 }  // namespace mxlite

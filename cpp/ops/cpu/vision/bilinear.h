@@ -1,0 +1,85 @@
+// A point between pixels: its four neighbours, their weights, and what a step does to the weights.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace mxlite::cpu {
+
+template <class Acc>
+struct Neighbours {
+  int64_t at[4];   // top left, top right, bottom left, bottom right
+  Acc weight[4];   // 0 for a neighbour that does not exist
+  Acc along_y[4];  // derivatives of the weights
+  Acc along_x[4];
+
+  template <class T>
+  Acc value(const T* plane) const {
+    Acc sum = 0;
+    for (int i = 0; i < 4; ++i) sum += weight[i] * static_cast<Acc>(plane[at[i]]);
+    return sum;
+  }
+  template <class T>
+  Acc slope_y(const T* plane) const {
+    Acc sum = 0;
+    for (int i = 0; i < 4; ++i) sum += along_y[i] * static_cast<Acc>(plane[at[i]]);
+    return sum;
+  }
+  template <class T>
+  Acc slope_x(const T* plane) const {
+    Acc sum = 0;
+    for (int i = 0; i < 4; ++i) sum += along_x[i] * static_cast<Acc>(plane[at[i]]);
+    return sum;
+  }
+  void scatter(Acc* plane, Acc grad) const {
+    for (int i = 0; i < 4; ++i) plane[at[i]] += weight[i] * grad;
+  }
+};
+
+// One axis: two lines and the weight of the second. step: 0 where moving changes nothing.
+template <class Acc>
+struct AxisPoint {
+  int64_t low, high;
+  Acc rest, step;
+};
+template <class Acc>
+Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<Acc>& x, int64_t width) {
+  const Acc up = 1 - y.rest, left = 1 - x.rest;
+  return {{y.low * width + x.low, y.low * width + x.high, y.high * width + x.low,
+           y.high * width + x.high},
+          {up * left, up * x.rest, y.rest * left, y.rest * x.rest},
+          {-y.step * left, -y.step * x.rest, y.step * left, y.step * x.rest},
+          {-x.step * up, x.step * up, -x.step * y.rest, x.step * y.rest}};
+}
+
+// A coordinate moved into [0, size - 1]. It must be a number.
+template <class Acc>
+AxisPoint<Acc> clamped(Acc at, int64_t size) {
+  const Acc last = static_cast<Acc>(size - 1);
+  if (at >= last) return {size - 1, size - 1, Acc(0), Acc(0)};
+  if (at < 0) return {0, 0, Acc(0), Acc(0)};
+  const int64_t low = static_cast<int64_t>(at);
+  return {low, low + 1, at - static_cast<Acc>(low), Acc(1)};
+}
+
+// With zeros around the image. Only for points with -1 < y < height and -1 < x < width.
+template <class Acc>
+Neighbours<Acc> zero_padded(Acc y, Acc x, int64_t height, int64_t width) {
+  const Acc top = std::floor(y), left = std::floor(x);
+  const int64_t y0 = static_cast<int64_t>(top), x0 = static_cast<int64_t>(left);
+  const bool rows[2] = {y0 >= 0, y0 + 1 < height}, columns[2] = {x0 >= 0, x0 + 1 < width};
+  const Acc fy[2] = {1 - (y - top), y - top}, fx[2] = {1 - (x - left), x - left};
+  Neighbours<Acc> n{};
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 2; ++j) {
+      if (!rows[i] || !columns[j]) continue;
+      const int k = 2 * i + j;
+      n.at[k] = (y0 + i) * width + x0 + j;
+      n.weight[k] = fy[i] * fx[j];
+      n.along_y[k] = i == 0 ? -fx[j] : fx[j];
+      n.along_x[k] = j == 0 ? -fy[i] : fy[i];
+    }
+  return n;
+}
+
+}  // namespace mxlite::cpu

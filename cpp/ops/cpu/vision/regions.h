@@ -1,0 +1,46 @@
+// Rows of a rois array, read into the type of computation.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cpu {
+
+template <class Acc>
+struct Regions {
+  const Acc* values = nullptr;
+  int64_t count = 0, columns = 0;
+
+  const Acc* row(int64_t r) const { return values + r * columns; }
+  int64_t image(int64_t r) const { return static_cast<int64_t>(row(r)[0]); }
+  // Bins of ignored regions are zeros, those of regions with NaN or infinite numbers are NaN.
+  bool ignored(int64_t r) const { return row(r)[0] < 0; }
+  bool finite(int64_t r) const {
+    return std::all_of(row(r) + 1, row(r) + columns, [](Acc v) { return std::isfinite(v); });
+  }
+};
+
+// `buffer` holds rois.size() numbers. Raises an index error for an image that data does not have.
+template <class Acc>
+Regions<Acc> read_regions(const char* op, const TensorRef& rois, int64_t batch, Acc* buffer) {
+  dispatch_floating(op, rois.dtype,
+                    [&]<class T>(T) { convert(rois.as<T>(), buffer, rois.size()); });
+  const Regions<Acc> regions{buffer, rois.shape[0], rois.shape[1]};
+  for (int64_t r = 0; r < regions.count; ++r) {
+    const Acc image = regions.row(r)[0];
+    MX_CHECK_KIND(image < static_cast<Acc>(batch), ErrorKind::kIndex, op, ": rois[", r,
+                  "] is of image ", image, ", data has ", batch);
+  }
+  return regions;
+}
+
+// Converts to an integer within [low, high]; NaN gives low.
+template <class Acc>
+int64_t clamp_index(Acc value, int64_t low, int64_t high) {
+  if (!(value > static_cast<Acc>(low))) return low;
+  return value >= static_cast<Acc>(high) ? high : static_cast<int64_t>(value);
+}
+
+}  // namespace mxlite::cpu

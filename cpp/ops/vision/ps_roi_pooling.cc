@@ -1,0 +1,93 @@
+// Position-sensitive pooling: bin (i, j) of output channel c reads the channel of its own group,
+// (c * groups + i * groups / bins) * groups + j * groups / bins.
+#include "cpp/ops/vision/register.h"
+#include "cpp/ops/vision/roi_rules.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kPooling = "_contrib_PSROIPooling";
+constexpr const char* kDeformable = "_contrib_DeformablePSROIPooling";
+
+Specs infer_pooling(const PsRoiPoolingParams& p, std::span<const TensorSpec> in) {
+  check_regions(kPooling, in, 5);
+  MX_CHECK(p.pooled_size > 0 && p.group_size >= 0, kPooling, ": pooled_size ", p.pooled_size,
+           " and group_size ", p.group_size, " given, at least 1 and 0 expected");
+  check_groups(kPooling, in[0].shape, p.output_dim, p.groups());
+  const Shape out{in[1].shape[0], p.output_dim, p.pooled_size, p.pooled_size};
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+Specs infer_deformable(const DeformablePsRoiPoolingParams& p, std::span<const TensorSpec> in) {
+  check_regions(kDeformable, in, 5);
+  MX_CHECK(p.pooled_size > 0 && p.group_size > 0 && p.part_size >= 0 && p.sample_per_part > 0,
+           kDeformable, ": pooled_size ", p.pooled_size, ", group_size ", p.group_size,
+           ", sample_per_part ", p.sample_per_part, " and part_size ", p.part_size,
+           " given, at least 1, 1, 1 and 0 expected");
+  check_groups(kDeformable, in[0].shape, p.output_dim, p.group_size);
+  if (!p.no_trans) {
+    const Shape& trans = in[2].shape;
+    MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kDeformable, ": trans of dtype ", in[2].dtype,
+                   " given, ", in[0].dtype, " as data expected");
+    MX_CHECK_SHAPE(trans.ndim() == 4 && trans[0] == in[1].shape[0] && trans[1] >= 2 &&
+                       trans[1] % 2 == 0 && p.output_dim % (trans[1] / 2) == 0 &&
+                       trans[2] == p.parts() && trans[3] == p.parts(),
+                   kDeformable, ": trans of shape ", trans, " given, (", in[1].shape[0],
+                   ", 2 * classes, ", p.parts(), ", ", p.parts(),
+                   ") expected, with classes a divisor of output_dim ", p.output_dim);
+  }
+  const Shape out{in[1].shape[0], p.output_dim, p.pooled_size, p.pooled_size};
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient_deformable(GradBuilder& g) {
+  std::vector<ValueRef> inputs{g.output_grad(0)};
+  for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+  const auto both = g.emit_all("_deformable_psroi_pooling_backward", inputs, g.params_ref());
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  grads[0] = both[0];
+  if (grads.size() > 2) grads[2] = both[1];
+  return grads;
+}
+
+}  // namespace
+
+void register_ps_roi_pooling(OpRegistry& ops) {
+  ops.add(OpBuilder<PsRoiPoolingParams>(kPooling)
+              .doc("Mean of each bin of each region, every bin over channels of its own.")
+              .inputs({"data", "rois"})
+              .infer(infer_pooling)
+              .gradient([](GradBuilder& g) {
+                return roi_gradient<PsRoiPoolingParams>(g, "_psroi_pooling_backward");
+              })
+              .build());
+  ops.add(OpBuilder<RoiGradParams<PsRoiPoolingParams>>("_psroi_pooling_backward")
+              .doc("Gradient of PSROIPooling for data.")
+              .inputs({"output_grad", "rois"})
+              .infer(infer_roi_backward<PsRoiPoolingParams>)
+              .gradient([](GradBuilder& g) {
+                return roi_second_gradient<PsRoiPoolingParams>(g, kPooling);
+              })
+              .build());
+  ops.add(OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
+              .doc("PSROIPooling by bilinear samples, with bins moved by trans.")
+              .inputs({"data", "rois", "trans"})
+              .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 2 : 3; })
+              .infer(infer_deformable)
+              .gradient(gradient_deformable)
+              .build());
+  ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")
+              .doc("Gradients of DeformablePSROIPooling for data and, unless no_trans, trans.")
+              .inputs({"output_grad", "data", "rois", "trans"})
+              .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 3 : 4; })
+              .output_count(
+                  [](const DeformablePsRoiPoolingParams& p, int) { return p.no_trans ? 1 : 2; })
+              .infer([](const DeformablePsRoiPoolingParams& p, std::span<const TensorSpec> in) {
+                Specs out{in[1]};
+                if (!p.no_trans) out.push_back(in[3]);
+                return out;
+              })
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,67 @@
+#include "cpp/ops/vision/register.h"
+#include "cpp/ops/vision/roi_rules.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kAlign = "_contrib_ROIAlign";
+constexpr const char* kRotated = "_contrib_RROIAlign";
+
+Specs infer_align(const RoiAlignParams& p, std::span<const TensorSpec> in) {
+  check_regions(kAlign, in, 5);
+  check_pooled_size(kAlign, p.pooled_size);
+  const Shape& size = p.pooled_size;
+  int64_t channels = in[0].shape[1];
+  if (p.position_sensitive) {
+    MX_CHECK_SHAPE(channels % size.size() == 0, kAlign, ": data of shape ", in[0].shape, " has ",
+                   channels, " channels, a multiple of ", size.size(),
+                   " expected with position_sensitive and pooled_size ", size);
+    channels /= size.size();
+  }
+  return Specs{TensorSpec{Shape{in[1].shape[0], channels, size[0], size[1]}, in[0].dtype}};
+}
+
+Specs infer_rotated(const RotatedRoiAlignParams& p, std::span<const TensorSpec> in) {
+  check_regions(kRotated, in, 6);
+  check_pooled_size(kRotated, p.pooled_size);
+  const Shape out{in[1].shape[0], in[0].shape[1], p.pooled_size[0], p.pooled_size[1]};
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+}  // namespace
+
+void register_roi_align(OpRegistry& ops) {
+  ops.add(OpBuilder<RoiAlignParams>(kAlign)
+              .doc("Mean of bilinear samples in each bin of each region.")
+              .inputs({"data", "rois"})
+              .infer(infer_align)
+              .gradient([](GradBuilder& g) {
+                return roi_gradient<RoiAlignParams>(g, "_roi_align_backward");
+              })
+              .build());
+  ops.add(
+      OpBuilder<RoiGradParams<RoiAlignParams>>("_roi_align_backward")
+          .doc("Gradient of ROIAlign for data.")
+          .inputs({"output_grad", "rois"})
+          .infer(infer_roi_backward<RoiAlignParams>)
+          .gradient([](GradBuilder& g) { return roi_second_gradient<RoiAlignParams>(g, kAlign); })
+          .build());
+  ops.add(OpBuilder<RotatedRoiAlignParams>(kRotated)
+              .doc("ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).")
+              .inputs({"data", "rois"})
+              .infer(infer_rotated)
+              .gradient([](GradBuilder& g) {
+                return roi_gradient<RotatedRoiAlignParams>(g, "_rotated_roi_align_backward");
+              })
+              .build());
+  ops.add(OpBuilder<RoiGradParams<RotatedRoiAlignParams>>("_rotated_roi_align_backward")
+              .doc("Gradient of RROIAlign for data.")
+              .inputs({"output_grad", "rois"})
+              .infer(infer_roi_backward<RotatedRoiAlignParams>)
+              .gradient([](GradBuilder& g) {
+                return roi_second_gradient<RotatedRoiAlignParams>(g, kRotated);
+              })
+              .build());
+}
+
+}  // namespace mxlite

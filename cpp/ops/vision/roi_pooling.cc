@@ -1,0 +1,50 @@
+#include <limits>
+
+#include "cpp/ops/vision/register.h"
+#include "cpp/ops/vision/roi_rules.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "ROIPooling";
+
+// The second, hidden output is the position of each maximum in its plane, -1 for none.
+Specs infer(const RoiPoolingParams& p, std::span<const TensorSpec> in) {
+  check_regions(kOp, in, 5);
+  check_pooled_size(kOp, p.pooled_size);
+  const Shape& data = in[0].shape;
+  MX_CHECK_SHAPE(data[2] * data[3] <= std::numeric_limits<int32_t>::max(), kOp, ": data of shape ",
+                 data, " given, at most ", std::numeric_limits<int32_t>::max(),
+                 " pixels per channel supported");
+  const Shape out{in[1].shape[0], data[1], p.pooled_size[0], p.pooled_size[1]};
+  return Specs{TensorSpec{out, in[0].dtype}, TensorSpec{out, DType::kInt32}};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  auto params = std::make_shared<RoiGradParams<RoiPoolingParams>>();
+  static_cast<RoiPoolingParams&>(*params) = g.params<RoiPoolingParams>();
+  params->data_shape = g.input_spec(0).shape;
+  return {g.emit("_roi_pooling_backward", {g.output_grad(0), g.input(1), g.output(1)},
+                 ParamsRef(std::move(params))),
+          ValueRef{}};
+}
+
+}  // namespace
+
+void register_roi_pooling(OpRegistry& ops) {
+  ops.add(OpBuilder<RoiPoolingParams>(kOp)
+              .doc("Largest values of each bin of each region, on the pixel grid.")
+              .inputs({"data", "rois"})
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer)
+              .gradient(gradient)
+              .build());
+  ops.add(OpBuilder<RoiGradParams<RoiPoolingParams>>("_roi_pooling_backward")
+              .doc("Gradient of ROIPooling for data.")
+              .inputs({"output_grad", "rois", "positions"})
+              .infer(infer_roi_backward<RoiPoolingParams>)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,31 @@
+#include "cpp/ops/vision/roi_rules.h"
+
+namespace mxlite {
+
+void check_regions(const char* op, std::span<const TensorSpec> in, int64_t columns) {
+  const TensorSpec &data = in[0], &rois = in[1];
+  MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] > 0 && data.shape[3] > 0, op,
+                 ": data of shape ", data.shape,
+                 " given, 4 dimensions (batch, channels, height, width) expected");
+  MX_CHECK_SHAPE(rois.shape.ndim() == 2 && rois.shape[1] == columns, op, ": rois of shape ",
+                 rois.shape, " given, (regions, ", columns, ") expected");
+  MX_CHECK_DTYPE(rois.dtype == data.dtype || (is_half(data.dtype) && rois.dtype == DType::kFloat32),
+                 op, ": rois of dtype ", rois.dtype, " given, ", data.dtype, " as data",
+                 is_half(data.dtype) ? " or float32" : "", " expected");
+}
+
+void check_pooled_size(const char* op, const Shape& size) {
+  MX_CHECK(size.ndim() == 2 && size[0] > 0 && size[1] > 0, op, ": pooled_size ", size,
+           " given, two positive numbers expected");
+}
+
+void check_groups(const char* op, const Shape& data, int64_t output_dim, int64_t groups) {
+  MX_CHECK(output_dim > 0, op, ": output_dim ", output_dim, " given, at least 1 expected");
+  MX_CHECK_SHAPE(data[1] == output_dim * groups * groups, op, ": data of shape ", data, " has ",
+                 data[1], " channels, output_dim ", output_dim, " and group_size ", groups,
+                 " need ", output_dim * groups * groups);
+}
+
+}  // namespace mxlite
