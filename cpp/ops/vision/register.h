@@ -9,12 +9,14 @@ void register_vision(OpRegistry& ops);      // schemas of this folder
 void register_vision_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/vision
 
 void register_box(OpRegistry& ops);
+void register_box_nms(OpRegistry& ops);
 void register_crop(OpRegistry& ops);
 void register_ps_roi_pooling(OpRegistry& ops);
 void register_roi_align(OpRegistry& ops);
 void register_roi_pooling(OpRegistry& ops);
 
 void register_box_cpu(OpRegistry& ops);
+void register_box_nms_cpu(OpRegistry& ops);
 void register_crop_cpu(OpRegistry& ops);
 void register_deformable_ps_roi_pooling_cpu(OpRegistry& ops);
 void register_ps_roi_pooling_cpu(OpRegistry& ops);

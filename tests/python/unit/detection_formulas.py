@@ -74,3 +74,80 @@ def box_decode(
     logs = np.minimum(scaled[..., 2:], clip) if clip > 0 else scaled[..., 2:]
     half = np.exp(logs) * size / 2
     return np.concatenate([middle - half, middle + half], -1)
+
+
+def convert(box: np.ndarray, fmt: str) -> np.ndarray:
+    """Return a box in the other format `fmt`; one with a negative left edge stays as it is."""
+    if box[0] < 0:
+        return box
+    if fmt == "corner":
+        return corners(box, "center")
+    return np.concatenate([(box[:2] + box[2:]) / 2, box[2:] - box[:2]])
+
+
+def nms_rows(
+    rows: np.ndarray,
+    overlap_thresh: float,
+    valid_thresh: float,
+    topk: int,
+    columns: tuple[int, int, int],  # coord_start, score_index, id_index
+    background_id: int,
+    force_suppress: bool,
+    fmt: str,
+) -> list[int]:
+    """Return which rows of one image are kept, best first."""
+    start, score, class_id = columns
+    valid = [
+        i
+        for i, row in enumerate(rows)
+        if row[score] > valid_thresh and not (class_id >= 0 and row[class_id] == background_id)
+    ]
+    valid.sort(key=lambda i: -rows[i, score])
+    kept: list[int] = []
+    for i in valid[: topk if topk >= 0 else None]:
+        for j in kept:
+            same = (
+                class_id < 0 or force_suppress or int(rows[i, class_id]) == int(rows[j, class_id])
+            )
+            common, union = overlap(rows[j, start : start + 4], rows[i, start : start + 4], fmt)
+            if same and common > 0 and common / union > overlap_thresh:
+                break
+        else:
+            kept.append(i)
+    return kept
+
+
+def box_nms(
+    data: np.ndarray,
+    overlap_thresh: float = 0.5,
+    valid_thresh: float = 0,
+    topk: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = -1,
+    background_id: int = -1,
+    force_suppress: bool = False,
+    in_format: str = "corner",
+    out_format: str = "corner",
+) -> np.ndarray:
+    """Return the kept rows of every image, then rows of -1."""
+    images = data.reshape(-1, *data.shape[-2:])
+    result = np.full(images.shape, -1.0)
+    columns = (coord_start, score_index, id_index)
+    box = slice(coord_start, coord_start + 4)
+    for image, out in zip(images, result):
+        kept = nms_rows(
+            image,
+            overlap_thresh,
+            valid_thresh,
+            topk,
+            columns,
+            background_id,
+            force_suppress,
+            in_format,
+        )
+        out[: len(kept)] = image[kept]
+        if in_format != out_format:
+            for row in out:
+                row[box] = convert(row[box], out_format)
+    return result.reshape(data.shape)

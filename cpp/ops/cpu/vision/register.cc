@@ -4,6 +4,7 @@ namespace mxlite {
 
 void register_vision_cpu(OpRegistry& ops) {
   register_box_cpu(ops);
+  register_box_nms_cpu(ops);
   register_crop_cpu(ops);
   register_deformable_ps_roi_pooling_cpu(ops);
   register_ps_roi_pooling_cpu(ops);

@@ -19,7 +19,7 @@ def boxes(*shape: int) -> np.ndarray:
 
 SPECIAL = np.array(
     [
-        [0, 0, 2, 2],
+        [0.0, 0, 2, 2],
         [1, 1, 3, 3],
         [2, 2, 3, 3],  # touches the first
         [1, 1, 1, 1],  # empty

@@ -1,0 +1,65 @@
+#include "cpp/ops/vision/box_nms.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kName = "_contrib_box_nms";
+
+// An element of the row that is none of the coordinates.
+void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
+  MX_CHECK(index >= 0 && index < width, kName, ": ", name, " ", index,
+           " is out of range for rows of ", width, " elements");
+  MX_CHECK(index < p.coord_start || index > p.coord_start + 3, kName, ": ", name, " ", index,
+           " is one of the coordinates ", p.coord_start, " to ", p.coord_start + 3);
+}
+
+Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
+  Shape rows = in[0].shape;
+  check_floating(kName, "data", in[0]);
+  const int expected = p.id_index >= 0 ? 6 : 5;
+  MX_CHECK_SHAPE(rows.ndim() >= 2 && rows.back() >= expected, kName, ": data of shape ", rows,
+                 " given, (..., boxes, ", expected, " or more elements) expected");
+  const int64_t width = rows.back();
+  MX_CHECK(p.coord_start >= 0 && p.coord_start + 3 < width, kName, ": coord_start ", p.coord_start,
+           " leaves no four coordinates in rows of ", width, " elements");
+  check_column(p, "score_index", p.score_index, width);
+  if (p.id_index >= 0) {
+    check_column(p, "id_index", p.id_index, width);
+    MX_CHECK(p.id_index != p.score_index, kName, ": id_index and score_index are both ",
+             p.id_index);
+  }
+  rows[rows.ndim() - 1] = 1;
+  return {in[0], {rows, DType::kInt64}};
+}
+
+// A row's gradient goes to where the row came from; dropped rows get zeros.
+std::vector<ValueRef> grad_nms(GradBuilder& g) {
+  return {g.emit("_box_nms_backward", {g.output_grad(0), g.output(1)})};
+}
+
+}  // namespace
+
+void register_box_nms(OpRegistry& ops) {
+  ops.add(OpBuilder<BoxNmsParams>(kName)
+              .alias({"_contrib_box_non_maximum_suppression"})
+              .inputs({"data"})
+              .doc("Rows sorted by falling score without those that overlap a better one; the rest "
+                   "is filled with -1. Rows are (class, score, four coordinates, ...) in any "
+                   "order. A second, hidden output says where each row came from.")
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer_nms)
+              .gradient(grad_nms)
+              .build());
+  ops.add(OpBuilder<NoParams>("_box_nms_backward")
+              .inputs({"output_grad", "source"})
+              .doc("Gradient of _contrib_box_nms.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; })
+              .build());
+}
+
+}  // namespace mxlite
