@@ -111,6 +111,7 @@ ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const 
   for (const Layout& layout : border.input_layouts) context.small &= layout.is_plain();
   graph = run_passes(std::move(graph), context);
   Program program = propagate_layout(graph, context, border);
+  if (!context.small) fuse_pointwise(program, device.type);
   plan_memory(program);
   dump(program.name, "program", program.text());
   return make_ref<Executable>(std::move(program), device, context.small);

@@ -29,7 +29,7 @@ void write_part(std::ostream& out, const Program& program, const std::vector<Ins
       if (k) out << ", ";
       write_operand(out, program, i.outputs[k]);
     }
-    out << " = " << (i.op ? i.op->name : i.plan ? "reorder" : "copy");
+    out << " = " << i.kind_name();
     if (i.kernel) out << " (" << i.kernel->name << ')';
     if (i.op && i.plan) out << " (planned)";
     for (const Operand& o : i.inputs) {

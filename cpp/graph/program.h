@@ -37,6 +37,7 @@ struct Operand {
 struct Instruction {
   std::string name;              // of the node, for errors
   const OpSchema* op = nullptr;  // null: a reorder, or a copy when there is no plan either
+  const char* label = nullptr;   // what it is when it is none of these
   ParamsRef params;
   const Kernel* kernel = nullptr;  // plain kernel, or
   std::shared_ptr<Plan> plan;      // planned one
@@ -44,6 +45,10 @@ struct Instruction {
   std::vector<InplacePair> may_share;   // output may use the input's memory
   std::vector<InplacePair> must_share;  // output must
   uint64_t random_offset = 0;           // first of its own counters among those of a run
+
+  const char* kind_name() const {
+    return op ? op->name.c_str() : label ? label : plan ? "reorder" : "copy";
+  }
 };
 
 struct Program {
@@ -83,6 +88,10 @@ struct Border {
   std::vector<Layout> input_layouts;  // of the first inputs; the others are plain
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
+
+// Neighbouring pointwise instructions over the same memory layout become one that goes through
+// memory once. Rounding stays that of the single operators.
+void fuse_pointwise(Program& program, DeviceType device);
 
 // Cheaper to run in the caller's thread than to hand over: little data, and a kernel without
 // parallel regions for every node.

@@ -53,9 +53,7 @@ void Segment::add_step(const Instruction& instruction) {
   step.params = instruction.params.get();
   step.plan = instruction.plan.get();
   step.random_offset = instruction.random_offset;
-  step.profile_name = instruction.op ? instruction.op->name.c_str()
-                      : step.plan    ? "reorder"
-                                     : "copy";
+  step.profile_name = instruction.kind_name();
   step.num_inputs = static_cast<uint32_t>(instruction.inputs.size());
   step.num_outputs = static_cast<uint32_t>(instruction.outputs.size());
   if (instruction.kernel) {

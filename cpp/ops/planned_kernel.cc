@@ -6,12 +6,14 @@
 
 namespace mxlite {
 
-void register_onednn_plans();  // cpu/onednn
+void register_onednn_plans();             // cpu/onednn
+void register_pointwise_chain_planner();  // cpu/pointwise
 
 namespace {
 
 struct Table {
   std::unordered_map<std::string, PlannedKernel> cpu, cuda;
+  PlanChainFn cpu_chain = nullptr, cuda_chain = nullptr;
   std::unordered_map<std::string, PlannedKernel>& of(DeviceType device) {
     return device == DeviceType::kCUDA ? cuda : cpu;
   }
@@ -25,6 +27,14 @@ Table& table() {
 // For pointwise operators without a row of their own; kernels are registered before the first look.
 constexpr const char* kAnyPointwise = "*";
 
+void register_all() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_onednn_plans();
+    register_pointwise_chain_planner();
+  });
+}
+
 }  // namespace
 
 void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel) {
@@ -36,12 +46,20 @@ void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel) {
 }
 
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device) {
-  static std::once_flag once;
-  std::call_once(once, register_onednn_plans);
+  register_all();
   const auto& kernels = table().of(device);
   auto it = kernels.find(op.name);
   if (it == kernels.end() && op.pointwise) it = kernels.find(kAnyPointwise);
   return it == kernels.end() ? nullptr : &it->second;
+}
+
+void set_chain_planner(DeviceType device, PlanChainFn planner) {
+  (device == DeviceType::kCUDA ? table().cuda_chain : table().cpu_chain) = planner;
+}
+
+PlanChainFn find_chain_planner(DeviceType device) {
+  register_all();
+  return device == DeviceType::kCUDA ? table().cuda_chain : table().cpu_chain;
 }
 
 }  // namespace mxlite

@@ -70,6 +70,24 @@ void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel ke
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
+// Pointwise operators over the same places, to be computed block by block so that what only they
+// exchange never leaves the cache. Values are flat: as long as the whole, or one element.
+struct PointwiseChain {
+  struct Step {
+    const OpSchema* op = nullptr;
+    ParamsRef params;
+    std::vector<int> inputs, outputs;  // values
+  };
+  std::vector<TensorSpec> values;  // first the num_inputs that come from outside
+  size_t num_inputs = 0;
+  std::vector<Step> steps;   // in order
+  std::vector<int> outputs;  // values that are kept
+};
+// A plan that reads the inputs' and writes the outputs' memory, all in one order of elements.
+using PlanChainFn = Plan (*)(PointwiseChain chain);
+void set_chain_planner(DeviceType device, PlanChainFn planner);
+PlanChainFn find_chain_planner(DeviceType device);  // null: none
+
 // Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to);

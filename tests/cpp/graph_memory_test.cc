@@ -176,6 +176,33 @@ TEST(MemoryPlan, AChainNeedsTwoBuffersAndInPlaceOne) {
   EXPECT_EQ(one->program().arena_bytes, 0u);  // all of it in the output's memory
 }
 
+TEST(FusePointwise, NeighboursBecomeOneStepAndOnlyWhatIsReadOutsideIsKept) {
+  Maker m;
+  const ValueId x = m.input({64, 1024}), y = m.input({64, 1024}), one = m.input({1});
+  ValueId v = m.op("tanh", {m.op("broadcast_add", {x, y})});
+  const ValueId kept = m.op("broadcast_mul", {v, one});
+  v = m.op("sigmoid", {m.op("broadcast_sub", {kept, x})});
+  const ValueId sum = m.op("sum", {kept}, {{"axis", Shape{1}}});
+  const Graph graph = m.finish({v, sum});
+  const ExecutableRef e = Executable::compile(graph, {}, false);
+  ASSERT_EQ(e->program().main.size(), 2u) << e->program().text();
+  EXPECT_STREQ(e->program().main[0].kind_name(), "fused_pointwise");
+  EXPECT_EQ(e->program().main[0].outputs.size(), 2u);
+  EXPECT_EQ(e->program().arena_bytes, 64u * 1024 * 4);
+  for (bool exact : {false, true}) expect_same_as_eager(graph, 3, 1e-6, exact);
+}
+
+TEST(FusePointwise, OtherShapesAndUnrelatedValuesStayApart) {
+  Maker m;
+  const ValueId x = m.input({64, 1024}), y = m.input({64, 1024}), row = m.input({1, 1024});
+  const ValueId a = m.op("tanh", {x}), b = m.op("tanh", {y});
+  const ValueId c = m.op("broadcast_add", {b, row});
+  const Graph graph = m.finish({a, c});
+  const ExecutableRef e = Executable::compile(graph, {}, false);
+  EXPECT_EQ(e->program().main.size(), 3u) << e->program().text();
+  expect_same_as_eager(graph, 4, 1e-6, false);
+}
+
 TEST(MemoryPlan, SmallBuffersFillGaps) {
   // Two large values are never alive together with each other, the small ones live throughout.
   Maker m;

@@ -128,13 +128,6 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
   });
 }
 
-// Only where the fused plan is certain: plan_any has no post-ops.
-bool can_fuse_binary(const PlanRequest& so_far, const PostOp& candidate, const TensorSpec* extra) {
-  return so_far.inputs.size() == 2 && so_far.inputs[0] == so_far.inputs[1] &&
-         so_far.inputs[0].shape.ndim() <= 5 && so_far.inputs[0].shape.ndim() > 0 &&
-         so_far.outputs[0].shape.size() > 0 && can_fuse_activation(so_far, candidate, extra);
-}
-
 std::optional<Plan> plan_sum(const PlanRequest& r) {
   if (r.inputs.size() == 2) return plan_binary(r);
   if (r.inputs.size() < 2 || !is_plannable(r)) return plan_any(r);
@@ -163,11 +156,9 @@ void plan_pointwise() {
   for (const char* op :
        {"Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "clip", "hard_sigmoid"})
     add_planned_kernel(op, kCPU, {plan_eltwise});
-  for (const char* op : {"elemwise_add", "broadcast_add"})
-    add_planned_kernel(op, kCPU, {plan_binary, can_fuse_binary});
-  for (const char* op :
-       {"elemwise_sub", "elemwise_mul", "elemwise_div", "broadcast_sub", "broadcast_mul",
-        "broadcast_div", "broadcast_maximum", "broadcast_minimum"})
+  for (const char* op : {"elemwise_add", "broadcast_add", "elemwise_sub", "elemwise_mul",
+                         "elemwise_div", "broadcast_sub", "broadcast_mul", "broadcast_div",
+                         "broadcast_maximum", "broadcast_minimum"})
     add_planned_kernel(op, kCPU, {plan_binary});
   add_planned_kernel("add_n", kCPU, {plan_sum});
   add_pointwise_planned_kernel(kCPU, {plan_any});

@@ -1,0 +1,147 @@
+// Several pointwise operators in one pass over memory: each thread takes block after block and runs
+// every operator's own kernel on it, so that intermediate values stay in the cache.
+#include <algorithm>
+#include <utility>
+
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite {
+namespace {
+
+// Large enough to hide what a kernel's call costs, small enough for the second-level cache.
+constexpr int64_t kChainBlock = 8192;
+static_assert(kChainBlock <= pointwise::kParallelElements, "kernels must not split a block");
+
+// A value's memory: an operand of the plan, or a slot of the thread's scratch.
+struct Source {
+  enum class Kind : uint8_t { kInput, kOutput, kSlot } kind = Kind::kSlot;
+  size_t index = 0;
+  size_t step_bytes = 0;  // from one element to the next; 0: one element for all
+};
+
+class Chain {
+ public:
+  explicit Chain(PointwiseChain c) : chain_(std::move(c)) {
+    for (const TensorSpec& v : chain_.values) count_ = std::max(count_, v.shape.size());
+    for (const PointwiseChain::Step& step : chain_.steps) kernels_.push_back(find_kernel(step));
+    place_values();
+  }
+
+  size_t scratch_bytes() const { return static_cast<size_t>(threads()) * slots_ * kSlotBytes; }
+
+  void run(const KernelContext& context, std::span<void* const> in, std::span<void* const> out,
+           void* scratch) const {
+    const int64_t blocks = (count_ + kChainBlock - 1) / kChainBlock;
+    const int parts = threads();
+#pragma omp parallel for num_threads(parts) schedule(static) if (parts > 1)
+    for (int part = 0; part < parts; ++part)
+      run_blocks(context, in, out, static_cast<std::byte*>(scratch) + part * slots_ * kSlotBytes,
+                 blocks * part / parts, blocks * (part + 1) / parts);
+  }
+
+ private:
+  static constexpr size_t kSlotBytes = kChainBlock * sizeof(double);
+
+  int threads() const { return count_ > pointwise::kParallelElements ? cpu_threads() : 1; }
+
+  KernelFn find_kernel(const PointwiseChain::Step& step) const {
+    std::vector<TensorSpec> in, out;
+    for (int v : step.inputs) in.push_back(chain_.values[static_cast<size_t>(v)]);
+    for (int v : step.outputs) out.push_back(chain_.values[static_cast<size_t>(v)]);
+    return step.op->select_kernel(DeviceType::kCPU, step.params.get(), in, out).run;
+  }
+
+  // Slots are given back after the last step that reads them.
+  void place_values() {
+    const size_t n = chain_.values.size();
+    std::vector<size_t> last_use(n, 0);
+    for (size_t s = 0; s < chain_.steps.size(); ++s)
+      for (int v : chain_.steps[s].inputs) last_use[static_cast<size_t>(v)] = s;
+    sources_.resize(n);
+    for (size_t v = 0; v < n; ++v) {
+      const TensorSpec& spec = chain_.values[v];
+      sources_[v].step_bytes = spec.shape.size() == count_ ? dtype_size(spec.dtype) : 0;
+      if (v < chain_.num_inputs) sources_[v] = {Source::Kind::kInput, v, sources_[v].step_bytes};
+    }
+    for (size_t k = 0; k < chain_.outputs.size(); ++k) {
+      Source& s = sources_[static_cast<size_t>(chain_.outputs[k])];
+      s.kind = Source::Kind::kOutput;
+      s.index = k;
+    }
+    std::vector<size_t> free_slots;
+    for (size_t s = 0; s < chain_.steps.size(); ++s) {
+      for (int v : chain_.steps[s].outputs) {
+        Source& source = sources_[static_cast<size_t>(v)];
+        if (source.kind != Source::Kind::kSlot) continue;
+        if (free_slots.empty()) free_slots.push_back(slots_++);
+        source.index = free_slots.back();
+        free_slots.pop_back();
+      }
+      for (size_t v = chain_.num_inputs; v < n; ++v)
+        if (sources_[v].kind == Source::Kind::kSlot && last_use[v] == s && is_made(v, s))
+          free_slots.push_back(sources_[v].index);
+    }
+  }
+
+  bool is_made(size_t value, size_t until) const {
+    for (size_t s = 0; s <= until; ++s)
+      for (int v : chain_.steps[s].outputs)
+        if (static_cast<size_t>(v) == value) return true;
+    return false;
+  }
+
+  void run_blocks(KernelContext context, std::span<void* const> in, std::span<void* const> out,
+                  std::byte* slots, int64_t first, int64_t last) const {
+    std::vector<TensorRef> refs;
+    for (const TensorSpec& v : chain_.values)
+      refs.push_back(
+          {nullptr, Shape{std::min(v.shape.size(), kChainBlock)}, Strides{1}, v.dtype, true});
+    SmallVector<TensorRef, 4> inputs, outputs;
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t begin = block * kChainBlock, n = std::min(kChainBlock, count_ - begin);
+      for (size_t v = 0; v < refs.size(); ++v) {
+        const Source& s = sources_[v];
+        if (s.step_bytes) refs[v].shape[0] = n;
+        const size_t offset = static_cast<size_t>(begin) * s.step_bytes;
+        refs[v].data = s.kind == Source::Kind::kInput    ? at(in[s.index], offset)
+                       : s.kind == Source::Kind::kOutput ? at(out[s.index], offset)
+                                                         : slots + s.index * kSlotBytes;
+      }
+      for (size_t i = 0; i < kernels_.size(); ++i) {
+        inputs.clear();
+        outputs.clear();
+        for (int v : chain_.steps[i].inputs) inputs.push_back(refs[static_cast<size_t>(v)]);
+        for (int v : chain_.steps[i].outputs) outputs.push_back(refs[static_cast<size_t>(v)]);
+        kernels_[i](context, chain_.steps[i].params.get(), inputs, outputs);
+      }
+    }
+  }
+
+  static void* at(void* base, size_t offset) { return static_cast<std::byte*>(base) + offset; }
+
+  PointwiseChain chain_;
+  int64_t count_ = 0;
+  std::vector<KernelFn> kernels_;
+  std::vector<Source> sources_;
+  size_t slots_ = 0;
+};
+
+Plan plan_chain(PointwiseChain c) {
+  Plan plan;
+  for (size_t v = 0; v < c.num_inputs; ++v) plan.inputs.push_back({nullptr, c.values[v].bytes()});
+  for (int v : c.outputs)
+    plan.outputs.push_back({nullptr, c.values[static_cast<size_t>(v)].bytes()});
+  auto chain = std::make_shared<const Chain>(std::move(c));
+  plan.scratch_bytes = chain->scratch_bytes();
+  plan.run = [chain](KernelContext& context, std::span<void* const> in, std::span<void* const> out,
+                     void* scratch) { chain->run(context, in, out, scratch); };
+  return plan;
+}
+
+}  // namespace
+
+void register_pointwise_chain_planner() { set_chain_planner(DeviceType::kCPU, plan_chain); }
+
+}  // namespace mxlite
