@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Stubs and reference pages come from the op schemas: generated again, in a copy with the installed
+# Stubs and pages come from the op schemas and the list of 1.9.1's names: generated again, in a copy with the installed
 # libraries, they must be those of the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=build/generated
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r python docs "$copy"
+cp -r python docs README.md "$copy"
 rm -f "$copy"/python/mxlite/*.so*
 installed=$(cd / && python -c "import importlib.util as u; print(u.find_spec('mxlite').submodule_search_locations[0])")
 cp "$installed"/*.so* "$copy/python/mxlite"
 export PYTHONPATH=$PWD/$copy/python
 python -m mxlite._dev.gen_stubs
 python -m mxlite._dev.gen_docs
-for folder in python docs; do
+python -m mxlite._dev.gen_compat
+for folder in python docs README.md; do
   if ! diff -ru --exclude='*.so*' --exclude=__pycache__ "$folder" "$copy/$folder"; then
     echo "$folder: not up to date; run the generators (CONTRIBUTING.md) and commit what they write" >&2
     exit 1

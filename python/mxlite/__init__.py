@@ -6,9 +6,12 @@ import atexit as _atexit
 
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
 from . import attribute, image, name, ndarray, optimizer, random, runtime, util
+from . import error, libinfo, log, registry
 from . import initializer as init
+from . import image as img
 from . import ndarray as nd
 from . import optimizer as opt
+from . import random as rnd
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import (
@@ -21,6 +24,16 @@ from .context import (
     num_gpus,
 )
 from .ndarray import NDArray, waitall
+from .util import (
+    is_np_array,
+    is_np_shape,
+    np_array,
+    np_shape,
+    set_np_shape,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
 from . import gluon
 from . import _surface
 

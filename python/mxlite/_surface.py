@@ -175,6 +175,10 @@ def missing(module_name: str) -> Callable[[str], Any]:
                     if module is not None:
                         setattr(sys.modules[module_name], name, module)
                         return module
+                # 1.9.1 has it in a file of the package, mxlite in another one.
+                package = sys.modules[module_name.rpartition(".")[0] or "mxlite"]
+                if name in vars(package) and rest:
+                    return vars(package)[name]
                 kind = MissingModuleError if _imported_by_name(2) else MissingNameError
                 raise kind(f"mx.{child}: a name of MXNet {VERSION} that mxlite does not have")
         raise AttributeError(f"module {module_name!r} has no attribute {name!r}")

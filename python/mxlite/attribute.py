@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .base import TypeError_
+from .base import TypeError_, classproperty
 
 __all__ = ["AttrScope", "current"]
 
@@ -33,6 +33,11 @@ class AttrScope:
                 )
         self._attrs = kwargs
         self._outer: AttrScope | None = None
+
+    @classproperty
+    def current(cls: Any) -> AttrScope:  # noqa: N805 - a property of the class
+        """The attribute scope of this thread."""
+        return current()
 
     def get(self, attrs: dict[str, str] | None) -> dict[str, str]:
         """Return the scope's attributes updated by ``attrs``.

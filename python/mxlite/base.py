@@ -8,12 +8,17 @@ The C++ core raises the classes of this module as well.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
-from typing import Union
+from typing import Any, Union
 
 import numpy as np
 
+from ._base_1x import *  # noqa: F403
+from ._base_1x import __all__ as _names_1x
+
 __all__ = [
+    *_names_1x,
     "CommunicatorError",
     "DTypeError",
     "DeviceError",
@@ -22,14 +27,20 @@ __all__ = [
     "IndexError_",
     "MXNetError",
     "MissingFileError",
+    "NotImplementedForSymbol",
+    "NotSupportedForSparseNDArray",
     "NotSupportedError",
     "OutOfMemoryError",
     "RecordError",
     "ShapeError",
     "TypeError_",
     "ValueError_",
+    "c2pyerror",
     "data_dir",
+    "data_dir_default",
+    "error_types",
     "numeric_types",
+    "register_error",
     "string_types",
     "suggestion",
 ]
@@ -95,6 +106,102 @@ class FileFormatError(MXNetError, ValueError):
     """A file whose bytes are not what its format demands: truncated, damaged or foreign."""
 
 
+class NotImplementedForSymbol(NotSupportedError):  # noqa: N818 - the name of 1.x
+    """A function that works on arrays only was given a Symbol.
+
+    Parameters
+    ----------
+    function : callable
+    alias : str, optional
+        The operator as the user wrote it.
+    *args
+        What it was called with.
+    """
+
+    def __init__(self, function: Any, alias: str | None, *args: Any) -> None:
+        super().__init__(_refusal(function, alias, args, "Symbol", "implemented"))
+        self.function = function.__name__
+        self.alias = alias
+
+
+class NotSupportedForSparseNDArray(NotSupportedError):  # noqa: N818 - the name of 1.x
+    """A function that works on dense arrays only was given a sparse one.
+
+    Parameters
+    ----------
+    function : callable
+    alias : str, optional
+        The operator as the user wrote it.
+    *args
+        What it was called with.
+    """
+
+    def __init__(self, function: Any, alias: str | None, *args: Any) -> None:
+        super().__init__(_refusal(function, alias, args, "SparseNDArray", "supported"))
+        self.function = function.__name__
+        self.alias = alias
+
+
+def _refusal(function: Any, alias: str | None, args: Iterable[Any], kind: str, verb: str) -> str:
+    """Return the text of an error about an argument of an unsuitable class."""
+    operator = f' (operator "{alias}")' if alias else ""
+    given = ", ".join(type(arg).__name__ for arg in args)
+    return f"{function.__name__}{operator}: arguments ({given}), not {verb} for {kind}, use NDArray"
+
+
+# Error classes by the word that begins an error text: ``mx.error.register`` adds to it.
+error_types: dict[str, type] = {
+    "ValueError": ValueError_,
+    "TypeError": TypeError_,
+    "IndexError": IndexError_,
+    "AttributeError": AttributeError,
+    "NotImplementedError": NotSupportedError,
+    "NotImplementedForSymbol": NotImplementedForSymbol,
+}
+
+
+def register_error(func_name: Any = None, cls: type | None = None) -> Any:
+    """Register an error class by the word that begins its texts.
+
+    Parameters
+    ----------
+    func_name : str or type
+        The word; a class stands for its own name.
+    cls : type, optional
+        Without it a decorator is returned.
+
+    Returns
+    -------
+    type or callable
+    """
+    if isinstance(func_name, type):
+        func_name, cls = func_name.__name__, func_name
+
+    def register(error_class: type) -> type:
+        error_types[func_name] = error_class
+        return error_class
+
+    return register if cls is None else register(cls)
+
+
+def c2pyerror(err_msg: str) -> tuple[str, str | None]:
+    """Split the text of an error at the name of a registered error class.
+
+    Parameters
+    ----------
+    err_msg : str
+        As ``"ValueError: wrong"``.
+
+    Returns
+    -------
+    tuple
+        The text, and the name of the class or None.
+    """
+    match = re.match(r"\s*([A-Za-z_]\w*):", err_msg)
+    word = match.group(1) if match else None
+    return err_msg, word if word in error_types else None
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known names, or an empty string.
 
@@ -126,4 +233,16 @@ def data_dir() -> str:
     """
     import os
 
-    return os.path.expanduser(os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet"))
+    return os.path.expanduser(os.environ.get("MXNET_HOME") or data_dir_default())
+
+
+def data_dir_default() -> str:
+    """Return the folder of downloads where ``MXNET_HOME`` is not set: ``~/.mxnet``.
+
+    Returns
+    -------
+    str
+    """
+    import os
+
+    return os.path.join(os.path.expanduser("~"), ".mxnet")

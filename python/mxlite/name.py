@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from .base import classproperty
+
 __all__ = ["NameManager", "Prefix", "current"]
 
 
@@ -18,6 +20,11 @@ class NameManager:
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
         self._outer: NameManager | None = None
+
+    @classproperty
+    def current(cls: Any) -> NameManager:  # noqa: N805 - a property of the class
+        """The name manager of this thread."""
+        return current()
 
     def get(self, name: str | None, hint: str) -> str:
         """Return ``name``, or the next free name for ``hint`` when it is None.

@@ -48,6 +48,9 @@ _FEATURES = {
 class Feature:
     """A compile-time feature: ``name`` and ``enabled``."""
 
+    name: str
+    enabled: bool
+
     def __init__(self, name: str, enabled: bool) -> None:
         self.name = name
         self.enabled = enabled

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, TypeVar
 
-from .base import NotSupportedError
-from .context import gpu_memory_info, num_gpus
+from .base import DeviceError, NotSupportedError, ValueError_
+from .context import Context, gpu_memory_info, num_gpus
 
 __all__ = [
+    "get_cuda_compute_capability",
     "get_gpu_count",
     "get_gpu_memory",
     "getenv",
@@ -16,10 +17,16 @@ __all__ = [
     "is_np_default_dtype",
     "is_np_shape",
     "makedirs",
+    "np_array",
+    "np_shape",
     "reset_np",
+    "set_module",
     "set_np",
+    "set_np_shape",
     "setenv",
     "use_np",
+    "use_np_array",
+    "use_np_shape",
 ]
 
 _T = TypeVar("_T")
@@ -119,6 +126,12 @@ def is_np_default_dtype() -> bool:
     return False
 
 
+def _refuse(what: str) -> NotSupportedError:
+    return NotSupportedError(
+        f"{what}: numpy mode (mx.np, mx.npx) is not part of mxlite, use mx.nd arrays"
+    )
+
+
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     """Refuse numpy mode.
 
@@ -128,13 +141,84 @@ def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
         Unless everything is switched off.
     """
     if shape or array or dtype:
-        raise NotSupportedError(
-            "set_np: numpy mode (mx.np, mx.npx) is not part of mxlite, use mx.nd arrays"
-        )
+        raise _refuse("set_np")
+
+
+def set_np_shape(active: bool) -> bool:
+    """Refuse numpy shape semantics.
+
+    Parameters
+    ----------
+    active : bool
+
+    Returns
+    -------
+    bool
+        False: they were off.
+
+    Raises
+    ------
+    NotSupportedError
+        If active. Arrays without elements and without dimensions need no mode here.
+    """
+    if active:
+        raise _refuse("set_np_shape")
+    return False
 
 
 def reset_np() -> None:
     """Do nothing: numpy mode is always off."""
+
+
+class _NumpyScope:
+    """A ``with`` block that leaves numpy mode off, and a decorator of functions."""
+
+    def __init__(self, what: str, active: bool) -> None:
+        if active:
+            raise _refuse(what)
+
+    def __enter__(self) -> _NumpyScope:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def __call__(self, func: _T) -> _T:
+        return func
+
+
+def np_shape(active: bool = True) -> _NumpyScope:
+    """Return a ``with`` block with numpy shape semantics off.
+
+    Parameters
+    ----------
+    active : bool
+
+    Raises
+    ------
+    NotSupportedError
+        If active.
+    """
+    return _NumpyScope("np_shape", active)
+
+
+def np_array(active: bool = True) -> _NumpyScope:
+    """Return a ``with`` block with numpy arrays off.
+
+    Parameters
+    ----------
+    active : bool
+
+    Raises
+    ------
+    NotSupportedError
+        If active.
+    """
+    return _NumpyScope("np_array", active)
+
+
+def _refuse_decorator(what: str, func: Any) -> NotSupportedError:
+    return _refuse(f"{what}: {getattr(func, '__name__', repr(func))!r}")
 
 
 def use_np(func: Callable[..., _T]) -> Any:
@@ -145,8 +229,74 @@ def use_np(func: Callable[..., _T]) -> Any:
     NotSupportedError
         Always.
     """
-    name = getattr(func, "__name__", repr(func))
-    raise NotSupportedError(
-        f"use_np: {name!r} asks for numpy mode (mx.np, mx.npx), which is not part of mxlite; "
-        "use mx.nd arrays"
-    )
+    raise _refuse_decorator("use_np", func)
+
+
+def use_np_shape(func: Callable[..., _T]) -> Any:
+    """Refuse numpy shape semantics for a function or class.
+
+    Raises
+    ------
+    NotSupportedError
+        Always.
+    """
+    raise _refuse_decorator("use_np_shape", func)
+
+
+def use_np_array(func: Callable[..., _T]) -> Any:
+    """Refuse numpy arrays for a function or class.
+
+    Raises
+    ------
+    NotSupportedError
+        Always.
+    """
+    raise _refuse_decorator("use_np_array", func)
+
+
+def set_module(module: str | None) -> Callable[[_T], _T]:
+    """Return a decorator that sets ``__module__``.
+
+    Parameters
+    ----------
+    module : str or None
+        None changes nothing.
+
+    Returns
+    -------
+    callable
+    """
+
+    def decorate(func: _T) -> _T:
+        if module is not None:
+            func.__module__ = module
+        return func
+
+    return decorate
+
+
+def get_cuda_compute_capability(ctx: Context) -> int:
+    """Return the compute capability of a GPU as a number, 80 for 8.0.
+
+    Parameters
+    ----------
+    ctx : Context
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If the context is no GPU.
+    DeviceError
+        If there is no such GPU.
+    """
+    if ctx.device_type != "gpu":
+        raise ValueError_(f"get_cuda_compute_capability: {ctx} was given, expected a GPU")
+    if ctx.device_id >= num_gpus():
+        raise DeviceError(
+            f"get_cuda_compute_capability: {ctx} was given, {num_gpus()} GPUs are usable"
+        )
+    raise NotSupportedError("get_cuda_compute_capability: this build does not ask the driver")

@@ -29,6 +29,9 @@ _SKIPPED = [
 ]
 _SKIPPED_PARTS = ("_", "gen_", "_op_translations", "numpy_op_", "numpy_dispatch")
 
+# Operators that only other operators call.
+_HELPER_OPS = ("_backward", "backward_", "_np", "_sg_mkldnn", "_contrib_backward", "_CachedOp")
+
 # Names with an underscore that packages built on MXNet import all the same.
 _PRIVATE = {
     "mxnet.gluon.loss": ["_apply_weighting", "_reshape_like"],
@@ -106,6 +109,9 @@ def public_names(module: types.ModuleType) -> dict[str, Any]:
             generated and not hidden
         ):
             continue
+        if ".ndarray" in module.__name__ or ".symbol" in module.__name__:
+            if name.startswith(_HELPER_OPS):
+                continue
         if isinstance(value, types.ModuleType):
             known = not skipped(value.__name__) or value.__name__.endswith(_NUMPY_MODE)
             if package and value.__name__.startswith("mxnet.") and not hidden and known:

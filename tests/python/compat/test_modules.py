@@ -1,0 +1,183 @@
+"""The small modules that scripts import: base, util, context, libinfo, log, error, name."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+
+import mxlite as mx
+import numpy as np
+import pytest
+
+
+def test_type_tuples_of_base():
+    assert isinstance("x", mx.base.string_types)
+    assert isinstance(3, mx.base.numeric_types) and isinstance(np.float16(1), mx.base.numeric_types)
+    assert isinstance(np.int64(3), mx.base.integer_types)
+    assert not isinstance(3.0, mx.base.integer_types)
+    assert mx.base.mx_real_t is np.float32
+
+
+def test_c_helpers_of_base():
+    assert list(mx.base.c_array(mx.base.mx_uint, [1, 2])) == [1, 2]
+    assert mx.base.py_str(mx.base.c_str("grün").value) == "grün"
+    assert list(mx.base.c_str_array(["a", "b"])) == [b"a", b"b"]
+    values = (ctypes.c_float * 6)(*range(6))
+    pointer = ctypes.cast(values, mx.base.mx_float_p)
+    shared = mx.base.ctypes2numpy_shared(pointer, (2, 3))
+    assert shared.tolist() == [[0, 1, 2], [3, 4, 5]]
+    shared[0, 0] = 9
+    assert values[0] == 9
+    with pytest.raises(TypeError, match="pointer to float"):
+        mx.base.ctypes2numpy_shared(values, (6,))
+    text = ctypes.create_string_buffer(b"abc")
+    assert mx.base.ctypes2buffer(ctypes.cast(text, ctypes.POINTER(ctypes.c_char)), 2) == b"ab"
+
+
+@pytest.mark.parametrize("name", ["_LIB", "NDArrayHandle", "SymbolHandle", "check_call"])
+def test_handles_of_the_c_library_name_themselves(name):
+    assert not hasattr(mx.base, name)
+    with pytest.raises(mx.base.NotSupportedError, match=rf"mx\.base\.{name}"):
+        getattr(mx.base, name)
+
+
+def test_not_given_is_false_and_prints_its_name():
+    assert not mx.base._Null and repr(mx.base._Null) == "_Null"
+    assert mx.base._as_list(3) == [3] and mx.base._as_list((3,)) == (3,)
+
+
+def test_class_properties_and_meta_classes():
+    class Meta(type):
+        pass
+
+    class Thing(mx.base.with_metaclass(Meta)):
+        @mx.base.classproperty
+        def kind(cls):
+            return cls.__name__
+
+    assert Thing.kind == "Thing" and Thing().kind == "Thing" and type(Thing) is Meta
+
+
+def test_errors_for_symbols_and_sparse_arrays_name_function_and_classes():
+    error = mx.base.NotImplementedForSymbol(len, "size", 3)
+    assert isinstance(error, mx.MXNetError) and isinstance(error, NotImplementedError)
+    assert "len" in str(error) and "size" in str(error) and "int" in str(error)
+    assert "SparseNDArray" in str(mx.base.NotSupportedForSparseNDArray(len, None, 3))
+
+
+def test_error_classes_are_registered_by_name():
+    @mx.error.register
+    class MyError(mx.MXNetError):
+        pass
+
+    try:
+        assert mx.base.error_types["MyError"] is MyError
+        assert mx.base.c2pyerror("MyError: text") == ("MyError: text", "MyError")
+        assert mx.base.c2pyerror("text without a class")[1] is None
+        assert mx.base.error_types["InternalError"] is mx.error.InternalError
+    finally:
+        del mx.base.error_types["MyError"]
+
+
+def test_parameter_documentation():
+    text = mx.base.build_param_doc(["a", "b", "a"], ["int", "str", "int"], ["first", "", "again"])
+    assert text == "Parameters\n----------\na : int\n    first\nb : str\n"
+
+
+def test_numpy_mode_can_be_left_off_but_not_switched_on():
+    assert not mx.is_np_array() and not mx.is_np_shape() and mx.set_np_shape(False) is False
+    with mx.np_shape(False), mx.np_array(False):
+        mx.util.set_np(shape=False, array=False)
+        mx.util.reset_np()
+    for refuse in (
+        mx.util.set_np,
+        mx.util.np_shape,
+        mx.util.np_array,
+        lambda: mx.util.set_np_shape(True),
+        lambda: mx.util.use_np(len),
+        lambda: mx.util.use_np_shape(len),
+        lambda: mx.util.use_np_array(len),
+    ):
+        with pytest.raises(mx.base.NotSupportedError, match="numpy mode"):
+            refuse()
+
+
+def test_environment_variables(monkeypatch):
+    monkeypatch.delenv("MXLITE_TEST_VALUE", raising=False)
+    assert mx.util.getenv("MXLITE_TEST_VALUE") is None
+    mx.util.setenv("MXLITE_TEST_VALUE", "1")
+    assert os.environ["MXLITE_TEST_VALUE"] == mx.util.getenv("MXLITE_TEST_VALUE") == "1"
+    mx.util.setenv("MXLITE_TEST_VALUE", None)
+    assert "MXLITE_TEST_VALUE" not in os.environ
+
+
+def test_gpu_questions_without_a_gpu():
+    with pytest.raises(ValueError, match="expected a GPU"):
+        mx.util.get_cuda_compute_capability(mx.cpu())
+    if mx.num_gpus() == 0:
+        assert mx.util.get_gpu_count() == 0
+        with pytest.raises(mx.base.DeviceError, match="0 GPUs"):
+            mx.util.get_gpu_memory(0)
+        with pytest.raises(mx.base.DeviceError, match="0 GPUs"):
+            mx.util.get_cuda_compute_capability(mx.gpu(0))
+
+
+def test_context_tables_and_default():
+    assert mx.Context.devtype2str[mx.Context.devstr2type["cpu_pinned"]] == "cpu_pinned"
+    assert mx.Context.default_ctx == mx.current_context()
+    with mx.cpu(3):
+        assert mx.Context.default_ctx == mx.cpu(3)
+
+
+def test_current_name_manager_and_attribute_scope():
+    with mx.name.Prefix("net_") as prefix:
+        assert mx.name.NameManager.current is prefix
+        assert mx.name.NameManager.current.get(None, "fc") == "net_fc0"
+    with mx.AttrScope(lr_mult="2") as outer, mx.AttrScope(group="a"):
+        assert mx.AttrScope.current.get({"group": "b"}) == {"lr_mult": "2", "group": "b"}
+        assert mx.AttrScope.current is not outer
+    assert mx.AttrScope.current.get(None) == {}
+
+
+def test_library_paths():
+    (path,) = mx.libinfo.find_lib_path()
+    assert os.path.isfile(path)
+    assert mx.libinfo.find_lib_path("libmxnet") == [path]
+    for refused in (mx.libinfo.find_include_path, mx.libinfo.find_conf_path):
+        with pytest.raises(mx.base.NotSupportedError):
+            refused()
+    with pytest.raises(mx.base.NotSupportedError, match="CustomOp"):
+        mx.library.load("lib.so")
+
+
+def test_logger_prints_letter_time_process_and_place(tmp_path):
+    path = tmp_path / "log.txt"
+    logger = mx.log.get_logger("mxlite.test", str(path), level=mx.log.INFO)
+    assert mx.log.get_logger("mxlite.test") is logger and len(logger.handlers) == 1
+    logger.info("epoch %d", 3)
+    logger.warning("late")
+    logger.debug("not printed")
+    logger.handlers[0].close()
+    first, second = path.read_text().splitlines()
+    assert first.startswith("I") and first.endswith("] epoch 3") and str(os.getpid()) in first
+    assert second.startswith("W") and "test_modules.py" in second
+    assert isinstance(mx.log.getLogger(), logging.RootLogger)
+
+
+def test_module_aliases():
+    assert mx.rnd is mx.random and mx.img is mx.image and mx.opt is mx.optimizer
+    assert mx.nd.utils.load is mx.nd.load
+    # In other files than in 1.9.1, found in the package.
+    assert mx.gluon.nn.conv_layers.MaxPool2D is mx.gluon.nn.MaxPool2D
+    from mxlite.optimizer.optimizer import SGD
+
+    assert SGD is mx.optimizer.SGD
+
+
+def test_features():
+    features = mx.runtime.Features()
+    assert features.is_enabled("mkldnn") and not features.is_enabled("TENSORRT")
+    assert {f.name for f in mx.runtime.feature_list()} == set(features)
+    with pytest.raises(RuntimeError, match="OPENCVV.*OPENCV"):
+        features.is_enabled("OPENCVV")
