@@ -20,6 +20,7 @@ void register_nn(OpRegistry& ops) {
   register_lrn(ops);
   register_output_loss(ops);
   register_pooling(ops);
+  register_rnn(ops);
   register_softmax(ops);
   register_softmax_output(ops);
   register_upsampling(ops);

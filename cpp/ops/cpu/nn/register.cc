@@ -19,6 +19,7 @@ void register_nn_cpu(OpRegistry& ops) {
   register_lrn_cpu(ops);
   register_output_loss_cpu(ops);
   register_pooling_cpu(ops);
+  register_rnn_cpu(ops);
   register_softmax_cpu(ops);
   register_softmax_output_cpu(ops);
   register_upsampling_cpu(ops);

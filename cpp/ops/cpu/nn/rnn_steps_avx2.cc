@@ -1,0 +1,51 @@
+// The step kernels for AVX2, and the choice between the two.
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "cpp/ops/cpu/nn/rnn_steps.h"
+#include "cpp/ops/pointwise/math.h"
+#define MX_RNN_WIDE 0
+#include "cpp/ops/cpu/nn/rnn_tile.h"
+// The loops need the tile.
+#include "cpp/ops/cpu/nn/rnn_backward_loop.h"
+#include "cpp/ops/cpu/nn/rnn_forward_loop.h"
+
+namespace mxlite::cpu {
+namespace avx2 {
+
+void rnn_forward(const RnnForward<float>& layer) { ForwardLoop<float>{layer}.run(); }
+void rnn_forward(const RnnForward<double>& layer) { ForwardLoop<double>{layer}.run(); }
+void rnn_backward(const RnnBackward<float>& layer) { BackwardLoop<float>{layer}.run(); }
+void rnn_backward(const RnnBackward<double>& layer) { BackwardLoop<double>{layer}.run(); }
+
+}  // namespace avx2
+
+namespace {
+
+bool has_avx512() {
+  static const bool able = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512vl") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  return able;
+}
+
+}  // namespace
+
+template <class T>
+void rnn_forward(const RnnForward<T>& layer) {
+  has_avx512() ? avx512::rnn_forward(layer) : avx2::rnn_forward(layer);
+}
+template <class T>
+void rnn_backward(const RnnBackward<T>& layer) {
+  has_avx512() ? avx512::rnn_backward(layer) : avx2::rnn_backward(layer);
+}
+template void rnn_forward(const RnnForward<float>&);
+template void rnn_forward(const RnnForward<double>&);
+template void rnn_backward(const RnnBackward<float>&);
+template void rnn_backward(const RnnBackward<double>&);
+
+}  // namespace mxlite::cpu

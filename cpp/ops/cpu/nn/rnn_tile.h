@@ -1,0 +1,122 @@
+// Products of the step kernels: a few rows times a packed block of columns, sums in registers.
+// Included once per instruction set, which decides the tile: everything has internal linkage, so
+// that code for one never replaces code for the other.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#ifndef MX_RNN_WIDE
+#error "define MX_RNN_WIDE: 1 with 32 registers of 64 bytes, 0 with 16 of 32 bytes"
+#endif
+
+namespace mxlite::cpu {
+namespace {
+
+#define MX_INLINE inline __attribute__((always_inline))
+#define MX_UNROLL _Pragma("GCC unroll 8")
+
+template <class T>
+struct Lanes {
+  static constexpr int64_t kCount = 64 / sizeof(T);
+  using Vec [[gnu::vector_size(64)]] = T;
+};
+
+// Depth of a block of weights that stays in the first-level cache while all rows pass.
+constexpr int64_t kTileDepth = 128;
+
+// c (kRows x kVecs vectors) += a (kRows x depth) * b (depth x kVecs vectors).
+template <class T, int kRows, int kVecs>
+MX_INLINE void tile(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, T* c,
+                    int64_t ldc) {
+  using Vec = typename Lanes<T>::Vec;
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  Vec sum[kRows][kVecs];
+  MX_UNROLL for (int r = 0; r < kRows; ++r) MX_UNROLL for (int v = 0; v < kVecs; ++v)
+      std::memcpy(&sum[r][v], c + r * ldc + v * kLanes, sizeof(Vec));
+  for (int64_t k = 0; k < depth; ++k) {
+    Vec w[kVecs];
+    MX_UNROLL for (int v = 0; v < kVecs; ++v)
+        std::memcpy(&w[v], b + k * ldb + v * kLanes, sizeof(Vec));
+    MX_UNROLL for (int r = 0; r < kRows; ++r) {
+      const T x = a[r * lda + k];
+      MX_UNROLL for (int v = 0; v < kVecs; ++v) sum[r][v] += x * w[v];
+    }
+  }
+  MX_UNROLL for (int r = 0; r < kRows; ++r) MX_UNROLL for (int v = 0; v < kVecs; ++v)
+      std::memcpy(c + r * ldc + v * kLanes, &sum[r][v], sizeof(Vec));
+}
+
+template <class T, int kVecs, int kMost>
+MX_INLINE void tile_rows(int64_t count, const T* a, int64_t lda, const T* b, int64_t ldb,
+                         int64_t depth, T* c, int64_t ldc) {
+  if constexpr (kMost > 0) {
+    if (count == kMost) return tile<T, kMost, kVecs>(a, lda, b, ldb, depth, c, ldc);
+    tile_rows<T, kVecs, kMost - 1>(count, a, lda, b, ldb, depth, c, ldc);
+  }
+}
+
+// As many rows as fit, in groups of nearly equal size.
+template <class T, int kVecs, int kMost>
+__attribute__((noinline)) void panel(int64_t rows, const T* a, int64_t lda, const T* b, int64_t ldb,
+                                     int64_t depth, T* c, int64_t ldc) {
+  const int64_t groups = (rows + kMost - 1) / kMost;
+  for (int64_t k = 0; k < depth; k += kTileDepth) {
+    const int64_t deep = std::min(kTileDepth, depth - k);
+    for (int64_t g = 0, r = 0; g < groups; ++g) {
+      const int64_t end = rows * (g + 1) / groups;
+      tile_rows<T, kVecs, kMost>(end - r, a + r * lda + k, lda, b + k * ldb, ldb, deep, c + r * ldc,
+                                 ldc);
+      r = end;
+    }
+  }
+}
+
+// c (rows x vecs vectors) += a (rows x depth) * b (depth x vecs vectors), vecs 3 or 4.
+template <class T>
+void product(int64_t vecs, int64_t rows, int64_t depth, const T* a, int64_t lda, const T* b, T* c,
+             int64_t ldc) {
+  const int64_t ldb = vecs * Lanes<T>::kCount;
+#if MX_RNN_WIDE
+  if (vecs == 4) return panel<T, 4, 6>(rows, a, lda, b, ldb, depth, c, ldc);
+  panel<T, 3, 8>(rows, a, lda, b, ldb, depth, c, ldc);
+#else
+  for (int64_t v = 0; v + 1 < vecs; v += 2)
+    panel<T, 2, 3>(rows, a, lda, b + v * Lanes<T>::kCount, ldb, depth, c + v * Lanes<T>::kCount,
+                   ldc);
+  if (vecs == 3)
+    panel<T, 1, 6>(rows, a, lda, b + 2 * Lanes<T>::kCount, ldb, depth, c + 2 * Lanes<T>::kCount,
+                   ldc);
+#endif
+}
+
+// Rows of weights become columns: to[k * width + column] = from[column's row][k]. rows[i] is null
+// for columns beyond the last unit.
+template <class T>
+void pack_rows(const T* const* rows, int64_t width, int64_t depth, T* to) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t k0 = 0; k0 < depth; k0 += kBlock) {
+    const int64_t deep = std::min(kBlock, depth - k0);
+    for (int64_t i = 0; i < width; ++i) {
+      T* column = to + k0 * width + i;
+      if (rows[i])
+        for (int64_t k = 0; k < deep; ++k) column[k * width] = rows[i][k0 + k];
+      else
+        for (int64_t k = 0; k < deep; ++k) column[k * width] = T(0);
+    }
+  }
+}
+
+// Columns [first, first + width) of from (depth x columns), zeros beyond the last.
+template <class T>
+void pack_columns(const T* from, int64_t columns, int64_t first, int64_t width, int64_t depth,
+                  T* to) {
+  const int64_t valid = std::clamp<int64_t>(columns - first, 0, width);
+  for (int64_t k = 0; k < depth; ++k) {
+    std::copy_n(from + k * columns + first, valid, to + k * width);
+    std::fill(to + k * width + valid, to + (k + 1) * width, T(0));
+  }
+}
+
+}  // namespace
+}  // namespace mxlite::cpu

@@ -1,0 +1,207 @@
+#include "cpp/ops/nn/rnn.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+
+RnnSizes::RnnSizes(const RnnParams& p, const Shape& data)
+    : mode(p.mode),
+      steps(data[0]),
+      batch(data[1]),
+      input(data[2]),
+      hidden(p.state_size),
+      projection(p.projection_size.value_or(0)),
+      layers(p.num_layers),
+      directions(p.bidirectional ? 2 : 1),
+      gates(p.mode == RnnMode::kLstm  ? 4
+            : p.mode == RnnMode::kGru ? 3
+                                      : 1),
+      dropout(p.p > 0 && p.num_layers > 1) {}
+
+int64_t RnnSizes::cell_weights(int64_t layer) const {
+  return gates * hidden * (layer_input(layer) + out()) + projection * hidden;
+}
+int64_t RnnSizes::weight_offset(int64_t layer, int64_t d) const {
+  int64_t at = d * cell_weights(layer);
+  for (int64_t l = 0; l < layer; ++l) at += directions * cell_weights(l);
+  return at;
+}
+int64_t RnnSizes::bias_offset(int64_t layer, int64_t d) const {
+  return weight_offset(layers, 0) + (layer * directions + d) * 2 * gates * hidden;
+}
+int64_t RnnSizes::parameter_count() const { return bias_offset(layers, 0); }
+
+RnnBlocks::RnnBlocks(const RnnSizes& s, size_t element_bytes)
+    : lanes(static_cast<int64_t>(64 / element_bytes)),
+      units(s.gates == 1 ? 4 * lanes : lanes),
+      width(s.gates == 1 ? 4 * lanes : s.gates * lanes),
+      blocks((s.hidden + units - 1) / units),
+      hidden_pad((s.hidden + 4 * lanes - 1) / (4 * lanes) * 4 * lanes),
+      out_pad((s.out() + 4 * lanes - 1) / (4 * lanes) * 4 * lanes) {}
+
+RnnReserve::RnnReserve(const RnnSizes& s, size_t element_bytes) {
+  const RnnBlocks b(s, element_bytes);
+  const auto take = [&](size_t& total, int64_t count, size_t size) {
+    const size_t at = total;
+    total += (static_cast<size_t>(count) * size + 63) / 64 * 64;
+    return at;
+  };
+  const auto part = [&](int64_t count) { return take(part_bytes, count, element_bytes); };
+  first.gates = part(b.blocks * s.rows() * b.width);
+  first.hidden = part((s.steps + 1) * s.batch * b.out_pad);
+  first.cell = part(s.mode == RnnMode::kLstm ? (s.steps + 1) * s.batch * b.hidden_pad : 0);
+  first.recurrent = part(s.mode == RnnMode::kGru ? b.blocks * s.rows() * b.lanes : 0);
+  first.inner = part(s.projection ? s.rows() * b.hidden_pad : 0);
+  bytes = part_bytes * static_cast<size_t>(s.layers * s.directions);
+
+  const int64_t between = s.rows() * s.directions * s.out();
+  take(layer_input_bytes, between, element_bytes);
+  take(mask_bytes, s.dropout ? between : 0, 1);
+  layer_input = bytes;
+  mask = layer_input + layer_input_bytes * static_cast<size_t>(s.layers - 1);
+  bytes = mask + mask_bytes * static_cast<size_t>(s.layers - 1);
+}
+
+namespace {
+
+constexpr const char* kOp = "RNN";
+
+void check_params(const RnnParams& p, const Shape& data) {
+  MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
+                 " given, 3 dimensions (steps, batch, inputs) expected");
+  MX_CHECK(p.state_size > 0, kOp, ": state_size ", p.state_size, " given, at least 1 expected");
+  MX_CHECK(p.num_layers > 0, kOp, ": num_layers ", p.num_layers, " given, at least 1 expected");
+  MX_CHECK(p.p >= 0 && p.p < 1, kOp, ": p ", p.p, " given, a fraction from 0 to below 1 expected");
+  if (p.projection_size) {
+    MX_CHECK(p.is_lstm(), kOp, ": projection_size ", *p.projection_size,
+             " given, only mode 'lstm' has a projection");
+    MX_CHECK(*p.projection_size > 0, kOp, ": projection_size ", *p.projection_size,
+             " given, at least 1 expected");
+  }
+  const bool low = p.lstm_state_clip_min.has_value(), high = p.lstm_state_clip_max.has_value();
+  MX_CHECK((!low && !high) || p.is_lstm(), kOp,
+           ": lstm_state_clip_min and lstm_state_clip_max need mode 'lstm'");
+  MX_CHECK(low == high, kOp, ": lstm_state_clip_", low ? "min" : "max",
+           " given alone, both lstm_state_clip_min and lstm_state_clip_max expected");
+  MX_CHECK(!p.clips() || *p.lstm_state_clip_min <= *p.lstm_state_clip_max, kOp,
+           ": lstm_state_clip_min ", p.lstm_state_clip_min.value_or(0), " and lstm_state_clip_max ",
+           p.lstm_state_clip_max.value_or(0), " given, min <= max expected");
+}
+
+Shape state_shape(const RnnSizes& s, int64_t size) {
+  return Shape{s.layers * s.directions, s.batch, size};
+}
+
+Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
+  check_floating(kOp, "data", in[0]);
+  check_params(p, in[0].shape);
+  const DType dtype = in[0].dtype;
+  const RnnSizes s(p, in[0].shape);
+  const auto check = [&](size_t i, const char* name, const Shape& shape) {
+    check_same_dtype(kOp, name, in[i], dtype);
+    check_param_shape(kOp, name, in[i], shape, in[0].shape);
+  };
+  check(1, "parameters", Shape{s.parameter_count()});
+  const Shape state = state_shape(s, s.out()), cell = state_shape(s, s.hidden);
+  check(2, "state", state);
+  if (p.is_lstm()) check(3, "state_cell", cell);
+  if (p.use_sequence_length) {
+    const TensorSpec& lengths = in[p.is_lstm() ? 4 : 3];
+    MX_CHECK_DTYPE(lengths.dtype != DType::kBool, kOp,
+                   ": sequence_length of dtype bool given, numbers expected");
+    check_param_shape(kOp, "sequence_length", lengths, Shape{s.batch}, in[0].shape);
+  }
+  Specs out{TensorSpec{Shape{s.steps, s.batch, s.directions * s.out()}, dtype},
+            TensorSpec{state, dtype}};
+  if (p.is_lstm()) out.push_back({cell, dtype});
+  const RnnReserve reserve(s, rnn_element_bytes(dtype));
+  out.push_back({Shape{static_cast<int64_t>(reserve.bytes)}, DType::kUInt8});
+  return out;
+}
+
+void complete(const RnnParams& p, std::span<TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  if (!data.is_known()) return;
+  check_params(p, data);
+  const RnnSizes s(p, data);
+  complete_shape(in[1], Shape{s.parameter_count()});
+  complete_shape(in[2], state_shape(s, s.out()));
+  if (p.is_lstm()) complete_shape(in[3], state_shape(s, s.hidden));
+  if (p.use_sequence_length) complete_shape(in[p.is_lstm() ? 4 : 3], Shape{s.batch});
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  auto params = std::make_shared<RnnGradParams>();
+  static_cast<RnnParams&>(*params) = g.params<RnnParams>();
+  params->has_reserve = g.training();
+  params->data_grad = g.needs_grad(0);
+  params->parameters_grad = g.needs_grad(1);
+  const bool lstm = params->is_lstm();
+  std::vector<ValueRef> inputs = {g.output_grad(0), g.output_grad(1)};
+  if (lstm) inputs.push_back(g.output_grad(2));
+  for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+  inputs.push_back(g.output(lstm ? 3 : 2));
+  const bool data_grad = params->data_grad, parameters_grad = params->parameters_grad;
+  std::vector<ValueRef> grads = g.emit_all("_rnn_backward", inputs, ParamsRef(std::move(params)));
+  if (!data_grad) grads[0] = {};
+  if (!parameters_grad) grads[1] = {};
+  grads.resize(static_cast<size_t>(g.num_inputs()));  // none for sequence_length
+  return grads;
+}
+
+Specs infer_backward(const RnnGradParams& p, std::span<const TensorSpec> in) {
+  const size_t first = p.is_lstm() ? 3 : 2;  // data
+  const TensorSpec none{Shape{0}, in[first].dtype};
+  Specs out{p.data_grad ? in[first] : none, p.parameters_grad ? in[first + 1] : none,
+            in[first + 2]};
+  if (p.is_lstm()) out.push_back(in[first + 3]);
+  return out;
+}
+
+std::vector<std::string> input_names(bool backward) {
+  std::vector<std::string> names = {"data", "parameters", "state", "state_cell", "sequence_length"};
+  if (backward) {
+    names.insert(names.begin(), {"output_grad", "state_grad", "cell_grad"});
+    names.push_back("reserve");
+  }
+  return names;
+}
+
+int input_count(const RnnParams& p) {
+  return 3 + (p.is_lstm() ? 1 : 0) + (p.use_sequence_length ? 1 : 0);
+}
+int state_count(const RnnParams& p) { return p.is_lstm() ? 2 : 1; }
+
+}  // namespace
+
+void register_rnn(OpRegistry& ops) {
+  ops.add(OpBuilder<RnnParams>(kOp)
+              .doc("Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, "
+                   "inputs).")
+              .inputs(input_names(false))
+              .input_count(input_count)
+              .output_count([](const RnnParams& p, int) { return 2 + state_count(p); })
+              .visible_outputs_if(
+                  [](const RnnParams& p) { return p.state_outputs ? 1 + state_count(p) : 1; })
+              .infer(infer)
+              .complete(complete)
+              .gradient(gradient)
+              .training_dependent()
+              .random([](const RnnParams& p, std::span<const TensorSpec> out) {
+                const auto masks = static_cast<uint64_t>(p.p > 0 ? p.num_layers - 1 : 0);
+                return masks * (static_cast<uint64_t>(out[0].shape.size()) / 4 + 1);
+              })
+              .amp(AmpClass::kLowPrecision)
+              .build());
+  ops.add(
+      OpBuilder<RnnGradParams>("_rnn_backward")
+          .doc("Gradients of RNN.")
+          .inputs(input_names(true))
+          .input_count([](const RnnGradParams& p) { return input_count(p) + state_count(p) + 2; })
+          .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
+          .infer(infer_backward)
+          .build());
+}
+
+}  // namespace mxlite

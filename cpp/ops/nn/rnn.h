@@ -1,0 +1,129 @@
+// RNN: stacked recurrent layers over whole sequences, data (steps, batch, inputs). The parameter
+// vector holds all weights by layer and direction (input, hidden, projection), then all biases
+// likewise. Gates are i, f, g, o (lstm) and r, z, n (gru, whose reset gate applies to the product:
+// n = tanh(Wx + b + r * (Rh + b))).
+#pragma once
+#include <array>
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+enum class RnnMode : uint8_t { kRelu, kTanh, kLstm, kGru };
+template <>
+struct EnumNames<RnnMode> {
+  static constexpr std::array<std::pair<const char*, RnnMode>, 4> names = {
+      {{"rnn_relu", RnnMode::kRelu},
+       {"rnn_tanh", RnnMode::kTanh},
+       {"lstm", RnnMode::kLstm},
+       {"gru", RnnMode::kGru}}};
+};
+
+// Inputs: data, parameters, state, then state_cell (lstm) and sequence_length
+// (use_sequence_length). Outputs: output, state, cell state (lstm) and, hidden, what backward needs
+// (written in training).
+struct RnnParams {
+  int64_t state_size = 0;
+  int64_t num_layers = 0;
+  bool bidirectional = false;
+  RnnMode mode = RnnMode::kLstm;
+  float p = 0;
+  bool state_outputs = false;
+  std::optional<int64_t> projection_size;
+  std::optional<double> lstm_state_clip_min, lstm_state_clip_max;
+  bool lstm_state_clip_nan = false;
+  bool use_sequence_length = false;
+
+  static constexpr auto fields() {
+    using P = RnnParams;
+    return std::tuple(
+        required_field("state_size", &P::state_size, "Size of the hidden state."),
+        required_field("num_layers", &P::num_layers, "Stacked layers."),
+        field("bidirectional", &P::bidirectional, "Also run over the reversed sequence."),
+        required_field("mode", &P::mode, "Kind of the recurrent cell."),
+        field("p", &P::p, "Fraction dropped between layers in training."),
+        field("state_outputs", &P::state_outputs, "Also return the last states."),
+        field("projection_size", &P::projection_size,
+              "Project the output of an lstm to this size."),
+        field("lstm_state_clip_min", &P::lstm_state_clip_min, "Lower bound of lstm cell states."),
+        field("lstm_state_clip_max", &P::lstm_state_clip_max, "Upper bound of lstm cell states."),
+        field("lstm_state_clip_nan", &P::lstm_state_clip_nan,
+              "Clipping turns NaN into the lower bound."),
+        field("use_sequence_length", &P::use_sequence_length,
+              "Take the input sequence_length (batch); later steps give zeros."));
+  }
+  bool is_lstm() const { return mode == RnnMode::kLstm; }
+  bool clips() const { return lstm_state_clip_min && lstm_state_clip_max; }
+};
+
+// `_rnn_backward(output_grad, state_grad, [cell_grad], data, parameters, state, [state_cell],
+// [sequence_length], reserve)` -> gradients of data, parameters, state and state_cell. Gradients
+// that are not asked for have shape (0,).
+struct RnnGradParams : RnnParams {
+  bool has_reserve = true;  // false: forward ran without training, its values are computed again
+  bool data_grad = true, parameters_grad = true;
+  static constexpr auto fields() {
+    using P = RnnGradParams;
+    return std::tuple_cat(
+        RnnParams::fields(),
+        std::tuple(
+            field("has_reserve", &P::has_reserve, "The last input was written by forward."),
+            field("data_grad", &P::data_grad, "Compute the gradient of data."),
+            field("parameters_grad", &P::parameters_grad, "Compute the gradient of parameters.")));
+  }
+};
+
+// Sizes of one call and where things lie.
+struct RnnSizes {
+  RnnMode mode;
+  int64_t steps, batch, input, hidden, projection, layers, directions, gates;
+  bool dropout;
+
+  RnnSizes(const RnnParams& p, const Shape& data);
+
+  int64_t out() const { return projection ? projection : hidden; }
+  int64_t rows() const { return steps * batch; }
+  int64_t layer_input(int64_t layer) const { return layer == 0 ? input : directions * out(); }
+
+  // Elements from the start of the parameter vector; d is the direction.
+  int64_t weight_offset(int64_t layer, int64_t d) const;  // input, hidden, projection weights
+  int64_t bias_offset(int64_t layer, int64_t d) const;    // input, hidden biases
+  int64_t parameter_count() const;
+
+ private:
+  int64_t cell_weights(int64_t layer) const;
+};
+
+// Memory of one layer and direction, in units of 64 bytes per `lanes` elements of the compute type
+// (float, or double for float64). A gate block is what one pass of the step kernel computes:
+// `lanes` hidden units with all their gates, or 4 * lanes units of a cell with one gate.
+struct RnnBlocks {
+  int64_t lanes, units, width, blocks;
+  int64_t hidden_pad, out_pad;  // row lengths of stored states: multiples of 4 * lanes
+  RnnBlocks(const RnnSizes& s, size_t element_bytes);
+};
+
+// Byte offsets of what training keeps for backward.
+struct RnnReserve {
+  struct Part {
+    size_t gates;      // [blocks][rows][width], after their activation
+    size_t hidden;     // [steps + 1][batch][out_pad]: before each step, in the order of time
+    size_t cell;       // the same of cell states, lstm
+    size_t recurrent;  // [blocks][rows][lanes], gru: Rh + b of the new gate
+    size_t inner;      // [rows][hidden_pad], projection: output before it
+  };
+  size_t part_bytes = 0;                          // of one layer and direction
+  size_t layer_input = 0, layer_input_bytes = 0;  // [layers - 1][rows][directions * out]
+  size_t mask = 0, mask_bytes = 0;                // [layers - 1][rows * directions * out], bytes
+  size_t bytes = 0;
+  Part first{};
+
+  RnnReserve(const RnnSizes& s, size_t element_bytes);
+};
+
+inline size_t rnn_element_bytes(DType dtype) { return dtype == DType::kFloat64 ? 8 : 4; }
+
+}  // namespace mxlite
