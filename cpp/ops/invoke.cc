@@ -122,7 +122,14 @@ void* KernelContext::scratch(size_t bytes) {
 }
 
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
-  return op.infer(params, inputs);
+  try {
+    return op.infer(params, inputs);
+  } catch (Error& error) {
+    // The rule of a family may speak of another member.
+    if (std::string_view(error.what()).find(op.name) == std::string_view::npos)
+      error.add_context(str("in ", op.name));
+    throw;
+  }
 }
 
 NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,

@@ -38,8 +38,9 @@ struct Arguments {
   explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
 
   void add_positional(PyObject* o) {
-    if (!in_params && (is_array(o) || o == Py_None) &&
-        (op.variadic || next_input < op.inputs.size())) {
+    if (!in_params &&
+        (op.variadic ? is_array(o) && !listed
+                     : (is_array(o) || o == Py_None) && next_input < op.inputs.size())) {
       set_input(next_input++, o);
       return;
     }
@@ -50,17 +51,28 @@ struct Arguments {
         if (!is_array(item)) fail_input(next_input, item);
         set_input(next_input++, item);
       }
+      listed = true;
       return;
     }
-    if (!in_params && next_input < op.inputs.size() && next_param == 0 && op.params.empty())
-      fail_input(next_input, o);
+    if (!in_params && (op.variadic ? !listed : next_input < op.inputs.size())) {
+      // Only optional inputs may be left out before positional parameters.
+      if (next_input == 0 || op.variadic || op.params.empty() || !op.input_count)
+        fail_input(next_input, o);
+      skipped = o;
+    }
+    if (skipped && is_array(o)) fail_input(next_input, skipped);
     in_params = true;
     if (next_param >= op.params.size()) {
       if (next_input < op.inputs.size()) fail_input(next_input, o);
       fail(ErrorKind::kType, op.name, "() takes at most ", op.inputs.size() + op.params.size(),
            " positional arguments");
     }
-    set_param(next_param++, o);
+    try {
+      set_param(next_param++, o);
+    } catch (const Error&) {
+      fail_skipped();
+      throw;
+    }
   }
 
   void add_keyword(PyObject* key, PyObject* o) {
@@ -130,11 +142,25 @@ struct Arguments {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
          Py_TYPE(o)->tp_name, " given, an NDArray expected");
   }
+  // A value that is no parameter either was meant as the optional input in its place.
+  void fail_skipped() const {
+    if (skipped) fail_input(next_input, skipped);
+  }
   [[noreturn]] void fail_keyword(const std::string& name) const {
     std::vector<std::string> names = op.inputs;
     for (const ParamInfo& p : op.params) names.push_back(p.name);
     fail(ErrorKind::kType, op.name, "() got an unexpected keyword argument '", name, "'",
          did_you_mean(name, names));
+  }
+
+  ParamsRef make_params() const {
+    if (given == 0 && op.default_params) return op.default_params;
+    try {
+      return op.make_params(std::span(values, op.params.size()), given);
+    } catch (const Error&) {
+      fail_skipped();
+      throw;
+    }
   }
 
   // Drops absent optional inputs at the end and checks the count.
@@ -163,7 +189,9 @@ struct Arguments {
   AttrValue values[kMaxParams];
   uint64_t given = 0;
   size_t next_input = 0, next_param = 0;
+  bool listed = false;  // the arrays of a variadic call came as one list
   bool in_params = false;
+  PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter
   Device device = current_device();
 };
 
@@ -178,9 +206,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
       a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
-    const ParamsRef params = a.given == 0 && op.default_params
-                                 ? op.default_params
-                                 : op.make_params(std::span(a.values, op.params.size()), a.given);
+    const ParamsRef params = a.make_params();
     a.check_inputs(params.get());
     NDArrays outputs = autograd::call(
         op, params, a.inputs, {.device = a.device, .out = a.out, .origin = current_origin()});

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
-from .base import NotSupportedError
+from .base import NotSupportedError, suggestion
 
 __all__ = [
     "VERSION",
     "MissingModuleError",
     "MissingNameError",
+    "UnknownNameError",
     "guard",
     "is_module",
     "moved_below",
@@ -58,6 +59,22 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 class MissingNameError(NotSupportedError, AttributeError):
     """A name of MXNet 1.9.1 that mxlite does not have; ``hasattr`` is False for it."""
+
+
+class UnknownNameError(AttributeError):
+    """A name that neither MXNet 1.9.1 nor mxlite has; suggests near ones when it is printed."""
+
+    def __init__(self, module_name: str, name: str) -> None:
+        super().__init__(module_name, name)
+        self.module_name = module_name
+        self.missing = name
+
+    def __str__(self) -> str:
+        known = (n for n in dir(sys.modules[self.module_name]) if not n.startswith("_"))
+        return (
+            f"module {self.module_name!r} has no attribute {self.missing!r}"
+            f"{suggestion(self.missing, known)}"
+        )
 
 
 class MissingModuleError(NotSupportedError, ImportError):
@@ -161,7 +178,7 @@ def missing(module_name: str) -> Callable[[str], Any]:
     callable
         Imports the submodules of 1.9.1 on first use. Raises MissingNameError for a name of 1.9.1
         that is not built (MissingModuleError inside ``from module import name``, where Python
-        replaces the text of an AttributeError), AttributeError for all other names.
+        replaces the text of an AttributeError), UnknownNameError for all other names.
     """
     rest = module_name[len("mxlite.") :]
 
@@ -181,7 +198,7 @@ def missing(module_name: str) -> Callable[[str], Any]:
                     return vars(package)[name]
                 kind = MissingModuleError if _imported_by_name(2) else MissingNameError
                 raise kind(f"mx.{child}: a name of MXNet {VERSION} that mxlite does not have")
-        raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
+        raise UnknownNameError(module_name, name)
 
     return __getattr__
 

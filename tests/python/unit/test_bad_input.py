@@ -74,6 +74,14 @@ CASES = {
     "too many": (lambda: nd.exp(X, X, X), TypeError, "exp.*1 positional"),
     "no output": (lambda: nd.exp(X, out=3), TypeError, "exp: out: a int given"),
     "input": (lambda: nd.dot(X), TypeError, "dot.*rhs"),
+    "list as input": (lambda: nd.softmax([1, 2]), TypeError, "softmax: data: a list given"),
+    "optional input": (lambda: nd.softmax(X, [1, 2]), TypeError, "softmax: length: a list given"),
+    "weight as number": (
+        lambda: nd.FullyConnected(X, 3, X, num_hidden=2),
+        TypeError,
+        "FullyConnected: weight: a int given",
+    ),
+    "number among arrays": (lambda: nd.concat(X, X, 0), TypeError, "Concat: data2: a int given"),
     "operator": (lambda: mx._core.op("sofmax"), ValueError, "'sofmax'.*'[sS]oftmax'"),
     # memory
     "huge": (lambda: nd.zeros((1 << 44,)), MemoryError, "70368744177664 bytes"),
@@ -108,6 +116,16 @@ def test_operators_of_python_refuse_what_is_no_number_or_array(other):
         X + other
     with pytest.raises(TypeError):
         other * X
+
+
+@pytest.mark.parametrize(
+    "module, name, near",
+    [(nd, "sofmax", "softmax"), (nd.contrib, "boolen_mask", "boolean_mask"), (mx, "ndd", "nd")],
+)
+def test_an_unknown_name_of_a_module_suggests_near_ones(module, name, near):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean '{near}'"):
+        getattr(module, name)
+    assert not hasattr(module, name)
 
 
 def test_every_error_class_is_an_mxnet_error_and_a_builtin():
