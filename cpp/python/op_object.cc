@@ -11,6 +11,7 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_symbol.h"
 
 namespace mxlite::python {
 namespace {
@@ -44,10 +45,16 @@ struct Arguments {
       set_input(next_input++, o);
       return;
     }
+    if (is_symbol(o)) {
+      symbolic = true;
+      return;
+    }
     if (!in_params && (PyList_Check(o) || PyTuple_Check(o)) && op.variadic && next_input == 0) {
       py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, ""));
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+        symbolic |= is_symbol(item);
+        if (symbolic) return;
         if (!is_array(item)) fail_input(next_input, item);
         set_input(next_input++, item);
       }
@@ -109,7 +116,11 @@ struct Arguments {
   }
 
   void set_input(size_t i, PyObject* o) {
-    if (o != Py_None && !is_array(o)) fail_input(i, o);
+    if (o != Py_None && !is_array(o)) {
+      symbolic |= is_symbol(o);
+      if (symbolic) return;
+      fail_input(i, o);
+    }
     if (inputs.size() <= i) inputs.resize(i + 1);
     if (o != Py_None) inputs[i] = array_of(o);
   }
@@ -192,6 +203,7 @@ struct Arguments {
   bool listed = false;  // the arrays of a variadic call came as one list
   bool in_params = false;
   PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter
+  bool symbolic = false;  // a Symbol among the inputs: the call composes
   Device device = current_device();
 };
 
@@ -204,6 +216,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     for (size_t i = 0; i < n; ++i) a.add_positional(args[i]);
     for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
       a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
+    if (a.symbolic) return compose_symbol(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
     const ParamsRef params = a.make_params();
@@ -283,7 +296,7 @@ py::dict describe_op(const OpSchema& op) {
   return py::dict(py::arg("name") = op.name, py::arg("aliases") = op.aliases,
                   py::arg("doc") = op.doc, py::arg("inputs") = op.inputs,
                   py::arg("variadic") = op.variadic, py::arg("params") = params,
-                  py::arg("signature") = op.signature(),
+                  py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
                   // "one" array, "many" as a list, or "any" of the two, by parameters.
                   py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
                                        : op.num_outputs == 1                 ? "one"

@@ -34,6 +34,10 @@ from .util import (
     use_np_array,
     use_np_shape,
 )
+from . import executor, symbol
+from . import symbol as sym
+from .executor import Executor
+from .symbol import Symbol
 from . import gluon
 from . import _surface
 

@@ -7,7 +7,7 @@ from .._core import NDArray
 from .ndarray import attach
 
 # The operators that 1.x offers as methods. Those with semantics of their own are in ndarray.py.
-_METHODS = """
+METHODS = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
 broadcast_like cbrt ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor
 log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot ones_like pad pick prod
@@ -24,5 +24,5 @@ def _transpose(self: NDArray, *axes: int, **kwargs: object) -> NDArray:
     return _core.op("transpose")(self, *axes, **kwargs)
 
 
-attach({name: _core.op(name) for name in _METHODS})
+attach({name: _core.op(name) for name in METHODS})
 attach({"transpose": _transpose})

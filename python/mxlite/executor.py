@@ -1,0 +1,404 @@
+"""Executors: a symbol bound to arrays (MXNet 1.x: ``mxnet.executor.Executor``).
+
+An executor runs through the same compiled graphs as a hybridized block: the symbol's nodes are
+traced once per signature. Arguments that operators use as weights are the graph's parameters, so
+that what depends on them alone is computed once per change; the others are its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+from . import _core, autograd
+from . import ndarray as nd
+from .base import ShapeError, TypeError_, ValueError_, suggestion
+from .context import Context
+from .ndarray import NDArray
+from .symbol.dtypes import dtype_name
+from .symbol.evaluate import evaluate
+from .symbol.infer import Inference
+from .symbol.node import Node, operator_call
+
+__all__ = ["Executor", "resized"]
+
+
+class Executor:
+    """A symbol with arrays for its variables; made by `Symbol.bind` and `Symbol.simple_bind`.
+
+    Attributes
+    ----------
+    arg_arrays, grad_arrays, aux_arrays : list of NDArray
+        In the order of ``list_arguments`` and ``list_auxiliary_states``; gradients may be None.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        ctx: Context,
+        args: list[NDArray],
+        grads: list[NDArray | None],
+        requests: list[str],
+        aux: list[NDArray],
+        group2ctx: Any = None,
+    ) -> None:
+        self._symbol = symbol
+        self._ctx = ctx
+        self._group2ctx = group2ctx
+        self.arg_arrays = args
+        self.grad_arrays = grads
+        self.aux_arrays = aux
+        self._requests = requests
+        self._arg_names = symbol.list_arguments()
+        self._aux_names = symbol.list_auxiliary_states()
+        self._outputs: list[NDArray] | None = None
+        self._recorded = False
+        self._monitor: Callable[[str, NDArray], None] | None = None
+        self._monitor_all = False
+        inference = self._infer()
+        self._output_specs = [
+            (inference.shapes[id(node), i], inference.types[id(node), i])
+            for node, i in symbol._outputs
+        ]
+        self._calls = _completed_calls(inference)
+        self._prepare()
+
+    def _infer(self) -> Inference:
+        arrays = dict(zip(self._arg_names, self.arg_arrays))
+        arrays.update(zip(self._aux_names, self.aux_arrays))
+        inference = Inference(
+            self._symbol._outputs,
+            {name: tuple(array.shape) for name, array in arrays.items()},
+            {name: dtype_name(array.dtype) for name, array in arrays.items()},
+        )
+        inference.run_types("float32")
+        inference.run_shapes()
+        return inference
+
+    def _prepare(self) -> None:
+        """Divide variables into inputs and parameters of the compiled graph."""
+        weights = _weight_names(self._symbol)
+        # Handles of our own carry the gradients, the user's arrays stay as they are.
+        self._arg_handles = [array.detach() for array in self.arg_arrays]
+        for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
+            if grad is not None and request != "null":
+                _core.mark_variable(handle, grad, autograd.GRAD_REQ[request])
+        self._aux_handles = [array.detach() for array in self.aux_arrays]
+        names = self._arg_names
+        inputs = [i for i, name in enumerate(names) if name not in weights]
+        if not inputs and names:  # a call needs an input
+            inputs = [0]
+        chosen = set(inputs)
+        params = [i for i in range(len(names)) if i not in chosen]
+        order = [names[i] for i in inputs], [names[i] for i in params] + self._aux_names
+        symbol, calls = self._symbol, self._calls
+
+        def trace(arrays: list[NDArray], parameters: list[NDArray]) -> list[NDArray]:
+            values = dict(zip(order[0], arrays))
+            values.update(zip(order[1], parameters))
+            return evaluate(symbol._outputs, values, calls)
+
+        self._input_positions = inputs
+        self._graph = _core.CachedGraph(trace, symbol.name or "symbol group")
+        self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
+
+    # -- arrays by name --------------------------------------------------------------------------
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments' arrays by name."""
+        return self._by_name(self._arg_names, self.arg_arrays, "arguments")
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The arguments' gradients by name; None where there is none."""
+        return self._by_name(self._arg_names, self.grad_arrays, "arguments")
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return self._by_name(self._aux_names, self.aux_arrays, "auxiliary states")
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The outputs by name."""
+        return self._by_name(self._symbol.list_outputs(), self.outputs, "outputs")
+
+    @staticmethod
+    def _by_name(names: list[str], arrays: Sequence[Any], what: str) -> dict[str, Any]:
+        if len(set(names)) != len(names):
+            raise ValueError_(f"Executor: duplicate names among the {what}: {names}")
+        return dict(zip(names, arrays))
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The outputs of the last forward; zeros before the first."""
+        if self._outputs is None:
+            self._outputs = [
+                nd.zeros(shape, ctx=self._ctx, dtype=dtype) for shape, dtype in self._output_specs
+            ]
+        return self._outputs
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        is_train : bool
+            Behave as in training, and keep what `backward` needs.
+        **kwargs : NDArray or numpy.ndarray
+            New values of arguments by name.
+
+        Returns
+        -------
+        list of NDArray
+
+        Raises
+        ------
+        TypeError
+            For an unknown argument, or a value that is no array.
+        ValueError
+            For a value of another shape.
+        """
+        if kwargs:
+            arguments = self.arg_dict
+            for name, value in kwargs.items():
+                self._assign(arguments, name, value)
+        if self._monitor is not None:
+            return self._forward_watched(is_train)
+        self._run(bool(is_train), bool(is_train))
+        return self.outputs
+
+    def _assign(self, arguments: dict[str, NDArray], name: str, value: Any) -> None:
+        if not isinstance(value, (NDArray, np.ndarray)):
+            raise ValueError_("only accept keyword argument of NDArrays and numpy.ndarray")
+        if name not in arguments:
+            raise TypeError_(f"Unknown argument {name}" + suggestion(name, arguments))
+        target = arguments[name]
+        if tuple(target.shape) != tuple(value.shape):
+            raise ShapeError(
+                f"Shape not match! Argument {name}, need: {tuple(target.shape)}, "
+                f"received: {tuple(value.shape)}"
+            )
+        target[:] = value
+
+    def _run(self, training: bool, record: bool) -> None:
+        inputs = [self._arg_handles[i] for i in self._input_positions]
+        scope = autograd.record(training) if record else autograd.pause(training)
+        with self._ctx, scope:
+            if inputs:
+                outputs = self._graph(*inputs)
+            else:
+                outputs = evaluate(self._symbol._outputs, self._values(), self._calls)
+        self._outputs = [outputs] if isinstance(outputs, NDArray) else list(outputs)
+        self._recorded = record
+
+    def _values(self) -> dict[str, NDArray]:
+        values = dict(zip(self._arg_names, self._arg_handles))
+        values.update(zip(self._aux_names, self._aux_handles))
+        return values
+
+    def _forward_watched(self, is_train: bool) -> list[NDArray]:
+        """Run node by node, so that the monitor sees every output."""
+        monitor = self._monitor
+        assert monitor is not None
+
+        def watch(node: Node, outputs: list[NDArray]) -> None:
+            if node.op is None and not self._monitor_all:
+                return
+            for i, array in enumerate(outputs):
+                monitor(node.output_name(i), array.detach())
+
+        scope = autograd.record(True) if is_train else autograd.pause(False)
+        with self._ctx, scope:
+            self._outputs = evaluate(self._symbol._outputs, self._values(), self._calls, watch)
+        self._recorded = bool(is_train)
+        return self._outputs
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Compute gradients into ``grad_arrays``, as ``grad_req`` says.
+
+        Parameters
+        ----------
+        out_grads : NDArray, list of NDArray, or dict of str to NDArray, optional
+            Gradients of the outputs. Not needed for outputs that are losses; ones else.
+        is_train : bool
+            Mode of a forward that was not run with ``is_train=True`` and is run again here.
+
+        Raises
+        ------
+        TypeError
+            If out_grads are no NDArrays.
+        ValueError
+            If their number is not that of the outputs.
+        """
+        if out_grads is None:
+            heads: list[NDArray | None] = []
+        elif isinstance(out_grads, NDArray):
+            heads = [out_grads]
+        elif isinstance(out_grads, dict):
+            heads = [out_grads.get(name) for name in self._symbol.list_outputs()]
+        elif isinstance(out_grads, (list, tuple)):
+            heads = list(out_grads)
+        else:
+            raise TypeError_(
+                f"backward: out_grads {type(out_grads).__name__} given, NDArrays expected"
+            )
+        for grad in heads:
+            if grad is not None and not isinstance(grad, NDArray):
+                raise TypeError_("inputs must be NDArray")
+        if all(r == "null" or g is None for r, g in zip(self._requests, self.grad_arrays)):
+            return
+        if not self._recorded:
+            self._run(bool(is_train), True)
+        outputs = self.outputs
+        if heads and len(heads) != len(outputs):
+            raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
+        _core.backward(outputs, heads or None, True, bool(is_train))
+
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False
+    ) -> None:
+        """Call ``callback(name, array)`` for the output of every operator during forward.
+
+        Parameters
+        ----------
+        callback : callable
+            None ends it.
+        monitor_all : bool
+            Variables too.
+        """
+        self._monitor, self._monitor_all = callback, monitor_all
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy values into arguments and auxiliary states.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+        allow_extra_params : bool
+            Ignore names that the executor does not have.
+
+        Raises
+        ------
+        ValueError
+            For a name that the executor does not have.
+        """
+        targets = (
+            (arg_params, self.arg_dict, "arguments"),
+            (aux_params or {}, self.aux_dict, "auxiliary states"),
+        )
+        for params, arrays, what in targets:
+            for name, value in params.items():
+                if name in arrays:
+                    arrays[name][:] = value.astype(arrays[name].dtype)
+                elif not allow_extra_params:
+                    raise ValueError_(
+                        f'Find name "{name}" that is not in the {what}' + suggestion(name, arrays)
+                    )
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
+    ) -> Executor:
+        """Return an executor for other shapes that shares this one's parameters.
+
+        Parameters
+        ----------
+        partial_shaping : bool
+            Allow shapes of arguments that were not given to change.
+        allow_up_sizing : bool
+            Allow arrays to grow.
+        **kwargs : tuple of int
+            New shapes by name.
+
+        Raises
+        ------
+        ValueError
+            If a change is not allowed.
+        """
+        shapes, _, aux_shapes = self._symbol.infer_shape(**kwargs)
+        if shapes is None:
+            raise ValueError_("Insufficient argument shapes provided.")
+        args: list[NDArray] = []
+        grads: list[NDArray | None] = []
+        for name, shape, array, grad in zip(
+            self._arg_names, shapes, self.arg_arrays, self.grad_arrays
+        ):
+            if not (partial_shaping or name in kwargs or tuple(shape) == tuple(array.shape)):
+                raise ValueError_(
+                    f"Shape of unspecified array arg:{name} changed from {tuple(array.shape)} to "
+                    f"{tuple(shape)}. This can cause the new executor to not share parameters "
+                    "with the old one. Please check for error in network. If this is intended, "
+                    "set partial_shaping=True to suppress this warning."
+                )
+            args.append(resized(name, array, shape, allow_up_sizing))
+            grads.append(None if grad is None else resized(name, grad, shape, allow_up_sizing))
+        aux = [
+            resized(name, array, shape, allow_up_sizing)
+            for name, array, shape in zip(self._aux_names, self.aux_arrays, aux_shapes)
+        ]
+        return Executor(
+            self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
+        )
+
+    def debug_str(self) -> str:
+        """Return a readable list of the symbol's nodes."""
+        return str(self._symbol.debug_str())
+
+
+def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bool) -> NDArray:
+    """Return the array for a new shape, sharing memory where it is large enough."""
+    if tuple(array.shape) == tuple(shape):
+        return array
+    size = int(np.prod(shape, dtype=np.int64))
+    if size > array.size:
+        if not allow_up_sizing:
+            raise ValueError_(
+                f"New shape of arg:{name} larger than original. First making a big executor and "
+                "then down sizing it is more efficient than the reverse. If you really want to "
+                "up size, set allow_up_sizing=True to enable allocation of new arrays."
+            )
+        return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
+    return array.reshape((-1,))[:size].reshape(tuple(shape))
+
+
+def _weight_names(symbol: Any) -> set[str]:
+    """Return variables that operators use as weights only, auxiliary states too."""
+    weights: set[str] = set()
+    others: set[str] = set()
+    for node in symbol._nodes():
+        if node.op is None:
+            continue
+        written = node.mutated_inputs()
+        for i, (source, _) in enumerate(node.inputs):
+            if source.op is None:
+                weight = (node.call.completes and i > 0 and "label" not in source.name) or (
+                    i in written
+                )
+                (weights if weight else others).add(source.name)
+    others.update(node.name for node, _ in symbol._outputs if node.op is None)
+    return weights - others | set(symbol.list_auxiliary_states())
+
+
+def _completed_calls(inference: Inference) -> dict[int, Any]:
+    """Return calls with the shapes that inference found, for nodes that left them open."""
+    calls: dict[int, Any] = {}
+    for node in inference.nodes:
+        if node.op is None or not inference._is_template(node):
+            continue
+        shape = inference.shapes[id(node), 0]
+        if shape is None or -1 in shape:
+            raise ShapeError(f"{node.name}: the shape of {node.op} cannot be inferred")
+        calls[id(node)] = operator_call(str(node.op), {**node.attrs, "shape": str(shape)})
+    return calls

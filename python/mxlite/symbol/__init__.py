@@ -1,0 +1,49 @@
+"""Symbolic graphs: ``mx.sym`` (MXNet 1.x: ``mxnet.symbol``).
+
+The operators are those of ``mx.nd``; here they compose even when no input is given.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+import types as _types
+
+from .. import _core
+from .symbol import Symbol
+from .variable import Group, Variable, var
+from .operators import SymbolOp as _SymbolOp
+from .serialization import fromjson, load, load_json
+from .creation import *  # noqa: F403
+from . import random
+
+_OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
+
+
+def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:
+    """Make a submodule that holds the operators with one of the prefixes, without it."""
+    module = _types.ModuleType(f"{__name__}.{name}", f"Operators of mx.sym.{name}.")
+    for op_name, op in _OPS.items():
+        for prefix in prefixes:
+            if op_name.startswith(prefix):
+                module.__dict__[op_name[len(prefix) :]] = op
+    _sys.modules[module.__name__] = module
+    return module
+
+
+_internal = _types.ModuleType(f"{__name__}._internal", "All operators, hidden ones too.")
+_internal.__dict__.update(_OPS)
+_sys.modules[_internal.__name__] = _internal
+
+op = _types.ModuleType(f"{__name__}.op", "The public operators.")
+op.__dict__.update((k, v) for k, v in _OPS.items() if not k.startswith("_"))
+_sys.modules[op.__name__] = op
+
+contrib = _namespace("contrib", ("_contrib_",))
+linalg = _namespace("linalg", ("linalg_", "_linalg_"))
+image = _namespace("image", ("_image_",))
+sparse = _namespace("sparse", ("_sparse_",))
+
+# What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
+for _name, _op in op.__dict__.items():
+    if not _name.startswith("__"):
+        globals().setdefault(_name, _op)

@@ -1,0 +1,229 @@
+"""Makes executors: `Symbol.bind` on given arrays, `Symbol.simple_bind` on new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import MXNetError, ShapeError, TypeError_, ValueError_
+from ..context import Context, current_context
+from ..executor import Executor, resized
+from ..ndarray import NDArray
+from .dtypes import dtype_name
+from .infer import Inference, parse_shape
+
+__all__ = ["bind", "simple_bind"]
+
+_REQUESTS = ("write", "add", "null", "inplace")
+Arrays = Union[Sequence[Optional[NDArray]], Mapping[str, NDArray], None]
+
+
+def _requests(grad_req: Any, names: list[str]) -> list[str]:
+    if isinstance(grad_req, str):
+        result = [grad_req] * len(names)
+    elif isinstance(grad_req, (list, tuple)):
+        if len(grad_req) != len(names):
+            raise ValueError_(f"bind: {len(grad_req)} grad_req given for {len(names)} arguments")
+        result = list(grad_req)
+    elif isinstance(grad_req, Mapping):
+        result = [grad_req.get(name, "null") for name in names]
+    else:
+        raise TypeError_(f"bind: grad_req {grad_req!r} given, a str, list or dict of str expected")
+    for request in result:
+        if request not in _REQUESTS:
+            raise ValueError_(
+                f"grad_req must be in {{'write', 'add', 'null', 'inplace'}}, {request!r} given"
+            )
+    return ["write" if request == "inplace" else request for request in result]
+
+
+def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> list[Any]:
+    """Sort what a user gave into the order of names."""
+    if given is None:
+        return [None] * len(names)
+    if isinstance(given, Mapping):
+        result = [given.get(name) for name in names]
+    elif isinstance(given, (list, tuple)):
+        if len(given) != len(names):
+            raise ValueError_(
+                f"Length of {what} do not match number of arguments: {len(given)} given, "
+                f"{len(names)} expected ({', '.join(names)})"
+            )
+        result = list(given)
+    else:
+        raise TypeError_(f"Only accept list of NDArrays or dict of str to NDArray for {what}")
+    for name, array in zip(names, result):
+        if array is None and not allow_missing:
+            raise ValueError_(f"key `{name}` is missing in `{what}`")
+        if array is not None and not isinstance(array, NDArray):
+            raise TypeError_(f"{what}: {name} is a {type(array).__name__}, an NDArray expected")
+    return result
+
+
+def bind(
+    symbol: Any,
+    ctx: Context | None,
+    args: Arrays,
+    args_grad: Arrays = None,
+    grad_req: Any = "write",
+    aux_states: Arrays = None,
+    group2ctx: Any = None,
+    shared_exec: Any = None,
+) -> Executor:
+    """Return an executor on given arrays.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    ctx : Context or None
+        None: the current context.
+    args : list or dict of str to NDArray
+        One for each argument.
+    args_grad : list or dict of str to NDArray, optional
+        Where gradients go; arguments without one get none.
+    grad_req : {'write', 'add', 'null'}, or a list or dict of these
+    aux_states : list or dict of str to NDArray, optional
+        Needed when the symbol has auxiliary states.
+    group2ctx, shared_exec : optional
+        Accepted: everything runs on ctx, and memory is shared by all graphs.
+
+    Returns
+    -------
+    Executor
+
+    Raises
+    ------
+    ValueError
+        If arrays are missing or shapes do not fit.
+    TypeError
+        If something is no NDArray.
+    """
+    context = current_context() if ctx is None else Context(ctx)
+    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arrays = _arrays(args, names, "args", allow_missing=False)
+    grads = _arrays(args_grad, names, "args_grad", allow_missing=True)
+    aux = _arrays(aux_states, aux_names, "aux_states", allow_missing=False)
+    if any(array is None for array in (*arrays, *aux)):
+        missing = [n for n, a in zip([*names, *aux_names], [*arrays, *aux]) if a is None]
+        raise ValueError_(f"bind: no arrays given for {', '.join(missing)}")
+    for name, array, grad in zip(names, arrays, grads):
+        if grad is not None and tuple(grad.shape) != tuple(array.shape):
+            raise ShapeError(
+                f"bind: gradient of shape {tuple(grad.shape)} given for {name} of shape "
+                f"{tuple(array.shape)}"
+            )
+    requests = _requests(grad_req, names)
+    return Executor(symbol, context, arrays, grads, requests, aux, group2ctx)
+
+
+def simple_bind(
+    symbol: Any,
+    ctx: Context | None,
+    grad_req: Any,
+    type_dict: Mapping[str, Any] | None,
+    stype_dict: Mapping[str, str] | None,
+    group2ctx: Any,
+    shared_arg_names: Sequence[str] | None,
+    shared_exec: Executor | None,
+    shared_buffer: dict[str, NDArray] | None,
+    shapes: Mapping[str, Any],
+) -> Executor:
+    """Return an executor on new arrays of zeros with inferred shapes and types.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    ctx : Context or None
+    grad_req : {'write', 'add', 'null'}, or a list or dict of these
+    type_dict : dict of str to dtype, optional
+    stype_dict : dict of str to str, optional
+        Only 'default'.
+    group2ctx : optional
+        Accepted.
+    shared_arg_names : list of str, optional
+        Arguments that are taken from shared_exec; None: none of them.
+    shared_exec : Executor, optional
+        Gives the arrays of shared arguments, their gradients and all auxiliary states.
+    shared_buffer : dict of str to NDArray, optional
+        Arrays by name that are used where they fit; new ones are added.
+    shapes : mapping of str to tuple of int
+
+    Returns
+    -------
+    Executor
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or cannot be inferred.
+    """
+    context = current_context() if ctx is None else Context(ctx)
+    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    for name, stype in (stype_dict or {}).items():
+        if stype != "default":
+            raise ValueError_(f"simple_bind: stype {stype!r} given for {name}, 'default' expected")
+    inference = Inference(
+        symbol._outputs,
+        {name: parse_shape(shape, name) for name, shape in shapes.items()},
+        {name: dtype_name(dtype) for name, dtype in (type_dict or {}).items()},
+    )
+    try:
+        inference.run_types("float32")
+        inference.run_shapes()
+    except MXNetError as error:
+        given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+        raise type(error)(f"simple_bind error. Arguments:\n{given}\n{error}") from None
+    specs: dict[str, tuple[Any, Any]] = {}
+    for node in inference.nodes:
+        if node.op is None:
+            specs[node.name] = inference.shapes[id(node), 0], inference.types[id(node), 0]
+    unknown = [n for n, (shape, _) in specs.items() if shape is None or -1 in shape]
+    if unknown:
+        raise ValueError_(
+            f"simple_bind: the shapes of {', '.join(unknown)} cannot be inferred from those given "
+            f"({', '.join(shapes) or 'none'})"
+        )
+    requests = _requests(grad_req, names)
+    shared = set(shared_arg_names or ()) if shared_exec is not None else set()
+    old_args = shared_exec.arg_dict if shared_exec is not None else {}
+    old_grads = shared_exec.grad_dict if shared_exec is not None else {}
+    old_aux = shared_exec.aux_dict if shared_exec is not None else {}
+
+    def new(name: str) -> NDArray:
+        shape, dtype = specs[name]
+        if shared_buffer is None:
+            return nd.zeros(shape, ctx=context, dtype=dtype)
+        array = shared_buffer.get(name)
+        if (
+            array is None
+            or array.size < int(np.prod(shape, dtype=np.int64))
+            or (dtype_name(array.dtype) != dtype)
+        ):
+            array = shared_buffer[name] = nd.zeros(shape, ctx=context, dtype=dtype)
+        return resized(name, array, shape, allow_up_sizing=False)
+
+    def usable(old: Any, name: str) -> bool:
+        return old is not None and tuple(old.shape) == specs[name][0]
+
+    args: list[NDArray] = []
+    grads: list[NDArray | None] = []
+    for name, request in zip(names, requests):
+        keep = name in shared and usable(old_args.get(name), name)
+        args.append(old_args[name] if keep else new(name))
+        if request == "null":
+            grads.append(None)
+        elif keep and usable(old_grads.get(name), name):
+            grads.append(old_grads[name])
+        else:
+            shape, dtype = specs[name]
+            grads.append(nd.zeros(shape, ctx=context, dtype=dtype))
+    aux = [
+        old_aux[name]
+        if usable(old_aux.get(name), name)
+        else nd.zeros(specs[name][0], ctx=context, dtype=specs[name][1])
+        for name in aux_names
+    ]
+    return Executor(symbol, context, args, grads, requests, aux, group2ctx)

@@ -1,0 +1,418 @@
+"""Shape and type inference of symbols, forward and backward.
+
+Types first, without shapes, by the rules of rules.py; then shapes to a fixed point: the engine's
+rule where all inputs of a node are known, and where they are known in part the engine's rule on
+two stand-ins for the unknown dimensions: what is equal in both results does not depend on them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Optional
+
+from ..base import MXNetError, ShapeError, TypeError_, ValueError_, suggestion
+from .dtypes import dtype_from_code, dtype_name, dtype_type
+from .node import Entry, Node, topological_order
+from .rules import filled_types, is_elementwise, output_type, shaped_like_first
+
+__all__ = ["Inference", "infer_shape", "infer_type"]
+
+Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
+# Divisible by many numbers, so that splitting and grouping work on them.
+_STAND_INS = (1680, 3360)
+_CREATION = ("_zeros", "_ones", "_full", "_zeros_without_dtype")
+
+
+def _known(shape: Shape) -> bool:
+    return shape is not None and -1 not in shape
+
+
+def parse_shape(value: Any, name: str) -> Shape:
+    """Return a user's shape with -1 for unknown dimensions; None for an empty one."""
+    if isinstance(value, str):
+        value = [int(part) for part in value.strip("()[] ").split(",") if part.strip()]
+    if value is None:
+        return None
+    if isinstance(value, int):
+        value = (value,)
+    if not isinstance(value, (tuple, list)):
+        raise TypeError_(f"infer_shape: {name}: {value!r} given, a tuple of integers expected")
+    return tuple(int(d) if d > 0 else -1 for d in value) if len(value) else None
+
+
+class Inference:
+    """Shapes and types of all values of a graph.
+
+    Parameters
+    ----------
+    heads : list of (Node, int)
+    shapes, types : mapping by variable name
+        What is known besides the ``__shape__`` and ``__dtype__`` of variables.
+    """
+
+    def __init__(
+        self, heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, str]
+    ) -> None:
+        self.heads = list(heads)
+        self.nodes = topological_order(heads)
+        self.shapes: dict[tuple[int, int], Shape] = {}
+        self.types: dict[tuple[int, int], str | None] = {}
+        for node in self.nodes:
+            for i in range(node.num_outputs):
+                self.shapes[id(node), i] = None
+                self.types[id(node), i] = None
+            if node.op is None:
+                own_shape, own_type = node.attrs.get("__shape__"), node.attrs.get("__dtype__")
+                if node.name in shapes:
+                    self.shapes[id(node), 0] = shapes[node.name]
+                elif own_shape is not None:
+                    self.shapes[id(node), 0] = parse_shape(own_shape, node.name)
+                if node.name in types:
+                    self.types[id(node), 0] = types[node.name]
+                elif own_type is not None:
+                    self.types[id(node), 0] = dtype_from_code(own_type)
+
+    # -- types -----------------------------------------------------------------------------------
+
+    def run_types(self, default: str | None = None) -> None:
+        """Spread types through the graph; ``default`` is for what stays unknown."""
+        self._spread_types()
+        if default is None:
+            return
+        for node in self.nodes:
+            if node.op is None and self.types[id(node), 0] is None:
+                self.types[id(node), 0] = default
+                self._spread_types()
+
+    def _spread_types(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for node in [*self.nodes, *reversed(self.nodes)]:
+                if node.op is not None:
+                    changed |= self._node_types(node)
+
+    def _node_types(self, node: Node) -> bool:
+        keys = [(id(source), index) for source, index in node.inputs]
+        before = [self.types[key] for key in keys]
+        after = filled_types(node, before, self.types[id(node), 0])
+        changed = False
+        for key, old, new in zip(keys, before, after):
+            if old is None and new is not None and self.types[key] is None:
+                self.types[key] = new
+                changed = True
+        for i in range(node.num_outputs):
+            if self.types[id(node), i] is None:
+                self.types[id(node), i] = output_type(node, after, i)
+                changed |= self.types[id(node), i] is not None
+        return changed
+
+    # -- shapes ----------------------------------------------------------------------------------
+
+    def run_shapes(self) -> None:
+        """Spread shapes through the graph to a fixed point.
+
+        Raises
+        ------
+        MXNetError
+            If shapes do not fit.
+        """
+        order = self.nodes
+        done: set[int] = set()
+        changed = True
+        while changed:
+            changed = False
+            for node in order:
+                if node.op is None or id(node) in done:
+                    continue
+                try:
+                    changed |= self._node_shapes(node)
+                except MXNetError as error:
+                    raise _at_node(error, node) from None
+                if self._complete(node):
+                    done.add(id(node))
+            order = order[::-1]
+        self._check()
+
+    def _complete(self, node: Node) -> bool:
+        return all(_known(self.shapes[id(s), i]) for s, i in node.inputs) and all(
+            _known(self.shapes[id(node), i]) for i in range(node.num_outputs)
+        )
+
+    def _check(self) -> None:
+        """Compare complete nodes with the engine's rule: backward rules may have filled them."""
+        for node in self.nodes:
+            if node.op is not None and self._complete(node) and not self._is_template(node):
+                try:
+                    for i, (shape, dtype) in enumerate(self._infer(node)):
+                        self._merge((id(node), i), shape)
+                        self.types[id(node), i] = dtype
+                except MXNetError as error:
+                    raise _at_node(error, node) from None
+
+    @staticmethod
+    def _is_template(node: Node) -> bool:
+        """Say whether a node makes an array whose shape others decide."""
+        return node.op in _CREATION and not _known(_creation_shape(node))
+
+    def _merge(self, key: tuple[int, int], shape: Shape) -> bool:
+        """Fill in what ``shape`` knows; say whether something was new."""
+        old = self.shapes[key]
+        if shape is None:
+            return False
+        if old is None:
+            self.shapes[key] = shape
+            return True
+        if len(old) != len(shape) or any(a != b and -1 not in (a, b) for a, b in zip(old, shape)):
+            raise ShapeError(f"shape {_shown(old)} given or inferred, {_shown(shape)} expected")
+        new = tuple(b if a == -1 else a for a, b in zip(old, shape))
+        self.shapes[key] = new
+        return new != old
+
+    def _specs(self, node: Node) -> list[tuple[Shape, str]]:
+        return [
+            (self.shapes[id(source), index], self.types[id(source), index] or "float32")
+            for source, index in node.inputs
+        ]
+
+    def _infer(self, node: Node) -> list[tuple[Shape, str]]:
+        return list(node.call.infer(self._specs(node))[: node.num_outputs])
+
+    def _node_shapes(self, node: Node) -> bool:
+        if node.op in _CREATION and not node.inputs:
+            return self._merge((id(node), 0), _creation_shape(node))
+        changed = self._complete_weights(node)
+        specs = self._specs(node)
+        if all(_known(shape) for shape, _ in specs):
+            for i, (shape, dtype) in enumerate(self._infer(node)):
+                changed |= self._merge((id(node), i), shape)
+                self.types[id(node), i] = dtype
+            return changed
+        changed |= self._backward(node)
+        specs = self._specs(node)
+        if all(shape is not None for shape, _ in specs):
+            rule: Callable[[list[Any]], Any] = node.call.infer
+            outputs = self._with_stand_ins(rule, specs)
+            for i, (shape, _) in enumerate(outputs[: node.num_outputs]):
+                changed |= self._merge((id(node), i), shape)
+        return changed
+
+    def _complete_weights(self, node: Node) -> bool:
+        if not node.call.completes:
+            return False
+        specs = self._specs(node)
+        if all(_known(shape) for shape, _ in specs):
+            return False
+        if specs[0][0] is None and node.op not in ("Embedding", "_contrib_SparseEmbedding"):
+            return False
+        if _known(specs[0][0]) or specs[0][0] is None:
+            completed = node.call.complete(specs)
+        else:
+            completed = self._with_stand_ins(node.call.complete, specs, first_only=True)
+        changed = False
+        for (source, index), (shape, _) in zip(node.inputs, completed):
+            changed |= self._merge((id(source), index), shape)
+        return changed
+
+    @staticmethod
+    def _with_stand_ins(
+        rule: Callable[[list[Any]], Any],
+        specs: list[tuple[Shape, str]],
+        first_only: bool = False,
+    ) -> list[tuple[Shape, str]]:
+        """Apply a rule to partly known shapes: keep what two choices of the unknown agree on."""
+        results = []
+        for size in _STAND_INS:
+            filled = [
+                (
+                    shape
+                    if shape is None or (first_only and i > 0)
+                    else tuple(size if d == -1 else d for d in shape),
+                    dtype,
+                )
+                for i, (shape, dtype) in enumerate(specs)
+            ]
+            try:
+                results.append(list(rule(filled)))
+            except MXNetError:
+                return []
+        agreed: list[tuple[Shape, str]] = []
+        for (one, dtype), (two, _) in zip(*results):
+            shape: Shape = None
+            if one is not None and two is not None and len(one) == len(two):
+                shape = tuple(a if a == b else -1 for a, b in zip(one, two))
+            agreed.append((shape, dtype))
+        return agreed
+
+    def _backward(self, node: Node) -> bool:
+        """Fill unknown inputs from the outputs and from the other inputs."""
+        output = (id(node), 0)
+        changed = False
+        if is_elementwise(node):
+            keys = [(id(source), index) for source, index in node.inputs]
+            if node.op == "Dropout" or node.op in ("softmax", "log_softmax", "softmin"):
+                keys = keys[:1]
+            for key in keys:
+                changed |= self._merge(output, self.shapes[key])
+            for key in keys:
+                changed |= self._merge(key, self.shapes[output])
+        elif shaped_like_first(node):
+            first = (id(node.inputs[0][0]), node.inputs[0][1])
+            changed |= self._merge(output, self.shapes[first])
+            changed |= self._merge(first, self.shapes[output])
+        elif node.op == "FullyConnected":
+            changed |= self._backward_fully_connected(node)
+        elif node.op in ("SliceChannel", "_split_v2", "Concat", "expand_dims"):
+            changed |= self._backward_rank(node)
+        return changed
+
+    def _backward_fully_connected(self, node: Node) -> bool:
+        (data, d), (weight, w) = node.inputs[:2]
+        out, shape, matrix = (
+            self.shapes[id(node), 0], self.shapes[id(data), d], self.shapes[id(weight), w],
+        )  # fmt: skip
+        hidden = int(node.call.params["num_hidden"])
+        changed = False
+        if node.call.params["flatten"]:
+            rows = out[0] if out is not None else -1
+            if shape is not None and shape[0] != -1:
+                rows = shape[0]
+            changed |= self._merge((id(node), 0), (rows, hidden))
+            if shape is not None and rows != -1:
+                changed |= self._merge((id(data), d), (rows, *shape[1:]))
+            elif shape is None and matrix is not None and rows != -1:
+                changed |= self._merge((id(data), d), (rows, matrix[1]))
+        elif shape is not None:
+            changed |= self._merge((id(node), 0), (*shape[:-1], hidden))
+            if out is not None:
+                changed |= self._merge((id(data), d), (*out[:-1], shape[-1]))
+        return changed
+
+    def _backward_rank(self, node: Node) -> bool:
+        """Spread dimensions that Concat, split and expand_dims leave as they are."""
+        params = node.call.params
+        changed = False
+        if node.op == "Concat":
+            outs, ins, axis = [(id(node), 0)], [(id(s), i) for s, i in node.inputs], params["dim"]
+        elif node.op == "expand_dims":
+            out, source = self.shapes[id(node), 0], node.inputs[0]
+            if out is None:
+                return False
+            at = params["axis"] % len(out)
+            return self._merge((id(source[0]), source[1]), out[:at] + out[at + 1 :])
+        else:
+            if params.get("squeeze_axis"):
+                return False
+            outs = [(id(node), i) for i in range(node.num_outputs)]
+            ins, axis = [(id(s), i) for s, i in node.inputs], params["axis"]
+        keys = [*outs, *ins]
+        ranks = {len(shape) for shape in map(self.shapes.__getitem__, keys) if shape is not None}
+        if len(ranks) != 1:
+            return False
+        rank = ranks.pop()
+        axis %= rank
+        joint = [-1] * rank
+        for key in keys:
+            for at, extent in enumerate(self.shapes[key] or ()):
+                if at != axis and extent != -1:
+                    joint[at] = extent
+        for key in keys:
+            old = self.shapes[key] or (-1,) * rank
+            changed |= self._merge(
+                key, tuple(old[i] if i == axis else joint[i] for i in range(rank))
+            )
+        return changed
+
+
+def _creation_shape(node: Node) -> Shape:
+    return parse_shape(node.call.params["shape"], node.name)
+
+
+def _shown(shape: Shape) -> str:
+    return "unknown" if shape is None else str(tuple(0 if d == -1 else d for d in shape))
+
+
+def _at_node(error: MXNetError, node: Node) -> MXNetError:
+    text = str(error)
+    return type(error)(f"Error in operator {node.name}: {text}")
+
+
+def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str) -> dict[str, Any]:
+    """Return what a user gave by variable name."""
+    arguments = symbol.list_arguments()
+    if args and kwargs:
+        raise ValueError_(f"{who}: can only specify known argument values either by position or "
+                          "by keyword")  # fmt: skip
+    if args:
+        if len(args) > len(arguments):
+            raise ValueError_(
+                f"{who}: {len(args)} values given, the symbol has {len(arguments)} arguments"
+            )
+        return {name: value for name, value in zip(arguments, args) if value is not None}
+    known = symbol.list_inputs()
+    for key in kwargs:
+        if key not in known:
+            warnings.warn(
+                f"{who}: the symbol has no argument {key!r}" + suggestion(key, known), stacklevel=4
+            )
+    return {key: value for key, value in kwargs.items() if value is not None}
+
+
+def _lists(symbol: Any, values: dict[tuple[int, int], Any]) -> tuple[list[Any], ...]:
+    variables, written = symbol._variables()
+    return (
+        [values[id(node), 0] for node in variables if id(node) not in written],
+        [values[id(node), index] for node, index in symbol._outputs],
+        [values[id(node), 0] for node in variables if id(node) in written],
+    )
+
+
+def infer_shape(
+    symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
+) -> tuple[Any, Any, Any]:
+    """Serve `Symbol.infer_shape` and `Symbol.infer_shape_partial`."""
+    given = _given(symbol, args, kwargs, "infer_shape")
+    inference = Inference(
+        symbol._outputs, {key: parse_shape(value, key) for key, value in given.items()}, {}
+    )
+    inference.run_types("float32")
+    inference.run_shapes()
+    lists = _lists(symbol, inference.shapes)
+    if partial:
+        arg, out, aux = (
+            [() if s is None else tuple(0 if d == -1 else d for d in s) for s in part]
+            for part in lists
+        )
+        return arg, out, aux
+    if all(_known(shape) for part in lists for shape in part):
+        return lists  # type: ignore[return-value]
+    unknown = [
+        f"{name}: {_shown(shape)}"
+        for name, shape in zip(symbol.list_arguments(), lists[0])
+        if not _known(shape)
+    ]
+    warnings.warn(
+        "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
+        "Consider providing them as input:\n\t" + "\n\t".join(unknown),
+        stacklevel=3,
+    )
+    return None, None, None
+
+
+def infer_type(
+    symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
+) -> tuple[Any, Any, Any]:
+    """Serve `Symbol.infer_type` and `Symbol.infer_type_partial`."""
+    given = _given(symbol, args, kwargs, "infer_type")
+    inference = Inference(
+        symbol._outputs, {}, {key: dtype_name(value) for key, value in given.items()}
+    )
+    inference.run_types()
+    lists = _lists(symbol, inference.types)
+    if not partial and any(name is None for part in lists for name in part):
+        return None, None, None
+    arg, out, aux = (
+        [None if name is None else dtype_type(name) for name in part] for part in lists
+    )
+    return arg, out, aux

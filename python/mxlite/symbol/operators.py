@@ -1,0 +1,171 @@
+"""Operators of mx.sym, arithmetic of symbols, and operators as methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import NotImplementedForSymbol, TypeError_
+from ..ndarray.methods import METHODS
+from .compose import compose
+from .symbol import Symbol
+
+__all__ = ["SymbolOp"]
+
+
+class SymbolOp:
+    """An operator as ``mx.sym`` gives it: composes even when no input is given.
+
+    Parameters
+    ----------
+    alias : str
+        Name or alias of the operator, from which automatic names are made.
+    """
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self.__name__ = alias
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return _core.op(self._alias).__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a node; arguments as for the operator on arrays, ``name`` and ``attr`` besides."""
+        return compose(self._alias, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<symbol op {self._alias}>"
+
+    def __reduce__(self) -> Any:
+        return SymbolOp, (self._alias,)
+
+
+_NUMBERS = (int, float, bool, np.generic)
+# Python operator: operator on two symbols, on symbol and number, on number and symbol.
+_ARITHMETIC = {
+    "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
+    "sub": ("_Minus", "_MinusScalar", "_RMinusScalar"),
+    "mul": ("_Mul", "_MulScalar", "_MulScalar"),
+    "truediv": ("_Div", "_DivScalar", "_RDivScalar"),
+    "mod": ("_Mod", "_ModScalar", "_RModScalar"),
+    "pow": ("_Power", "_PowerScalar", "_RPowerScalar"),
+}
+_COMPARISON = {
+    "eq": ("_equal", "_equal_scalar"),
+    "ne": ("_not_equal", "_not_equal_scalar"),
+    "gt": ("_greater", "_greater_scalar"),
+    "ge": ("_greater_equal", "_greater_equal_scalar"),
+    "lt": ("_lesser", "_lesser_scalar"),
+    "le": ("_lesser_equal", "_lesser_equal_scalar"),
+}
+
+
+def _operand_error(method: str, other: Any) -> TypeError_:
+    return TypeError_(f"Symbol.{method}: type {type(other)} not supported")
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _forward(method: str, on_symbol: str, on_number: str) -> Any:
+    def operator(self: Symbol, other: Any) -> Any:
+        if isinstance(other, Symbol):
+            return compose(on_symbol, (self, other), {})
+        if isinstance(other, _NUMBERS):
+            return compose(on_number, (self,), {"scalar": _scalar(other)})
+        raise _operand_error(method, other)
+
+    operator.__name__ = method
+    return operator
+
+
+def _reflected(method: str, on_number: str) -> Any:
+    def operator(self: Symbol, other: Any) -> Any:
+        if isinstance(other, _NUMBERS):
+            return compose(on_number, (self,), {"scalar": _scalar(other)})
+        raise _operand_error(method, other)
+
+    operator.__name__ = method
+    return operator
+
+
+def _refused(method: str) -> Any:
+    def operator(self: Symbol, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedForSymbol(operator, method, *args)
+
+    operator.__name__ = method
+    operator.__doc__ = "Refused: a symbol has no value."
+    return operator
+
+
+def _method(name: str) -> Any:
+    def method(self: Symbol, *args: Any, **kwargs: Any) -> Any:
+        return compose(name, (self, *args), kwargs)
+
+    method.__name__ = name
+    method.__doc__ = _core.op(name).__doc__
+    return method
+
+
+def _negated(self: Symbol) -> Any:
+    return compose("_MulScalar", (self,), {"scalar": -1.0})
+
+
+def _reshape(self: Symbol, *args: Any, **kwargs: Any) -> Any:
+    """Return the symbol in another shape: ``reshape((2, -1))``, ``reshape(2, -1)``."""
+    if args:
+        shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        kwargs["shape"] = tuple(shape)
+    return compose("reshape", (self,), kwargs)
+
+
+def _transpose(self: Symbol, *axes: Any, **kwargs: Any) -> Any:
+    """Return the symbol with permuted axes."""
+    if axes:
+        given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+        kwargs["axes"] = tuple(given)
+    return compose("transpose", (self,), kwargs)
+
+
+def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Any:
+    """Return the values in another dtype."""
+    kwargs.pop("copy", None)
+    return compose("cast", (self,), {"dtype": dtype, **kwargs})
+
+
+_NAMED = {
+    "expand_dims": "expand_dims",
+    "flatten": "flatten",
+    "broadcast_to": "broadcast_to",
+    "astype": _astype,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice_assign": "_slice_assign",
+    "slice_assign_scalar": "_slice_assign_scalar",
+}
+
+
+def _attach() -> None:
+    for name, (on_symbol, on_number, reflected) in _ARITHMETIC.items():
+        setattr(Symbol, f"__{name}__", _forward(f"__{name}__", on_symbol, on_number))
+        setattr(Symbol, f"__r{name}__", _reflected(f"__r{name}__", reflected))
+        setattr(Symbol, f"__i{name}__", _refused(f"__i{name}__"))
+    for name, (on_symbol, on_number) in _COMPARISON.items():
+        setattr(Symbol, f"__{name}__", _forward(f"__{name}__", on_symbol, on_number))
+    for name in METHODS:
+        setattr(Symbol, name, _method(name))
+    for name, target in _NAMED.items():
+        setattr(Symbol, name, _method(target) if isinstance(target, str) else target)
+    setattr(Symbol, "__neg__", _negated)  # noqa: B010 - attached like the others
+    setattr(Symbol, "__abs__", _method("abs"))  # noqa: B010
+    setattr(Symbol, "T", property(_transpose))  # noqa: B010
+    for name in ("asnumpy", "asscalar", "wait_to_read", "copy", "as_in_context", "detach",
+                 "backward"):  # fmt: skip
+        setattr(Symbol, name, _refused(name))
+
+
+_attach()

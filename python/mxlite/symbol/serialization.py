@@ -1,0 +1,224 @@
+"""Reading and writing ``-symbol.json`` files in the layout of MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ..base import FileFormatError, MissingFileError, MXNetError, TypeError_
+from ..ndarray.serialization import replacing_file
+from .names import TOTAL_OUTPUTS
+from .node import Entry, Node, topological_order
+from .symbol import Symbol
+from .upgrade import upgrade
+
+__all__ = ["fromjson", "load", "load_json", "save", "to_json"]
+
+_VERSION = 10901
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _object(fields: list[tuple[str, str]], indent: int, multi_line: bool) -> str:
+    """Lay out an object as 1.x does; values are JSON text already."""
+    if not multi_line:
+        return "{" + ", ".join(f"{_text(key)}: {value}" for key, value in fields) + "}"
+    pad = " " * indent
+    inner = ", \n".join(f"{pad}  {_text(key)}: {value}" for key, value in fields)
+    return "{\n" + inner + "\n" + pad + "}"
+
+
+def _array(items: list[str], indent: int) -> str:
+    """Lay out an array: on one line up to ten items."""
+    if len(items) <= 10:
+        return "[" + ", ".join(items) + "]"
+    pad = " " * indent
+    return "[\n" + ", \n".join(f"{pad}  {item}" for item in items) + f"\n{pad}]"
+
+
+def _entries(entries: list[tuple[int, int, int]], indent: int) -> str:
+    return _array([f"[{node}, {index}, {version}]" for node, index, version in entries], indent)
+
+
+def _without_amp_cast(symbol: Symbol) -> Symbol:
+    """Return a copy of the graph without amp_cast and amp_multicast."""
+    moved: dict[int, Node] = {}
+    skipped: dict[tuple[int, int], Entry] = {}
+
+    def source(entry: Entry) -> Entry:
+        key = (id(entry[0]), entry[1])
+        return skipped[key] if key in skipped else (moved[id(entry[0])], entry[1])
+
+    for node in topological_order(symbol._outputs):
+        if node.op in ("amp_cast", "amp_multicast"):
+            for i, entry in enumerate(node.inputs):
+                skipped[id(node), i] = source(entry)
+        else:
+            inputs = [source(entry) for entry in node.inputs]
+            moved[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
+    return Symbol([source(entry) for entry in symbol._outputs])
+
+
+def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
+    """Return a symbol as JSON text.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    remove_amp_cast : bool
+
+    Returns
+    -------
+    str
+        What 1.9.1 writes for the same graph, character by character.
+    """
+    if remove_amp_cast:
+        symbol = _without_amp_cast(symbol)
+    nodes = topological_order(symbol._outputs)
+    ids = {id(node): i for i, node in enumerate(nodes)}
+    versions: dict[int, int] = {}
+    items: list[str] = []
+    rows = [0]
+    for node in nodes:
+        written = node.mutated_inputs()
+        inputs = []
+        for i, (source, index) in enumerate(node.inputs):
+            if i in written:
+                versions[id(source)] = versions.get(id(source), 0) + 1
+            inputs.append((ids[id(source)], index, versions.get(id(source), 0)))
+        fields = [("op", _text(node.op or "null")), ("name", _text(node.name))]
+        if node.attrs:
+            attrs = [(key, _text(node.attrs[key])) for key in sorted(node.attrs)]
+            fields.append(("attrs", _object(attrs, 6, len(attrs) > 1)))
+        fields.append(("inputs", _entries(inputs, 6)))
+        items.append("    " + _object(fields, 4, True))
+        rows.append(rows[-1] + _total_outputs(node))
+    heads = [(ids[id(node)], index, versions.get(id(node), 0)) for node, index in symbol._outputs]
+    variables = [str(i) for i, node in enumerate(nodes) if node.op is None]
+    fields = [
+        ("nodes", "[\n" + ", \n".join(items) + "\n  ]"),
+        ("arg_nodes", _array(variables, 2)),
+        ("node_row_ptr", _array([str(row) for row in rows], 2)),
+        ("heads", _entries(heads, 2)),
+        ("attrs", f'{{"mxnet_version": ["int", {_VERSION}]}}'),
+    ]
+    return _object(fields, 0, True)
+
+
+def _total_outputs(node: Node) -> int:
+    """Return the number of outputs that 1.9.1 counts, hidden ones too."""
+    if node.op is None:
+        return 1
+    return TOTAL_OUTPUTS.get(node.op) or int(node.call.num_outputs(len(node.inputs)))
+
+
+def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:
+    """Write a symbol to a file.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    fname : str or path
+        Replaced only after everything was written.
+    remove_amp_cast : bool
+
+    Raises
+    ------
+    TypeError
+        If fname is no path.
+    OSError
+        If the file cannot be written.
+    """
+    if not isinstance(fname, (str, os.PathLike)):
+        raise TypeError_(f"Symbol.save: fname {fname!r} given, a file name expected")
+    with replacing_file(os.fspath(fname)) as file:
+        file.write(to_json(symbol, remove_amp_cast).encode("utf-8"))
+
+
+def load(fname: Any) -> Symbol:
+    """Read a symbol from a file that this library or any MXNet 1.x wrote.
+
+    Parameters
+    ----------
+    fname : str or path
+
+    Returns
+    -------
+    Symbol
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no symbol file.
+    MXNetError
+        For an operator that the engine does not have; it and the file are named.
+    """
+    if not isinstance(fname, (str, os.PathLike)):
+        raise TypeError_(f"mx.sym.load: fname {fname!r} given, a file name expected")
+    path = os.fspath(fname)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError as error:
+        raise MissingFileError(f"mx.sym.load: there is no file {path!r}") from error
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"mx.sym.load: {path!r} is no JSON text: {error}") from error
+    return _parse(text, f"file {path!r}")
+
+
+def load_json(json_str: str) -> Symbol:
+    """Read a symbol from JSON text; see `load`.
+
+    Parameters
+    ----------
+    json_str : str
+    """
+    if not isinstance(json_str, str):
+        raise TypeError_("fname required to be string")
+    return _parse(json_str, "the JSON text")
+
+
+fromjson = load_json
+
+
+def _parse(text: str, source: str) -> Symbol:
+    try:
+        graph = json.loads(text)
+    except ValueError as error:
+        raise FileFormatError(f"mx.sym.load: {source} is no JSON: {error}") from error
+    if not isinstance(graph, dict) or not isinstance(graph.get("nodes"), list):
+        raise FileFormatError(f"mx.sym.load: {source} has no list 'nodes'")
+    try:
+        return _build(graph, source)
+    except (KeyError, IndexError, AttributeError) as error:
+        raise FileFormatError(f"mx.sym.load: {source} is damaged: {error!r}") from error
+
+
+def _build(graph: dict[str, Any], source: str) -> Symbol:
+    items = upgrade(graph, source)
+    nodes: list[Node] = []
+    for item in items:
+        inputs: list[Entry] = []
+        for reference in item["inputs"]:
+            at, index = int(reference[0]), int(reference[1])
+            if not 0 <= at < len(nodes):
+                raise FileFormatError(
+                    f"mx.sym.load: {source}: node {item['name']!r} has input {at}, which is not "
+                    "before it"
+                )
+            inputs.append((nodes[at], index))
+        op = None if item["op"] == "null" else str(item["op"])
+        try:
+            node = Node(op, str(item["name"]), item["attrs"], inputs)
+        except MXNetError as error:
+            raise type(error)(f"mx.sym.load: {source}: node {item['name']!r}: {error}") from None
+        nodes.append(node)
+    heads = [(nodes[int(head[0])], int(head[1])) for head in graph["heads"]]
+    return Symbol(heads)

@@ -1,0 +1,468 @@
+"""The class Symbol: outputs of a graph of operator calls (MXNet 1.x: ``mxnet.symbol.Symbol``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import (
+    IndexError_,
+    NotImplementedForSymbol,
+    NotSupportedError,
+    TypeError_,
+    ValueError_,
+    suggestion,
+)
+from .compose import compose, hidden_key
+from .node import HIDDEN_KEYS, Entry, Node, topological_order
+
+__all__ = ["Symbol"]
+
+
+class Symbol:
+    """One or several outputs of a symbolic graph; immutable but for `_set_attr`.
+
+    Operators of ``mx.nd`` and ``mx.sym`` called on symbols give symbols. `bind`, `simple_bind` and
+    `eval` run them; ``tojson`` and ``save`` write them in the format of MXNet 1.x.
+    """
+
+    __array_priority__ = 1000.0
+    __slots__ = ("__weakref__", "_outputs")
+
+    _outputs: list[Entry]
+
+    def __init__(self, outputs: Sequence[Entry]) -> None:
+        self._outputs = list(outputs)
+
+    @classmethod
+    def _single(cls, node: Node) -> Symbol:
+        return Symbol([(node, i) for i in range(node.num_outputs)])
+
+    # -- description -----------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        name = self.name
+        if name is None:
+            parts = ", ".join(str(part.name) for part in self)
+            return f"<Symbol group [{parts}]>"
+        return f"<Symbol {name}>"
+
+    @property
+    def name(self) -> str | None:
+        """Name of the one node behind all outputs; None for a group."""
+        nodes = {id(node): node for node, _ in self._outputs}
+        return next(iter(nodes.values())).name if len(nodes) == 1 else None
+
+    def _nodes(self) -> list[Node]:
+        return topological_order(self._outputs)
+
+    def _variables(self) -> tuple[list[Node], set[int]]:
+        """Return the variables and the ids of those that operators write (auxiliary states)."""
+        nodes = self._nodes()
+        written = {
+            id(node.inputs[i][0])
+            for node in nodes
+            for i in node.mutated_inputs()
+            if node.inputs[i][0].op is None
+        }
+        return [node for node in nodes if node.op is None], written
+
+    def list_arguments(self) -> list[str]:
+        """Return the names of the variables that are no auxiliary states, inputs first."""
+        variables, written = self._variables()
+        return [node.name for node in variables if id(node) not in written]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Return the names of the variables that operators write, such as running statistics."""
+        variables, written = self._variables()
+        return [node.name for node in variables if id(node) in written]
+
+    def list_inputs(self) -> list[str]:
+        """Return the names of all variables, auxiliary states too."""
+        return [node.name for node in self._variables()[0]]
+
+    def list_outputs(self) -> list[str]:
+        """Return the names of the outputs: ``fc1_output``."""
+        return [node.output_name(index) for node, index in self._outputs]
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self._outputs)
+
+    def debug_str(self) -> str:
+        """Return a readable list of all nodes."""
+        lines = ["Symbol Outputs:"]
+        for i, (node, index) in enumerate(self._outputs):
+            lines.append(f"\toutput[{i}]={node.name}({index})")
+        for node in self._nodes():
+            if node.op is None:
+                lines.append(f"Variable:{node.name}")
+                continue
+            lines += ["--------------------", f"Op:{node.op}, Name={node.name}", "Inputs:"]
+            for i, (source, index) in enumerate(node.inputs):
+                lines.append(f"\targ[{i}]={source.name}({index}) version=0")
+            if node.attrs:
+                lines.append("Attrs:")
+                lines += [f"\t{key}={node.attrs[key]}" for key in sorted(node.attrs)]
+        return "\n".join(lines) + "\n"
+
+    # -- outputs ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return (Symbol([entry]) for entry in self._outputs)
+
+    def __getitem__(self, index: int | str | slice) -> Symbol:
+        """Return one output by number or name, or several by a slice.
+
+        Raises
+        ------
+        ValueError
+            For a name that no output, or more than one, has.
+        IndexError
+            For a number out of range.
+        """
+        if isinstance(index, slice):
+            return Symbol(self._outputs[index])
+        if isinstance(index, str):
+            names = self.list_outputs()
+            found = [i for i, name in enumerate(names) if name == index]
+            if len(found) > 1:
+                raise ValueError_(f"There are multiple outputs with name {index!r}")
+            if not found:
+                raise ValueError_(
+                    f"Cannot find output that matches name {index!r}" + suggestion(index, names)
+                )
+            index = found[0]
+        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
+            raise TypeError_(
+                f"Symbol only supports integer, string and slice indices, {index!r} of type "
+                f"{type(index).__name__} given"
+            )
+        if not -len(self._outputs) <= index < len(self._outputs):
+            raise IndexError_(
+                f"index {index} is out of range for a symbol of {len(self._outputs)} outputs"
+            )
+        return Symbol([self._outputs[index]])
+
+    def get_internals(self) -> Symbol:
+        """Return a group of the outputs of all nodes, variables too."""
+        return Symbol([(node, i) for node in self._nodes() for i in range(node.num_outputs)])
+
+    def get_children(self) -> Symbol | None:
+        """Return a group of the direct inputs of the outputs' nodes; None for a variable."""
+        seen: dict[int, Node] = {id(node): node for node, _ in self._outputs}
+        entries = [entry for node in seen.values() for entry in node.inputs]
+        return Symbol(entries) if entries else None
+
+    def get_inputs(self) -> Symbol:
+        """Return a group of all variables."""
+        return Symbol([(node, 0) for node in self._variables()[0]])
+
+    # -- attributes ------------------------------------------------------------------------------
+
+    def attr(self, key: str) -> str | None:
+        """Return an attribute of the one node of this symbol, None if it has none of that name.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        str or None
+        """
+        return self._node("attr").attrs.get(hidden_key(key))
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """Return all attributes of the one node of this symbol.
+
+        Parameters
+        ----------
+        recursive : bool
+            Removed in 1.x; use `attr_dict`.
+        """
+        if recursive:
+            raise ValueError_("Symbol.list_attr: recursive=True was given; use attr_dict instead")
+        return _public_attrs(self._node("list_attr"))
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """Return the attributes of all nodes by name; nodes without any are left out."""
+        return {node.name: _public_attrs(node) for node in self._nodes() if node.attrs}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Set attributes of the one node of this symbol."""
+        node = self._node("_set_attr")
+        for key, value in kwargs.items():
+            if not isinstance(value, str):
+                raise ValueError_("Set Attr only accepts string values")
+            node.attrs[hidden_key(key)] = value
+
+    def _node(self, who: str) -> Node:
+        nodes = {id(node): node for node, _ in self._outputs}
+        if len(nodes) != 1:
+            raise ValueError_(f"Symbol.{who}: the symbol is a group of {len(nodes)} nodes")
+        return next(iter(nodes.values()))
+
+    # -- composing -------------------------------------------------------------------------------
+
+    def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
+        """Return a copy in which variables are replaced by other symbols.
+
+        Parameters
+        ----------
+        *args : Symbol
+            For the variables in the order of `list_arguments`.
+        name : str, optional
+            New name of the output's node.
+        **kwargs : Symbol
+            By variable name.
+
+        Raises
+        ------
+        TypeError
+            For something that is no Symbol, or both kinds of arguments.
+        ValueError
+            For a name that no variable has.
+        """
+        name = kwargs.pop("name", None)
+        if args and kwargs:
+            raise TypeError_("compose only accept input Symbols either as positional or keyword "
+                             "arguments, not both")  # fmt: skip
+        arguments = self.list_arguments()
+        if len(args) > len(arguments):
+            raise TypeError_(
+                f"compose: {len(args)} symbols given, the symbol has {len(arguments)} arguments"
+            )
+        given: dict[str, Symbol] = dict(zip(arguments, args)) if args else kwargs
+        known = self.list_inputs()
+        for key, value in given.items():
+            if not isinstance(value, Symbol):
+                raise TypeError_(f"compose: {key}: a {type(value).__name__} given, Symbol expected")
+            if len(value) != 1:
+                raise ValueError_(f"compose: {key}: a group of {len(value)} outputs given")
+            if key not in known:
+                raise ValueError_(
+                    f"compose: the symbol has no variable {key!r}" + suggestion(key, known)
+                )
+        result = self._substituted({key: value._outputs[0] for key, value in given.items()})
+        if name is not None:
+            result._node("compose").name = name
+        return result
+
+    def _substituted(self, replaced: dict[str, Entry]) -> Symbol:
+        """Return a copy of the graph with variables replaced; other variables are shared."""
+        made: dict[int, Node] = {}
+
+        def moved(entry: Entry) -> Entry:
+            node, index = entry
+            if node.op is None:
+                return replaced.get(node.name, (made[id(node)], 0))
+            return made[id(node)], index
+
+        for node in self._nodes():
+            made[id(node)] = (
+                Node(None, node.name, dict(node.attrs), [])
+                if node.op is None
+                else Node(
+                    node.op, node.name, dict(node.attrs), [moved(e) for e in node.inputs], node.call
+                )
+            )
+        return Symbol([moved(entry) for entry in self._outputs])
+
+    def __copy__(self) -> Symbol:
+        return self._substituted({})
+
+    def __deepcopy__(self, memo: Any) -> Symbol:
+        return self._substituted({})
+
+    def __reduce__(self) -> Any:
+        from .serialization import load_json
+
+        return load_json, (self.tojson(remove_amp_cast=False),)
+
+    def __bool__(self) -> bool:
+        raise NotImplementedForSymbol(self.__bool__, "bool")
+
+    def __hash__(self) -> int:
+        return id(self) // 16
+
+    # -- inference -------------------------------------------------------------------------------
+
+    def infer_shape(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+        """Return shapes of arguments, outputs and auxiliary states from those of some arguments.
+
+        Parameters
+        ----------
+        *args : tuple of int or None
+            By position in `list_arguments`.
+        **kwargs : tuple of int
+            By name. A dimension of 0 or -1 is unknown.
+
+        Returns
+        -------
+        arg_shapes, out_shapes, aux_shapes : list of tuple of int, or None
+            None, and a warning, when something stays unknown.
+
+        Raises
+        ------
+        MXNetError
+            If shapes do not fit; the operator and its node are named.
+        """
+        from .infer import infer_shape
+
+        return infer_shape(self, args, kwargs, partial=False)
+
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+        """As `infer_shape`, with 0 for unknown dimensions and () for unknown shapes."""
+        from .infer import infer_shape
+
+        return infer_shape(self, args, kwargs, partial=True)
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+        """Return dtypes of arguments, outputs and auxiliary states from those of some arguments.
+
+        Parameters
+        ----------
+        *args, **kwargs : dtype
+            By position in `list_arguments`, or by name.
+
+        Returns
+        -------
+        arg_types, out_types, aux_types : list of type, or None
+            None when something stays unknown.
+        """
+        from .infer import infer_type
+
+        return infer_type(self, args, kwargs, partial=False)
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
+        """As `infer_type`, with None for unknown types."""
+        from .infer import infer_type
+
+        return infer_type(self, args, kwargs, partial=True)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """Return an executor on given arrays; see `binding.bind`."""
+        from .binding import bind
+
+        return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
+
+    def simple_bind(
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        group2ctx: Any = None,
+        shared_arg_names: Any = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return an executor on new arrays of inferred shapes; see `binding.simple_bind`."""
+        from .binding import simple_bind
+
+        return simple_bind(
+            self, ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec,
+            shared_buffer, kwargs,
+        )  # fmt: skip
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
+        """Bind the arguments given by name, run forward once, and return the outputs.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+        **kwargs : NDArray
+
+        Returns
+        -------
+        list of NDArray
+        """
+        return self.bind(ctx, kwargs).forward()
+
+    def gradient(self, wrt: Any) -> Any:
+        """Refused, as in 1.x: bind with ``args_grad`` and call backward.
+
+        Raises
+        ------
+        NotSupportedError
+            Always.
+        """
+        raise NotSupportedError(
+            "Symbol.gradient is not available; bind with args_grad and call Executor.backward"
+        )
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """Return the graph as JSON text in the layout of 1.9.1.
+
+        Parameters
+        ----------
+        remove_amp_cast : bool
+            Leave out amp_cast and amp_multicast operators.
+        """
+        from .serialization import to_json
+
+        return to_json(self, remove_amp_cast)
+
+    def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
+        """Write `tojson` to a file.
+
+        Parameters
+        ----------
+        fname : str or path
+        remove_amp_cast : bool
+        """
+        from .serialization import save
+
+        save(self, fname, remove_amp_cast)
+
+    def optimize_for(self, backend: str | None, *args: Any, **kwargs: Any) -> Symbol:
+        """Return the symbol itself: the engine's own passes always run when it is bound."""
+        return self
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """Return the symbol itself: there are no other backends."""
+        return self
+
+    def as_np_ndarray(self) -> Symbol:
+        """Refused: there is no ``mx.np``."""
+        raise NotSupportedError("Symbol.as_np_ndarray: mxlite has no mx.np")
+
+    def as_nd_ndarray(self) -> Symbol:
+        """Return the symbol itself."""
+        return self
+
+
+def _public_attrs(node: Node) -> dict[str, str]:
+    """Return a node's attributes, hidden ones by their plain name too."""
+    plain = {key[2:-2]: value for key, value in node.attrs.items() if key[2:-2] in HIDDEN_KEYS}
+    return {**node.attrs, **plain}
+
+
+def _compose_call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
+    """Serve operators of ``mx.nd`` that are called on symbols."""
+    return compose(op.__name__, args, kwargs)
+
+
+_core.set_symbol_type(Symbol, _compose_call)

@@ -1,0 +1,105 @@
+"""Variables and groups of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import name as _name
+from ..base import TypeError_, ValueError_
+from .compose import make_variable, text_of, user_attrs
+from .dtypes import dtype_code
+from .symbol import Symbol
+
+__all__ = ["Group", "Variable", "var"]
+
+
+def var(
+    name: str,
+    attr: dict[str, str] | None = None,
+    shape: Any = None,
+    lr_mult: float | None = None,
+    wd_mult: float | None = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: str | None = None,
+    profiler_scope: str | None = None,
+    **kwargs: Any,
+) -> Symbol:
+    """Return a variable.
+
+    Parameters
+    ----------
+    name : str
+    attr : dict of str to str, optional
+        Further attributes; those of the current ``mx.AttrScope`` are added.
+    shape : tuple of int, optional
+        With 0 or -1 for unknown dimensions.
+    lr_mult, wd_mult : float, optional
+        Factors of learning rate and weight decay.
+    dtype : dtype, optional
+    init : Initializer or str, optional
+    stype : {'default', 'row_sparse', 'csr'}, optional
+    profiler_scope : str, optional
+        Accepted.
+    **kwargs
+        Attributes with names such as ``__key__``.
+
+    Returns
+    -------
+    Symbol
+
+    Raises
+    ------
+    TypeError
+        If the name is no string.
+    ValueError
+        For a keyword without underscores around it.
+    """
+    if not isinstance(name, str):
+        raise TypeError_(f"Expect a string for variable `name`, {name!r} given")
+    name = _name.current().get(name, "")
+    attrs = user_attrs(attr)
+    if shape is not None:
+        attrs["__shape__"] = text_of(shape if isinstance(shape, int) else tuple(shape))
+    for key, factor in (("lr_mult", lr_mult), ("wd_mult", wd_mult)):
+        if factor is not None:
+            attrs[f"__{key}__"] = text_of(factor)
+    if dtype is not None:
+        attrs["__dtype__"] = str(dtype_code(dtype))
+    if init is not None:
+        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
+    if stype is not None:
+        kinds = ("default", "row_sparse", "csr")
+        if stype not in kinds:
+            raise ValueError_(f"var: stype {stype!r} given, one of {kinds} expected")
+        attrs["__storage_type__"] = str(kinds.index(stype))
+    for key, value in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ValueError_(
+                f"Attribute name={key} is not supported. Additional attributes must start and end "
+                "with double underscores, e.g, __yourattr__"
+            )
+        attrs[key] = str(value)
+    return Symbol._single(make_variable(name, attrs))
+
+
+Variable = var
+
+
+def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802 - name of 1.x
+    """Return a symbol with the outputs of several.
+
+    Parameters
+    ----------
+    symbols : sequence of Symbol
+
+    Raises
+    ------
+    TypeError
+        If there is none, or one is no Symbol.
+    """
+    symbols = list(symbols)
+    if not symbols or any(not isinstance(s, Symbol) for s in symbols):
+        raise TypeError_("Expected a list of symbols as input")
+    return Symbol([entry for s in symbols for entry in s._outputs])
