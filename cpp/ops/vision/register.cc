@@ -5,10 +5,12 @@ namespace mxlite {
 void register_vision(OpRegistry& ops) {
   register_box(ops);
   register_box_nms(ops);
+  register_correlation(ops);
   register_crop(ops);
   register_ps_roi_pooling(ops);
   register_roi_align(ops);
   register_roi_pooling(ops);
+  register_sampling_grid(ops);
 }
 
 }  // namespace mxlite

@@ -10,18 +10,22 @@ void register_vision_cpu(OpRegistry& ops);  // native kernels, cpp/ops/cpu/visio
 
 void register_box(OpRegistry& ops);
 void register_box_nms(OpRegistry& ops);
+void register_correlation(OpRegistry& ops);
 void register_crop(OpRegistry& ops);
 void register_ps_roi_pooling(OpRegistry& ops);
 void register_roi_align(OpRegistry& ops);
 void register_roi_pooling(OpRegistry& ops);
+void register_sampling_grid(OpRegistry& ops);
 
 void register_box_cpu(OpRegistry& ops);
 void register_box_nms_cpu(OpRegistry& ops);
+void register_correlation_cpu(OpRegistry& ops);
 void register_crop_cpu(OpRegistry& ops);
 void register_deformable_ps_roi_pooling_cpu(OpRegistry& ops);
 void register_ps_roi_pooling_cpu(OpRegistry& ops);
 void register_roi_align_cpu(OpRegistry& ops);
 void register_roi_pooling_cpu(OpRegistry& ops);
 void register_rotated_roi_align_cpu(OpRegistry& ops);
+void register_sampling_grid_cpu(OpRegistry& ops);
 
 }  // namespace mxlite

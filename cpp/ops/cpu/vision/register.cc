@@ -5,12 +5,14 @@ namespace mxlite {
 void register_vision_cpu(OpRegistry& ops) {
   register_box_cpu(ops);
   register_box_nms_cpu(ops);
+  register_correlation_cpu(ops);
   register_crop_cpu(ops);
   register_deformable_ps_roi_pooling_cpu(ops);
   register_ps_roi_pooling_cpu(ops);
   register_roi_align_cpu(ops);
   register_roi_pooling_cpu(ops);
   register_rotated_roi_align_cpu(ops);
+  register_sampling_grid_cpu(ops);
 }
 
 }  // namespace mxlite

@@ -2,10 +2,203 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 from op_table import fails, op, rand
 
+
+def np_sampler(x: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Return images at points between -1 and 1, with zeros around; a hat function per pixel."""
+    height, width = x.shape[2:]
+    at_x = (grid[:, 0] + 1) * (width - 1) / 2
+    at_y = (grid[:, 1] + 1) * (height - 1) / 2
+    near_x = np.maximum(1 - np.abs(at_x[..., None] - np.arange(width)), 0)
+    near_y = np.maximum(1 - np.abs(at_y[..., None] - np.arange(height)), 0)
+    return np.einsum("ncyx,nijy,nijx->ncij", x, near_y, near_x)
+
+
+def positions(size: int) -> np.ndarray:
+    """Return the coordinates of the pixels along an axis."""
+    return np.linspace(-1, 1, size) if size > 1 else np.zeros(1)
+
+
+def np_affine(theta: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the grid of (batch, 6) matrices."""
+    y, x = np.meshgrid(positions(height), positions(width), indexing="ij")
+    return np.einsum("nij,jyx->niyx", theta.reshape(-1, 2, 3), np.stack([x, y, np.ones_like(x)]))
+
+
+def np_warp(flow: np.ndarray) -> np.ndarray:
+    """Return the grid of a flow in pixels."""
+    height, width = flow.shape[2:]
+    x = (flow[:, 0] + np.arange(width)) / ((width - 1) / 2) - 1
+    y = (flow[:, 1] + np.arange(height)[:, None]) / ((height - 1) / 2) - 1
+    return np.stack([x, y], 1)
+
+
+def np_correlation(
+    a: np.ndarray,
+    b: np.ndarray,
+    kernel: int = 1,
+    reach: int = 1,
+    step: int = 1,
+    step2: int = 1,
+    pad: int = 0,
+    multiply: bool = True,
+) -> np.ndarray:
+    """Return means over patches of padded images, one displacement at a time."""
+    a, b = (np.pad(v, ((0, 0), (0, 0), (pad, pad), (pad, pad))) for v in (a, b))
+    moves = np.arange(-(reach // step2), reach // step2 + 1) * step2
+    border = reach + kernel // 2
+    rows = range(border, a.shape[2] - border, step)
+    columns = range(border, a.shape[3] - border, step)
+    y = np.zeros((len(a), len(moves) ** 2, len(rows), len(columns)))
+    for k, (dy, dx) in enumerate(itertools.product(moves, moves)):
+        for (i, r), (j, c) in itertools.product(enumerate(rows), enumerate(columns)):
+            h = kernel // 2
+            first = a[:, :, r - h : r + h + 1, c - h : c + h + 1]
+            second = b[:, :, r + dy - h : r + dy + h + 1, c + dx - h : c + dx + h + 1]
+            both = first * second if multiply else np.abs(first - second)
+            y[:, k, i, j] = both.mean((1, 2, 3))
+    return y
+
+
+def _correlation(shape: tuple[int, ...], *options: Any) -> Any:
+    names = ("kernel_size", "max_displacement", "stride1", "stride2", "pad_size", "is_multiply")
+    return op(
+        "Correlation",
+        rand(*shape),
+        rand(*shape),
+        ref=lambda a, b: np_correlation(a, b, *options),
+        **dict(zip(names, options)),
+    )
+
+
+AFFINE = {"transform_type": "affine", "target_shape": (3, 4)}
+TRANSFORMER = {**AFFINE, "sampler_type": "bilinear"}
+NAN_GRID = np.full((1, 2, 1, 2), 0.25)
+NAN_GRID[0, 1, 0, 1] = np.nan
+FAR_GRID = np.array([-1e30, np.inf, 1.0, -1.0]).reshape(1, 2, 1, 2)
+PIXELS = np.arange(1.0, 7.0).reshape(1, 1, 2, 3)
+
 CASES = [
+    # BilinearSampler
+    op("BilinearSampler", rand(2, 3, 5, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
+    op("BilinearSampler", rand(2, 20, 4, 3), rand(2, 2, 9, 8), ref=np_sampler),
+    op("BilinearSampler", rand(2, 3, 1, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
+    op(
+        "BilinearSampler",
+        PIXELS,
+        NAN_GRID,
+        ref=lambda x, g: np.where(np.isnan(g).any(1), np.nan, np_sampler(x, g * [1, 0])),
+        grad=False,
+        dtypes=("float64",),
+    ),
+    op("BilinearSampler", PIXELS, FAR_GRID, ref=np.zeros((1, 1, 1, 2)), grad=False),
+    op(
+        "BilinearSampler",
+        rand(0, 3, 5, 6),
+        rand(0, 2, 3, 4),
+        ref=np.zeros((0, 3, 3, 4)),
+        grad=False,
+    ),
+    fails(
+        "BilinearSampler",
+        rand(2, 3, 5, 6),
+        rand(1, 2, 3, 4),
+        error=ValueError,
+        match=r"grid of shape \(1, 2, 3, 4\) given, \(2, 2, height, width\) expected",
+    ),
+    fails(
+        "BilinearSampler",
+        rand(2, 3, 5, 6),
+        np.zeros((2, 2, 3, 4), "int32"),
+        error=TypeError,
+        match="grid of dtype int32 given, float32 as data expected",
+    ),
+    # GridGenerator
+    op("GridGenerator", rand(2, 6), **AFFINE, ref=lambda m: np_affine(m, 3, 4)),
+    op(
+        "GridGenerator",
+        rand(2, 6),
+        transform_type="affine",
+        target_shape=(1, 5),
+        ref=lambda m: np_affine(m, 1, 5),
+    ),
+    op("GridGenerator", rand(2, 2, 3, 5), transform_type="warp", ref=np_warp),
+    op(
+        "GridGenerator",
+        rand(2, 2, 1, 1),
+        transform_type="warp",
+        ref=np.zeros((2, 2, 1, 1)),
+    ),
+    fails("GridGenerator", rand(2, 5), **AFFINE, error=ValueError, match=r"\(batch, 6\) expected"),
+    fails(
+        "GridGenerator",
+        rand(2, 6),
+        transform_type="affine",
+        error=ValueError,
+        match=r"target_shape \(0, 0\) given, two positive",
+    ),
+    fails(
+        "GridGenerator",
+        rand(2, 3, 4, 4),
+        transform_type="warp",
+        error=ValueError,
+        match=r"\(batch, 2, height, width\) expected",
+    ),
+    fails("GridGenerator", rand(2, 6), transform_type="bend", error=ValueError, match="transform"),
+    # SpatialTransformer
+    op(
+        "SpatialTransformer",
+        rand(2, 3, 5, 6),
+        rand(2, 6),
+        **TRANSFORMER,
+        ref=lambda x, m: np_sampler(x, np_affine(m, 3, 4)),
+    ),
+    op(
+        "SpatialTransformer",
+        rand(2, 3, 3, 4),
+        np.tile([1.0, 0, 0, 0, 1, 0], (2, 1)),
+        **TRANSFORMER,
+        ref=lambda x, m: x,
+        grad=[0],
+        dtypes=("float32", "float64", "float16"),
+    ),
+    fails(
+        "SpatialTransformer",
+        rand(2, 3, 5, 6),
+        rand(1, 6),
+        **TRANSFORMER,
+        error=ValueError,
+        match=r"loc of shape \(1, 6\) given, data of shape \(2, 3, 5, 6\) needs \(2, 6\)",
+    ),
+    # Correlation
+    _correlation((2, 3, 5, 6)),
+    _correlation((2, 3, 6, 7), 3, 2, 2, 1, 3),
+    _correlation((1, 2, 7, 6), 1, 4, 1, 2, 4),
+    _correlation((1, 2, 7, 6), 3, 2, 3, 2, 2, False),
+    _correlation((2, 3, 5, 6), 1, 0),
+    op("Correlation", rand(0, 3, 5, 6), rand(0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4)), grad=False),
+    fails(
+        "Correlation",
+        rand(2, 3, 5, 6),
+        rand(2, 3, 5, 6),
+        kernel_size=2,
+        error=ValueError,
+        match="kernel_size 2 given, an odd number expected",
+    ),
+    fails(
+        "Correlation",
+        rand(2, 3, 5, 6),
+        rand(2, 3, 5, 6),
+        max_displacement=3,
+        error=ValueError,
+        match="too small",
+    ),
+    fails("Correlation", rand(2, 3, 5, 6), rand(2, 3, 5, 5), error=ValueError, match="data2 of sh"),
     # Crop
     op("Crop", rand(2, 3, 5, 6), h_w=(3, 2), offset=(1, 3), ref=lambda x: x[:, :, 1:4, 3:5]),
     op("Crop", rand(2, 3, 5, 6), h_w=(3, 3), center_crop=True, ref=lambda x: x[:, :, 1:4, 1:4]),

@@ -1,0 +1,56 @@
+#include "cpp/ops/vision/correlation.h"
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "Correlation";
+
+Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": data1 of dtype ", in[0].dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kOp, ": data2 of dtype ", in[1].dtype, " given, ",
+                 in[0].dtype, " as data1 expected");
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data1 of shape ", data,
+                 " given, 4 dimensions (batch, channels, height, width) expected");
+  MX_CHECK_SHAPE(in[1].shape == data, kOp, ": data2 of shape ", in[1].shape, " given, ", data,
+                 " as data1 expected");
+  MX_CHECK(p.kernel_size > 0 && p.kernel_size % 2 == 1, kOp, ": kernel_size ", p.kernel_size,
+           " given, an odd number expected");
+  MX_CHECK(p.max_displacement >= 0 && p.pad_size >= 0 && p.stride1 > 0 && p.stride2 > 0, kOp,
+           ": max_displacement ", p.max_displacement, ", pad_size ", p.pad_size, ", stride1 ",
+           p.stride1, " and stride2 ", p.stride2, " given, at least 0, 0, 1 and 1 expected");
+  const int64_t height = p.patches(data[2]), width = p.patches(data[3]);
+  MX_CHECK_SHAPE(height > 0 && width > 0, kOp, ": data1 of shape ", data,
+                 " is too small for kernel_size ", p.kernel_size, ", max_displacement ",
+                 p.max_displacement, " and pad_size ", p.pad_size);
+  const Shape out{data[0], p.displacements() * p.displacements(), height, width};
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+}  // namespace
+
+void register_correlation(OpRegistry& ops) {
+  ops.add(OpBuilder<CorrelationParams>(kOp)
+              .doc("Mean products of patches of two images at all displacements.")
+              .inputs({"data1", "data2"})
+              .infer(infer)
+              .gradient([](GradBuilder& g) {
+                const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
+                return g.emit_all("_correlation_backward", inputs, g.params_ref());
+              })
+              .build());
+  ops.add(OpBuilder<CorrelationParams>("_correlation_backward")
+              .doc("Gradients of Correlation for both images.")
+              .inputs({"output_grad", "data1", "data2"})
+              .outputs(2)
+              .infer([](const CorrelationParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2]};
+              })
+              .build());
+}
+
+}  // namespace mxlite

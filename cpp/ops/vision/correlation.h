@@ -1,0 +1,33 @@
+// Correlation: products (or distances) of patches of data1 with patches of data2 displaced by up to
+// max_displacement, one output channel per displacement.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct CorrelationParams {
+  int64_t kernel_size = 1, max_displacement = 1, stride1 = 1, stride2 = 1, pad_size = 0;
+  bool is_multiply = true;
+  static constexpr auto fields() {
+    using P = CorrelationParams;
+    return std::tuple(
+        field("kernel_size", &P::kernel_size, "Height and width of a patch; odd."),
+        field("max_displacement", &P::max_displacement, "Largest displacement in pixels."),
+        field("stride1", &P::stride1, "Step between patches of data1."),
+        field("stride2", &P::stride2, "Step between displacements."),
+        field("pad_size", &P::pad_size, "Zeros added on all sides of both images."),
+        field("is_multiply", &P::is_multiply, "Products; otherwise absolute differences."));
+  }
+  int64_t radius() const { return max_displacement / stride2; }
+  int64_t displacements() const { return 2 * radius() + 1; }  // along one axis
+  // Patches along an axis of that size, not positive when none fits.
+  int64_t patches(int64_t size) const {
+    const int64_t border = max_displacement + (kernel_size - 1) / 2;
+    const int64_t rest = size + 2 * pad_size - 2 * border;
+    return rest <= 0 ? 0 : (rest + stride1 - 1) / stride1;
+  }
+};
+
+}  // namespace mxlite

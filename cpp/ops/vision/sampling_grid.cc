@@ -1,0 +1,135 @@
+#include "cpp/ops/vision/sampling_grid.h"
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kSampler = "BilinearSampler";
+constexpr const char* kGenerator = "GridGenerator";
+constexpr const char* kTransformer = "SpatialTransformer";
+
+void check_image(const char* op, const TensorSpec& data) {
+  MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] > 0 && data.shape[3] > 0, op,
+                 ": data of shape ", data.shape,
+                 " given, 4 dimensions (batch, channels, height, width) expected");
+}
+
+void check_dtype(const char* op, const char* name, const TensorSpec& spec, DType data) {
+  MX_CHECK_DTYPE(spec.dtype == data, op, ": ", name, " of dtype ", spec.dtype, " given, ", data,
+                 " as data expected");
+}
+
+void check_target(const char* op, const Shape& target) {
+  MX_CHECK(target.ndim() == 2 && target[0] > 0 && target[1] > 0, op, ": target_shape ", target,
+           " given, two positive numbers expected");
+}
+
+void check_affine(const char* op, const char* name, const Shape& matrix) {
+  MX_CHECK_SHAPE(matrix.ndim() == 2 && matrix[1] == 6, op, ": ", name, " of shape ", matrix,
+                 " given, (batch, 6) expected with transform_type affine");
+}
+
+Specs infer_sampler(const BilinearSamplerParams&, std::span<const TensorSpec> in) {
+  check_image(kSampler, in[0]);
+  check_dtype(kSampler, "grid", in[1], in[0].dtype);
+  const Shape &data = in[0].shape, &grid = in[1].shape;
+  MX_CHECK_SHAPE(grid.ndim() == 4 && grid[0] == data[0] && grid[1] == 2, kSampler,
+                 ": grid of shape ", grid, " given, (", data[0], ", 2, height, width) expected");
+  return Specs{TensorSpec{Shape{data[0], data[1], grid[2], grid[3]}, in[0].dtype}};
+}
+
+Specs infer_generator(const GridGeneratorParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kGenerator, ": data of dtype ", in[0].dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  if (p.transform_type == GridTransform::kAffine) {
+    check_affine(kGenerator, "data", data);
+    check_target(kGenerator, p.target_shape);
+    return Specs{TensorSpec{Shape{data[0], 2, p.target_shape[0], p.target_shape[1]}, in[0].dtype}};
+  }
+  MX_CHECK_SHAPE(data.ndim() == 4 && data[1] == 2, kGenerator, ": data of shape ", data,
+                 " given, (batch, 2, height, width) expected with transform_type warp");
+  return Specs{in[0]};
+}
+
+Specs infer_transformer(const SpatialTransformerParams& p, std::span<const TensorSpec> in) {
+  check_image(kTransformer, in[0]);
+  check_dtype(kTransformer, "loc", in[1], in[0].dtype);
+  check_affine(kTransformer, "loc", in[1].shape);
+  check_target(kTransformer, p.target_shape);
+  const Shape& data = in[0].shape;
+  MX_CHECK_SHAPE(in[1].shape[0] == data[0], kTransformer, ": loc of shape ", in[1].shape,
+                 " given, data of shape ", data, " needs ", Shape{data[0], 6});
+  const Shape out{data[0], data[1], p.target_shape[0], p.target_shape[1]};
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+std::vector<ValueRef> gradient_sampler(GradBuilder& g) {
+  return g.emit_all("_bilinear_sampler_backward", {g.output_grad(0), g.input(0), g.input(1)});
+}
+
+ValueRef grid_backward(GradBuilder& g, ValueRef grid_grad, const char* type, const Shape& target) {
+  return g.emit("_grid_generator_backward", {grid_grad},
+                {{"transform_type", std::string(type)}, {"target_shape", target}});
+}
+
+std::vector<ValueRef> gradient_generator(GradBuilder& g) {
+  const auto& p = g.params<GridGeneratorParams>();
+  const char* type = p.transform_type == GridTransform::kAffine ? "affine" : "warp";
+  return {grid_backward(g, g.output_grad(0), type, p.target_shape)};
+}
+
+std::vector<ValueRef> gradient_transformer(GradBuilder& g) {
+  const Shape& target = g.params<SpatialTransformerParams>().target_shape;
+  const ValueRef grid =
+      g.emit(kGenerator, {g.input(1)},
+             {{"transform_type", std::string("affine")}, {"target_shape", target}});
+  const auto both = g.emit_all("_bilinear_sampler_backward", {g.output_grad(0), g.input(0), grid});
+  return {both[0], grid_backward(g, both[1], "affine", target)};
+}
+
+}  // namespace
+
+void register_sampling_grid(OpRegistry& ops) {
+  ops.add(OpBuilder<BilinearSamplerParams>(kSampler)
+              .doc("Image at the points of a grid, by bilinear interpolation.")
+              .inputs({"data", "grid"})
+              .infer(infer_sampler)
+              .gradient(gradient_sampler)
+              .build());
+  ops.add(OpBuilder<NoParams>("_bilinear_sampler_backward")
+              .doc("Gradients of BilinearSampler for data and grid.")
+              .inputs({"output_grad", "data", "grid"})
+              .outputs(2)
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2]};
+              })
+              .build());
+  ops.add(OpBuilder<GridGeneratorParams>(kGenerator)
+              .doc("Sampling grid of an affine transformation or of a flow in pixels.")
+              .inputs({"data"})
+              .infer(infer_generator)
+              .gradient(gradient_generator)
+              .build());
+  ops.add(OpBuilder<GridGeneratorParams>("_grid_generator_backward")
+              .doc("Gradient of GridGenerator.")
+              .inputs({"output_grad"})
+              .infer([](const GridGeneratorParams& p, std::span<const TensorSpec> in) {
+                const Shape& grid = in[0].shape;
+                const bool affine = p.transform_type == GridTransform::kAffine;
+                return Specs{TensorSpec{affine ? Shape{grid[0], 6} : grid, in[0].dtype}};
+              })
+              .build());
+  ops.add(OpBuilder<SpatialTransformerParams>(kTransformer)
+              .doc("Image under an affine transformation per batch entry, bilinear.")
+              .inputs({"data", "loc"})
+              .infer(infer_transformer)
+              .gradient(gradient_transformer)
+              .build());
+}
+
+}  // namespace mxlite
