@@ -33,13 +33,21 @@ class _MomentumOptimizer(Optimizer):
         return super().create_state_multi_precision(index, weight)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
+        """Change a weight in place, or several given as lists."""
+        if isinstance(index, (list, tuple)):
+            for arguments in zip(index, weight, grad, state):
+                self.update(*arguments)
+            return
         self._apply(index, weight, grad, state, None)
 
     def update_multi_precision(
         self, index: Any, weight: NDArray, grad: NDArray, state: Any
     ) -> None:
-        """Change a weight in place, and its float32 copy."""
+        """Change a weight in place, and its float32 copy; or several given as lists."""
+        if isinstance(index, (list, tuple)):
+            for arguments in zip(index, weight, grad, state):
+                self.update_multi_precision(*arguments)
+            return
         if self.multi_precision and is_half(weight):
             self._apply(index, weight, grad, state[0], state[1])
         else:

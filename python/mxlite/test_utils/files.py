@@ -1,0 +1,301 @@
+"""Data sets of tests: read from local files. The servers of 1.x are gone, so nothing is fetched."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import shutil
+import struct
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import FileFormatError, MissingFileError, NotSupportedError, data_dir
+
+__all__ = [
+    "download",
+    "download_model",
+    "get_bz2_data",
+    "get_cifar10",
+    "get_im2rec_path",
+    "get_mnist",
+    "get_mnist_iterator",
+    "get_mnist_pkl",
+    "get_mnist_ubyte",
+    "get_zip_data",
+]
+
+_MNIST = {
+    "train_data": "train-images-idx3-ubyte",
+    "train_label": "train-labels-idx1-ubyte",
+    "test_data": "t10k-images-idx3-ubyte",
+    "test_label": "t10k-labels-idx1-ubyte",
+}
+
+
+def _find(names: Sequence[str], folders: Sequence[str], what: str) -> str:
+    """Return the first file that exists."""
+    for folder in folders:
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return path
+    raise MissingFileError(
+        f"{what}: no file {' or '.join(names)} in {', '.join(map(os.path.abspath, folders))}; "
+        "put it there, the server it came from is gone"
+    )
+
+
+def _mnist_folders() -> list[str]:
+    return ["data", ".", os.path.join(data_dir(), "datasets", "mnist")]
+
+
+def _read_idx(path: str) -> np.ndarray[Any, Any]:
+    """Return the array of bytes in an IDX file, compressed or not."""
+    with open(path, "rb") as stream:
+        content = stream.read()
+    if content[:2] == b"\x1f\x8b":
+        content = gzip.decompress(content)
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise FileFormatError(f"{path}: no IDX file of unsigned bytes")
+    ndim = content[3]
+    if len(content) < 4 + 4 * ndim:
+        raise FileFormatError(f"{path}: ends inside its header")
+    shape = struct.unpack_from(f">{ndim}I", content, 4)
+    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * ndim)
+    if values.size != int(np.prod(shape, dtype=np.int64)):
+        raise FileFormatError(f"{path}: {values.size} elements, its header says shape {shape}")
+    return values.reshape(shape)
+
+
+def get_mnist() -> dict[str, np.ndarray[Any, Any]]:
+    """Return MNIST from the four IDX files (``.gz`` or not).
+
+    They are looked for in ``data``, the current folder and ``$MXNET_HOME/datasets/mnist``.
+
+    Returns
+    -------
+    dict
+        train_data, test_data: float32 of shape (n, 1, 28, 28), 0 to 1;
+        train_label, test_label: int32 of shape (n,).
+
+    Raises
+    ------
+    MissingFileError
+        Naming the file and the folders.
+    """
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for key, name in _MNIST.items():
+        values = _read_idx(_find([name + ".gz", name], _mnist_folders(), "get_mnist"))
+        if key.endswith("data"):
+            found[key] = values[:, None].astype(np.float32) / 255
+        else:
+            found[key] = values.astype(np.int32)
+    return found
+
+
+def get_mnist_ubyte() -> None:
+    """See that the four uncompressed IDX files are in ``data``, unpacking ``.gz`` files.
+
+    Raises
+    ------
+    MissingFileError
+        Naming the file and the folders.
+    """
+    os.makedirs("data", exist_ok=True)
+    for name in _MNIST.values():
+        target = os.path.join("data", name)
+        if os.path.isfile(target):
+            continue
+        source = _find([name, name + ".gz"], _mnist_folders(), "get_mnist_ubyte")
+        with open(source, "rb") as stream:
+            content = stream.read()
+        if source.endswith(".gz"):
+            content = gzip.decompress(content)
+        with open(target, "wb") as output:
+            output.write(content)
+
+
+def get_mnist_iterator(
+    batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
+) -> tuple[Any, Any]:
+    """Return iterators over MNIST for training (shuffled) and validation.
+
+    Parameters
+    ----------
+    batch_size : int
+    input_shape : tuple of int
+        ``(1, 28, 28)``, or ``(784,)`` for flat rows.
+    num_parts, part_index : int
+        Give only one of several equal parts.
+
+    Returns
+    -------
+    tuple of DataIter
+    """
+    from .. import _surface
+
+    io: Any = _surface.resolve("io")
+    if io is None:
+        raise NotSupportedError("get_mnist_iterator: mx.io is not built")
+    get_mnist_ubyte()
+    common: dict[str, Any] = {
+        "input_shape": input_shape,
+        "batch_size": batch_size,
+        "flat": len(input_shape) == 1,
+        "num_parts": num_parts,
+        "part_index": part_index,
+    }
+    paths = {key: os.path.join("data", name) for key, name in _MNIST.items()}
+    train = io.MNISTIter(
+        image=paths["train_data"], label=paths["train_label"], shuffle=True, **common
+    )
+    return train, io.MNISTIter(image=paths["test_data"], label=paths["test_label"], **common)
+
+
+def get_mnist_pkl() -> None:
+    """See that ``data/mnist.pkl.gz`` is there.
+
+    Raises
+    ------
+    MissingFileError
+    """
+    _find(["mnist.pkl.gz"], ["data"], "get_mnist_pkl")
+
+
+def get_cifar10() -> None:
+    """See that CIFAR-10's record and list files are in ``data/cifar``.
+
+    Raises
+    ------
+    MissingFileError
+    """
+    for name in ("train.rec", "test.rec", "train.lst", "test.lst"):
+        _find([name], [os.path.join("data", "cifar")], "get_cifar10")
+
+
+def download(
+    url: str,
+    fname: str | None = None,
+    dirname: str | None = None,
+    overwrite: bool = False,
+    retries: int = 5,
+) -> str:
+    """Fetch a file unless it is there already.
+
+    Parameters
+    ----------
+    url : str
+    fname : str, optional
+        Name of the file; the URL's by default.
+    dirname : str, optional
+        Folder; made if needed.
+    overwrite : bool
+    retries : int
+        Number of attempts.
+
+    Returns
+    -------
+    str
+        Path of the file.
+    """
+    from ..gluon import utils
+
+    name = fname or url.split("/")[-1]
+    path = name if dirname is None else os.path.join(dirname, name)
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    return utils.download(url, path, overwrite=overwrite, retries=retries)
+
+
+def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
+    """Fetch a zip archive into a folder and unpack it there.
+
+    Parameters
+    ----------
+    data_dir : str
+    url : str
+    data_origin_name : str
+        Name of the archive; one that is there is not fetched.
+    """
+    archive = os.path.join(data_dir, data_origin_name)
+    if not os.path.isfile(archive):
+        download(url, data_origin_name, data_dir)
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(data_dir)
+
+
+def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
+    """Fetch a bz2 file into a folder and unpack it there.
+
+    Parameters
+    ----------
+    data_dir : str
+    data_name : str
+        Name of the unpacked file; one that is there is kept.
+    url : str
+    data_origin_name : str
+        Name of the packed file, removed afterwards.
+    """
+    target = os.path.join(data_dir, data_name)
+    if os.path.isfile(target):
+        return
+    packed = os.path.join(data_dir, data_origin_name)
+    if not os.path.isfile(packed):
+        download(url, data_origin_name, data_dir)
+    with bz2.open(packed, "rb") as source, open(target, "wb") as output:
+        shutil.copyfileobj(source, output)
+    os.remove(packed)
+
+
+def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> tuple[Any, int]:
+    """Fetch a model as symbol and parameters.
+
+    Parameters
+    ----------
+    model_name : str
+    dst_dir : str
+    meta_info : dict, optional
+        ``{model_name: {"symbol": url, "params": url}}``; 1.x's own list is gone with its server.
+
+    Returns
+    -------
+    tuple
+        Path of the model without "-symbol.json", and the epoch, 0. (None, 0) for an unknown name.
+    """
+    if not meta_info or model_name not in meta_info:
+        return None, 0
+    urls = meta_info[model_name]
+    os.makedirs(dst_dir, exist_ok=True)
+    prefix = os.path.join(dst_dir, model_name)
+    for key, ending in (("symbol", "-symbol.json"), ("params", "-0000.params")):
+        if key not in urls:
+            raise ValueError(f"download_model: no URL of {key} for {model_name}")
+        download(urls[key], prefix + ending)
+    return prefix, 0
+
+
+def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
+    """Return the path of the im2rec tool.
+
+    Parameters
+    ----------
+    home_env : str
+        Environment variable with the folder of MXNet's sources, looked at first.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    MissingFileError
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    home = os.environ.get(home_env)
+    folders = [os.path.join(home, "tools")] if home else []
+    return _find(["im2rec.py"], [*folders, os.path.join(package, "tools")], "get_im2rec_path")
