@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import contrib, data, loss, model_zoo, nn, utils
+from . import contrib, data, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict, tensor_types
 from .trainer import Trainer
@@ -21,6 +21,7 @@ __all__ = [
     "loss",
     "model_zoo",
     "nn",
+    "rnn",
     "tensor_types",
     "utils",
 ]

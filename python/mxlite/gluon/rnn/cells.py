@@ -1,0 +1,317 @@
+"""Cells with weights of their own: vanilla, LSTM and GRU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..parameter import ParameterDict
+from .base_cell import HybridRecurrentCell
+
+__all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
+
+class _DenseCell(HybridRecurrentCell):
+    """Two linear maps, of the input and of the state, to ``gates * hidden_size`` values."""
+
+    _gates = 1
+
+    def __init__(
+        self,
+        hidden_size: int,
+        input_size: int,
+        initializers: dict[str, Any],
+        prefix: str | None,
+        params: ParameterDict | None,
+        state_size: int | None = None,
+    ) -> None:
+        super().__init__(prefix, params)
+        self._hidden_size = hidden_size
+        self._input_size = input_size
+        rows = self._gates * hidden_size
+        shapes = {
+            "i2h_weight": (rows, input_size),
+            "h2h_weight": (rows, hidden_size if state_size is None else state_size),
+            "h2r_weight": (state_size, hidden_size),
+            "i2h_bias": (rows,),
+            "h2h_bias": (rows,),
+        }
+        for name, init in initializers.items():
+            param = self.params.get(name, shape=shapes[name], init=init, allow_deferred_init=True)
+            setattr(self, name, param)
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Return one state (batch, hidden_size)."""
+        return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}]
+
+    def _mapping(self) -> str:
+        rows, columns = self._reg_params["i2h_weight"].shape or (0, 0)
+        return f"{columns or None} -> {rows}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._mapping()})"
+
+    def _linear(self, F: Any, values: Any, weight: Any, bias: Any, name: str) -> Any:  # noqa: N803
+        return F.FullyConnected(
+            values,
+            weight,
+            bias,
+            num_hidden=self._gates * self._hidden_size,
+            name=f"t{self._counter}_{name}",
+        )
+
+
+def _initializers(i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any) -> dict[str, Any]:
+    return {
+        "i2h_weight": i2h_weight,
+        "h2h_weight": h2h_weight,
+        "i2h_bias": i2h_bias,
+        "h2h_bias": h2h_bias,
+    }
+
+
+class RNNCell(_DenseCell):
+    """``h' = activation(W x + b + R h + c)``.
+
+    Parameters
+    ----------
+    hidden_size : int
+    activation : str or HybridBlock
+    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
+    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
+    input_size : int
+        0: found at the first call.
+    prefix : str, optional
+    params : ParameterDict, optional
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.rnn.RNNCell``: input (batch, input_size), one state (batch, hidden_size).
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        activation: Any = "tanh",
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+    ) -> None:
+        inits = _initializers(
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
+        super().__init__(hidden_size, input_size, inits, prefix, params)
+        self._activation = activation
+
+    def _alias(self) -> str:
+        return "rnn"
+
+    def _mapping(self) -> str:
+        return f"{super()._mapping()}, {self._activation}"
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> Any:
+        """Return the output, which is also the new state."""
+        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
+        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
+        name = f"t{self._counter}_"
+        total = F.elemwise_add(i2h, h2h, name=name + "plus0")
+        output = self._get_activation(F, total, self._activation, name=name + "out")
+        return output, [output]
+
+
+class LSTMCell(_DenseCell):
+    """Long short-term memory: gates i, f, g, o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``.
+
+    Parameters
+    ----------
+    hidden_size : int
+    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
+    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
+    input_size : int
+        0: found at the first call.
+    prefix : str, optional
+    params : ParameterDict, optional
+    activation, recurrent_activation : str or HybridBlock
+        Of g and c'; of the gates i, f and o.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.rnn.LSTMCell``: input (batch, input_size), states h and c
+    (batch, hidden_size).
+    """
+
+    _gates = 4
+
+    def __init__(
+        self,
+        hidden_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+    ) -> None:
+        inits = _initializers(
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
+        super().__init__(hidden_size, input_size, inits, prefix, params)
+        self._activation = activation
+        self._recurrent_activation = recurrent_activation
+
+    def _alias(self) -> str:
+        return "lstm"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Return the states h and c, each (batch, hidden_size)."""
+        return super().state_info(batch_size) * 2
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> Any:
+        """Return h' and the states h', c'."""
+        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
+        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
+        hidden, cell = lstm_step(
+            self, F, i2h, h2h, states[1], self._activation, self._recurrent_activation
+        )
+        return hidden, [hidden, cell]
+
+
+def lstm_step(
+    owner: HybridRecurrentCell,
+    F: Any,  # noqa: N803
+    i2h: Any,
+    h2h: Any,
+    cell: Any,
+    activation: Any,
+    recurrent_activation: Any = "sigmoid",
+    axis: int = 1,
+    out_name: str = "out",
+) -> tuple[Any, Any]:
+    """Compute h' and c' from the input's and the state's share of the gates."""
+    name = f"t{owner._counter}_"
+    gates = F.SliceChannel(
+        F.elemwise_add(i2h, h2h, name=name + "plus0"), num_outputs=4, axis=axis, name=name + "slice"
+    )
+    act = owner._get_activation
+    i = act(F, gates[0], recurrent_activation, name=name + "i")
+    f = act(F, gates[1], recurrent_activation, name=name + "f")
+    g = act(F, gates[2], activation, name=name + "c")
+    o = act(F, gates[3], recurrent_activation, name=name + "o")
+    kept = F.elemwise_mul(f, cell, name=name + "mul0")
+    added = F.elemwise_mul(i, g, name=name + "mul1")
+    next_cell = F.elemwise_add(kept, added, name=name + "state")
+    seen = act(F, next_cell, activation, name=name + "activation0")
+    return F.elemwise_mul(o, seen, name=name + out_name), next_cell
+
+
+class GRUCell(_DenseCell):
+    """Gated recurrent unit: ``h' = (1 - z) * n + z * h``.
+
+    Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
+
+    Parameters
+    ----------
+    hidden_size : int
+    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
+    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
+    input_size : int
+        0: found at the first call.
+    prefix : str, optional
+    params : ParameterDict, optional
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.rnn.GRUCell``: input (batch, input_size), one state (batch, hidden_size).
+    """
+
+    _gates = 3
+
+    def __init__(
+        self,
+        hidden_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
+    ) -> None:
+        inits = _initializers(
+            i2h_weight_initializer,
+            h2h_weight_initializer,
+            i2h_bias_initializer,
+            h2h_bias_initializer,
+        )
+        super().__init__(hidden_size, input_size, inits, prefix, params)
+
+    def _alias(self) -> str:
+        return "gru"
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> Any:
+        """Return the output, which is also the new state."""
+        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
+        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
+        output = gru_step(self, F, i2h, h2h, states[0])
+        return output, [output]
+
+
+def gru_step(
+    owner: HybridRecurrentCell,
+    F: Any,  # noqa: N803
+    i2h: Any,
+    h2h: Any,
+    state: Any,
+    activation: Any = "tanh",
+    axis: int = 1,
+) -> Any:
+    """Compute h' from the input's and the state's share of the gates."""
+    name = f"t{owner._counter}_"
+    xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, axis=axis, name=name + "i2h_slice")
+    hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, axis=axis, name=name + "h2h_slice")
+    r = F.sigmoid(F.elemwise_add(xr, hr, name=name + "plus0"), name=name + "r_act")
+    z = F.sigmoid(F.elemwise_add(xz, hz, name=name + "plus1"), name=name + "z_act")
+    total = F.elemwise_add(xn, F.elemwise_mul(r, hn, name=name + "mul0"), name=name + "plus2")
+    n = owner._get_activation(F, total, activation, name=name + "h_act")
+    # (1 - z) * n + z * h with one product less
+    change = F.elemwise_mul(z, F.elemwise_sub(state, n, name=name + "minus0"), name=name + "mul1")
+    return F.elemwise_add(n, change, name=name + "out")

@@ -1,0 +1,148 @@
+"""Sequences of steps: one array with a time axis, or a list with one array for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ndarray as nd
+from ...base import ShapeError, TypeError_, ValueError_
+from ...ndarray import NDArray
+
+__all__ = ["TIME_LAYOUTS", "batch_size", "is_merged", "mask_steps", "merge", "reverse", "split"]
+
+TIME_LAYOUTS = ("NTC", "TNC")
+
+
+def time_axis(layout: str) -> int:
+    """Return the axis of the steps.
+
+    Raises
+    ------
+    ValueError_
+        If the layout has no ``T`` or no ``N``.
+    """
+    axis = layout.find("T")
+    if axis < 0 or "N" not in layout:
+        raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
+    return axis
+
+
+def is_merged(inputs: Any) -> bool:
+    """Return whether the steps are one array (or symbol) and no list."""
+    return not isinstance(inputs, (list, tuple))
+
+
+def first_step(inputs: Any) -> Any:
+    """Return an array from which context and type of the sequence can be read."""
+    return inputs if is_merged(inputs) else inputs[0]
+
+
+def batch_size(inputs: Any, layout: str) -> int:
+    """Return the number of samples; 0, which means unknown, for symbols."""
+    first = first_step(inputs)
+    if not isinstance(first, NDArray):
+        return 0
+    return int(first.shape[layout.find("N") if is_merged(inputs) else 0])
+
+
+def check_length(length: int | None, inputs: Any, layout: str) -> None:
+    """Compare the number of steps with the one that was asked for.
+
+    Raises
+    ------
+    TypeError_
+        If inputs is None.
+    ShapeError
+        If the lengths differ.
+    """
+    if inputs is None:
+        raise TypeError_("unroll: inputs is None, an NDArray or a list of NDArrays expected")
+    if is_merged(inputs):
+        found = inputs.shape[time_axis(layout)] if isinstance(inputs, NDArray) else length
+    else:
+        found = len(inputs)
+    if length is not None and found != length:
+        raise ShapeError(f"unroll: length {length} given, but inputs has {found} steps")
+
+
+def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
+    """Return one array for each step.
+
+    Parameters
+    ----------
+    inputs : NDArray or list of NDArray
+    length : int, optional
+        Needed for symbols only.
+    layout : str
+        Of a merged array.
+
+    Returns
+    -------
+    list of NDArray
+        Without the time axis.
+    """
+    if not is_merged(inputs):
+        return list(inputs)
+    axis = time_axis(layout)
+    steps = inputs.shape[axis] if isinstance(inputs, NDArray) else length or 0
+    result: Any = nd.SliceChannel(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
+    return list(result) if steps != 1 or isinstance(result, list) else [result]
+
+
+def merge(steps: Any, layout: str) -> Any:
+    """Return one array with a time axis where layout has it."""
+    return steps if is_merged(steps) else nd.stack(*steps, axis=time_axis(layout))
+
+
+def formatted(steps: Any, length: int | None, layout: str, merged: bool | None) -> Any:
+    """Return steps merged (True), split (False) or as they are (None)."""
+    if merged is None:
+        return steps
+    return merge(steps, layout) if merged else split(steps, length, layout)
+
+
+def mask_steps(
+    steps: Any, length: int | None, layout: str, valid_length: Any, merged: bool | None
+) -> Any:
+    """Set what lies behind the end of each sequence to zero.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        A list only when merged is False.
+    """
+    masked = nd.SequenceMask(
+        merge(steps, layout), valid_length, use_sequence_length=True, axis=time_axis(layout)
+    )
+    return split(masked, length, layout) if merged is False else masked
+
+
+def reverse(steps: Sequence[Any], valid_length: Any = None) -> list[Any]:
+    """Return steps from last to first; padding stays where it is.
+
+    Parameters
+    ----------
+    steps : list of NDArray
+    valid_length : NDArray, optional
+        Number of steps of each sample.
+    """
+    if valid_length is None:
+        return list(reversed(steps))
+    turned = nd.SequenceReverse(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
+    return split(turned, len(steps), "TNC")
+
+
+def last_states(states: Sequence[Sequence[Any]], valid_length: Any) -> list[Any]:
+    """Pick each sample's states at its last step.
+
+    Parameters
+    ----------
+    states : list of list of NDArray
+        The states behind every step.
+    valid_length : NDArray
+    """
+    return [
+        nd.SequenceLast(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
+        for steps in zip(*states)
+    ]
