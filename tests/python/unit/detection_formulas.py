@@ -151,3 +151,123 @@ def box_nms(
             for row in out:
                 row[box] = convert(row[box], out_format)
     return result.reshape(data.shape)
+
+
+def multibox_prior(
+    height: int,
+    width: int,
+    sizes: tuple[float, ...] = (1,),
+    ratios: tuple[float, ...] = (1,),
+    clip: bool = False,
+    steps: tuple[float, float] = (-1, -1),
+    offsets: tuple[float, float] = (0.5, 0.5),
+) -> np.ndarray:
+    """Return the anchors of a feature map."""
+    step_y, step_x = steps if min(steps) > 0 else (1 / height, 1 / width)
+    kinds = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    result = []
+    for row in range(height):
+        for column in range(width):
+            middle = np.array([(column + offsets[1]) * step_x, (row + offsets[0]) * step_y])
+            for size, ratio in kinds:
+                half = np.array([size * height / width * ratio**0.5, size / ratio**0.5]) / 2
+                result.append(np.concatenate([middle - half, middle + half]))
+    anchors = np.array(result)[None]
+    return np.clip(anchors, 0, 1) if clip else anchors
+
+
+def match_anchors(overlaps: np.ndarray, threshold: float) -> np.ndarray:
+    """Return the label of each anchor, -1 without one; overlaps is (anchors, labels)."""
+    match = np.full(len(overlaps), -1)
+    left = overlaps.copy()
+    while left.size and left.max() > 1e-6:  # pairs of most overlap, one after the other
+        anchor, label = np.unravel_index(left.argmax(), left.shape)
+        match[anchor] = label
+        left[anchor], left[:, label] = -1, -1
+    if threshold > 0:
+        near = (match < 0) & (overlaps.max(1) > threshold)
+        match[near] = overlaps.argmax(1)[near]
+    return match
+
+
+def multibox_target(
+    anchor: np.ndarray,
+    label: np.ndarray,
+    cls_pred: np.ndarray,
+    overlap_threshold: float = 0.5,
+    ignore_label: float = -1,
+    negative_mining_ratio: float = -1,
+    negative_mining_thresh: float = 0.5,
+    minimum_negative_samples: int = 0,
+    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2),
+) -> list[np.ndarray]:
+    """Return location targets, their mask and class targets."""
+    images, count = len(label), anchor.shape[1]
+    location, mask = np.zeros((images, count, 4)), np.zeros((images, count, 4))
+    classes = np.full((images, count), float(ignore_label))
+    for b in range(images):
+        ends = np.nonzero(label[b, :, 0] == -1)[0]
+        labels = label[b, : ends[0] if len(ends) else None]
+        if not len(labels):
+            continue
+        overlaps = box_iou(anchor[0], labels[:, 1:5])
+        match = match_anchors(overlaps, overlap_threshold)
+        positive = match >= 0
+        negative = np.nonzero(~positive)[0]
+        if negative_mining_ratio > 0:
+            wanted = max(int(positive.sum() * negative_mining_ratio), minimum_negative_samples)
+            exps = np.exp(cls_pred[b] - cls_pred[b].max(0))
+            background = exps[0] / exps.sum(0)
+            far = negative[overlaps.max(1)[negative] < negative_mining_thresh]
+            negative = far[np.argsort(background[far], kind="stable")][:wanted]
+        classes[b, negative] = 0
+        classes[b, positive] = labels[match[positive], 0] + 1
+        mask[b, positive] = 1
+        location[b] = box_encode(
+            positive[None].astype(float),
+            match[None],
+            anchor,
+            labels[None, :, 1:5],
+            np.zeros(4),
+            np.array(variances),
+        )[0]
+    return [location.reshape(images, -1), mask.reshape(images, -1), classes]
+
+
+def multibox_detection(
+    cls_prob: np.ndarray,
+    loc_pred: np.ndarray,
+    anchor: np.ndarray,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
+) -> np.ndarray:
+    """Return (class, probability, box) rows; suppressed ones keep their place with class -1."""
+    images, _, count = cls_prob.shape
+    offsets = loc_pred.reshape(images, count, 4)
+    boxes = box_decode(offsets, anchor, variances, fmt="corner")
+    boxes = np.clip(boxes, 0, 1) if clip else boxes
+    result = np.full((images, count, 6), -1.0)
+    for b in range(images):
+        objects = np.concatenate([np.full((1, count), -1.0), cls_prob[b, 1:]])
+        best, score = objects.argmax(0) - 1, objects.max(0)
+        found = np.nonzero(score >= threshold)[0]
+        rows = np.concatenate([best[found, None], score[found, None], boxes[b, found]], 1)
+        if 0 < nms_threshold <= 1:
+            order = np.argsort(-rows[:, 1], kind="stable")
+            compared = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
+            rest = rows[compared:].copy()  # what is not compared loses its class, not its place
+            rest[:, 0] = -1
+            rows = np.concatenate([rows[order[:compared]], rest])
+            for i in range(compared):
+                for j in range(i):
+                    common, union = overlap(rows[i, 2:], rows[j, 2:], "corner")
+                    rivals = rows[j, 0] >= 0 and (force_suppress or rows[i, 0] == rows[j, 0])
+                    if rivals and union > 0 and common / union >= nms_threshold:
+                        rows[i, 0] = -1
+                        break
+        result[b, : len(rows)] = rows
+    return result

@@ -8,6 +8,9 @@ void register_vision_cpu(OpRegistry& ops) {
   register_correlation_cpu(ops);
   register_crop_cpu(ops);
   register_deformable_ps_roi_pooling_cpu(ops);
+  register_multibox_detection_cpu(ops);
+  register_multibox_prior_cpu(ops);
+  register_multibox_target_cpu(ops);
   register_ps_roi_pooling_cpu(ops);
   register_roi_align_cpu(ops);
   register_roi_pooling_cpu(ops);

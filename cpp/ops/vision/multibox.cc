@@ -1,0 +1,103 @@
+#include "cpp/ops/vision/multibox.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kPrior = "_contrib_MultiBoxPrior";
+constexpr const char* kTarget = "_contrib_MultiBoxTarget";
+constexpr const char* kDetection = "_contrib_MultiBoxDetection";
+
+Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_floating(kPrior, "data", in[0]);
+  MX_CHECK_SHAPE(data.ndim() >= 4 && data[2] > 0 && data[3] > 0, kPrior, ": data of shape ", data,
+                 " given, (batch, channels, height, width) with positions expected");
+  MX_CHECK(!p.sizes.empty() && !p.ratios.empty(), kPrior,
+           ": at least one of sizes and one of ratios expected");
+  for (const double ratio : p.ratios)
+    MX_CHECK(ratio > 0, kPrior, ": ratio ", ratio, " given, above 0 expected");
+  MX_CHECK(p.steps.size() == 2 && p.steps[0] * p.steps[1] >= 0, kPrior,
+           ": steps must be two numbers (y, x), both given or both left out");
+  MX_CHECK(p.offsets.size() == 2, kPrior, ": offsets must be two numbers (y, x)");
+  for (const double offset : p.offsets)
+    MX_CHECK(offset >= 0 && offset <= 1, kPrior, ": offset ", offset,
+             " given, between 0 and 1 expected");
+  const auto per_position = static_cast<int64_t>(p.sizes.size() + p.ratios.size()) - 1;
+  return {{{1, data[2] * data[3] * per_position, 4}, in[0].dtype}};
+}
+
+void check_variances(const char* op, const std::vector<double>& variances) {
+  MX_CHECK(variances.size() == 4, op, ": ", variances.size(),
+           " variances given, 4 expected (x, y, width, height)");
+}
+
+void check_anchors(const char* op, const TensorSpec& anchor) {
+  const Shape& s = anchor.shape;
+  check_floating(op, "anchor", anchor);
+  MX_CHECK_SHAPE(s.ndim() == 3 && s[0] == 1 && s[1] > 0 && s[2] == 4, op, ": anchor of shape ", s,
+                 " given, (1, anchors, 4) expected");
+}
+
+Specs infer_target(const MultiBoxTargetParams& p, std::span<const TensorSpec> in) {
+  const Shape &anchor = in[0].shape, &label = in[1].shape, &cls = in[2].shape;
+  check_anchors(kTarget, in[0]);
+  check_same_dtype(kTarget, "label", in[1], in[0].dtype);
+  check_same_dtype(kTarget, "cls_pred", in[2], in[0].dtype);
+  MX_CHECK_SHAPE(label.ndim() == 3 && label[2] >= 5, kTarget, ": label of shape ", label,
+                 " given, (batch, labels, 5 or more) expected");
+  MX_CHECK_SHAPE(cls.ndim() == 3 && cls[0] == label[0] && cls[1] > 0 && cls[2] == anchor[1],
+                 kTarget, ": cls_pred of shape ", cls, " given, (", label[0], ", classes, ",
+                 anchor[1], ") expected");
+  check_variances(kTarget, p.variances);
+  MX_CHECK(p.negative_mining_ratio <= 0 || p.negative_mining_thresh > 0, kTarget,
+           ": negative_mining_thresh ", p.negative_mining_thresh, " given, above 0 expected");
+  const TensorSpec location{{label[0], 4 * anchor[1]}, in[0].dtype};
+  return {location, location, {{label[0], anchor[1]}, in[0].dtype}};
+}
+
+Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSpec> in) {
+  const Shape &cls = in[0].shape, &loc = in[1].shape, &anchor = in[2].shape;
+  check_anchors(kDetection, in[2]);
+  check_same_dtype(kDetection, "cls_prob", in[0], in[2].dtype);
+  check_same_dtype(kDetection, "loc_pred", in[1], in[2].dtype);
+  MX_CHECK_SHAPE(cls.ndim() == 3 && cls[2] == anchor[1], kDetection, ": cls_prob of shape ", cls,
+                 " given, (batch, classes, ", anchor[1], ") expected");
+  MX_CHECK_SHAPE(loc == (Shape{cls[0], 4 * anchor[1]}), kDetection, ": loc_pred of shape ", loc,
+                 " given, (", cls[0], ", ", 4 * anchor[1], ") expected");
+  check_variances(kDetection, p.variances);
+  return {{{cls[0], anchor[1], 6}, in[0].dtype}};
+}
+
+}  // namespace
+
+void register_multibox(OpRegistry& ops) {
+  ops.add(OpBuilder<MultiBoxPriorParams>(kPrior)
+              .inputs({"data"})
+              .doc("Anchors around every position of a feature map, (1, anchors, 4): one per size "
+                   "and one per further ratio. Only the shape of data counts.")
+              .infer(infer_prior)
+              .zero_gradient()
+              .build());
+  ops.add(
+      OpBuilder<MultiBoxTargetParams>(kTarget)
+          .inputs({"anchor", "label", "cls_pred"})
+          .doc("Location targets, their mask and class targets of every anchor. Labels are rows "
+               "(class, box, ...); class -1 ends them. Class target 0 is the background.")
+          .outputs(3)
+          .infer(infer_target)
+          .zero_gradient()
+          .build());
+  ops.add(OpBuilder<MultiBoxDetectionParams>(kDetection)
+              .inputs({"cls_prob", "loc_pred", "anchor"})
+              .doc("Detections (class, probability, box) by falling probability; suppressed ones "
+                   "have class -1, rows without a detection are -1.")
+              .infer(infer_detection)
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite
