@@ -1,14 +1,25 @@
 // Where the profiler listens. Off, a scope costs one relaxed load and a branch.
 #pragma once
 #include <atomic>
+#include <cstdint>
 
 namespace mxlite {
 
+// What a scope is about; each kind is a track of its own in a trace.
+enum class ProfileKind : uint8_t {
+  kOperator,  // a task of the engine, or a step of an executable
+  kApi,       // a call from Python that works or waits
+  kPass,      // making an executable
+  kIo,        // a stage of the input pipeline
+  kComm,      // a collective operation
+};
+
 // Called on the thread that runs the work, with the same name at begin and end. The name is static
-// or interned, so a listener may keep the pointer.
+// or interned, so a listener may keep the pointer. count: a quantity that changes over time.
 struct ProfileListener {
-  void (*begin)(const char* name) = nullptr;
-  void (*end)(const char* name) = nullptr;
+  void (*begin)(const char* name, ProfileKind kind) = nullptr;
+  void (*end)(const char* name, ProfileKind kind) = nullptr;
+  void (*count)(const char* name, int64_t value) = nullptr;
 };
 
 // nullptr: off. The listener must outlive the process (scopes may still be open when it is taken
@@ -17,15 +28,16 @@ extern std::atomic<const ProfileListener*> profile_listener;
 
 class ProfileScope {
  public:
-  explicit ProfileScope(const char* name) {
+  explicit ProfileScope(const char* name, ProfileKind kind = ProfileKind::kOperator) {
     if (!profile_listener.load(std::memory_order_relaxed)) [[likely]]
       return;
     listener_ = profile_listener.load(std::memory_order_acquire);
-    if (listener_) listener_->begin(name_ = name);
+    kind_ = kind;
+    if (listener_) listener_->begin(name_ = name, kind);
   }
   ~ProfileScope() {
     if (listener_) [[unlikely]]
-      listener_->end(name_);
+      listener_->end(name_, kind_);
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
@@ -33,6 +45,14 @@ class ProfileScope {
  private:
   const ProfileListener* listener_ = nullptr;
   const char* name_ = nullptr;
+  ProfileKind kind_ = ProfileKind::kOperator;
 };
+
+inline void profile_count(const char* name, int64_t value) {
+  if (!profile_listener.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  if (const auto* listener = profile_listener.load(std::memory_order_acquire))
+    if (listener->count) listener->count(name, value);
+}
 
 }  // namespace mxlite

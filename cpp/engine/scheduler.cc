@@ -181,6 +181,7 @@ void Scheduler::complete(Task& task) {
   }
   --stats_.in_flight;
   stats_.bytes_in_flight -= task.bytes_;
+  profile_count("Tasks in flight", static_cast<int64_t>(stats_.in_flight));
   wake_callers |= empty_waiters_ > 0 && stats_.in_flight == 0;
   wake_callers |= limit_waiters_ > 0 && below_low_mark();
   if (wake_callers) progress_.notify_all();

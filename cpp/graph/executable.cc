@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/passes/passes.h"
 
 namespace mxlite::graph {
@@ -110,6 +111,7 @@ ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const 
   PassContext context{device, exact, is_small(graph, device.type)};
   for (const Layout& layout : border.input_layouts) context.small &= layout.is_plain();
   graph = run_passes(std::move(graph), context);
+  const ProfileScope profile("lower", ProfileKind::kPass);
   Program program = propagate_layout(graph, context, border);
   if (!context.small) fuse_pointwise(program, device.type);
   plan_memory(program);

@@ -5,6 +5,7 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/tensor/reshape_to.h"
 #include "cpp/python/bind.h"
@@ -110,6 +111,7 @@ void bind_waiting() {
       "wait_to_read",
       [](const NDArrayRef& a) {
         require_data(a, "wait_to_read");
+        const ProfileScope profile("MXNDArrayWaitToRead", ProfileKind::kApi);
         a->wait_to_read();
       },
       "Block until the value is there; raises what went wrong when it was computed.");

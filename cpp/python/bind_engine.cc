@@ -1,5 +1,6 @@
 // Waiting for everything, seeds, threads, memory, end of the process.
 #include "cpp/core/allocator.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
 #include "cpp/engine/engine.h"
@@ -17,7 +18,11 @@ void bind_engine(py::module_& m) {
         if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
       });
   m.def(
-      "waitall", [] { engine::Engine::get().wait_all(); },
+      "waitall",
+      [] {
+        const ProfileScope profile("MXNDArrayWaitAll", ProfileKind::kApi);
+        engine::Engine::get().wait_all();
+      },
       "Block until all work is done; raises the first error that no wait has raised.");
   m.def(
       "engine_stop",

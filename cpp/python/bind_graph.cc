@@ -4,6 +4,7 @@
 
 #include "cpp/autograd/graph_node.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/cached_graph.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -55,6 +56,7 @@ graph::TraceFn trace_function(PyObject* callable) {
 
 PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
+    const ProfileScope profile("MXInvokeCachedOpEx", ProfileKind::kApi);
     auto& object = *reinterpret_cast<GraphObject*>(self);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
     MX_CHECK_KIND(!keywords || PyTuple_GET_SIZE(keywords) == 0, ErrorKind::kType,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpp/autograd/call.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/invoke.h"
@@ -77,6 +78,7 @@ py::array view_as_numpy(const NDArrayRef& a, DType as) {
 
 py::array as_numpy(const NDArrayRef& a) {
   if (a->is_traced()) graph::Trace::fail_read(*a, "asnumpy");
+  const ProfileScope profile("MXNDArraySyncCopyToCPU", ProfileKind::kApi);
   a->wait_to_read();
   const bool bare_bfloat16 =
       a->dtype() == DType::kBFloat16 && PyUnicode_Check(dtype_to_python(DType::kBFloat16));

@@ -7,6 +7,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/base/suggest.h"
+#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -209,6 +210,7 @@ struct Arguments {
 
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
+    const ProfileScope profile("MXImperativeInvokeEx", ProfileKind::kApi);
     const auto& object = *reinterpret_cast<OpObject*>(self);
     const OpSchema& op = *object.op;
     Arguments a(object);

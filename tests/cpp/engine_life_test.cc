@@ -207,8 +207,8 @@ std::atomic<int> begun, ended;
 
 TEST(EngineProfile, SeesEachTaskThatRunsInBothEngines) {
   static const ProfileListener listener{
-      [](const char* name) { begun += std::string(name) == "dot"; },
-      [](const char* name) { ended += std::string(name) == "dot"; }};
+      [](const char* name, ProfileKind) { begun += std::string(name) == "dot"; },
+      [](const char* name, ProfileKind) { ended += std::string(name) == "dot"; }};
   begun = ended = 0;
   profile_listener = &listener;
   ThreadedEngine threaded;

@@ -7,6 +7,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/core/profile_hooks.h"
 
 namespace mxlite::graph {
 
@@ -42,6 +43,7 @@ Graph run_passes(Graph graph, const PassContext& context) {
   if (verify_is_on()) verify(graph, "trace");
   for (const Pass& pass : kPasses) {
     if (context.exact && !pass.exact) continue;
+    const ProfileScope profile(pass.name, ProfileKind::kPass);
     graph = pass.run(graph, context);
     dump(graph.name, pass.name, graph.text());
     if (verify_is_on()) verify(graph, pass.name);

@@ -1,0 +1,128 @@
+#include "cpp/core/profiler.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "cpp/core/allocator.h"
+
+namespace mxlite {
+namespace {
+
+constexpr size_t kMostEvents = size_t{4} << 20;  // of one thread between two takes
+constexpr const char* kMemoryName = "Memory: cpu/0";
+
+// The lock is free but for a take() at the same time.
+struct Buffer {
+  std::mutex mutex;
+  std::vector<ProfileEvent> events;
+  uint64_t dropped = 0;
+  uint32_t thread = 0;
+  int64_t memory = -1;  // the last count of memory that was written
+};
+
+struct Buffers {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Buffer>> all;
+};
+Buffers& buffers() {
+  static auto* const instance = new Buffers;  // leaked: threads may outlive static destructors
+  return *instance;
+}
+
+std::atomic<uint32_t> wanted_kinds{~0u};
+std::atomic<bool> wants_memory{true};
+
+Buffer& own_buffer() {
+  thread_local const std::shared_ptr<Buffer> own = [] {
+    auto made = std::make_shared<Buffer>();
+    Buffers& list = buffers();
+    std::lock_guard lock(list.mutex);
+    made->thread = static_cast<uint32_t>(list.all.size());
+    list.all.push_back(made);
+    return made;
+  }();
+  return *own;
+}
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void append(Buffer& buffer, const ProfileEvent& event) {
+  if (buffer.events.size() < kMostEvents)
+    buffer.events.push_back(event);
+  else
+    ++buffer.dropped;
+}
+
+void record(const char* name, ProfileKind kind, char phase, int64_t value = 0) {
+  Buffer& buffer = own_buffer();
+  std::lock_guard lock(buffer.mutex);
+  append(buffer, {now(), value, name, buffer.thread, kind, phase});
+}
+
+bool wanted(ProfileKind kind) {
+  return wanted_kinds.load(std::memory_order_relaxed) >> static_cast<int>(kind) & 1;
+}
+
+void on_begin(const char* name, ProfileKind kind) {
+  if (wanted(kind)) record(name, kind, 'B');
+}
+
+void on_end(const char* name, ProfileKind kind) {
+  if (wanted(kind)) record(name, kind, 'E');
+  if (kind != ProfileKind::kOperator || !wants_memory.load(std::memory_order_relaxed)) return;
+  const auto in_use = static_cast<int64_t>(cpu_allocator().stats().in_use);
+  Buffer& buffer = own_buffer();
+  std::lock_guard lock(buffer.mutex);
+  if (buffer.memory == in_use) return;
+  buffer.memory = in_use;
+  append(buffer, {now(), in_use, kMemoryName, buffer.thread, kind, 'C'});
+}
+
+void on_count(const char* name, int64_t value) { record(name, ProfileKind::kOperator, 'C', value); }
+
+constexpr ProfileListener kRecorder{on_begin, on_end, on_count};
+
+// A forked child neither records nor touches locks that another thread may have held.
+void forget_in_child() { profile_listener.store(nullptr, std::memory_order_relaxed); }
+
+}  // namespace
+
+void start_profiler(const ProfilerOptions& options) {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_in_child); });
+  wanted_kinds = options.kinds;
+  wants_memory = options.memory;
+  profile_listener.store(&kRecorder, std::memory_order_release);
+}
+
+void stop_profiler() { profile_listener.store(nullptr, std::memory_order_release); }
+
+bool profiler_runs() { return profile_listener.load(std::memory_order_relaxed) == &kRecorder; }
+
+ProfileRecord take_profile() {
+  std::vector<std::shared_ptr<Buffer>> all;
+  {
+    std::lock_guard lock(buffers().mutex);
+    all = buffers().all;
+  }
+  ProfileRecord taken;
+  for (const auto& buffer : all) {
+    std::lock_guard lock(buffer->mutex);
+    taken.events.insert(taken.events.end(), buffer->events.begin(), buffer->events.end());
+    taken.dropped += buffer->dropped;
+    buffer->events.clear();
+    buffer->dropped = 0;
+    buffer->memory = -1;
+  }
+  return taken;
+}
+
+}  // namespace mxlite

@@ -1,0 +1,60 @@
+// Start, stop and the recorded events as columns.
+#include <pybind11/numpy.h>
+
+#include <unordered_map>
+
+#include "cpp/core/profiler.h"
+#include "cpp/python/bind.h"
+
+namespace mxlite::python {
+namespace {
+
+template <class T, class F>
+py::array_t<T> column(const std::vector<ProfileEvent>& events, F&& value) {
+  py::array_t<T> out(static_cast<py::ssize_t>(events.size()));
+  T* const to = out.mutable_data();
+  for (size_t i = 0; i < events.size(); ++i) to[i] = static_cast<T>(value(events[i]));
+  return out;
+}
+
+py::dict take() {
+  const ProfileRecord record = take_profile();
+  py::list names;
+  std::unordered_map<std::string, int32_t> known;
+  std::vector<int32_t> ids;
+  for (const ProfileEvent& e : record.events) {
+    const auto [at, is_new] = known.emplace(e.name, static_cast<int32_t>(known.size()));
+    if (is_new) names.append(e.name);
+    ids.push_back(at->second);
+  }
+  size_t i = 0;
+  py::dict out;
+  out["names"] = names;
+  out["dropped"] = record.dropped;
+  out["name"] = column<int32_t>(record.events, [&](const ProfileEvent&) { return ids[i++]; });
+  out["nanoseconds"] =
+      column<int64_t>(record.events, [](const ProfileEvent& e) { return e.nanoseconds; });
+  out["value"] = column<int64_t>(record.events, [](const ProfileEvent& e) { return e.value; });
+  out["thread"] = column<uint32_t>(record.events, [](const ProfileEvent& e) { return e.thread; });
+  out["kind"] = column<uint8_t>(record.events,
+                                [](const ProfileEvent& e) { return static_cast<uint8_t>(e.kind); });
+  out["phase"] = column<uint8_t>(record.events, [](const ProfileEvent& e) { return e.phase; });
+  return out;
+}
+
+}  // namespace
+
+void bind_profiler(py::module_& m) {
+  m.def(
+      "profiler_start",
+      [](uint32_t kinds, bool memory) { start_profiler({.kinds = kinds, .memory = memory}); },
+      py::arg("kinds"), py::arg("memory"),
+      "Record events of the kinds (bits: operator, api, pass, io, comm) and memory in use.");
+  m.def("profiler_stop", &stop_profiler, "Record nothing more; what was recorded stays.");
+  m.def("profiler_runs", &profiler_runs, "Are events recorded?");
+  m.def("profiler_take", &take,
+        "The events since the last call, as columns: names, name, nanoseconds, value, thread, "
+        "kind, phase (66 begin, 69 end, 67 count), and how many were dropped.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,197 @@
+"""Objects with which scripts put their own events into the trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import ValueError_
+from .record import record
+
+__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task"]
+
+_SCOPES = ("global", "process", "thread", "task", "marker")
+
+
+class Domain:
+    """A group of objects, a row of the trace.
+
+    Parameters
+    ----------
+    name : str
+        Its title.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def new_task(self, name: str) -> Task:
+        """Return a ``Task`` of this domain."""
+        return Task(self, name)
+
+    def new_frame(self, name: str) -> Frame:
+        """Return a ``Frame`` of this domain."""
+        return Frame(self, name)
+
+    def new_counter(self, name: str, value: int | None = None) -> Counter:
+        """Return a ``Counter`` of this domain."""
+        return Counter(self, name, value)
+
+    def new_marker(self, name: str) -> Marker:
+        """Return a ``Marker`` of this domain."""
+        return Marker(self, name)
+
+
+class _Span:
+    """Something with a start and a stop; also a context manager."""
+
+    _begin, _end = "b", "e"
+
+    def __init__(self, name: str, category: str) -> None:
+        self.name = name
+        self._category = category
+
+    def start(self) -> None:
+        """Begin."""
+        record.add(self.name, self._category, self._begin)
+
+    def stop(self) -> None:
+        """End."""
+        record.add(self.name, self._category, self._end)
+
+    def __enter__(self) -> Any:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Task(_Span):
+    """A piece of work of a domain.
+
+    Parameters
+    ----------
+    domain : Domain
+        Its group.
+    name : str
+        Its title.
+    """
+
+    def __init__(self, domain: Domain, name: str) -> None:
+        super().__init__(name, str(domain))
+        self.domain = domain
+
+
+class Frame(_Span):
+    """One of a series, such as a step of training.
+
+    Parameters
+    ----------
+    domain : Domain
+        Its group.
+    name : str
+        Its title.
+    """
+
+    _begin, _end = "(", ")"
+
+    def __init__(self, domain: Domain, name: str) -> None:
+        super().__init__(name, f"{domain},frame")
+        self.domain = domain
+
+
+class Event(_Span):
+    """A span of this thread, without a domain.
+
+    Parameters
+    ----------
+    name : str
+        Its title.
+    """
+
+    _begin, _end = "B", "E"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "event")
+
+
+class Counter:
+    """A number that changes over time.
+
+    Parameters
+    ----------
+    domain : Domain
+        Its group.
+    name : str
+        Its title.
+    value : int, optional
+        Where it starts; written when given.
+    """
+
+    def __init__(self, domain: Domain, name: str, value: int | None = None) -> None:
+        self.domain, self.name = domain, name
+        self._value = 0
+        if value is not None:
+            self.set_value(value)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def set_value(self, value: int) -> None:
+        """Set the number."""
+        self._value = value
+        record.add(self.name, str(self.domain), "C", value)
+
+    def increment(self, delta: int = 1) -> None:
+        """Add ``delta``."""
+        self.set_value(self._value + delta)
+
+    def decrement(self, delta: int = 1) -> None:
+        """Subtract ``delta``."""
+        self.set_value(self._value - delta)
+
+    def __iadd__(self, delta: int) -> Counter:
+        self.increment(delta)
+        return self
+
+    def __isub__(self, delta: int) -> Counter:
+        self.decrement(delta)
+        return self
+
+
+class Marker:
+    """An instant.
+
+    Parameters
+    ----------
+    domain : Domain
+        Its group.
+    name : str
+        Its title.
+    """
+
+    def __init__(self, domain: Domain, name: str) -> None:
+        self.domain, self.name = domain, name
+
+    def mark(self, scope: str = "process") -> None:
+        """Mark this instant.
+
+        Parameters
+        ----------
+        scope : {"global", "process", "thread", "task", "marker"}
+            How far the mark reaches in the picture.
+
+        Raises
+        ------
+        ValueError
+            Another scope.
+        """
+        if scope not in _SCOPES:
+            raise ValueError_(f"Marker.mark: scope={scope!r} given, one of {_SCOPES} expected")
+        record.add(self.name, f"{self.domain},instant_marker", "n")

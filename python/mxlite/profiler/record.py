@@ -1,0 +1,97 @@
+"""What was recorded so far: columns from the core, and the events of user objects."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, NamedTuple
+
+from .. import _core
+
+# Kinds of the core's events, by their bit.
+OPERATOR, API, PASS, IO, COMM = range(5)
+CATEGORIES = ("operator", "MXNET_C_API", "graph pass", "IO", "communication")
+MEMORY, ENGINE = "Device Storage", "engine"
+
+
+class Entry(NamedTuple):
+    """One event.
+
+    ``phase`` is Chrome's letter: B, E, C, and for user objects b, e, (, ), n; ``value`` is that of
+    a counter.
+    """
+
+    nanoseconds: int
+    name: str
+    category: str
+    phase: str
+    thread: int
+    value: int | None = None
+
+
+class Record:
+    """Collects events; ``running`` says whether user objects are heard."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self.dropped = 0
+        self._entries: list[Entry] = []
+        self._mark = 0
+        self._lock = threading.Lock()
+
+    def events(self, from_mark: bool = False) -> list[Entry]:
+        """Return the events, in order of time for each thread.
+
+        Parameters
+        ----------
+        from_mark : bool
+            Only those after ``mark``.
+
+        Returns
+        -------
+        list of Entry
+            The events.
+        """
+        with self._lock:
+            self._take()
+            return self._entries[self._mark :] if from_mark else list(self._entries)
+
+    def mark(self) -> None:
+        """Begin counting here."""
+        with self._lock:
+            self._take()
+            self._mark = len(self._entries)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._take()
+            self._entries.clear()
+            self._mark = self.dropped = 0
+
+    def add(self, name: str, category: str, phase: str, value: int | None = None) -> None:
+        """Note an event of a user object, now; nothing when the profiler is off."""
+        if not self.running:
+            return
+        now = time.perf_counter_ns()
+        thread = threading.get_ident() & 0x7FFFFFFF
+        with self._lock:
+            self._entries.append(Entry(now, name, category, phase, thread, value))
+
+    def _take(self) -> None:
+        taken: dict[str, Any] = _core.profiler_take()
+        self.dropped += int(taken["dropped"])
+        names = taken["names"]
+        columns = ("nanoseconds", "name", "kind", "phase", "thread", "value")
+        for time_ns, name, kind, phase, thread, value in zip(
+            *(taken[column].tolist() for column in columns)
+        ):
+            text = names[name]
+            if phase == ord("C"):
+                category = MEMORY if text.startswith("Memory") else ENGINE
+                self._entries.append(Entry(time_ns, text, category, "C", thread, value))
+            else:
+                self._entries.append(Entry(time_ns, text, CATEGORIES[kind], chr(phase), thread))
+
+
+record = Record()

@@ -1,0 +1,208 @@
+"""The profiler: traces, tables, user objects, state."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mxlite as mx
+from mxlite import nd, profiler
+from mxlite.gluon import nn
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    yield
+    profiler.set_state("stop")
+    profiler.set_config(
+        aggregate_stats=False, profile_all=False, profile_api=True, profile_memory=True
+    )
+    profiler.record.record.clear()  # type: ignore[attr-defined]
+
+
+def trace(tmp_path: Path, work: Any, **config: Any) -> list[dict[str, Any]]:
+    path = tmp_path / "profile.json"
+    profiler.set_config(filename=str(path), **config)
+    profiler.set_state("run")
+    work()
+    profiler.dump()
+    content = json.loads(path.read_text())
+    assert content["displayTimeUnit"] == "ms"
+    return content["traceEvents"]  # type: ignore[no-any-return]
+
+
+def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [e for e in events if e["name"] == name]
+
+
+def test_operators_calls_and_memory(tmp_path: Path) -> None:
+    def work() -> None:
+        a = nd.ones((300, 300))
+        nd.dot(a, a).asnumpy()
+
+    events = trace(tmp_path, work, profile_all=True)
+    begin, end = named(events, "dot")
+    assert (begin["ph"], end["ph"], begin["cat"]) == ("B", "E", "operator")
+    assert 0 < end["ts"] - begin["ts"] < 10e6
+    assert begin["tid"] == end["tid"] and begin["pid"] == 0
+    device = [e for e in events if e["ph"] == "M" and e["pid"] == 0]
+    assert device[0]["args"] == {"name": "cpu/0"}
+    assert {e["ph"] for e in named(events, "MXNDArraySyncCopyToCPU")} == {"b", "e"}
+    memory = named(events, "Memory: cpu/0")
+    assert memory and max(e["args"]["Memory: cpu/0"] for e in memory) >= 300 * 300 * 4
+    assert named(events, "Tasks in flight")
+
+
+def test_steps_and_passes_of_hybridized_blocks(tmp_path: Path) -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(300, activation="relu"), nn.Dense(200))
+    net.initialize()
+    net.hybridize()
+    events = trace(tmp_path, lambda: net(nd.ones((100, 200))).wait_to_read())
+    assert len(named(events, "FullyConnected")) == 4
+    assert {e["cat"] for e in named(events, "fold-constants")} == {"graph pass"}
+    assert sum(e["ph"] == "B" for e in events) == sum(e["ph"] == "E" for e in events)
+
+
+def test_second_dump_is_valid_and_fresh(tmp_path: Path) -> None:
+    trace(tmp_path, lambda: nd.ones((3,)).wait_to_read())
+    events = trace(tmp_path, lambda: nd.exp(nd.zeros((3,))).wait_to_read())
+    assert named(events, "exp") and not named(events, "_ones")
+    nd.sin(nd.zeros((3,))).wait_to_read()  # off since the finished dump
+    profiler.resume()
+    profiler.dump()
+    assert not named(json.loads((tmp_path / "profile.json").read_text())["traceEvents"], "sin")
+
+
+def test_unfinished_dump_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    profiler.set_config(filename=path)
+    profiler.set_state("run")
+    nd.exp(nd.zeros((3,))).wait_to_read()
+    profiler.dump(finished=False)
+    assert named(json.loads(path.read_text())["traceEvents"], "exp")
+    nd.sin(nd.zeros((3,))).wait_to_read()
+    profiler.dump()
+    events = json.loads(path.read_text())["traceEvents"]
+    assert named(events, "exp") and named(events, "sin")
+
+
+def test_pause_and_kinds(tmp_path: Path) -> None:
+    def work() -> None:
+        profiler.pause()
+        nd.sin(nd.zeros((3,))).wait_to_read()
+        profiler.resume()
+        nd.cos(nd.zeros((3,))).wait_to_read()
+
+    events = trace(tmp_path, work, profile_api=False, profile_memory=False)
+    assert named(events, "cos") and not named(events, "sin")
+    assert not [e for e in events if e.get("cat") in ("MXNET_C_API", "Device Storage")]
+
+
+def test_tables() -> None:
+    profiler.set_config(aggregate_stats=True, profile_all=True)
+    profiler.set_state("run")
+    for _ in range(5):
+        nd.dot(nd.ones((200, 200)), nd.ones((200, 200))).wait_to_read()
+    profiler.set_state("stop")
+    text = profiler.dumps()
+    assert text.startswith("\nProfile Statistics:\n\tNote the difference in units")
+    assert "operator\n=================\nName                          Total Count" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("dot ")]
+    count, total, low, high, mean = row.split()[1:]
+    assert count == "5" and float(low) <= float(mean) <= float(high) <= float(total)
+    content = json.loads(profiler.dumps(format="json", reset=True))
+    assert content["Time"]["operator"]["dot"]["Count"] == 5
+    assert content["Unit"] == {"Time": "ms", "Memory": "kB"}
+    assert content["Memory"]["Device Storage"]["Memory: cpu/0"]["Max"] >= 160
+    assert "dot" not in profiler.dumps()
+
+
+def test_order_of_rows() -> None:
+    profiler.set_config(aggregate_stats=True)
+    profiler.set_state("run")
+    for _ in range(3):
+        nd.sin(nd.ones((2,))).wait_to_read()
+    nd.cos(nd.ones((2,))).wait_to_read()
+    profiler.set_state("stop")
+    for ascending in (False, True):
+        lines = profiler.dumps(sort_by="count", ascending=ascending).splitlines()
+        order = [line.split()[0] for line in lines if line.split()[:1] in (["sin"], ["cos"])]
+        assert order == (["cos", "sin"] if ascending else ["sin", "cos"])
+
+
+def test_user_objects(tmp_path: Path) -> None:
+    domain = profiler.Domain("reading")
+
+    def work() -> None:
+        task, frame, event = domain.new_task("t"), domain.new_frame("f"), profiler.Event("e")
+        for span in (task, frame, event):
+            span.start()
+            span.stop()
+        counter = domain.new_counter("c", 5)
+        counter += 3
+        counter.decrement(2)
+        domain.new_marker("m").mark()
+
+    events = trace(tmp_path, work)
+    assert [e["ph"] for e in named(events, "t")] == ["b", "e"]
+    assert [e["ph"] for e in named(events, "f")] == ["(", ")"]
+    assert [e["ph"] for e in named(events, "e")] == ["B", "E"]
+    assert [e["args"]["c"] for e in named(events, "c")] == [5, 8, 6]
+    assert named(events, "m")[0]["cat"] == "reading,instant_marker"
+    assert named(events, "m")[0]["s"] == "p"
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="'file_name'.*filename"):
+        profiler.set_config(file_name="x")
+    with pytest.raises(ValueError, match="'go' given, 'run' or 'stop'"):
+        profiler.set_state("go")
+    with pytest.raises(ValueError, match="format='xml'"):
+        profiler.dumps(format="xml")
+    with pytest.raises(ValueError, match="sort_by='name'"):
+        profiler.dumps(sort_by="name")
+    with pytest.raises(NotImplementedError, match="server"):
+        profiler.set_state("run", profile_process="server")
+    with pytest.raises(ValueError, match="scope='all'"):
+        profiler.Marker(profiler.Domain("d"), "m").mark("all")
+    profiler.set_config(filename=str(tmp_path / "none" / "p.json"))
+    profiler.set_state("run")
+    with pytest.raises(OSError, match=r"p\.json"):
+        profiler.dump()
+
+
+def test_old_names_warn(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="deprecated"):
+        profiler.profiler_set_config(mode="all", filename=str(tmp_path / "p.json"))
+    with pytest.warns(UserWarning, match="deprecated"):
+        profiler.profiler_set_state("run")
+    with pytest.warns(UserWarning, match="deprecated"):
+        profiler.dump_profile()
+    assert (tmp_path / "p.json").exists()
+
+
+def test_autostart_and_a_forked_child(tmp_path: Path) -> None:
+    script = (
+        "import os, mxlite as mx\n"
+        "mx.nd.exp(mx.nd.zeros((3,))).wait_to_read()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    mx.nd.sin(mx.nd.zeros((3,))).wait_to_read()\n"
+        "    os._exit(0)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+    )
+    environment = {**os.environ, "MXNET_PROFILER_AUTOSTART": "1"}
+    environment["PYTHONPATH"] = str(Path(mx.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment, timeout=60
+    )
+    events = json.loads((tmp_path / "profile.json").read_text())["traceEvents"]
+    assert named(events, "exp") and not named(events, "sin")
