@@ -1174,6 +1174,13 @@ class Context:
     """
     A device: mx.cpu(0), mx.gpu(1). As a with-block it becomes the thread's current device.
     """
+
+    default_ctx: ClassVar[Context]
+    """
+    The current context of this thread.
+    """
+    devstr2type: ClassVar[dict[Any, Any]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
+    devtype2str: ClassVar[dict[Any, Any]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     def __enter__(self) -> Any: ...
     def __eq__(self, arg0: Any) -> bool: ...
     def __exit__(self, *args: Any) -> None: ...
@@ -1212,6 +1219,64 @@ class CachedGraph:
         Call self as a function.
         """
 
+class TracedFunction:
+    """
+    A function traced inside another forward.
+    """
+    def __init__(self, name: str, function: Any, arguments: Sequence[NDArray]) -> None:
+        """
+        Traces function(list of arrays) -> list[Any] of arrays as part of the running trace.
+        """
+
+class OpCall:
+    """
+    An operator with its parameters, given as text by name.
+    """
+    def __init__(self, name: str, attrs: dict[Any, Any]) -> None: ...
+    def complete(self, inputs: list[Any]) -> list[Any]:
+        """
+        Input specs (shape with -1 or None for unknown, dtype) with weights filled in.
+        """
+    def infer(self, inputs: list[Any]) -> list[Any]:
+        """
+        Specs of all outputs.
+        """
+    def input_name(self, index: int) -> str: ...
+    def mutated(self, num_inputs: int) -> list[int]:
+        """
+        Inputs that the operator writes: running statistics, momentum.
+        """
+    def num_outputs(self, num_inputs: int) -> int:
+        """
+        Hidden ones too.
+        """
+    def num_visible(self, num_inputs: int) -> int: ...
+    def run(self, inputs: Sequence[NDArray]) -> list[Any]:
+        """
+        The visible outputs as a list.
+        """
+    @property
+    def completes(self) -> bool:
+        """
+        Can it tell shapes of weights?
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def num_inputs(self) -> int:
+        """
+        -1: any number.
+        """
+    @property
+    def params(self) -> dict[Any, Any]:
+        """
+        All parameters as Python values.
+        """
+    @property
+    def pointwise(self) -> bool: ...
+    @property
+    def variadic(self) -> bool: ...
+
 def all_ops() -> dict[Any, Any]:
     """
     Name or alias -> operator, hidden ones too.
@@ -1227,6 +1292,11 @@ def backward(
 ) -> None:
     """
     Gradients of heads into the variables' grad arrays.
+    """
+
+def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) -> list[NDArray]:
+    """
+    Node for one of two functions.
     """
 
 def check_writable(array: NDArray) -> None:
@@ -1318,6 +1388,11 @@ def is_recording() -> bool:
     Is this thread recording?
     """
 
+def is_tracing() -> bool:
+    """
+    Is this thread inside the trace of a hybridized forward?
+    """
+
 def is_training() -> bool:
     """
     Is this thread in training mode?
@@ -1353,6 +1428,26 @@ def op(name: str) -> Any:
     The operator of that name or alias; a ValueError suggests near names.
     """
 
+def profiler_runs() -> bool:
+    """
+    Are events recorded?
+    """
+
+def profiler_start(kinds: int, memory: bool) -> None:
+    """
+    Record events of the kinds (bits: operator, api, pass, io, comm) and memory in use.
+    """
+
+def profiler_stop() -> None:
+    """
+    Record nothing more; what was recorded stays.
+    """
+
+def profiler_take() -> dict[Any, Any]:
+    """
+    The events since the last call, as columns: names, name, nanoseconds, value, thread, kind, phase (66 begin, 69 end, 67 count), and how many were dropped.
+    """
+
 def record_function(
     backward: Any, name: str, inputs: Sequence[NDArray], outputs: Sequence[NDArray]
 ) -> None:
@@ -1385,6 +1480,11 @@ def set_recording(value: bool) -> bool:
     Switch recording in this thread; returns the old value.
     """
 
+def set_symbol_type(type: type, compose: Any) -> None:
+    """
+    Operators called on instances of type return compose(op, args, kwargs).
+    """
+
 def set_trace_scope(scope: str) -> str:
     """
     Name nodes of the running trace after this scope; returns the old one.
@@ -1398,4 +1498,14 @@ def set_training(value: bool) -> bool:
 def waitall() -> None:
     """
     Block until all work is done; raises the first error that no wait has raised.
+    """
+
+def while_loop(
+    condition: TracedFunction,
+    body: TracedFunction,
+    variables: Sequence[NDArray],
+    max_iterations: int,
+) -> list[NDArray]:
+    """
+    Node for a loop: stacked outputs of the steps, then the variables after the last one.
     """

@@ -68,6 +68,22 @@ def BatchNorm(
 
 BatchNorm_v1 = BatchNorm
 
+def BilinearSampler(
+    data: NDArray,
+    grid: NDArray | None = ...,
+    cudnn_off: bool | None = None,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Image at the points of a grid, by bilinear interpolation.
+
+    Parameters
+    ----------
+    cudnn_off : bool | None, default None
+        Accepted for compatibility, without effect.
+    """
+    ...
+
 def BlockGrad(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
     """data; no gradient flows back through it."""
     ...
@@ -169,6 +185,58 @@ def Convolution(
         Accepted for compatibility, without effect.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
         Order of data's dimensions; None is channels first.
+    """
+    ...
+
+def Correlation(
+    data1: NDArray,
+    data2: NDArray | None = ...,
+    kernel_size: int | None = 1,
+    max_displacement: int | None = 1,
+    stride1: int | None = 1,
+    stride2: int | None = 1,
+    pad_size: int | None = 0,
+    is_multiply: bool | None = True,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Mean products of patches of two images at all displacements.
+
+    Parameters
+    ----------
+    kernel_size : int, default 1
+        Height and width of a patch; odd.
+    max_displacement : int, default 1
+        Largest displacement in pixels.
+    stride1 : int, default 1
+        Step between patches of data1.
+    stride2 : int, default 1
+        Step between displacements.
+    pad_size : int, default 0
+        Zeros added on all sides of both images.
+    is_multiply : bool, default True
+        Products; otherwise absolute differences.
+    """
+    ...
+
+def Crop(
+    *data: NDArray,
+    offset: int | Sequence[int] | None = (0, 0),
+    h_w: int | Sequence[int] | None = (0, 0),
+    center_crop: bool | None = False,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Part of an image, of size h_w or of the size of a second input.
+
+    Parameters
+    ----------
+    offset : int | Sequence[int], default (0, 0)
+        First row and column of the part.
+    h_w : int | Sequence[int], default (0, 0)
+        Height and width of the part; ignored with two inputs.
+    center_crop : bool, default False
+        Take the middle, whatever offset says.
     """
     ...
 
@@ -303,6 +371,24 @@ def FullyConnected(
         Take no bias input.
     flatten : bool, default True
         Join all dimensions of data but the first; otherwise the last one is multiplied.
+    """
+    ...
+
+def GridGenerator(
+    data: NDArray,
+    transform_type: Literal["affine", "warp"],
+    target_shape: int | Sequence[int] | None = (0, 0),
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Sampling grid of an affine transformation or of a flow in pixels.
+
+    Parameters
+    ----------
+    transform_type : Literal['affine', 'warp']
+        affine: data is (batch, 6); warp: a flow (batch, 2, height, width).
+    target_shape : int | Sequence[int], default (0, 0)
+        Height and width of an affine grid.
     """
     ...
 
@@ -573,6 +659,76 @@ def Pooling(
 
 Pooling_v1 = Pooling
 
+def RNN(
+    data: NDArray,
+    parameters: NDArray | None = ...,
+    state: NDArray | None = ...,
+    state_cell: NDArray | None = ...,
+    sequence_length: NDArray | None = ...,
+    *,
+    state_size: int,
+    num_layers: int,
+    bidirectional: bool | None = False,
+    mode: Literal["rnn_relu", "rnn_tanh", "lstm", "gru"],
+    p: float | None = 0,
+    state_outputs: bool | None = False,
+    projection_size: int | None = None,
+    lstm_state_clip_min: float | None = None,
+    lstm_state_clip_max: float | None = None,
+    lstm_state_clip_nan: bool | None = False,
+    use_sequence_length: bool | None = False,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, inputs).
+
+    Parameters
+    ----------
+    state_size : int
+        Size of the hidden state.
+    num_layers : int
+        Stacked layers.
+    bidirectional : bool, default False
+        Also run over the reversed sequence.
+    mode : Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru']
+        Kind of the recurrent cell.
+    p : float, default 0
+        Fraction dropped between layers in training.
+    state_outputs : bool, default False
+        Also return the last states.
+    projection_size : int | None, default None
+        Project the output of an lstm to this size.
+    lstm_state_clip_min : float | None, default None
+        Lower bound of lstm cell states.
+    lstm_state_clip_max : float | None, default None
+        Upper bound of lstm cell states.
+    lstm_state_clip_nan : bool, default False
+        Clipping turns NaN into the lower bound.
+    use_sequence_length : bool, default False
+        Take the input sequence_length (batch); later steps give zeros.
+    """
+    ...
+
+def ROIPooling(
+    data: NDArray,
+    rois: NDArray | None = ...,
+    *,
+    pooled_size: int | Sequence[int],
+    spatial_scale: float,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Largest values of each bin of each region, on the pixel grid.
+
+    Parameters
+    ----------
+    pooled_size : int | Sequence[int]
+        Height and width of the output.
+    spatial_scale : float
+        Size of data relative to the image that rois refer to.
+    """
+    ...
+
 def Reshape(
     data: NDArray,
     shape: int | Sequence[int] | None = (),
@@ -757,6 +913,32 @@ def SoftmaxOutput(
     ...
 
 Softmax = SoftmaxOutput
+
+def SpatialTransformer(
+    data: NDArray,
+    loc: NDArray | None = ...,
+    *,
+    target_shape: int | Sequence[int] | None = (0, 0),
+    transform_type: Literal["affine"],
+    sampler_type: Literal["bilinear"],
+    cudnn_off: bool | None = None,
+    out: Any = None,
+    **kwargs: Any,
+) -> NDArray:
+    """Image under an affine transformation per batch entry, bilinear.
+
+    Parameters
+    ----------
+    target_shape : int | Sequence[int], default (0, 0)
+        Height and width of the output.
+    transform_type : Literal['affine']
+        Kind of transformation.
+    sampler_type : Literal['bilinear']
+        Kind of interpolation.
+    cudnn_off : bool | None, default None
+        Accepted for compatibility, without effect.
+    """
+    ...
 
 def SwapAxis(
     data: NDArray, dim1: int | None = 0, dim2: int | None = 0, out: Any = None, **kwargs: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from .record import MEMORY, Entry
 
@@ -14,7 +14,8 @@ _NS_PER_MS = 1e6
 _BYTES_PER_KB = 1e3
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """Totals of one name; values in ms, of memory in kB, of counters as they are."""
 
     count: int

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import mxlite as mx
+import pytest
 from mxlite import nd, profiler
 from mxlite.gluon import nn
 
