@@ -48,6 +48,7 @@ void register_count_sketch(OpRegistry& ops) {
               .inputs({"data", "h", "s"})
               .infer(infer)
               .gradient(gradient)
+              .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<CountSketchParams>("_count_sketch_backward")
               .doc("Gradient of count_sketch: s[i] * output_grad[..., h[i]].")

@@ -42,6 +42,7 @@ void register_correlation(OpRegistry& ops) {
                 const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
                 return g.emit_all("_correlation_backward", inputs, g.params_ref());
               })
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<CorrelationParams>("_correlation_backward")
               .doc("Gradients of Correlation for both images.")

@@ -60,6 +60,7 @@ void register_ps_roi_pooling(OpRegistry& ops) {
               .gradient([](GradBuilder& g) {
                 return roi_gradient<PsRoiPoolingParams>(g, "_psroi_pooling_backward");
               })
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<RoiGradParams<PsRoiPoolingParams>>("_psroi_pooling_backward")
               .doc("Gradient of PSROIPooling for data.")
@@ -75,6 +76,7 @@ void register_ps_roi_pooling(OpRegistry& ops) {
               .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 2 : 3; })
               .infer(infer_deformable)
               .gradient(gradient_deformable)
+              .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")
               .doc("Gradients of DeformablePSROIPooling for data and, unless no_trans, trans.")

@@ -7,6 +7,7 @@ void register_vision(OpRegistry& ops) {
   register_box_nms(ops);
   register_correlation(ops);
   register_crop(ops);
+  register_deformable_convolution(ops);
   register_multibox(ops);
   register_ps_roi_pooling(ops);
   register_roi_align(ops);

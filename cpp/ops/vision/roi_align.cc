@@ -38,6 +38,7 @@ void register_roi_align(OpRegistry& ops) {
               .gradient([](GradBuilder& g) {
                 return roi_gradient<RoiAlignParams>(g, "_roi_align_backward");
               })
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(
       OpBuilder<RoiGradParams<RoiAlignParams>>("_roi_align_backward")

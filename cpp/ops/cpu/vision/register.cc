@@ -7,6 +7,7 @@ void register_vision_cpu(OpRegistry& ops) {
   register_box_nms_cpu(ops);
   register_correlation_cpu(ops);
   register_crop_cpu(ops);
+  register_deformable_convolution_cpu(ops);
   register_deformable_ps_roi_pooling_cpu(ops);
   register_multibox_detection_cpu(ops);
   register_multibox_prior_cpu(ops);

@@ -1,0 +1,125 @@
+#include "cpp/ops/vision/deformable_convolution.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+struct Shapes {
+  Shape offset, mask, weight, bias, output;
+};
+
+template <class P>
+constexpr const char* kOp =
+    P::kModulated ? "_contrib_ModulatedDeformableConvolution" : "_contrib_DeformableConvolution";
+template <class P>
+constexpr const char* kBackward = P::kModulated ? "_modulated_deformable_convolution_backward"
+                                                : "_deformable_convolution_backward";
+
+// Checks data and parameters; the shapes that follow from them.
+template <class P>
+Shapes shapes_for(const P& p, const Shape& data) {
+  const char* op = kOp<P>;
+  check_window(op, p.kernel, p.stride, p.dilate, p.pad);
+  MX_CHECK_SHAPE(p.kernel.ndim() == 2, op, ": kernel ", p.kernel,
+                 " given, height and width expected");
+  check_spatial_data(op, data, p.kernel, p.layout);
+  MX_CHECK(!is_channels_last(p.layout), op, ": layout NHWC given, NCHW expected");
+  MX_CHECK(p.num_filter > 0 && p.num_group > 0 && p.num_deformable_group > 0, op, ": num_filter ",
+           p.num_filter, ", num_group ", p.num_group, " and num_deformable_group ",
+           p.num_deformable_group, " given, at least 1 expected");
+  const int64_t channels = data[1], groups = p.num_group, moved = p.num_deformable_group;
+  MX_CHECK_SHAPE(channels % groups == 0 && channels % moved == 0, op, ": ", channels,
+                 " channels of data of shape ", data, " cannot be divided into num_group ", groups,
+                 " and num_deformable_group ", moved, " groups");
+  MX_CHECK(p.num_filter % groups == 0, op, ": num_filter ", p.num_filter,
+           " cannot be divided into num_group ", groups, " groups");
+  const SpatialWindow w = p.window();
+  int64_t size[2];
+  for (int i = 0; i < 2; ++i)
+    size[i] = window_count(op, data[i + 2], w.kernel[i + 1], w.stride[i + 1], w.dilate[i + 1],
+                           w.pad[i + 1]);
+  const int64_t elements = moved * w.kernel_size();
+  return {Shape{data[0], 2 * elements, size[0], size[1]},
+          Shape{data[0], elements, size[0], size[1]},
+          Shape{p.num_filter, channels / groups, p.kernel[0], p.kernel[1]}, Shape{p.num_filter},
+          Shape{data[0], p.num_filter, size[0], size[1]}};
+}
+
+template <class P>
+Specs infer(const P& p, std::span<const TensorSpec> in) {
+  const Shape& data = in[0].shape;
+  check_floating(kOp<P>, "data", in[0]);
+  const Shapes s = shapes_for(p, data);
+  size_t next = 1;
+  const auto check = [&](const char* name, const Shape& expected) {
+    check_same_dtype(kOp<P>, name, in[next], in[0].dtype);
+    check_param_shape(kOp<P>, name, in[next++], expected, data);
+  };
+  check("offset", s.offset);
+  if (P::kModulated) check("mask", s.mask);
+  check("weight", s.weight);
+  if (!p.no_bias) check("bias", s.bias);
+  return Specs{TensorSpec{s.output, in[0].dtype}};
+}
+
+template <class P>
+void complete(const P& p, std::span<TensorSpec> in) {
+  if (!in[0].shape.is_known()) return;
+  const Shapes s = shapes_for(p, in[0].shape);
+  size_t next = 1;
+  complete_shape(in[next++], s.offset);
+  if (P::kModulated) complete_shape(in[next++], s.mask);
+  complete_shape(in[next++], s.weight);
+  if (!p.no_bias) complete_shape(in[next], s.bias);
+}
+
+template <class P>
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> inputs{g.output_grad(0)};
+  for (int i = 0; i <= kWeightInput<P>; ++i) inputs.push_back(g.input(i));
+  std::vector<ValueRef> grads = g.emit_all(kBackward<P>, inputs, g.params_ref());
+  if (g.num_inputs() > kWeightInput<P> + 1) grads.push_back(sum_except(g, g.output_grad(0), 1));
+  return grads;
+}
+
+template <class P>
+void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inputs) {
+  std::vector<std::string> backward_inputs = inputs;
+  backward_inputs.insert(backward_inputs.begin(), "output_grad");
+  backward_inputs.pop_back();  // bias
+  ops.add(OpBuilder<P>(kOp<P>)
+              .doc(doc)
+              .inputs(std::move(inputs))
+              .input_count([](const P& p) { return kWeightInput<P> + (p.no_bias ? 1 : 2); })
+              .infer(infer<P>)
+              .complete(complete<P>)
+              .gradient(gradient<P>)
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<P>(kBackward<P>)
+              .doc("Gradients of the deformable convolution for all inputs but bias.")
+              .inputs(std::move(backward_inputs))
+              .outputs(kWeightInput<P> + 1)
+              .infer([](const P&, std::span<const TensorSpec> in) {
+                Specs out;
+                for (size_t i = 1; i < in.size(); ++i) out.push_back(in[i]);
+                return out;
+              })
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace
+
+void register_deformable_convolution(OpRegistry& ops) {
+  register_one<DeformableConvolutionParams>(
+      ops, "Convolution whose window's elements are moved by offset.",
+      {"data", "offset", "weight", "bias"});
+  register_one<ModulatedDeformableConvolutionParams>(
+      ops, "Convolution whose window's elements are moved by offset and multiplied by mask.",
+      {"data", "offset", "mask", "weight", "bias"});
+}
+
+}  // namespace mxlite

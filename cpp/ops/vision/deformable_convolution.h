@@ -1,0 +1,57 @@
+// Deformable convolution: every element of the window is moved by its own offset, a number of
+// pixels (y, x) per output position, and interpolated. offset is (batch, deformable groups * kernel
+// size * 2, out height, out width); the modulated form has a factor `mask` per element, too.
+#pragma once
+#include <optional>
+#include <tuple>
+
+#include "cpp/ops/nn/spatial.h"
+
+namespace mxlite {
+
+struct DeformableConvolutionParams {
+  Shape kernel, stride, dilate, pad;
+  int64_t num_filter = 0, num_group = 1, num_deformable_group = 1, workspace = 1024;
+  bool no_bias = false;
+  std::optional<SpatialLayout> layout;
+
+  static constexpr auto first_fields() {
+    using P = DeformableConvolutionParams;
+    return std::tuple(
+        required_field("kernel", &P::kernel, "Height and width of the window."),
+        field("stride", &P::stride, "Step of the window; 1 where empty."),
+        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty."),
+        field("pad", &P::pad, "Zeros added on both sides; 0 where empty."),
+        required_field("num_filter", &P::num_filter, "Number of output channels."),
+        field("num_group", &P::num_group, "Number of groups that channels are divided into."),
+        field("num_deformable_group", &P::num_deformable_group,
+              "Number of groups of channels with offsets of their own."),
+        field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
+        field("no_bias", &P::no_bias, "Take no bias input."));
+  }
+  static constexpr auto layout_field() {
+    return std::tuple(field("layout", &DeformableConvolutionParams::layout, "NCHW or None."));
+  }
+  static constexpr auto fields() { return std::tuple_cat(first_fields(), layout_field()); }
+  static constexpr bool kModulated = false;
+
+  SpatialWindow window() const { return make_window(kernel, stride, dilate, pad); }
+};
+
+struct ModulatedDeformableConvolutionParams : DeformableConvolutionParams {
+  int64_t im2col_step = 64;
+  static constexpr auto fields() {
+    return std::tuple_cat(
+        first_fields(),
+        std::tuple(field("im2col_step", &ModulatedDeformableConvolutionParams::im2col_step,
+                         "Accepted for compatibility, without effect.")),
+        layout_field());
+  }
+  static constexpr bool kModulated = true;
+};
+
+// Positions of the inputs: data, offset, mask if modulated, weight, bias unless no_bias.
+template <class P>
+constexpr int kWeightInput = P::kModulated ? 3 : 2;
+
+}  // namespace mxlite
