@@ -2,8 +2,24 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/ops/higher_order.h"
 
 namespace mxlite::autograd {
+
+namespace {
+
+// Whose gradient rule runs now in this thread.
+thread_local const OpSchema* in_gradient_of = nullptr;
+
+struct GradientOf {
+  explicit GradientOf(const OpSchema& op) : before(in_gradient_of) { in_gradient_of = &op; }
+  ~GradientOf() { in_gradient_of = before; }
+  GradientOf(const GradientOf&) = delete;
+  GradientOf& operator=(const GradientOf&) = delete;
+  const OpSchema* before;
+};
+
+}  // namespace
 
 class EagerGradBuilder final : public GradBuilder {
  public:
@@ -76,7 +92,7 @@ class EagerGradBuilder final : public GradBuilder {
 
 OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
                std::span<const NDArrayRef> inputs, std::span<const NDArrayRef> outputs)
-    : op_(op), params_(std::move(params)), training_(training) {
+    : op_(op), params_(std::move(params)), training_(training), gradient_of_(in_gradient_of) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
     // The call itself writes its state (running statistics): no later change of the user's.
@@ -103,9 +119,14 @@ const NDArrayRef& OpNode::checked(const Saved& saved, const std::string& what) c
 std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grads,
                                          std::span<const uint8_t> needs) {
   if (op_.zero_gradient) return zero_gradients(needs);
+  if (!op_.gradient && gradient_of_)
+    fail(ErrorKind::kNotSupported, gradient_of_->name, ": the gradient of its gradient is not ",
+         "supported (", op_.name, " is not differentiable)");
   MX_CHECK_KIND(op_.gradient, ErrorKind::kNotSupported, op_.name, ": is not differentiable");
   EagerGradBuilder builder(*this, output_grads, needs);
   ModeScope scope({mode.recording, training_});
+  const HigherOrderScope higher_order(mode.recording);
+  const GradientOf gradient_of(op_);
   const std::vector<ValueRef> grads = op_.gradient(builder);
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < grads.size() && i < needs.size(); ++i)

@@ -29,6 +29,7 @@ class OpNode final : public TapeNode {
   const OpSchema& op_;
   ParamsRef params_;
   bool training_;
+  const OpSchema* gradient_of_;  // the operator in whose gradient rule this call was made, or null
   std::vector<Saved> saved_inputs_, saved_outputs_;
 };
 

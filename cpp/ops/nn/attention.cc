@@ -2,10 +2,15 @@
 
 #include <cmath>
 
+#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
 namespace mxlite {
+
+// attention_gradient.cc: for gradients of gradients.
+std::vector<ValueRef> attention_gradients(GradBuilder& g, std::string_view op);
+
 namespace {
 
 constexpr const char* kSelfQk = "_contrib_interleaved_matmul_selfatt_qk";
@@ -64,6 +69,7 @@ Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in
 // One backward operator per product, with gradients of all inputs.
 template <const char* const& kForward>
 std::vector<ValueRef> gradient(GradBuilder& g) {
+  if (differentiates_gradient()) return attention_gradients(g, kForward);
   std::vector<ValueRef> inputs = {g.output_grad(0)};
   for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
   return g.emit_all(str(kForward, "_backward"), inputs, g.params_ref());

@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/batch_norm.h"
 
+#include "cpp/ops/higher_order.h"
+#include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -31,7 +33,22 @@ void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
 
+// For gradients of gradients.
+std::vector<ValueRef> composite_gradient(GradBuilder& g, ValueRef output_grad) {
+  const auto& p = g.params<BatchNormParams>();
+  const ChannelBlocks b = channel_blocks(g.input_spec(0).shape, p.axis);
+  const composite::Normalization view{Shape{b.outer, b.channels, b.inner}, Shape{1, b.channels, 1},
+                                      Shape{0, 2}, p.eps, p.fix_gamma};
+  std::vector<ValueRef> grads =
+      g.training() && !p.use_global_stats
+          ? composite::normalize(g, output_grad, view)
+          : composite::normalize_with(g, output_grad, view, g.output(1), g.output(2));
+  grads.resize(5);
+  return grads;
+}
+
 std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad) {
+  if (differentiates_gradient()) return composite_gradient(g, output_grad);
   auto params = std::make_shared<BatchNormGradParams>();
   static_cast<BatchNormParams&>(*params) = g.params<BatchNormParams>();
   params->batch_stats = g.training() && !params->use_global_stats;

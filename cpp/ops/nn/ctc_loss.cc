@@ -23,6 +23,9 @@ Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
+  // Output 1 is the gradient of output 0: something flows into it when that is differentiated.
+  MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kOp,
+                ": the gradient of its gradient is not supported");
   const Shape& data = g.input_spec(0).shape;
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   grads[0] = g.mul(g.reshape(g.output_grad(0), Shape{1, data[1], 1}), g.output(1));

@@ -43,6 +43,9 @@ void register_embedding(OpRegistry& ops) {
               .infer([](const EmbeddingParams& p, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{Shape{p.input_dim, p.output_dim}, in[0].dtype}};
               })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("Embedding", {g.input(1), g.output_grad(0)}, g.params_ref()), {}};
+              })
               .build());
 }
 

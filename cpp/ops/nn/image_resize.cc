@@ -100,11 +100,21 @@ void register_image_resize(OpRegistry& ops) {
               .doc("Gradient of AdaptiveAvgPooling2D.")
               .inputs({"output_grad"})
               .infer(infer_backward)
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                const Shape& s = g.input_spec(0).shape;
+                return {g.emit(kPooling, {g.output_grad(0)}, {{"output_size", Shape{s[2], s[3]}}})};
+              })
               .build());
   ops.add(OpBuilder<ImageResizeGradParams>("_bilinear_resize_backward")
               .doc("Gradient of BilinearResize2D.")
               .inputs({"output_grad"})
               .infer(infer_backward)
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                const Shape& s = g.input_spec(0).shape;
+                const bool align = g.params<ImageResizeGradParams>().align_corners;
+                return {g.emit(kResize, {g.output_grad(0)},
+                               {{"height", s[2]}, {"width", s[3]}, {"align_corners", align}})};
+              })
               .build());
 }
 

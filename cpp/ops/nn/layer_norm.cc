@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/layer_norm.h"
 
+#include "cpp/ops/higher_order.h"
+#include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -58,7 +60,34 @@ void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
 }
 
-std::vector<ValueRef> backward(GradBuilder& g, const char* op) {
+// How each operator sees its data, for gradients of gradients.
+composite::Normalization layer_view(GradBuilder& g) {
+  const auto& p = g.params<LayerNormParams>();
+  const Shape& data = g.input_spec(0).shape;
+  const int axis = normalize_axis("LayerNorm", p.axis, data.ndim());
+  Shape gamma = Shape::filled(data.ndim(), 1);
+  gamma[axis] = data[axis];
+  return {data, gamma, Shape{axis}, p.eps};
+}
+
+composite::Normalization group_view(GradBuilder& g) {
+  const auto& p = g.params<GroupNormParams>();
+  const Shape& data = g.input_spec(0).shape;
+  const int64_t groups = p.num_groups, each = data[1] / groups;
+  const bool per_channel = g.input_spec(1).shape == Shape{data[1]};
+  return {Shape{data[0], groups, each, data.product(2, data.ndim())},
+          Shape{1, groups, per_channel ? each : 1, 1}, Shape{2, 3}, p.eps};
+}
+
+composite::Normalization instance_view(GradBuilder& g) {
+  const Shape& data = g.input_spec(0).shape;
+  return {Shape{data[0], data[1], data.product(2, data.ndim())}, Shape{1, data[1], 1}, Shape{2},
+          g.params<InstanceNormParams>().eps};
+}
+
+std::vector<ValueRef> backward(GradBuilder& g, const char* op,
+                               composite::Normalization (*view)(GradBuilder&)) {
+  if (differentiates_gradient()) return composite::normalize(g, g.output_grad(0), view(g));
   const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
   return g.emit_all(op, inputs, g.params_ref());
 }
@@ -88,7 +117,7 @@ void register_layer_norm(OpRegistry& ops) {
           .visible_outputs_if([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_layer)
           .complete(complete_layer)
-          .gradient([](GradBuilder& g) { return backward(g, "_layer_norm_backward"); })
+          .gradient([](GradBuilder& g) { return backward(g, "_layer_norm_backward", layer_view); })
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
@@ -100,7 +129,7 @@ void register_layer_norm(OpRegistry& ops) {
           .visible_outputs_if([](const GroupNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_group)
           .complete(complete_group)
-          .gradient([](GradBuilder& g) { return backward(g, "_group_norm_backward"); })
+          .gradient([](GradBuilder& g) { return backward(g, "_group_norm_backward", group_view); })
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
@@ -109,7 +138,9 @@ void register_layer_norm(OpRegistry& ops) {
               .inputs(inputs)
               .infer(infer_instance)
               .complete(complete_instance)
-              .gradient([](GradBuilder& g) { return backward(g, "_instance_norm_backward"); })
+              .gradient([](GradBuilder& g) {
+                return backward(g, "_instance_norm_backward", instance_view);
+              })
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());

@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/leaky_relu.h"
 
+#include "cpp/ops/higher_order.h"
+#include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -26,9 +28,63 @@ Specs infer(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0], in[0]};
 }
 
+// above where data > 0, below elsewhere.
+ValueRef choose(GradBuilder& g, double above, ValueRef below) {
+  const ValueRef positive = composite::is_positive(g, g.input(0));
+  const ValueRef rest = g.add_scalar(g.neg(positive), 1.0);
+  return g.add(g.mul_scalar(positive, above), g.mul(rest, below));
+}
+
+// factor * exp(data) for data below 0.
+ValueRef exponential(GradBuilder& g, double factor) {
+  const ValueRef below = g.emit("_minimum_scalar", {g.input(0)}, {{"scalar", 0.0}});
+  return g.mul_scalar(g.emit("exp", {below}), factor);
+}
+
+// Derivative of gelu: its normal distribution's probability plus data times its density.
+ValueRef gelu_slope(GradBuilder& g) {
+  const ValueRef x = g.input(0);
+  const ValueRef tail = g.emit("erf", {g.mul_scalar(x, 0.70710678118654752)});
+  const ValueRef density = g.emit("exp", {g.mul_scalar(g.emit("square", {x}), -0.5)});
+  return g.add(g.add_scalar(g.mul_scalar(tail, 0.5), 0.5),
+               g.mul(x, g.mul_scalar(density, 0.39894228040143268)));
+}
+
+std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
+  const Shape& gamma = g.input_spec(1).shape;
+  Shape view = Shape::filled(g.input_spec(0).shape.ndim(), 1);
+  if (view.ndim() > 1) view[1] = gamma[0];
+  const ValueRef dy = g.output_grad(0), x = g.input(0);
+  const ValueRef below = g.emit("_minimum_scalar", {x}, {{"scalar", 0.0}});
+  return {g.mul(dy, choose(g, 1.0, g.reshape(g.input(1), view))),
+          g.reshape(g.sum_to(g.mul(dy, below), view), gamma)};
+}
+
+// For gradients of gradients.
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  constexpr double kSeluScale = 1.0507009873554805, kSeluAlpha = 1.6732632423543772;
+  const auto& p = g.params<LeakyReLUParams>();
+  const ValueRef dy = g.output_grad(0);
+  switch (p.act_type) {
+    case Type::kElu:
+      return {g.mul(dy, choose(g, 1.0, exponential(g, p.slope)))};
+    case Type::kSelu:
+      return {g.mul(dy, choose(g, kSeluScale, exponential(g, kSeluScale * kSeluAlpha)))};
+    case Type::kGelu:
+      return {g.mul(dy, gelu_slope(g))};
+    case Type::kPrelu:
+      return prelu_gradients(g);
+    default:
+      break;
+  }
+  const ValueRef slope = g.mul_scalar(g.emit("ones_like", {g.input(0)}), p.slope);
+  return {g.mul(dy, choose(g, 1.0, slope))};
+}
+
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const Type type = g.params<LeakyReLUParams>().act_type;
   if (type == Type::kRrelu) return {g.mul(g.output_grad(0), g.output(1))};
+  if (differentiates_gradient()) return composite_gradient(g);
   std::vector<ValueRef> inputs = {g.output_grad(0), g.input(0)};
   if (type == Type::kPrelu) inputs.push_back(g.input(1));
   return g.emit_all("_leaky_relu_backward", inputs, g.params_ref());

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/lrn.h"
 
+#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -15,7 +16,32 @@ Specs infer(const LRNParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0]};
 }
 
+// Sum over nsize neighbouring channels.
+ValueRef window_sum(GradBuilder& g, ValueRef v) {
+  const int64_t size = g.params<LRNParams>().nsize;
+  const Shape shape = g.spec(v).shape;
+  const ValueRef plane = g.reshape(v, Shape{shape[0], 1, shape[1], shape[2] * shape[3]});
+  const ValueRef sums = g.emit(
+      "Pooling", {plane},
+      {{"kernel", Shape{size, 1}}, {"pad", Shape{size / 2, 0}}, {"pool_type", std::string("sum")}});
+  return g.reshape(sums, shape);
+}
+
+// For gradients of gradients. With base = knorm + alpha / nsize * sum of squares:
+// dx = dy * base^-beta - 2 alpha beta / nsize * x * sum(dy * x * base^(-beta - 1)).
+ValueRef composite_gradient(GradBuilder& g) {
+  const auto& p = g.params<LRNParams>();
+  const ValueRef x = g.input(0), dy = g.output_grad(0);
+  const double share = static_cast<double>(p.alpha) / static_cast<double>(p.nsize);
+  const ValueRef squares = window_sum(g, g.emit("square", {x}));
+  const ValueRef base = g.add_scalar(g.mul_scalar(squares, share), p.knorm);
+  const ValueRef scale = g.emit("_power_scalar", {base}, {{"scalar", -double{p.beta}}});
+  const ValueRef others = window_sum(g, g.mul(g.mul(dy, x), g.div(scale, base)));
+  return g.sub(g.mul(dy, scale), g.mul_scalar(g.mul(x, others), 2 * share * p.beta));
+}
+
 std::vector<ValueRef> gradient(GradBuilder& g) {
+  if (differentiates_gradient() && g.input_spec(0).shape.size() > 0) return {composite_gradient(g)};
   return {g.emit("_lrn_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
 }
 

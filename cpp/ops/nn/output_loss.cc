@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/output_loss.h"
 
+#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -53,6 +54,14 @@ Specs infer_svm(const SVMOutputParams&, std::span<const TensorSpec> in) {
   check_same_dtype("SVMOutput", "label", in[1], in[0].dtype);
   check_param_shape("SVMOutput", "label", in[1], Shape{in[0].shape[0]}, in[0].shape);
   return Specs{in[0]};
+}
+
+// For gradients of gradients.
+ValueRef cross_entropy_gradient(GradBuilder& g) {
+  const TensorSpec& data = g.input_spec(0);
+  const ValueRef right =
+      g.emit("one_hot", {g.input(1)}, {{"depth", data.shape[1]}, {"dtype", data.dtype}});
+  return g.mul(g.output_grad(0), g.sub(g.emit("softmax", {g.input(0)}), right));
 }
 
 }  // namespace
@@ -113,6 +122,7 @@ void register_output_loss(OpRegistry& ops) {
                 return Specs{TensorSpec{Shape{1}, in[0].dtype}};
               })
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                if (differentiates_gradient()) return {cross_entropy_gradient(g), {}};
                 return {g.emit("_softmax_cross_entropy_backward",
                                {g.output_grad(0), g.input(0), g.input(1)}),
                         {}};

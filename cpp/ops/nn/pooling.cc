@@ -1,9 +1,12 @@
 #include "cpp/ops/nn/pooling.h"
 
+#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
 namespace mxlite {
+
+ValueRef composite_pooling_gradient(GradBuilder& g);  // pooling_gradient.cc: max and lp
 
 SpatialWindow PoolingParams::window(const Shape& data) const {
   if (!global_pool) return make_window(kernel, stride, Shape{}, pad);
@@ -70,9 +73,20 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   params->data_shape = g.input_spec(0).shape;
   std::vector<ValueRef> inputs = {g.output_grad(0)};
   const int count = backward_inputs(params->pool_type);
+  if (count > 1 && differentiates_gradient() && g.input_spec(0).shape.size() > 0)
+    return {composite_pooling_gradient(g)};
   if (count >= 2) inputs.push_back(g.input(0));
   if (count >= 3) inputs.push_back(g.output(0));
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
+}
+
+// Averages and sums are linear: the gradient of their gradient is pooling again.
+std::vector<ValueRef> backward_gradient(GradBuilder& g) {
+  const auto& p = g.params<PoolingGradParams>();
+  MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,
+                "Pooling: the gradient of its gradient is not supported here");
+  ParamsRef params = std::make_shared<PoolingParams>(p);
+  return {g.emit(kOp, {g.output_grad(0)}, std::move(params))};
 }
 
 }  // namespace
@@ -92,6 +106,7 @@ void register_pooling(OpRegistry& ops) {
               .infer([](const PoolingGradParams& p, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{p.data_shape, in[0].dtype}};
               })
+              .gradient(backward_gradient)
               .build());
 }
 

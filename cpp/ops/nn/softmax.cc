@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/softmax.h"
 
+#include "cpp/ops/higher_order.h"
+#include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/register.h"
 
@@ -39,8 +41,24 @@ struct Names<2> {
   static constexpr const char *op = "softmin", *backward = "_softmin_backward";
 };
 
+// For gradients of gradients; log_softmax gives 0 beyond a length, whose gradient is not this one.
+template <int Which>
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  const auto& p = g.params<SoftmaxParams>();
+  const double scale = (Which == 2 ? -1 : 1) / p.temperature.value_or(1.0);
+  const int axis = normalize_axis(Names<Which>::op, p.axis, g.input_spec(0).shape.ndim());
+  const auto rule = Which == 1 ? composite::log_softmax : composite::softmax;
+  std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
+  grads[0] = rule(g, g.output_grad(0), g.output(0), axis, scale);
+  const DType dtype = g.input_spec(0).dtype;
+  if (g.spec(grads[0]).dtype != dtype) grads[0] = g.emit("Cast", {grads[0]}, {{"dtype", dtype}});
+  return grads;
+}
+
 template <int Which>
 std::vector<ValueRef> gradient(GradBuilder& g) {
+  if (differentiates_gradient() && (Which != 1 || !g.params<SoftmaxParams>().use_length))
+    return composite_gradient<Which>(g);
   auto params = std::make_shared<SoftmaxGradParams>();
   static_cast<SoftmaxParams&>(*params) = g.params<SoftmaxParams>();
   params->data_dtype = g.input_spec(0).dtype;
@@ -77,6 +95,18 @@ void add(OpRegistry& ops, const char* doc) {
               .build());
 }
 
+std::vector<ValueRef> activation_gradient(GradBuilder& g) {
+  if (!differentiates_gradient())
+    return {
+        g.emit("_softmax_activation_backward", {g.output_grad(0), g.output(0)}, g.params_ref())};
+  const Shape& shape = g.input_spec(0).shape;
+  const ChannelBlocks b = g.params<SoftmaxActivationParams>().blocks(shape);
+  const Shape view{b.outer, b.channels, b.inner};
+  const ValueRef grad = composite::softmax(g, g.reshape(g.output_grad(0), view),
+                                           g.reshape(g.output(0), view), 1, 1.0);
+  return {g.reshape(grad, shape)};
+}
+
 }  // namespace
 
 void register_softmax(OpRegistry& ops) {
@@ -92,10 +122,7 @@ void register_softmax(OpRegistry& ops) {
                                p.mode == SoftmaxMode::kChannel ? 3 : 2);
                 return Specs{in[0]};
               })
-              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
-                return {g.emit("_softmax_activation_backward", {g.output_grad(0), g.output(0)},
-                               g.params_ref())};
-              })
+              .gradient(activation_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());

@@ -75,6 +75,17 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return grads;
 }
 
+// Enlarges again and puts the result among the channels of the other inputs.
+std::vector<ValueRef> backward_gradient(GradBuilder& g) {
+  const auto& p = g.params<UpSamplingGradParams>();
+  const int64_t rest = g.input_spec(0).shape[1] - p.channel - p.data_shape[1];
+  const ValueRef large = g.emit(kOp, {g.output_grad(0)},
+                                {{"scale", p.scale}, {"sample_type", std::string("nearest")}});
+  return {g.emit("Pad", {large},
+                 {{"mode", std::string("constant")},
+                  {"pad_width", Shape{0, 0, p.channel, rest, 0, 0, 0, 0}}})};
+}
+
 }  // namespace
 
 void register_upsampling(OpRegistry& ops) {
@@ -97,6 +108,7 @@ void register_upsampling(OpRegistry& ops) {
               .infer([](const UpSamplingGradParams& p, std::span<const TensorSpec> in) {
                 return Specs{TensorSpec{p.data_shape, in[0].dtype}};
               })
+              .gradient(backward_gradient)
               .build());
 }
 

@@ -1,4 +1,5 @@
 // Sums, products, means, extremes and norms over axes.
+#include "cpp/ops/higher_order.h"
 #include "cpp/ops/reduce/reduce.h"
 
 namespace mxlite {
@@ -34,8 +35,52 @@ Grads nansum_gradient(GradBuilder& g) {
   return {g.mul(dy(g), g.emit("broadcast_equal", {x, x}))};
 }
 
+// Product of the elements before each along the last axis (1 before the first), by doubling.
+ValueRef products_before(GradBuilder& g, ValueRef x) {
+  const Shape shape = g.spec(x).shape;
+  const int64_t rows = shape[0], n = shape[1];
+  const ValueRef ones = g.emit("ones_like", {x});
+  // `by` ones in front, as many elements less at the end
+  const auto shifted = [&](ValueRef v, int64_t by) {
+    const ValueRef front =
+        g.emit("slice", {ones}, {{"begin", Shape{0, 0}}, {"end", Shape{rows, by}}});
+    const ValueRef rest =
+        g.emit("slice", {v}, {{"begin", Shape{0, 0}}, {"end", Shape{rows, n - by}}});
+    return g.emit("Concat", {front, rest}, {{"dim", int64_t{1}}});
+  };
+  ValueRef result = shifted(x, 1);
+  for (int64_t by = 1; by < n; by *= 2) result = g.mul(result, shifted(result, by));
+  return result;
+}
+
+// For gradients of gradients: product_of_others treats which elements are zero as fixed.
+ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
+  const Shape shape = g.input_spec(0).shape;
+  const AxisMask mask = mask_of(g);
+  Shape order, back = shape, turned;
+  int64_t rows = 1, n = 1;
+  for (const bool reduced : {false, true})
+    for (int i = 0; i < shape.ndim(); ++i)
+      if (mask[static_cast<size_t>(i)] == reduced) {
+        back[i] = order.ndim();
+        order.push_back(i);
+        turned.push_back(shape[i]);
+        (reduced ? n : rows) *= shape[i];
+      }
+  const auto turn = [&](ValueRef v, const Shape& axes) {
+    return shape.ndim() > 1 ? g.emit("transpose", {v}, {{"axes", axes}}) : v;
+  };
+  const auto flip = [&](ValueRef v) { return g.emit("reverse", {v}, {{"axis", Shape{1}}}); };
+  const ValueRef flat = g.reshape(turn(x, order), Shape{rows, n});
+  const ValueRef before = products_before(g, flat);
+  const ValueRef after = flip(products_before(g, flip(flat)));
+  return turn(g.reshape(g.mul(before, after), turned), back);
+}
+
 // Product of the other elements, exact where elements are zero.
 ValueRef product_of_others(GradBuilder& g, ValueRef x) {
+  if (differentiates_gradient() && g.input_spec(0).shape.size() > 0)
+    return product_of_others_exactly(g, x);
   const auto& p = g.params<ReduceParams>();
   const AttrValue axis = AttrTraits<std::optional<Shape>>::to(p.axis);
   const auto over_axes = [&](const char* op, ValueRef v) {
