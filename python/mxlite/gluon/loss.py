@@ -45,6 +45,14 @@ def _weighted(
     return loss
 
 
+_apply_weighting = _weighted  # the name of 1.x, which subclasses in other packages call
+
+
+def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
+    """Return x in the shape of y; as above."""
+    return F.reshape_like(x, y)
+
+
 def _softplus_of_minus_abs(F: Any, x: Any) -> Any:  # noqa: N803
     """``log(1 + exp(-|x|))``, which cannot overflow."""
     return F.Activation(-F.abs(x), act_type="softrelu")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import name as _name
 from ..base import TypeError_, ValueError_
 from .compose import make_variable, text_of, user_attrs
 from .dtypes import dtype_code
@@ -58,7 +57,6 @@ def var(
     """
     if not isinstance(name, str):
         raise TypeError_(f"Expect a string for variable `name`, {name!r} given")
-    name = _name.current().get(name, "")
     attrs = user_attrs(attr)
     if shape is not None:
         attrs["__shape__"] = text_of(shape if isinstance(shape, int) else tuple(shape))
