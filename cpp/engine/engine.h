@@ -18,8 +18,9 @@ namespace mxlite::engine {
 // clear it. Every wait on a failed value raises the same mxlite::Error. An engine that runs tasks
 // in the caller (naive, after fork, after stop) raises at push as well.
 
-enum class WorkerKind : uint8_t { kCpu, kComm };
-inline constexpr size_t kNumWorkerKinds = 2;
+// kCallback is for tasks that call Python: they may wait for tasks of the other workers.
+enum class WorkerKind : uint8_t { kCpu, kComm, kCallback };
+inline constexpr size_t kNumWorkerKinds = 3;
 const char* worker_name(WorkerKind kind);
 
 // A variable may be in several lists and several times in one.

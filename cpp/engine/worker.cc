@@ -33,6 +33,8 @@ const char* worker_name(WorkerKind kind) {
       return "cpu";
     case WorkerKind::kComm:
       return "comm";
+    case WorkerKind::kCallback:
+      return "callback";
   }
   return "unknown";
 }

@@ -21,12 +21,13 @@ void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
+  std::vector<Slot> dropped;  // destroyed without the lock: a graph may hold Python objects
   std::lock_guard lock(mutex_);
   bool same = list->size() == params_->size();
   for (size_t i = 0; same && i < list->size(); ++i)
     same = (*list)[i]->spec() == (*params_)[i]->spec() &&
            (*list)[i]->device() == (*params_)[i]->device();
-  if (!same) slots_.clear();
+  if (!same) dropped.swap(slots_);
   params_ = std::move(list);
   for (Slot& slot : slots_) {
     slot.parameters = join(*params_, slot.entry->captured);

@@ -11,6 +11,7 @@ import types as _types
 from typing import TYPE_CHECKING
 
 from .. import _core
+from ..operator import Custom
 from .ndarray import NDArray, waitall
 from . import control_flow, indexing, methods
 from .arithmetic import *  # noqa: F403
@@ -40,6 +41,9 @@ _sys.modules[_internal.__name__] = _internal
 op = _types.ModuleType(f"{__name__}.op", "The public operators.")
 op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswith("_"))
 _sys.modules[op.__name__] = op
+
+for _module in (op, _internal):
+    _module.__dict__["Custom"] = Custom
 
 contrib = _namespace("contrib", ("_contrib_",))
 for _module in (contrib_functions, control_flow):

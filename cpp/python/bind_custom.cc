@@ -1,0 +1,375 @@
+// Operators written in Python (mx.operator.CustomOp). Their forward and backward are tasks of the
+// engine's callback worker, which may take the GIL and wait; see Note [Custom operators].
+#include <pybind11/stl.h>
+
+#include <functional>
+
+#include "cpp/autograd/call.h"
+#include "cpp/autograd/mode.h"
+#include "cpp/autograd/tape.h"
+#include "cpp/graph/host_op.h"
+#include "cpp/graph/trace.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/py_array.h"
+
+// Note [Custom operators]
+// A task that calls Python is pushed like any other, so the caller goes on at once. When it runs,
+// Python gets other handles of the operands' memory with variables of their own: tasks that the
+// callback pushes would otherwise wait for the task that waits for them. The task is done when all
+// that use these handles are done. A custom operator called inside a callback runs at once in the
+// same thread, because the worker is busy until the callback returns.
+namespace mxlite::python {
+namespace {
+
+using autograd::mode;
+
+thread_local bool in_callback = false;
+
+// May be dropped by any thread.
+class PyRef final : public RefCounted {
+ public:
+  explicit PyRef(py::object o) : object(std::move(o)) {}
+  ~PyRef() override {
+    if (!Py_IsInitialized()) {
+      object.release();
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    object = py::object();
+  }
+  py::object object;
+};
+using PyRefPtr = IntrusivePtr<PyRef>;
+
+// The operator object of one call; forward and backward are ordered by the variable.
+struct State final : RefCounted {
+  State(PyRefPtr d, py::object o) : definition(std::move(d)), op(make_ref<PyRef>(std::move(o))) {}
+  PyRefPtr definition, op;
+  engine::Var order;
+};
+using StateRef = IntrusivePtr<State>;
+
+using Group = std::vector<NDArrayRef>;  // null: Python gets None
+py::list to_python(const Group& group) {
+  py::list list;
+  for (const NDArrayRef& a : group) list.append(py::cast(a));
+  return list;
+}
+
+// One call of a method of the definition: what it reads, writes and updates.
+struct Callback {
+  const char* method = "";
+  StateRef state;
+  bool training = false;
+  py::tuple (*arguments)(const std::vector<Group>& groups, const Callback& callback) = nullptr;
+  std::vector<Group> reads, writes, updates;
+  std::vector<uint8_t> needs;  // backward: of the inputs
+
+  std::vector<Group> groups() const {
+    std::vector<Group> all;
+    for (const auto* part : {&reads, &writes, &updates})
+      all.insert(all.end(), part->begin(), part->end());
+    return all;
+  }
+  void invoke(const std::vector<Group>& operands) const {
+    const py::gil_scoped_acquire gil;
+    const autograd::ModeScope quiet({false, training});
+    try {
+      state->definition->object.attr(method)(state->op->object, training,
+                                             *arguments(operands, *this));
+    } catch (py::error_already_set& e) {
+      throw Error(ErrorKind::kError, py::str(e.value()).cast<std::string>());
+    }
+  }
+};
+
+template <class F>
+void for_each_array(const std::vector<Group>& groups, F&& fn) {
+  for (const Group& group : groups)
+    for (const NDArrayRef& a : group)
+      if (a) fn(a);
+}
+
+class CallbackTask final : public engine::Task {
+ public:
+  CallbackTask(Callback callback, engine::Origin task_origin)
+      : Task("Custom", task_origin), callback_(std::move(callback)) {}
+
+  void run() override {
+    std::vector<Group> handles = callback_.groups();
+    for (Group& group : handles)
+      for (NDArrayRef& a : group)
+        if (a) a = other_handle(*a);
+    std::exception_ptr failure;
+    in_callback = true;
+    try {
+      callback_.invoke(handles);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    in_callback = false;
+    // Whatever happened: nobody may use the memory when this task is done.
+    for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_write(); });
+    if (failure) std::rethrow_exception(failure);
+    for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_read(); });
+  }
+  void release_operands() noexcept override { callback_ = {}; }
+
+ private:
+  static NDArrayRef other_handle(const NDArray& a) {
+    return NDArray::from_storage(Storage::wrap(a.device(), a.data(), a.spec().bytes(),
+                                               [storage = a.storage()]() mutable { storage.reset(); }),
+                                 a.spec());
+  }
+
+  Callback callback_;
+};
+
+// Pushes the callback, or (inside another one) calls it.
+void launch(Callback callback) {
+  if (in_callback) {
+    for_each_array(callback.reads, [](const NDArrayRef& a) { a->wait_to_read(); });
+    for_each_array(callback.updates, [](const NDArrayRef& a) { a->wait_to_read(); });
+    callback.invoke(callback.groups());
+    return;
+  }
+  SmallVector<engine::Var*, 8> reads, overwrites, updates{&callback.state->order};
+  size_t bytes = 0;
+  for_each_array(callback.reads, [&](const NDArrayRef& a) { reads.push_back(&a->storage()->var()); });
+  for_each_array(callback.updates,
+                 [&](const NDArrayRef& a) { updates.push_back(&a->storage()->var()); });
+  for_each_array(callback.writes, [&](const NDArrayRef& a) {
+    overwrites.push_back(&a->storage()->var());
+    bytes += a->spec().bytes();
+  });
+  const engine::TaskRef task(new CallbackTask(std::move(callback), {}));
+  engine::Engine::get().push(task, {reads, overwrites, updates},
+                             {.worker = engine::WorkerKind::kCallback, .bytes = bytes});
+}
+
+// Arrays without history, so that a task does not keep the tape alive.
+Group detached(std::span<const NDArrayRef> arrays) {
+  Group group;
+  for (const NDArrayRef& a : arrays) group.push_back(contiguous(a)->detached());
+  return group;
+}
+
+struct Signature {
+  size_t num_inputs = 0;
+  std::vector<uint8_t> needs_grad, needs_input, needs_output;  // in backward
+};
+
+class NoGradient final : public autograd::TapeNode {
+ public:
+  const char* name() const override { return "the backward of Custom"; }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef>, std::span<const uint8_t>) override {
+    fail(ErrorKind::kNotSupported, "Custom: backward of a CustomOp has no gradient of its own");
+  }
+  void release_saved() override {}
+};
+
+class CustomNode final : public autograd::TapeNode {
+ public:
+  CustomNode(const Signature& signature, StateRef state, Callback forward)
+      : signature_(signature),
+        state_(std::move(state)),
+        inputs_(std::move(forward.reads[0])),
+        outputs_(std::move(forward.writes[0])),
+        states_(std::move(forward.updates[0])),
+        training_(forward.training) {
+    for (const NDArrayRef& a : inputs_) versions_.push_back(a->storage()->var().version());
+    for (const NDArrayRef& a : outputs_) versions_.push_back(a->storage()->var().version());
+  }
+
+  const char* name() const override { return "Custom"; }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
+                                   std::span<const uint8_t> needs) override {
+    Group grads, arrived;
+    for (const NDArrayRef& a : inputs_) grads.push_back(NDArray::empty(a->spec(), a->device()));
+    for (size_t i = 0; i < output_grads.size(); ++i)
+      arrived.push_back(signature_.needs_grad[i] ? gradient(output_grads[i], i) : nullptr);
+    Callback callback;
+    callback.method = "backward";
+    callback.state = state_;
+    callback.training = training_;
+    callback.needs.assign(needs.begin(), needs.end());
+    callback.reads = {detached_or_null(arrived),
+                      used(inputs_, signature_.needs_input, 0, "input"),
+                      used(outputs_, signature_.needs_output, inputs_.size(), "output")};
+    callback.writes = {grads};
+    callback.updates = {states_};
+    callback.arguments = [](const std::vector<Group>& groups, const Callback& c) {
+      py::list requests;
+      for (const uint8_t need : c.needs) requests.append(need ? "write" : "null");
+      return py::make_tuple(requests, to_python(groups[0]), to_python(groups[1]),
+                            to_python(groups[2]), to_python(groups[3]), to_python(groups[4]));
+    };
+    launch(std::move(callback));
+    std::vector<NDArrayRef> result(needs.size());
+    for (size_t i = 0; i < grads.size(); ++i)
+      if (needs[i]) result[i] = grads[i]->detached();
+    if (mode.recording) {
+      Group made;
+      for (const NDArrayRef& g : result)
+        if (g) made.push_back(g);
+      auto node = make_ref<NoGradient>();
+      node->connect(output_grads, made);
+    }
+    return result;
+  }
+  void release_saved() override {
+    inputs_.clear();
+    outputs_.clear();
+    states_.clear();
+    state_.reset();
+  }
+
+ private:
+  NDArrayRef gradient(const NDArrayRef& given, size_t i) const {
+    if (given) return given;
+    const TensorSpec& spec = output_specs()[i];
+    return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}},
+                             device());
+  }
+  static Group detached_or_null(const Group& arrays) {
+    Group group;
+    for (const NDArrayRef& a : arrays)
+      group.push_back(a ? contiguous(a)->detached() : nullptr);
+    return group;
+  }
+  // Saved arrays that backward declared to need, unchanged since the call.
+  Group used(const Group& saved, const std::vector<uint8_t>& wanted, size_t first,
+             const char* what) const {
+    Group group(saved.size());
+    for (size_t i = 0; i < saved.size(); ++i) {
+      if (!wanted[i]) continue;
+      MX_CHECK_KIND(saved[i]->storage()->var().version() == versions_[first + i],
+                    ErrorKind::kError, "backward: ", what, " ", i,
+                    " of Custom, an array of shape ", saved[i]->shape(),
+                    ", was changed in place after it was recorded; its old value is needed");
+      group[i] = saved[i];
+    }
+    return group;
+  }
+
+  Signature signature_;
+  StateRef state_;
+  Group inputs_, outputs_, states_;
+  std::vector<uint64_t> versions_;  // of inputs, then outputs
+  bool training_;
+};
+
+class CustomOp final : public graph::HostOp {
+ public:
+  CustomOp(py::object definition, Signature signature)
+      : definition_(make_ref<PyRef>(std::move(definition))), signature_(std::move(signature)) {}
+
+  Specs infer(std::span<const TensorSpec> inputs) const override {
+    const py::gil_scoped_acquire gil;
+    const py::tuple found = ask(inputs);
+    const std::vector<TensorSpec> wanted = specs_of(found[0]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      MX_CHECK_SHAPE(inputs[i].shape == wanted[i].shape, "Custom: input ", i, " has shape ",
+                     inputs[i].shape, ", infer_shape of the operator expects ", wanted[i].shape);
+      MX_CHECK_DTYPE(inputs[i].dtype == wanted[i].dtype, "Custom: input ", i, " is ",
+                     inputs[i].dtype, ", infer_type of the operator expects ", wanted[i].dtype);
+    }
+    const std::vector<TensorSpec> outputs = specs_of(found[1]);
+    return Specs(outputs.begin(), outputs.end());
+  }
+
+  void complete(std::span<TensorSpec> inputs) const override {
+    const py::gil_scoped_acquire gil;
+    const std::vector<TensorSpec> wanted = specs_of(ask(inputs)[0]);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!inputs[i].shape.is_known()) inputs[i].shape = wanted[i].shape;
+  }
+
+  NDArrays call(std::span<const NDArrayRef> inputs) const override {
+    const py::gil_scoped_acquire gil;
+    std::vector<TensorSpec> specs;
+    for (const NDArrayRef& a : inputs) specs.push_back(a->spec());
+    const Specs output_specs = infer(specs);
+    const size_t count = signature_.num_inputs;
+    const Device device = inputs.empty() ? current_device() : inputs[0]->device();
+    py::list shapes, dtypes;
+    for (size_t i = 0; i < count; ++i) {
+      shapes.append(py::list(shape_to_python(specs[i].shape)));
+      dtypes.append(dtype_to_python(specs[i].dtype));
+    }
+    const py::object context = py::module_::import("mxlite._core")
+                                   .attr("_make_context")(static_cast<int>(device.type), device.index);
+    const auto state = make_ref<State>(
+        definition_, definition_->object.attr("create")(context, shapes, dtypes));
+
+    NDArrays outputs;
+    for (const TensorSpec& s : output_specs) outputs.push_back(NDArray::empty(s, device));
+    Callback callback;
+    callback.method = "forward";
+    callback.state = state;
+    callback.training = mode.training;
+    callback.reads = {detached(inputs.first(count))};
+    callback.writes = {detached(outputs)};
+    for (const NDArrayRef& a : inputs.subspan(count)) {
+      MX_CHECK(a->contiguous(), "Custom: an auxiliary state of shape ", a->shape(),
+               " is changed in place and must be contiguous");
+      autograd::check_writable("Custom: auxiliary state", a);
+    }
+    callback.updates = {detached(inputs.subspan(count))};
+    callback.arguments = [](const std::vector<Group>& groups, const Callback&) {
+      return py::make_tuple(to_python(groups[0]), to_python(groups[1]), to_python(groups[2]));
+    };
+    const bool record = mode.recording && autograd::needs_record(inputs.first(count));
+    const Callback saved = record ? callback : Callback{};
+    launch(std::move(callback));
+    if (record)
+      make_ref<CustomNode>(signature_, state, saved)->connect(inputs.first(count), outputs);
+    return outputs;
+  }
+
+ private:
+  // (specs of inputs and states, specs of outputs) by the operator's own rules.
+  py::tuple ask(std::span<const TensorSpec> inputs) const {
+    py::list shapes, dtypes;
+    for (const TensorSpec& s : inputs) {
+      py::list dims;
+      for (const int64_t d : s.shape) dims.append(std::max<int64_t>(d, 0));
+      shapes.append(dims);
+      dtypes.append(dtype_to_python(s.dtype));
+    }
+    return definition_->object.attr("infer")(shapes, dtypes);
+  }
+  static std::vector<TensorSpec> specs_of(const py::handle list) {
+    std::vector<TensorSpec> specs;
+    for (const py::handle pair : list) {
+      const auto entry = py::reinterpret_borrow<py::tuple>(pair);
+      specs.push_back({shape_from_python(entry[0], "Custom"), require_dtype(entry[1], "Custom")});
+    }
+    return specs;
+  }
+
+  PyRefPtr definition_;
+  Signature signature_;
+};
+
+}  // namespace
+
+void bind_custom(py::module_& m) {
+  m.def(
+      "call_custom",
+      [](py::object definition, const std::vector<NDArrayRef>& inputs) {
+        Signature s;
+        s.num_inputs = definition.attr("num_inputs").cast<size_t>();
+        s.needs_grad = definition.attr("needs_grad").cast<std::vector<uint8_t>>();
+        s.needs_input = definition.attr("needs_input").cast<std::vector<uint8_t>>();
+        s.needs_output = definition.attr("needs_output").cast<std::vector<uint8_t>>();
+        const NDArrays outputs = graph::call_host_op(
+            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
+        return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
+      },
+      py::arg("definition"), py::arg("inputs"),
+      "Run (or trace) an operator written in Python; inputs, then auxiliary states.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,494 @@
+"""Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register`` (``mx.operator``).
+
+``forward`` and ``backward`` run in a thread of their own, after the arrays they read are there; the
+caller of ``mx.nd.Custom`` goes on meanwhile. They may use any operator, wait for arrays, convert to
+NumPy and call other custom operators. What they raise reaches whoever waits for the results.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, TypeVar
+
+import numpy as np
+
+from . import _core
+from ._core import NDArray
+from .base import MXNetError, NotSupportedError, TypeError_, ValueError_, suggestion
+from .context import Context
+
+__all__ = [
+    "Custom",
+    "CustomOp",
+    "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
+    "OperatorArguments",
+    "PythonOp",
+    "get_all_registered_operators",
+    "get_operator_arguments",
+    "register",
+]
+
+
+class CustomOp:
+    """Base of operators written in Python."""
+
+    def forward(
+        self,
+        is_train: bool,
+        req: Sequence[str],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """Write the outputs.
+
+        Parameters
+        ----------
+        is_train : bool
+            Called inside ``autograd.train_mode`` (or ``record``)?
+        req : list of str
+            What `assign` needs for each output: always 'write'.
+        in_data, out_data, aux : list of NDArray
+            Inputs, outputs, auxiliary states (which may be written).
+        """
+
+    def backward(
+        self,
+        req: Sequence[str],
+        out_grad: Sequence[NDArray],
+        in_data: Sequence[NDArray],
+        out_data: Sequence[NDArray],
+        in_grad: Sequence[NDArray],
+        aux: Sequence[NDArray],
+    ) -> None:
+        """Write the gradients of the inputs.
+
+        Parameters
+        ----------
+        req : list of str
+            What `assign` needs for each input: 'write', or 'null' where no gradient is asked for.
+        out_grad, in_data, out_data, in_grad, aux : list of NDArray
+            Gradients of the outputs, inputs, outputs, gradients to be written, auxiliary states.
+            None where ``declare_backward_dependency`` did not ask for an array.
+        """
+
+    def assign(self, dst: NDArray, req: str, src: Any) -> None:
+        """Write into an array as requested.
+
+        Parameters
+        ----------
+        dst : NDArray
+        req : {'null', 'write', 'inplace', 'add'}
+        src : NDArray or array-like or number
+        """
+        if req == "null":
+            return
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+        else:
+            raise ValueError_(
+                f"assign: req {req!r} given, 'null', 'write', 'inplace' or 'add' expected"
+            )
+
+
+class CustomOpProp:
+    """Base of descriptions of operators: names, shapes, types, and how to make one.
+
+    Parameters
+    ----------
+    need_top_grad : bool
+        Does backward use the gradients of the outputs? False for losses.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape: list[list[int]]) -> Any:
+        """Return shapes of inputs, outputs and (may be left out) auxiliary states.
+
+        Parameters
+        ----------
+        in_shape : list of list of int
+            Of the inputs; 0 for a dimension that is not known, [] for an unknown shape.
+
+        Returns
+        -------
+        tuple of 2 or 3 lists of shapes
+            By default every output has the shape of the first input.
+        """
+        return in_shape, [in_shape[0]] * len(self.list_outputs()), []
+
+    def infer_type(self, in_type: list[Any]) -> Any:
+        """Return types of inputs, outputs and (may be left out) auxiliary states.
+
+        Parameters
+        ----------
+        in_type : list of numpy types
+
+        Returns
+        -------
+        tuple of 2 or 3 lists of types
+            By default all are of the first input's type.
+        """
+        first = in_type[0]
+        states = self.list_auxiliary_states()
+        return in_type, [first] * len(self.list_outputs()), [first] * len(states)
+
+    def infer_storage_type(self, in_stype: list[str]) -> Any:
+        """Return storage types of inputs, outputs and states; only 'default' is supported."""
+        outputs, states = self.list_outputs(), self.list_auxiliary_states()
+        return in_stype, ["default"] * len(outputs), ["default"] * len(states)
+
+    def infer_storage_type_backward(
+        self,
+        ograd_stype: list[str],
+        in_stype: list[str],
+        out_stype: list[str],
+        igrad_stype: list[str],
+        aux_stype: list[str],
+    ) -> Any:
+        """Return storage types of backward's arrays; only 'default' is supported."""
+        groups = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
+        return tuple(["default"] * len(group) for group in groups)
+
+    def list_outputs(self) -> list[str]:
+        """Return the names of the outputs; by default one, 'output'."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """Return the names of the inputs; by default one, 'data'."""
+        return ["data"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Return the names of the auxiliary states; by default none."""
+        return []
+
+    def declare_backward_dependency(
+        self, out_grad: list[int], in_data: list[int], out_data: list[int]
+    ) -> list[int]:
+        """Return the ids of the arrays that backward uses.
+
+        Parameters
+        ----------
+        out_grad, in_data, out_data : list of int
+            Ids of the gradients of outputs, of inputs, of outputs.
+
+        Returns
+        -------
+        list of int
+            By default all, without ``out_grad`` if ``need_top_grad`` is False.
+        """
+        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+
+    def create_operator(self, ctx: Context, in_shapes: list[list[int]], in_dtypes: Any) -> CustomOp:
+        """Return the operator for one call; its backward is called on the same object.
+
+        Parameters
+        ----------
+        ctx : Context
+        in_shapes : list of list of int
+        in_dtypes : list of numpy types
+        """
+        return CustomOp()
+
+
+_PropClass = TypeVar("_PropClass", bound="type[CustomOpProp]")
+_registry: dict[str, type[CustomOpProp]] = {}
+_lock = threading.Lock()  # guards changes of _registry
+
+
+def register(reg_name: str) -> Callable[[_PropClass], _PropClass]:
+    """Return a decorator that makes a CustomOpProp known as ``op_type=reg_name``.
+
+    Parameters
+    ----------
+    reg_name : str
+        A later class of the same name replaces the earlier one.
+    """
+
+    def do_register(prop_cls: _PropClass) -> _PropClass:
+        if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
+            raise TypeError_(f"register: {prop_cls!r} given, a subclass of CustomOpProp expected")
+        with _lock:
+            _registry[reg_name] = prop_cls
+        return prop_cls
+
+    return do_register
+
+
+class _Definition:
+    """What the core asks of an operator; one object per call, of one CustomOpProp.
+
+    Attributes
+    ----------
+    num_inputs : int
+        Without auxiliary states.
+    needs_grad, needs_input, needs_output : list of int
+        1 where backward uses the gradient of an output, an input, an output.
+    """
+
+    def __init__(self, op_type: str, kwargs: dict[str, Any]) -> None:
+        self.op_type = op_type
+        prop_cls = _registry.get(op_type)
+        if prop_cls is None:
+            raise ValueError_(
+                f"Custom: no operator is registered as {op_type!r}{suggestion(op_type, _registry)}"
+            )
+        # 1.x hands every parameter over as text.
+        self.prop = prop_cls(**{name: str(value) for name, value in kwargs.items()})
+        self.arguments = list(self.prop.list_arguments())
+        self.outputs = list(self.prop.list_outputs())
+        self.states = list(self.prop.list_auxiliary_states())
+        self.num_inputs = len(self.arguments)
+        self.needs_grad, self.needs_input, self.needs_output = self._dependencies()
+
+    def _dependencies(self) -> tuple[list[int], list[int], list[int]]:
+        """Ask which arrays backward uses."""
+        counts = (len(self.outputs), len(self.arguments), len(self.outputs))
+        ids, first = [], 0
+        for count in counts:
+            ids.append(list(range(first, first + count)))
+            first += count
+        used = set(self._ask("declare_backward_dependency", *ids))
+        grads, inputs, outputs = ([int(i in used) for i in group] for group in ids)
+        return grads, inputs, outputs
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        try:
+            return getattr(self.prop, method)(*args)
+        except Exception as error:
+            raise MXNetError(
+                f"Custom: {method} of {self.op_type!r} raised {type(error).__name__}: {error}"
+            ) from error
+
+    def _groups(self, method: str, *args: Any) -> list[list[Any]]:
+        """Ask for entries of inputs, outputs and states, and check their numbers."""
+        groups = [list(group) for group in self._ask(method, *args)]
+        names = (self.arguments, self.outputs, self.states)
+        if len(groups) == 2:
+            groups.append([] if method == "infer_shape" else [groups[0][0]] * len(self.states))
+        if len(groups) != 3:
+            raise MXNetError(
+                f"Custom: {method} of {self.op_type!r} returned {len(groups)} lists, 2 or 3 "
+                "expected"
+            )
+        for group, wanted, label in zip(groups, names, ("inputs", "outputs", "auxiliary states")):
+            if len(group) != len(wanted):
+                raise MXNetError(
+                    f"Custom: {method} of {self.op_type!r} returned {len(group)} entries for "
+                    f"{label}, {len(wanted)} expected"
+                )
+        return groups
+
+    def infer(self, shapes: list[list[int]], dtypes: list[Any]) -> Any:
+        """Return (shape, dtype) of inputs and states, and of outputs."""
+        count = self.num_inputs
+        in_shapes, out_shapes, aux_shapes = self._groups("infer_shape", shapes[:count])
+        in_types, out_types, aux_types = self._groups("infer_type", dtypes[:count])
+        inputs = [*zip(in_shapes, in_types), *zip(aux_shapes, aux_types)]
+        return (
+            [(tuple(shape), np.dtype(dtype)) for shape, dtype in inputs],
+            [(tuple(shape), np.dtype(dtype)) for shape, dtype in zip(out_shapes, out_types)],
+        )
+
+    def create(self, ctx: Context, shapes: list[list[int]], dtypes: list[Any]) -> tuple[Any, ...]:
+        """Return the operator for one call and its context."""
+        op = self._ask("create_operator", ctx, shapes, dtypes)
+        return op, ctx
+
+    def forward(
+        self,
+        made: tuple[CustomOp, Context],
+        is_train: bool,
+        in_data: list[NDArray],
+        out_data: list[NDArray],
+        aux: list[NDArray],
+    ) -> None:
+        """Run the operator's forward."""
+        op, ctx = made
+        req = ["write"] * len(out_data)
+        with self._failures("forward"), ctx:
+            op.forward(is_train=is_train, req=req, in_data=in_data, out_data=out_data, aux=aux)
+
+    def backward(
+        self,
+        made: tuple[CustomOp, Context],
+        is_train: bool,
+        req: list[str],
+        out_grad: list[NDArray],
+        in_data: list[NDArray],
+        out_data: list[NDArray],
+        in_grad: list[NDArray],
+        aux: list[NDArray],
+    ) -> None:
+        """Run the operator's backward."""
+        op, ctx = made
+        with self._failures("backward"), ctx:
+            op.backward(
+                req=req, out_grad=out_grad, in_data=in_data, out_data=out_data, in_grad=in_grad,
+                aux=aux,
+            )  # fmt: skip
+
+    def _failures(self, method: str) -> _Failures:
+        return _Failures(f"Error in CustomOp.{method} of {self.op_type!r}")
+
+
+class _Failures:
+    """Turns an exception of the user's code into one whose text says where it was raised."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        # The first entry is the call in this file.
+        lines = traceback.format_exception(kind, error, trace.tb_next or trace)
+        raise MXNetError(f"{self._label}: {''.join(lines).rstrip()}") from None
+
+
+def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's name
+    """Call an operator registered with :func:`register`.
+
+    Parameters
+    ----------
+    *args : NDArray
+        Inputs, then auxiliary states, in the order of ``list_arguments`` and
+        ``list_auxiliary_states``.
+    op_type : str
+        The registered name.
+    **kwargs
+        Inputs by name; ``out``; everything else is handed to the CustomOpProp as text.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        A list if there are several outputs.
+
+    Raises
+    ------
+    ValueError
+        If no operator of that name is registered.
+    TypeError
+        If the number or names of the arrays do not fit.
+    MXNetError
+        For what the methods of the CustomOpProp raise; errors of forward and backward appear when
+        the results are waited for.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.Custom``.
+    """
+    op_type = kwargs.pop("op_type", None)
+    if op_type is None:
+        raise TypeError_("Custom() missing required parameter 'op_type'")
+    kwargs.pop("name", None)
+    out = kwargs.pop("out", None)
+    named = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
+    definition = _Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
+    outputs = _core.call_custom(definition, _inputs(definition, args, named))
+    if out is not None:
+        targets = [out] if isinstance(out, NDArray) else list(out)
+        if len(targets) != len(outputs):
+            raise ValueError_(
+                f"Custom: {len(targets)} arrays given as out, {op_type!r} has {len(outputs)} "
+                "outputs"
+            )
+        for target, output in zip(targets, outputs):
+            output.copyto(target)
+        return out
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _inputs(
+    definition: _Definition, args: Sequence[Any], named: dict[str, NDArray]
+) -> list[NDArray]:
+    """Bring positional and named arrays into the operator's order."""
+    names = definition.arguments + definition.states
+    wanted = f"{definition.op_type!r} takes {len(names)} arrays ({', '.join(names)})"
+    for value in args:
+        if not isinstance(value, NDArray):
+            raise TypeError_(f"Custom: a {type(value).__name__} given, an NDArray expected")
+    if len(args) > len(names):
+        raise TypeError_(f"Custom: {len(args)} arrays given, {wanted}")
+    found = dict(zip(names, args))
+    for name, value in named.items():
+        if name in found or name not in names:
+            kind = "given twice" if name in found else "unknown"
+            raise TypeError_(f"Custom: input {name!r} is {kind}, {wanted}")
+        found[name] = value
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise TypeError_(f"Custom: missing input {missing[0]!r}, {wanted}")
+    return [found[name] for name in names]
+
+
+class PythonOp:
+    """Refused: the oldest interface of operators in Python.
+
+    Raises
+    ------
+    NotImplementedError
+        Always; use `CustomOp` and `CustomOpProp`.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        name = next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
+        raise NotSupportedError(
+            f"mx.operator.{name} is deprecated in MXNet 1.x and not part of mxlite; use "
+            "mx.operator.CustomOp with CustomOpProp and mx.operator.register"
+        )
+
+
+class NumpyOp(PythonOp):
+    """Refused: see `PythonOp`."""
+
+
+class NDArrayOp(PythonOp):
+    """Refused: see `PythonOp`."""
+
+
+class OperatorArguments(NamedTuple):
+    """Arguments of an operator: how many, their names and types."""
+
+    narg: int
+    names: list[str]
+    types: list[str]
+
+
+def get_all_registered_operators() -> list[str]:
+    """Return the names of all operators of the core.
+
+    Returns
+    -------
+    list of str
+    """
+    return list(_core.all_ops())
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """Return the arguments of an operator.
+
+    Parameters
+    ----------
+    op_name : str
+
+    Returns
+    -------
+    OperatorArguments
+    """
+    name = _core.op(op_name).__name__
+    described = next(op for op in _core.list_ops() if op["name"] == name)
+    names = [*described["inputs"], *(param["name"] for param in described["params"])]
+    types = ["NDArray"] * len(described["inputs"])
+    types += [param["python_type"] for param in described["params"]]
+    return OperatorArguments(len(names), names, types)

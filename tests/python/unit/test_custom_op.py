@@ -1,0 +1,563 @@
+"""Operators written in Python: values, gradients, states, threads, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.operator import CustomOp, CustomOpProp, register
+from numpy.testing import assert_allclose, assert_array_equal
+
+
+@pytest.fixture(autouse=True)
+def quiet_engine():
+    """Leave no error of one test to the waitall of the next."""
+    yield
+    try:
+        nd.waitall()
+    except mx.MXNetError:
+        nd.waitall()
+
+
+def custom(name, forward, backward=None, base=CustomOpProp, **methods):
+    """Register an operator from functions."""
+
+    class Op(CustomOp):
+        pass
+
+    Op.forward = forward
+    if backward:
+        Op.backward = backward
+    body = {"create_operator": lambda self, ctx, shapes, dtypes: Op(), **methods}
+    return register(name)(type("Prop", (base,), body))
+
+
+def sigmoid_forward(self, is_train, req, in_data, out_data, aux):
+    x = in_data[0].asnumpy()
+    self.assign(out_data[0], req[0], nd.array(1 / (1 + np.exp(-x)), dtype=x.dtype))
+
+
+def sigmoid_backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    y = out_data[0]
+    self.assign(in_grad[0], req[0], out_grad[0] * y * (1 - y))
+
+
+custom("t_sigmoid", sigmoid_forward, sigmoid_backward)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_value_and_gradient(dtype):
+    x = nd.array([[-1.0, 0.0, 2.0]], dtype=dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_sigmoid") * 3
+    y.backward()
+    expected = 1 / (1 + np.exp(-x.asnumpy()))
+    assert y.dtype == np.dtype(dtype).type
+    assert_allclose(y.asnumpy(), 3 * expected, rtol=1e-6)
+    assert_allclose(x.grad.asnumpy(), 3 * expected * (1 - expected), rtol=1e-6)
+
+
+def test_all_ways_to_name_the_input_and_the_output():
+    x, out = nd.ones((2,)), nd.zeros((2,))
+    assert nd.op.Custom is nd.Custom
+    by_name = nd.Custom(data=x, op_type="t_sigmoid", name="s")
+    same = nd.Custom(x, op_type="t_sigmoid", out=out)
+    assert same is out
+    assert_array_equal(out.asnumpy(), by_name.asnumpy())
+
+
+def test_a_strided_input_and_an_empty_one():
+    x = nd.array(np.arange(6, dtype=np.float32).reshape(2, 3)).T
+    assert_allclose(
+        nd.Custom(x, op_type="t_sigmoid").asnumpy(), 1 / (1 + np.exp(-x.asnumpy())), rtol=1e-6
+    )
+    assert nd.Custom(nd.zeros((0, 3)), op_type="t_sigmoid").shape == (0, 3)
+
+
+@register("t_affine")
+class Affine(CustomOpProp):
+    """Two inputs, two outputs of different types, parameters, a state that counts calls."""
+
+    def __init__(self, scale, half="False"):
+        super().__init__()
+        assert isinstance(scale, str)
+        assert isinstance(half, str)
+        self.scale, self.half = float(scale), half == "True"
+
+    def list_arguments(self):
+        return ["x", "y"]
+
+    def list_outputs(self):
+        return ["sum", "count"]
+
+    def list_auxiliary_states(self):
+        return ["calls"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0], [1]], [[1]]
+
+    def infer_type(self, in_type):
+        return in_type, [in_type[0], np.int64], [np.int64]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        assert ctx == mx.cpu()
+        assert in_shapes == [[2], [2]]
+        return AffineOp(self.scale)
+
+
+class AffineOp(CustomOp):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] += 1
+        self.training = is_train
+        self.assign(out_data[0], req[0], self.scale * in_data[0] + in_data[1])
+        self.assign(out_data[1], req[1], aux[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        assert self.training  # the object of this call's forward
+        aux[0][:] += 10
+        self.requests = req
+        self.assign(in_grad[0], req[0], self.scale * out_grad[0])
+        self.assign(in_grad[1], req[1], out_grad[0])
+
+
+def test_several_outputs_parameters_and_states():
+    x, y, calls = nd.array([1.0, 2.0]), nd.array([10.0, 20.0]), nd.zeros((1,), dtype="int64")
+    x.attach_grad()
+    y.attach_grad(grad_req="add")
+    for step in (1, 2):
+        with autograd.record():
+            total, count = nd.Custom(x, y, calls, scale=2.5, half=True, op_type="t_affine")
+        assert_array_equal(total.asnumpy(), [12.5, 25])
+        assert count.dtype == np.int64
+        total.backward(nd.array([1.0, 2.0]))
+        assert_array_equal(x.grad.asnumpy(), [2.5, 5])
+        assert_array_equal(y.grad.asnumpy(), [1.0 * step, 2.0 * step])
+        assert calls.asscalar() == 11 * step
+
+
+class Watched(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.before = gluon.nn.Dense(2, in_units=3)
+        self.behind = gluon.nn.Dense(4, in_units=2)
+        self.calls = self.params.get(
+            "calls", shape=(1,), init="zeros", dtype="int64", grad_req="null"
+        )
+
+    def hybrid_forward(self, F, x, calls):  # noqa: N803
+        h = F.Custom(self.before(x).reshape((-1,)), F.ones((2,)), calls, scale=3, op_type="t_affine")
+        h = F.Custom(h[0].reshape((1, 2)), op_type="t_sigmoid")
+        return self.behind(h)
+
+
+def test_inside_a_hybridized_block_as_eagerly():
+    x = nd.array([[1.0, -2.0, 0.5]])
+    results = []
+    for hybrid in (False, True):
+        mx.random.seed(3)
+        net = Watched()
+        net.initialize(mx.init.Xavier())
+        if hybrid:
+            net.hybridize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        for _ in range(2):
+            with autograd.record():
+                loss = (net(x) ** 2).sum()
+            loss.backward()
+            trainer.step(1)
+        result = net(x).asnumpy()
+        results.append([result, *(p.data().asnumpy() for p in net.collect_params().values())])
+    for eager, hybridized in zip(*results):
+        assert_allclose(hybridized, eager, rtol=1e-5)
+    assert net.calls.data().asscalar() == 2 * 11 + 1
+
+
+def test_infer_shape_completes_parameters():
+    def infer(self, in_shape):
+        return [in_shape[0], [in_shape[0][1]]], [in_shape[0]], []
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0] * in_data[1].reshape((1, -1)))
+
+    custom(
+        "t_scale", forward, infer_shape=infer, list_arguments=lambda self: ["data", "weight"]
+    )
+
+    class Scale(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.weight = self.params.get("weight", shape=(0,), init="ones",
+                                          allow_deferred_init=True)
+
+        def hybrid_forward(self, F, x, weight):  # noqa: N803
+            return F.Custom(x, weight, op_type="t_scale")
+
+    for hybrid in (False, True):
+        net = Scale()
+        net.initialize()
+        net.hybridize(hybrid)
+        assert_array_equal(net(nd.ones((2, 3))).asnumpy(), np.ones((2, 3)))
+        assert net.weight.shape == (3,)
+
+
+def test_backward_gets_what_was_declared():
+    seen = []
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0] - in_data[1])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        seen.append([out_grad[0], *in_data, out_data[0]])
+        seen.append(list(req))
+        self.assign(in_grad[0], req[0], out_data[0])
+
+    custom(
+        "t_loss", forward, backward,
+        __init__=lambda self: CustomOpProp.__init__(self, need_top_grad=False),
+        list_arguments=lambda self: ["data", "label"],
+        declare_backward_dependency=lambda self, out_grad, in_data, out_data: [out_data[0]],
+    )  # fmt: skip
+    x, label = nd.array([3.0, 4.0]), nd.array([1.0, 5.0])
+    x.attach_grad()
+    with autograd.record():
+        loss = nd.Custom(x, label, op_type="t_loss")
+    x[:] = 0  # backward did not ask for the inputs
+    loss.backward()
+    assert_array_equal(x.grad.asnumpy(), [2, -1])
+    assert [array is None for array in seen[0]] == [True, True, True, False]
+    assert seen[1] == ["write", "null"]
+
+
+def test_an_input_overwritten_before_backward_is_an_error():
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_sigmoid")
+    x[:] = 2
+    with pytest.raises(mx.MXNetError, match="input 0 of Custom.* was changed in place"):
+        y.backward()
+
+
+def test_outputs_nobody_used_have_zero_gradients():
+    def forward(self, is_train, req, in_data, out_data, aux):
+        for out, r in zip(out_data, req):
+            self.assign(out, r, in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] + 10 * out_grad[1])
+
+    custom("t_fork", forward, backward, list_outputs=lambda self: ["a", "b"])
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        _, b = nd.Custom(x, op_type="t_fork")
+    b.backward()
+    assert_array_equal(x.grad.asnumpy(), [10, 10])
+
+
+def test_assign_follows_the_request():
+    op, dst = CustomOp(), nd.ones((2,))
+    for req, expected in [("null", 1), ("write", 5), ("add", 10), ("inplace", 5)]:
+        op.assign(dst, req, nd.full((2,), 5))
+        assert_array_equal(dst.asnumpy(), [expected] * 2)
+    with pytest.raises(ValueError, match="req 'other' given"):
+        op.assign(dst, "other", dst)
+
+
+def test_modes_inside_the_callbacks():
+    seen = []
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        seen.append((is_train, autograd.is_training(), autograd.is_recording()))
+        out_data[0][:] = 1
+
+    custom("t_modes", forward, lambda self, **_: seen.append(autograd.is_recording()))
+    x = nd.ones((1,))
+    x.attach_grad()
+    nd.Custom(x, op_type="t_modes").wait_to_read()
+    with autograd.record(train_mode=False):
+        nd.Custom(x, op_type="t_modes").wait_to_read()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_modes")
+    y.backward()
+    x.grad.wait_to_read()
+    assert seen == [(False, False, False), (False, False, False), (True, True, False), False]
+
+
+def nested_forward(self, is_train, req, in_data, out_data, aux):
+    x = in_data[0].copy()
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_sigmoid")
+        y = nd.Custom(y, op_type="t_sigmoid")
+    y.backward()
+    nd.dot(nd.ones((300, 300)), nd.ones((300, 300))).wait_to_read()
+    self.gradient = x.grad.asnumpy()
+    self.assign(out_data[0], req[0], y.asnumpy())
+
+
+def nested_backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    self.assign(in_grad[0], req[0], out_grad[0] * nd.array(self.gradient))
+
+
+custom("t_nested", nested_forward, nested_backward)
+
+
+def test_custom_operators_nest_with_autograd_inside():
+    x = nd.array([0.5, -0.5])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_nested")
+        z = nd.Custom(nd.Custom(x, op_type="t_sigmoid"), op_type="t_sigmoid")
+    y.backward()
+    gradient = x.grad.asnumpy()
+    z.backward()
+    assert_allclose(y.asnumpy(), z.asnumpy(), rtol=1e-6)
+    assert_allclose(gradient, x.grad.asnumpy(), rtol=1e-5)
+
+
+def test_many_threads_call_custom_operators_at_once():
+    results, errors = {}, []
+
+    def work(seed):
+        try:
+            x = nd.full((64, 64), seed / 10)
+            x.attach_grad()
+            for _ in range(20):
+                with autograd.record():
+                    y = nd.Custom(nd.dot(x, x) * 0, op_type="t_nested") + x
+                y.backward()
+                results[seed] = y.asnumpy()[0, 0]
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not errors
+    once = 1 / (1 + np.exp(-0.5))
+    for seed in range(4):
+        assert results[seed] == pytest.approx(once + seed / 10, rel=1e-5)
+
+
+def test_the_caller_does_not_wait_for_forward():
+    gate = threading.Event()
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        assert gate.wait(60)
+        self.assign(out_data[0], req[0], in_data[0])
+
+    custom("t_gate", forward)
+    y = nd.Custom(nd.ones((2,)), op_type="t_gate") + 1
+    unrelated = nd.dot(nd.ones((200, 200)), nd.ones((200, 200)))
+    assert unrelated.asnumpy()[0, 0] == 200  # the workers are not blocked
+    gate.set()
+    assert_array_equal(y.asnumpy(), [2, 2])
+
+
+def test_inputs_may_be_overwritten_after_the_call():
+    gate = threading.Event()
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        assert gate.wait(60)
+        self.assign(out_data[0], req[0], in_data[0])
+
+    custom("t_gate2", forward)
+    x = nd.ones((2,))
+    y = nd.Custom(x, op_type="t_gate2")
+    threading.Timer(0.05, gate.set).start()
+    x[:] = 7  # ordered behind the operator's read
+    assert_array_equal(y.asnumpy(), [1, 1])
+    assert_array_equal(x.asnumpy(), [7, 7])
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+def failing_forward(self, is_train, req, in_data, out_data, aux):
+    raise ZeroDivisionError("no luck today")
+
+
+custom("t_fail", failing_forward)
+
+
+def test_an_error_in_forward_reaches_every_waiter_with_its_line():
+    x = nd.Custom(nd.ones((2,)), op_type="t_fail")
+    good = nd.ones((2,)) + 1
+    line = failing_forward.__code__.co_firstlineno + 1
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="ZeroDivisionError: no luck today") as info:
+            x.asnumpy()
+        text = str(info.value)
+        assert "Error in CustomOp.forward of 't_fail'" in text
+        assert f'test_custom_op.py", line {line}, in failing_forward' in text
+    with pytest.raises(mx.MXNetError, match="no luck"):
+        (x + 1).wait_to_read()
+    assert_array_equal(good.asnumpy(), [2, 2])
+
+
+def test_waitall_raises_the_error_once_and_the_process_goes_on():
+    nd.Custom(nd.ones((2,)), op_type="t_fail")
+    with pytest.raises(mx.MXNetError, match="no luck today"):
+        nd.waitall()
+    nd.waitall()
+    assert nd.Custom(nd.zeros((1,)), op_type="t_sigmoid").asscalar() == 0.5
+
+
+def test_an_error_in_backward_reaches_the_gradient_s_reader():
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        raise KeyError("lost")
+
+    custom("t_fail_back", sigmoid_forward, backward)
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_fail_back")
+    y.backward()
+    with pytest.raises(mx.MXNetError, match="Error in CustomOp.backward of 't_fail_back'"):
+        x.grad.asnumpy()
+    assert_allclose(y.asnumpy(), [0.7310586] * 2, rtol=1e-6)
+
+
+def test_an_error_of_an_operator_inside_the_callback_counts_as_the_callback_s():
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], nd._internal._raise_async(in_data[0]))
+
+    custom("t_fail_inside", forward)
+    x = nd.Custom(nd.ones((2,)), op_type="t_fail_inside")
+    with pytest.raises(mx.MXNetError, match="_raise_async: fails by design"):
+        x.asnumpy()
+
+
+def test_an_error_of_an_input_skips_the_callback():
+    calls = []
+    custom("t_count", lambda self, **_: calls.append(1))
+    x = nd.Custom(nd._internal._raise_async(nd.ones((2,))), op_type="t_count")
+    with pytest.raises(mx.MXNetError, match="_raise_async: fails by design"):
+        x.asnumpy()
+    assert not calls
+
+
+def test_an_error_in_a_hybridized_block():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):  # noqa: N803
+            return F.Custom(x * 2, op_type="t_fail") + 1
+
+    net = Net()
+    net.hybridize()
+    with pytest.raises(mx.MXNetError, match="no luck today"):
+        net(nd.ones((2,))).asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "match"),
+    [
+        (lambda x: nd.Custom(x, op_type="t_sigmiod"), ValueError, "did you mean 't_sigmoid'"),
+        (lambda x: nd.Custom(x), TypeError, "op_type"),
+        (lambda x: nd.Custom(x, x, op_type="t_sigmoid"), TypeError, r"takes 1 arrays \(data\)"),
+        (lambda x: nd.Custom(op_type="t_sigmoid"), TypeError, "missing input 'data'"),
+        (lambda x: nd.Custom(x, data=x, op_type="t_sigmoid"), TypeError, "given twice"),
+        (lambda x: nd.Custom(1.0, op_type="t_sigmoid"), TypeError, "a float given"),
+        (lambda x: nd.Custom(x, op_type="t_sigmoid", beta=2), TypeError, "beta"),
+    ],
+)
+def test_wrong_calls_are_named(call, kind, match):
+    with pytest.raises(kind, match=match):
+        call(nd.ones((2,)))
+
+
+@pytest.mark.parametrize(
+    ("methods", "match"),
+    [
+        (dict(infer_shape=lambda self, s: 1 / 0), "infer_shape of 't_bad' raised ZeroDivision"),
+        (dict(infer_shape=lambda self, s: (s, [], [])), "returned 0 entries for outputs, 1 exp"),
+        (dict(infer_shape=lambda self, s: (s,)), "returned 1 lists, 2 or 3 expected"),
+        (dict(infer_shape=lambda self, s: ([[7]], s)), r"shape \(2,\), infer_shape .* \(7,\)"),
+        (dict(infer_type=lambda self, t: ([np.int8], t)), "infer_type of the operator expects"),
+        (dict(create_operator=lambda self, *a: {}[1]), "create_operator of 't_bad' raised KeyErr"),
+        (dict(list_arguments=lambda self: []), "missing|takes 0 arrays"),
+    ],
+)
+def test_faults_of_the_prop_raise_in_the_call(methods, match):
+    custom("t_bad", sigmoid_forward, **methods)
+    with pytest.raises(mx.MXNetError, match=match):
+        nd.Custom(nd.ones((2,)), op_type="t_bad")
+
+
+def test_register_takes_classes_of_the_right_kind():
+    with pytest.raises(TypeError, match="a subclass of CustomOpProp expected"):
+        register("t_wrong")(CustomOp)
+
+
+def test_second_derivatives_are_refused_not_wrong():
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="t_sigmoid")
+        (first,) = autograd.grad(y, [x], create_graph=True)
+        z = first * 2
+    with pytest.raises(NotImplementedError, match="no gradient of its own"):
+        z.backward()
+
+
+@pytest.mark.parametrize("name", ["PythonOp", "NumpyOp", "NDArrayOp"])
+def test_the_oldest_interfaces_name_their_successor(name):
+    class Old(getattr(mx.operator, name)):
+        pass
+
+    with pytest.raises(NotImplementedError, match=f"mx.operator.{name} .* CustomOpProp"):
+        Old()
+
+
+def test_operators_and_their_arguments_are_listed():
+    assert "FullyConnected" in mx.operator.get_all_registered_operators()
+    found = mx.operator.get_operator_arguments("FullyConnected")
+    assert found.narg == len(found.names) == len(found.types)
+    assert found.names[:3] == ["data", "weight", "bias"]
+
+
+SCRIPT = """
+import mxlite as mx
+from mxlite import nd
+
+@mx.operator.register("slow")
+class Prop(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Op()
+
+class Op(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        total = sum(nd.dot(in_data[0], in_data[0]).asnumpy()[0, 0] for _ in range(20))
+        self.assign(out_data[0], req[0], in_data[0] + total)
+        print("ran", flush=True)
+
+x = nd.Custom(nd.ones((50, 50)), op_type="slow")
+"""
+
+
+@pytest.mark.parametrize("engine", ["naive", "threaded"])
+def test_one_thread_and_exit_with_work_in_flight(engine):
+    env = {"MXLITE_ENGINE": engine, "OMP_NUM_THREADS": "1"}
+    code = textwrap.dedent(SCRIPT)
+    import os
+
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "ran\n"
