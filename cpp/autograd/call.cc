@@ -1,10 +1,20 @@
 #include "cpp/autograd/call.h"
 
+#include <utility>
+
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/op_node.h"
 #include "cpp/graph/trace.h"
 
 namespace mxlite::autograd {
+namespace {
+thread_local CallObserver* current_observer = nullptr;
+}  // namespace
+
+ObserverScope::ObserverScope(CallObserver* observer)
+    : outer_(std::exchange(current_observer, observer)) {}
+
+ObserverScope::~ObserverScope() { current_observer = outer_; }
 
 void check_writable(const char* what, const NDArrayRef& array) {
   if (!mode.recording) return;
@@ -17,6 +27,8 @@ void check_writable(const char* what, const NDArrayRef& array) {
 
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view) {
+  if (current_observer) [[unlikely]]
+    current_observer->called(op, params.get(), {&source, 1}, {&view, 1});
   if (!mode.recording || !needs_record({&source, 1})) return;
   auto node =
       make_ref<OpNode>(op, params, mode.training, std::span(&source, 1), std::span(&view, 1));
@@ -42,6 +54,8 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
     auto node = make_ref<OpNode>(op, params, options.training, inputs, outputs);
     node->connect(inputs, outputs);
   }
+  if (current_observer) [[unlikely]]
+    current_observer->called(op, params.get(), inputs, outputs);
   return outputs;
 }
 

@@ -16,6 +16,25 @@ NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Att
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);
 
+// Told of every operator that a thread runs on arrays with data.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  virtual void called(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
+                      std::span<const NDArrayRef> outputs) = 0;
+};
+// Sets this thread's observer; null: none.
+class ObserverScope {
+ public:
+  explicit ObserverScope(CallObserver* observer);
+  ~ObserverScope();
+  ObserverScope(const ObserverScope&) = delete;
+  ObserverScope& operator=(const ObserverScope&) = delete;
+
+ private:
+  CallObserver* outer_;
+};
+
 // Throws when the array is part of a recorded computation and recording is on: it must not be
 // written in place.
 void check_writable(const char* what, const NDArrayRef& array);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/python/bind.h"
@@ -54,6 +55,28 @@ class FunctionNode final : public autograd::TapeNode {
   std::string name_;
 };
 
+// Calls a Python function after each operator; not for the operators that the function calls.
+class PythonObserver final : public autograd::CallObserver {
+ public:
+  explicit PythonObserver(py::function hook) : hook_(std::move(hook)) {}
+  void called(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
+              std::span<const NDArrayRef> outputs) override {
+    const auto visible =
+        static_cast<size_t>(op.count_visible_outputs(params, static_cast<int>(inputs.size())));
+    py::list names;
+    for (size_t i = 0; i < inputs.size(); ++i) names.append(op.input_name(static_cast<int>(i)));
+    const autograd::ModeScope quiet({false, mode.training});
+    const autograd::ObserverScope unobserved(nullptr);
+    hook_(op.name, names, arrays(inputs), arrays(outputs.first(visible)));
+  }
+
+ private:
+  static std::vector<NDArrayRef> arrays(std::span<const NDArrayRef> list) {
+    return {list.begin(), list.end()};
+  }
+  py::function hook_;
+};
+
 bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
 
 }  // namespace
@@ -98,6 +121,16 @@ void bind_autograd(py::module_& m) {
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("variables"), py::arg("retain_graph"),
       py::arg("create_graph"), py::arg("train_mode"), "Gradients of heads as new arrays.");
+  m.def(
+      "call_observed",
+      [](py::function hook, const py::function& function) {
+        PythonObserver observer(std::move(hook));
+        const autograd::ObserverScope scope(&observer);
+        return function();
+      },
+      py::arg("hook"), py::arg("function"),
+      "Return function(); hook(op, input names, inputs, outputs) follows each operator that this "
+      "thread runs meanwhile.");
   m.def(
       "record_function",
       [](py::object backward, const std::string& name, const std::vector<NDArrayRef>& inputs,

@@ -62,9 +62,8 @@ struct Callback {
   const char* method = "";
   StateRef state;
   bool training = false;
-  py::tuple (*arguments)(const std::vector<Group>& groups, const Callback& callback) = nullptr;
   std::vector<Group> reads, writes, updates;
-  std::vector<uint8_t> needs;  // backward: of the inputs
+  std::vector<uint8_t> needs;  // of the inputs; backward only
 
   std::vector<Group> groups() const {
     std::vector<Group> all;
@@ -76,8 +75,16 @@ struct Callback {
     const py::gil_scoped_acquire gil;
     const autograd::ModeScope quiet({false, training});
     try {
-      state->definition->object.attr(method)(state->op->object, training,
-                                             *arguments(operands, *this));
+      py::list arguments;
+      arguments.append(state->op->object);
+      arguments.append(training);
+      if (!needs.empty()) {
+        py::list requests;
+        for (const uint8_t need : needs) requests.append(need ? "write" : "null");
+        arguments.append(requests);
+      }
+      for (const Group& group : operands) arguments.append(to_python(group));
+      state->definition->object.attr(method)(*arguments);
     } catch (py::error_already_set& e) {
       throw Error(ErrorKind::kError, py::str(e.value()).cast<std::string>());
     }
@@ -118,9 +125,10 @@ class CallbackTask final : public engine::Task {
 
  private:
   static NDArrayRef other_handle(const NDArray& a) {
-    return NDArray::from_storage(Storage::wrap(a.device(), a.data(), a.spec().bytes(),
-                                               [storage = a.storage()]() mutable { storage.reset(); }),
-                                 a.spec());
+    return NDArray::from_storage(
+        Storage::wrap(a.device(), a.data(), a.spec().bytes(),
+                      [storage = a.storage()]() mutable { storage.reset(); }),
+        a.spec());
   }
 
   Callback callback_;
@@ -136,7 +144,8 @@ void launch(Callback callback) {
   }
   SmallVector<engine::Var*, 8> reads, overwrites, updates{&callback.state->order};
   size_t bytes = 0;
-  for_each_array(callback.reads, [&](const NDArrayRef& a) { reads.push_back(&a->storage()->var()); });
+  for_each_array(callback.reads,
+                 [&](const NDArrayRef& a) { reads.push_back(&a->storage()->var()); });
   for_each_array(callback.updates,
                  [&](const NDArrayRef& a) { updates.push_back(&a->storage()->var()); });
   for_each_array(callback.writes, [&](const NDArrayRef& a) {
@@ -194,17 +203,10 @@ class CustomNode final : public autograd::TapeNode {
     callback.state = state_;
     callback.training = training_;
     callback.needs.assign(needs.begin(), needs.end());
-    callback.reads = {detached_or_null(arrived),
-                      used(inputs_, signature_.needs_input, 0, "input"),
+    callback.reads = {detached_or_null(arrived), used(inputs_, signature_.needs_input, 0, "input"),
                       used(outputs_, signature_.needs_output, inputs_.size(), "output")};
     callback.writes = {grads};
     callback.updates = {states_};
-    callback.arguments = [](const std::vector<Group>& groups, const Callback& c) {
-      py::list requests;
-      for (const uint8_t need : c.needs) requests.append(need ? "write" : "null");
-      return py::make_tuple(requests, to_python(groups[0]), to_python(groups[1]),
-                            to_python(groups[2]), to_python(groups[3]), to_python(groups[4]));
-    };
     launch(std::move(callback));
     std::vector<NDArrayRef> result(needs.size());
     for (size_t i = 0; i < grads.size(); ++i)
@@ -234,8 +236,7 @@ class CustomNode final : public autograd::TapeNode {
   }
   static Group detached_or_null(const Group& arrays) {
     Group group;
-    for (const NDArrayRef& a : arrays)
-      group.push_back(a ? contiguous(a)->detached() : nullptr);
+    for (const NDArrayRef& a : arrays) group.push_back(a ? contiguous(a)->detached() : nullptr);
     return group;
   }
   // Saved arrays that backward declared to need, unchanged since the call.
@@ -244,9 +245,8 @@ class CustomNode final : public autograd::TapeNode {
     Group group(saved.size());
     for (size_t i = 0; i < saved.size(); ++i) {
       if (!wanted[i]) continue;
-      MX_CHECK_KIND(saved[i]->storage()->var().version() == versions_[first + i],
-                    ErrorKind::kError, "backward: ", what, " ", i,
-                    " of Custom, an array of shape ", saved[i]->shape(),
+      MX_CHECK_KIND(saved[i]->storage()->var().version() == versions_[first + i], ErrorKind::kError,
+                    "backward: ", what, " ", i, " of Custom, an array of shape ", saved[i]->shape(),
                     ", was changed in place after it was recorded; its old value is needed");
       group[i] = saved[i];
     }
@@ -298,10 +298,11 @@ class CustomOp final : public graph::HostOp {
       shapes.append(py::list(shape_to_python(specs[i].shape)));
       dtypes.append(dtype_to_python(specs[i].dtype));
     }
-    const py::object context = py::module_::import("mxlite._core")
-                                   .attr("_make_context")(static_cast<int>(device.type), device.index);
-    const auto state = make_ref<State>(
-        definition_, definition_->object.attr("create")(context, shapes, dtypes));
+    const py::object context =
+        py::module_::import("mxlite._core")
+            .attr("_make_context")(static_cast<int>(device.type), device.index);
+    const auto state =
+        make_ref<State>(definition_, definition_->object.attr("create")(context, shapes, dtypes));
 
     NDArrays outputs;
     for (const TensorSpec& s : output_specs) outputs.push_back(NDArray::empty(s, device));
@@ -317,9 +318,6 @@ class CustomOp final : public graph::HostOp {
       autograd::check_writable("Custom: auxiliary state", a);
     }
     callback.updates = {detached(inputs.subspan(count))};
-    callback.arguments = [](const std::vector<Group>& groups, const Callback&) {
-      return py::make_tuple(to_python(groups[0]), to_python(groups[1]), to_python(groups[2]));
-    };
     const bool record = mode.recording && autograd::needs_record(inputs.first(count));
     const Callback saved = record ? callback : Callback{};
     launch(std::move(callback));

@@ -235,7 +235,7 @@ class _Definition:
 
     def __init__(self, op_type: str, kwargs: dict[str, Any]) -> None:
         self.op_type = op_type
-        prop_cls = _registry.get(op_type)
+        prop_cls: Any = _registry.get(op_type)
         if prop_cls is None:
             raise ValueError_(
                 f"Custom: no operator is registered as {op_type!r}{suggestion(op_type, _registry)}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Union
 
 from .. import ndarray as nd
-from ..base import NotSupportedError, TypeError_, ValueError_
+from ..base import TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
 from .hooks import HookHandle
@@ -318,17 +318,26 @@ class Block:
         return HookHandle(self._forward_hooks, hook)
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
-        """Refuse: operators inside a block cannot be watched yet.
+        """Call ``callback(tensor_name, op_name, array)`` for each operator's outputs.
 
-        Raises
-        ------
-        NotSupportedError
-            Always.
+        From now on the block and its children run operator by operator, hybridized or not, unless
+        they are part of a hybridized block that has no hook.
+
+        Parameters
+        ----------
+        callback : callable
+            Gets names such as ``dense0_fullyconnected0_output`` and ``FullyConnected``; None ends
+            the calls.
+        monitor_all : bool
+            Call it for inputs too, before the outputs.
+
+        Notes
+        -----
+        Matches ``mxnet.gluon.Block.register_op_hook``, which calls hooks of hybridized blocks only,
+        with bytes and handles; operators of backward are not shown.
         """
-        raise NotSupportedError(
-            "Block.register_op_hook: mxlite cannot watch single operators of a block yet; use "
-            "register_forward_hook on the layers"
-        )
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
         """Call ``fn`` on every child, recursively, and on this block last.

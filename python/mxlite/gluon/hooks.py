@@ -1,11 +1,14 @@
-"""Handles of functions that blocks call before or after their forward."""
+"""Functions that blocks call before or after their forward, or after each operator in it."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any, Callable
 
-__all__ = ["HookHandle"]
+from .. import _core
+from ..ndarray import NDArray
+
+__all__ = ["HookHandle", "OpHook"]
 
 _ids = itertools.count()
 
@@ -34,3 +37,54 @@ class HookHandle:
 
     def __exit__(self, *exc: Any) -> None:
         self.detach()
+
+
+class _Text(str):
+    """Text that may also be decoded: 1.x hands names to hooks as bytes."""
+
+    __slots__ = ()
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the text."""
+        return str(self)
+
+
+class OpHook:
+    """A function that is called with every output (and input) of a block's operators.
+
+    Parameters
+    ----------
+    callback : callable
+        ``callback(tensor_name, op_name, array)``, as ``dense0_fullyconnected0_output``.
+    monitor_all : bool
+        Call it for inputs too.
+    """
+
+    def __init__(self, callback: Callable[..., Any], monitor_all: bool) -> None:
+        self._callback = callback
+        self._monitor_all = monitor_all
+
+    def run(self, name: str, function: Callable[[], Any]) -> Any:
+        """Return ``function()`` and call back after each operator in it.
+
+        Parameters
+        ----------
+        name : str
+            Of the block.
+        function : callable
+            Runs the block's forward eagerly.
+        """
+        counts: dict[str, int] = {}
+
+        def hook(op: str, names: list[str], inputs: list[NDArray], outputs: list[NDArray]) -> None:
+            count = counts.get(op, 0)
+            counts[op] = count + 1
+            prefix = f"{name}_{op.lower().strip('_')}{count}"
+            if self._monitor_all:
+                for input_name, array in zip(names, inputs):
+                    self._callback(_Text(f"{prefix}_{input_name}"), _Text(op), array)
+            for index, array in enumerate(outputs):
+                number = index if len(outputs) > 1 else ""
+                self._callback(_Text(f"{prefix}_output{number}"), _Text(op), array)
+
+        return _core.call_observed(hook, function)

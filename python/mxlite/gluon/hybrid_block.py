@@ -13,6 +13,7 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
 from .base_block import Block
+from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
 from .tracing import STATE, stand_ins, standing_in
 
@@ -116,6 +117,7 @@ class HybridBlock(Block):
         self._fast: Any = None  # the graph that __call__ may run at once
         self._fast_epoch = -1
         self._ready_epoch = -1
+        self._op_hook: OpHook | None = None
 
     def __call__(self, *args: Any) -> Any:
         """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
@@ -165,6 +167,12 @@ class HybridBlock(Block):
         """Call ``hook(block, inputs)`` before each forward; see `Block`."""
         self._fast = None
         return super().register_forward_pre_hook(hook)
+
+    def register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call ``callback(tensor_name, op_name, array)`` for each operator; see `Block`."""
+        self._fast = None
+        self._op_hook = None if callback is None else OpHook(callback, monitor_all)
+        super().register_op_hook(callback, monitor_all)
 
     def hybridize(
         self,
@@ -227,6 +235,9 @@ class HybridBlock(Block):
                 return self.forward(*args)
             finally:
                 _core.set_trace_scope(outer)
+        if self._op_hook is not None:
+            self._resolve_deferred(args)
+            return self._op_hook.run(self.name, lambda: self.forward(*args))
         if self._active:
             return self._run_graph(args)
         self._resolve_deferred(args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ import threading
 import mxlite as mx
 import numpy as np
 import pytest
+from custom_ops import custom
 from mxlite import autograd, gluon, nd
 from mxlite.operator import CustomOp, CustomOpProp, register
 from numpy.testing import assert_allclose, assert_array_equal
@@ -23,32 +25,6 @@ def quiet_engine():
         nd.waitall()
     except mx.MXNetError:
         nd.waitall()
-
-
-def custom(name, forward, backward=None, base=CustomOpProp, **methods):
-    """Register an operator from functions."""
-
-    class Op(CustomOp):
-        pass
-
-    Op.forward = forward
-    if backward:
-        Op.backward = backward
-    body = {"create_operator": lambda self, ctx, shapes, dtypes: Op(), **methods}
-    return register(name)(type("Prop", (base,), body))
-
-
-def sigmoid_forward(self, is_train, req, in_data, out_data, aux):
-    x = in_data[0].asnumpy()
-    self.assign(out_data[0], req[0], nd.array(1 / (1 + np.exp(-x)), dtype=x.dtype))
-
-
-def sigmoid_backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-    y = out_data[0]
-    self.assign(in_grad[0], req[0], out_grad[0] * y * (1 - y))
-
-
-custom("t_sigmoid", sigmoid_forward, sigmoid_backward)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -156,7 +132,9 @@ class Watched(gluon.HybridBlock):
         )
 
     def hybrid_forward(self, F, x, calls):  # noqa: N803
-        h = F.Custom(self.before(x).reshape((-1,)), F.ones((2,)), calls, scale=3, op_type="t_affine")
+        h = F.Custom(
+            self.before(x).reshape((-1,)), F.ones((2,)), calls, scale=3, op_type="t_affine"
+        )
         h = F.Custom(h[0].reshape((1, 2)), op_type="t_sigmoid")
         return self.behind(h)
 
@@ -190,15 +168,14 @@ def test_infer_shape_completes_parameters():
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], in_data[0] * in_data[1].reshape((1, -1)))
 
-    custom(
-        "t_scale", forward, infer_shape=infer, list_arguments=lambda self: ["data", "weight"]
-    )
+    custom("t_scale", forward, infer_shape=infer, list_arguments=lambda self: ["data", "weight"])
 
     class Scale(gluon.HybridBlock):
         def __init__(self):
             super().__init__()
-            self.weight = self.params.get("weight", shape=(0,), init="ones",
-                                          allow_deferred_init=True)
+            self.weight = self.params.get(
+                "weight", shape=(0,), init="ones", allow_deferred_init=True
+            )
 
         def hybrid_forward(self, F, x, weight):  # noqa: N803
             return F.Custom(x, weight, op_type="t_scale")
@@ -385,135 +362,6 @@ def test_inputs_may_be_overwritten_after_the_call():
     assert_array_equal(x.asnumpy(), [7, 7])
 
 
-# -- errors -------------------------------------------------------------------------------------
-
-
-def failing_forward(self, is_train, req, in_data, out_data, aux):
-    raise ZeroDivisionError("no luck today")
-
-
-custom("t_fail", failing_forward)
-
-
-def test_an_error_in_forward_reaches_every_waiter_with_its_line():
-    x = nd.Custom(nd.ones((2,)), op_type="t_fail")
-    good = nd.ones((2,)) + 1
-    line = failing_forward.__code__.co_firstlineno + 1
-    for _ in range(2):
-        with pytest.raises(mx.MXNetError, match="ZeroDivisionError: no luck today") as info:
-            x.asnumpy()
-        text = str(info.value)
-        assert "Error in CustomOp.forward of 't_fail'" in text
-        assert f'test_custom_op.py", line {line}, in failing_forward' in text
-    with pytest.raises(mx.MXNetError, match="no luck"):
-        (x + 1).wait_to_read()
-    assert_array_equal(good.asnumpy(), [2, 2])
-
-
-def test_waitall_raises_the_error_once_and_the_process_goes_on():
-    nd.Custom(nd.ones((2,)), op_type="t_fail")
-    with pytest.raises(mx.MXNetError, match="no luck today"):
-        nd.waitall()
-    nd.waitall()
-    assert nd.Custom(nd.zeros((1,)), op_type="t_sigmoid").asscalar() == 0.5
-
-
-def test_an_error_in_backward_reaches_the_gradient_s_reader():
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-        raise KeyError("lost")
-
-    custom("t_fail_back", sigmoid_forward, backward)
-    x = nd.ones((2,))
-    x.attach_grad()
-    with autograd.record():
-        y = nd.Custom(x, op_type="t_fail_back")
-    y.backward()
-    with pytest.raises(mx.MXNetError, match="Error in CustomOp.backward of 't_fail_back'"):
-        x.grad.asnumpy()
-    assert_allclose(y.asnumpy(), [0.7310586] * 2, rtol=1e-6)
-
-
-def test_an_error_of_an_operator_inside_the_callback_counts_as_the_callback_s():
-    def forward(self, is_train, req, in_data, out_data, aux):
-        self.assign(out_data[0], req[0], nd._internal._raise_async(in_data[0]))
-
-    custom("t_fail_inside", forward)
-    x = nd.Custom(nd.ones((2,)), op_type="t_fail_inside")
-    with pytest.raises(mx.MXNetError, match="_raise_async: fails by design"):
-        x.asnumpy()
-
-
-def test_an_error_of_an_input_skips_the_callback():
-    calls = []
-    custom("t_count", lambda self, **_: calls.append(1))
-    x = nd.Custom(nd._internal._raise_async(nd.ones((2,))), op_type="t_count")
-    with pytest.raises(mx.MXNetError, match="_raise_async: fails by design"):
-        x.asnumpy()
-    assert not calls
-
-
-def test_an_error_in_a_hybridized_block():
-    class Net(gluon.HybridBlock):
-        def hybrid_forward(self, F, x):  # noqa: N803
-            return F.Custom(x * 2, op_type="t_fail") + 1
-
-    net = Net()
-    net.hybridize()
-    with pytest.raises(mx.MXNetError, match="no luck today"):
-        net(nd.ones((2,))).asnumpy()
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "match"),
-    [
-        (lambda x: nd.Custom(x, op_type="t_sigmiod"), ValueError, "did you mean 't_sigmoid'"),
-        (lambda x: nd.Custom(x), TypeError, "op_type"),
-        (lambda x: nd.Custom(x, x, op_type="t_sigmoid"), TypeError, r"takes 1 arrays \(data\)"),
-        (lambda x: nd.Custom(op_type="t_sigmoid"), TypeError, "missing input 'data'"),
-        (lambda x: nd.Custom(x, data=x, op_type="t_sigmoid"), TypeError, "given twice"),
-        (lambda x: nd.Custom(1.0, op_type="t_sigmoid"), TypeError, "a float given"),
-        (lambda x: nd.Custom(x, op_type="t_sigmoid", beta=2), TypeError, "beta"),
-    ],
-)
-def test_wrong_calls_are_named(call, kind, match):
-    with pytest.raises(kind, match=match):
-        call(nd.ones((2,)))
-
-
-@pytest.mark.parametrize(
-    ("methods", "match"),
-    [
-        (dict(infer_shape=lambda self, s: 1 / 0), "infer_shape of 't_bad' raised ZeroDivision"),
-        (dict(infer_shape=lambda self, s: (s, [], [])), "returned 0 entries for outputs, 1 exp"),
-        (dict(infer_shape=lambda self, s: (s,)), "returned 1 lists, 2 or 3 expected"),
-        (dict(infer_shape=lambda self, s: ([[7]], s)), r"shape \(2,\), infer_shape .* \(7,\)"),
-        (dict(infer_type=lambda self, t: ([np.int8], t)), "infer_type of the operator expects"),
-        (dict(create_operator=lambda self, *a: {}[1]), "create_operator of 't_bad' raised KeyErr"),
-        (dict(list_arguments=lambda self: []), "missing|takes 0 arrays"),
-    ],
-)
-def test_faults_of_the_prop_raise_in_the_call(methods, match):
-    custom("t_bad", sigmoid_forward, **methods)
-    with pytest.raises(mx.MXNetError, match=match):
-        nd.Custom(nd.ones((2,)), op_type="t_bad")
-
-
-def test_register_takes_classes_of_the_right_kind():
-    with pytest.raises(TypeError, match="a subclass of CustomOpProp expected"):
-        register("t_wrong")(CustomOp)
-
-
-def test_second_derivatives_are_refused_not_wrong():
-    x = nd.ones((2,))
-    x.attach_grad()
-    with autograd.record():
-        y = nd.Custom(x, op_type="t_sigmoid")
-        (first,) = autograd.grad(y, [x], create_graph=True)
-        z = first * 2
-    with pytest.raises(NotImplementedError, match="no gradient of its own"):
-        z.backward()
-
-
 @pytest.mark.parametrize("name", ["PythonOp", "NumpyOp", "NDArrayOp"])
 def test_the_oldest_interfaces_name_their_successor(name):
     class Old(getattr(mx.operator, name)):
@@ -553,8 +401,6 @@ x = nd.Custom(nd.ones((50, 50)), op_type="slow")
 def test_one_thread_and_exit_with_work_in_flight(engine):
     env = {"MXLITE_ENGINE": engine, "OMP_NUM_THREADS": "1"}
     code = textwrap.dedent(SCRIPT)
-    import os
-
     result = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True,
         timeout=120,
