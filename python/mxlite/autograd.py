@@ -32,19 +32,19 @@ Arrays = Union[NDArray, Sequence[NDArray]]
 GRAD_REQ = {"null": 0, "write": 1, "add": 2}
 
 
-def set_recording(is_record: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Switch recording of this thread on or off.
 
     Parameters
     ----------
-    is_record : bool
+    is_recording : bool
 
     Returns
     -------
     bool
         The state before.
     """
-    return _core.set_recording(bool(is_record))
+    return _core.set_recording(bool(is_recording))
 
 
 def set_training(train_mode: bool) -> bool:

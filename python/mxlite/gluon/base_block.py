@@ -301,7 +301,9 @@ class Block:
         HookHandle
             Its ``detach`` removes the hook.
         """
-        return HookHandle(self._forward_pre_hooks, hook)
+        handle = HookHandle()
+        handle.attach(self._forward_pre_hooks, hook)
+        return handle
 
     def register_forward_hook(self, hook: Callable[[Block, Any, Any], Any]) -> HookHandle:
         """Call ``hook(block, inputs, outputs)`` after each forward.
@@ -315,7 +317,9 @@ class Block:
         HookHandle
             Its ``detach`` removes the hook.
         """
-        return HookHandle(self._forward_hooks, hook)
+        handle = HookHandle()
+        handle.attach(self._forward_hooks, hook)
+        return handle
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, op_name, array)`` for each operator's outputs.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import MutableMapping
 from typing import Any, Callable
 
 from .. import _core
+from ..base import ValueError_
 from ..ndarray import NDArray
 
 __all__ = ["HookHandle", "OpHook"]
@@ -16,21 +18,34 @@ _ids = itertools.count()
 class HookHandle:
     """Removes a hook: by `detach`, or at the end of a ``with`` block.
 
-    Parameters
-    ----------
-    hooks : dict of int to callable
-        The table the hook is put into.
-    hook : callable
+    Notes
+    -----
+    Matches ``mxnet.gluon.utils.HookHandle``.
     """
 
-    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self._hooks = hooks
+    def __init__(self) -> None:
+        self._hooks: MutableMapping[int, Callable[..., Any]] | None = None
         self._id = next(_ids)
-        hooks[self._id] = hook
+
+    def attach(
+        self, hooks_dict: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]
+    ) -> None:
+        """Put a hook into a table; possible once.
+
+        Parameters
+        ----------
+        hooks_dict : dict of int to callable
+        hook : callable
+        """
+        if self._hooks is not None:
+            raise ValueError_("HookHandle: the same handle cannot be attached twice")
+        self._hooks = hooks_dict
+        hooks_dict[self._id] = hook
 
     def detach(self) -> None:
         """Remove the hook; a second call does nothing."""
-        self._hooks.pop(self._id, None)
+        if self._hooks is not None:
+            self._hooks.pop(self._id, None)
 
     def __enter__(self) -> HookHandle:
         return self

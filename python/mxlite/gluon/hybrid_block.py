@@ -403,7 +403,19 @@ class HybridBlock(Block):
             "class and use save_parameters"
         )
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> Any:
+    def optimize_for(
+        self,
+        x: Any,
+        *args: Any,
+        backend: str | None = None,
+        clear: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Hybridize and run once, so that the graph is compiled.
 
         Parameters
@@ -411,16 +423,21 @@ class HybridBlock(Block):
         x : NDArray
         *args : NDArray
         backend : str, optional
-            Only None is supported.
-        **kwargs
+            Only None is supported: mxlite's own passes always run.
+        clear, static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size
             As in `hybridize`.
+        **kwargs
+            Options of backends are refused.
 
         Returns
         -------
         NDArray or nested lists of them
             The outputs of this call.
         """
-        self.hybridize(True, backend=backend, **kwargs)
+        self.hybridize(
+            True, backend, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
+            backward_bulk_size, **kwargs,
+        )  # fmt: skip
         return self(x, *args)
 
 

@@ -324,20 +324,24 @@ class ParameterDict:
         ctx: Context | Sequence[Context] | None = None,
         allow_missing: bool = False,
         ignore_extra: bool = False,
+        restore_prefix: str = "",
+        filename: str | None = None,
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Load parameters from a dictionary; the arguments are those of `load`.
+        """Load parameters from a dictionary; the other arguments are those of `load`.
 
         Parameters
         ----------
         param_dict : mapping of str to NDArray
-        ctx, allow_missing, ignore_extra, cast_dtype, dtype_source
+        filename : str, optional
+            Where the arrays come from, for messages.
+        ctx, allow_missing, ignore_extra, restore_prefix, cast_dtype, dtype_source
             As in `load`.
         """
-        copies = {strip_kind(name): value.copy() for name, value in param_dict.items()}
-        self._load(copies, "the given dict", ctx, allow_missing, ignore_extra, cast_dtype,
-                   dtype_source)  # fmt: skip
+        named = {restore_prefix + strip_kind(name): v.copy() for name, v in param_dict.items()}
+        source = "the given dict" if filename is None else f"file {filename!r}"
+        self._load(named, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 
     def _load(
         self,

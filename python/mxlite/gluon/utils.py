@@ -24,6 +24,7 @@ __all__ = [
     "check_sha1",
     "clip_global_norm",
     "download",
+    "replace_file",
     "shape_is_known",
     "split_and_load",
     "split_data",
@@ -158,6 +159,17 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
             if not chunk:
                 return digest.hexdigest() == sha1_hash
             digest.update(chunk)
+
+
+def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> None:
+    """Move a file onto another one in a single step.
+
+    Parameters
+    ----------
+    src, dst : str or path
+        On the same file system.
+    """
+    os.replace(src, dst)
 
 
 def download(

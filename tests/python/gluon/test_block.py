@@ -256,7 +256,6 @@ def test_summary_of_a_hybridized_block_is_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: nn.Dense(1).register_op_hook(print), "register_op_hook"),
         (lambda: nn.Dense(1).export("m"), "export: .*m-symbol.json"),
         (lambda: gluon.SymbolBlock.imports("m-symbol.json", ["data"]), "imports: .*m-symbol.json"),
         (lambda: gluon.SymbolBlock(None, None), "SymbolBlock"),

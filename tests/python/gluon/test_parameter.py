@@ -261,3 +261,13 @@ def test_load_dict_copies() -> None:
     net.collect_params().load_dict(values)
     values["n_bias"][:] = 9
     assert net.bias.data().asscalar() == 3
+
+
+def test_load_dict_restores_a_prefix_and_names_the_file() -> None:
+    net = nn.Dense(1, in_units=2, prefix="a_")
+    net.initialize()
+    arrays = {"weight": nd.ones((1, 2)), "arg:bias": nd.ones((1,))}
+    net.collect_params().load_dict(arrays, restore_prefix="a_")
+    np.testing.assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
+    with pytest.raises(ValueError, match="file 'some.params'"):
+        net.collect_params().load_dict(arrays, filename="some.params")

@@ -92,3 +92,11 @@ def test_the_names_of_mxnet_are_there() -> None:
         assert hasattr(gluon, name)
     parts: list[Any] = [gluon.block.HybridBlock, gluon.parameter.ParameterDict, gluon.nn.Dense]
     assert all(isinstance(part, type) for part in parts)
+
+
+def test_replace_file_moves_onto_an_existing_file(tmp_path: Any) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "old").write_text("old")
+    gluon.utils.replace_file(tmp_path / "new", tmp_path / "old")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old").read_text() == "new"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import nn, rnn
+from . import cnn, nn, rnn
 
-__all__ = ["nn", "rnn"]
+__all__ = ["cnn", "nn", "rnn"]

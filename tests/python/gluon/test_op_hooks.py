@@ -1,0 +1,136 @@
+"""Hooks on the operators of blocks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.gluon import nn
+
+
+def make_net() -> nn.HybridSequential:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(3, in_units=4, activation="relu"), nn.Dense(2, in_units=3))
+    net.initialize(mx.init.One())
+    return net
+
+
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
+def test_a_hook_sees_the_outputs_of_each_operator_in_order(hybrid: bool) -> None:
+    net, seen = make_net(), []
+    net.hybridize(hybrid)
+    x = nd.ones((5, 4))
+    before = net(x).asnumpy()
+    net.register_op_hook(lambda name, op, array: seen.append((name, op, array.asnumpy())))
+    np.testing.assert_array_equal(net(x).asnumpy(), before)
+    assert [(name, op) for name, op, _ in seen] == [
+        ("net_dense0_fullyconnected0_output", "FullyConnected"),
+        ("net_dense0_relu_activation0_output", "Activation"),
+        ("net_dense1_fullyconnected0_output", "FullyConnected"),
+    ]
+    assert [array.shape for *_, array in seen] == [(5, 3), (5, 3), (5, 2)]
+    np.testing.assert_array_equal(seen[0][2], np.full((5, 3), 4))
+    np.testing.assert_array_equal(seen[2][2], before)
+
+
+def test_monitor_all_shows_inputs_too_and_names_decode_as_in_1_x() -> None:
+    net, names = make_net(), []
+    net.register_op_hook(lambda name, op, array: names.append(name.decode("utf-8")), True)
+    net(nd.ones((1, 4)))
+    assert names[:4] == [
+        "net_dense0_fullyconnected0_data",
+        "net_dense0_fullyconnected0_weight",
+        "net_dense0_fullyconnected0_bias",
+        "net_dense0_fullyconnected0_output",
+    ]
+
+
+def test_a_hook_may_call_operators_and_gradients_are_as_without() -> None:
+    net, norms = make_net(), []
+    net.hybridize()
+    x = nd.array([[1.0, -2.0, 3.0, 4.0]])
+    x.attach_grad()
+    with autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    expected = x.grad.asnumpy()
+    net.register_op_hook(lambda name, op, array: norms.append((array * 2).norm().asscalar()))
+    with autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+    assert len(norms) == 3
+
+
+def test_none_ends_the_calls_and_other_blocks_and_threads_have_none() -> None:
+    net, other, seen = make_net(), make_net(), []
+
+    def hook(*args: Any) -> None:
+        thread = threading.Thread(target=lambda: other(nd.ones((1, 4))).wait_to_read())
+        thread.start()
+        thread.join()
+        seen.append(args)
+
+    net.register_op_hook(hook)
+    other(nd.ones((1, 4)))
+    assert not seen
+    net(nd.ones((1, 4)))
+    assert len(seen) == 3
+    net.register_op_hook(None)
+    net(nd.ones((1, 4)))
+    assert len(seen) == 3
+
+
+def test_an_error_of_the_hook_reaches_the_caller() -> None:
+    net = make_net()
+
+    def hook(*args: Any) -> None:
+        raise KeyError("from the hook")
+
+    net.register_op_hook(hook)
+    with pytest.raises(KeyError, match="from the hook"):
+        net(nd.ones((1, 4)))
+    net.register_op_hook(None)
+    assert net(nd.ones((1, 4))).shape == (1, 2)
+
+
+def test_a_plain_block_hands_the_hook_to_its_children() -> None:
+    class Plain(gluon.Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = make_net()
+
+        def forward(self, x: Any) -> Any:
+            return self.body(x)
+
+    net, ops = Plain(), []
+    net.register_op_hook(lambda name, op, array: ops.append(str(op)))
+    net(nd.ones((1, 4)))
+    assert ops == ["FullyConnected", "Activation", "FullyConnected"]
+
+
+def test_a_reshape_is_seen() -> None:
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return x.reshape((-1,)) + 1
+
+    net, shapes = Net(), []
+    net.register_op_hook(lambda name, op, array: shapes.append(array.shape))
+    net(nd.ones((2, 3)))
+    assert shapes == [(6,), (6,)]
+
+
+def test_a_handle_removes_its_hook_and_attaches_once() -> None:
+    handle, hooks = gluon.utils.HookHandle(), {}
+    handle.detach()
+    with handle:
+        handle.attach(hooks, print)
+        assert list(hooks.values()) == [print]
+        with pytest.raises(ValueError, match="cannot be attached twice"):
+            handle.attach(hooks, print)
+    assert not hooks
