@@ -271,3 +271,100 @@ def multibox_detection(
                         break
         result[b, : len(rows)] = rows
     return result
+
+
+def bipartite_matching(
+    scores: np.ndarray, threshold: float, is_ascend: bool = False, topk: int = -1
+) -> list[np.ndarray]:
+    """Return the column of each row and the row of each column."""
+    matrices = scores.reshape(-1, *scores.shape[-2:])
+    rows, columns = np.full(matrices.shape[:2], -1.0), np.full(matrices.shape[::2], -1.0)
+    for matrix, row_match, column_match in zip(matrices, rows, columns):
+        flat = matrix.ravel() if is_ascend else -matrix.ravel()
+        matched = 0
+        for place in np.argsort(flat, kind="stable"):
+            r, c = np.unravel_index(place, matrix.shape)
+            good = matrix[r, c] < threshold if is_ascend else matrix[r, c] > threshold
+            if good and row_match[r] < 0 and column_match[c] < 0 and not 0 < topk < matched:
+                row_match[r], column_match[c] = c, r
+                matched += 1
+    lead = scores.shape[:-2]
+    return [rows.reshape(*lead, -1), columns.reshape(*lead, -1)]
+
+
+def rpn_anchors(stride: int, scales: tuple[float, ...], ratios: tuple[float, ...]) -> np.ndarray:
+    """Return the anchors at the first position, ratios first."""
+    result = []
+    for ratio in ratios:
+        width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
+        size = np.array([width, np.floor(width * ratio + 0.5)])
+        for scale in scales:
+            half = (size * scale - 1) / 2
+            result.append(np.concatenate([(stride - 1) / 2 - half, (stride - 1) / 2 + half]))
+    return np.array(result)
+
+
+def predicted_boxes(anchors: np.ndarray, offsets: np.ndarray, iou_loss: bool) -> np.ndarray:
+    """Return boxes from (n, 4) anchors and offsets, in whole pixels."""
+    if iou_loss:
+        return anchors + offsets
+    size = anchors[:, 2:] - anchors[:, :2] + 1
+    middle = anchors[:, :2] + (size - 1) / 2 + offsets[:, :2] * size
+    half = (np.exp(offsets[:, 2:]) * size - 1) / 2
+    return np.concatenate([middle - half, middle + half], 1)
+
+
+def keep_regions(boxes: np.ndarray, threshold: float, limit: int) -> list[int]:
+    """Return which boxes, best first, overlap none before them by more than threshold."""
+    areas = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
+    kept: list[int] = []
+    for i, box in enumerate(boxes):
+        low = np.maximum(boxes[kept, :2], box[:2])
+        sides = np.maximum(np.minimum(boxes[kept, 2:], box[2:]) - low + 1, 0)
+        common = np.prod(sides, 1)
+        if len(kept) < limit and not np.any(common / (areas[kept] + areas[i] - common) > threshold):
+            kept.append(i)
+    return kept
+
+
+def multi_proposal(
+    cls_prob: np.ndarray,
+    bbox_pred: np.ndarray,
+    im_info: np.ndarray,
+    rpn_pre_nms_top_n: int = 6000,
+    rpn_post_nms_top_n: int = 300,
+    threshold: float = 0.7,
+    rpn_min_size: int = 16,
+    scales: tuple[float, ...] = (4, 8, 16, 32),
+    ratios: tuple[float, ...] = (0.5, 1, 2),
+    feature_stride: int = 16,
+    output_score: bool = False,
+    iou_loss: bool = False,
+) -> list[np.ndarray]:
+    """Return regions (image, box) and their scores."""
+    images, _, height, width = cls_prob.shape
+    base = rpn_anchors(feature_stride, scales, ratios)
+    grid = np.stack(np.meshgrid(np.arange(width), np.arange(height)), -1).reshape(-1, 1, 2)
+    anchors = (base + np.tile(grid, 2) * feature_stride).reshape(-1, 4)
+    regions, region_scores = [], []
+    for b in range(images):
+        offsets = bbox_pred[b].reshape(len(base), 4, -1).transpose(2, 0, 1).reshape(-1, 4)
+        boxes = predicted_boxes(anchors, offsets, iou_loss)
+        limits = np.array([im_info[b, 1], im_info[b, 0]] * 2) - 1
+        boxes = np.maximum(np.minimum(boxes, limits), 0)
+        scores = cls_prob[b, len(base) :].transpose(1, 2, 0).copy()
+        scores[int(im_info[b, 0] // feature_stride) :] = -1
+        scores[:, int(im_info[b, 1] // feature_stride) :] = -1
+        scores = scores.ravel()
+        least = rpn_min_size * im_info[b, 2]
+        small = np.any(boxes[:, 2:] - boxes[:, :2] + 1 < least, 1)
+        boxes[small] += np.array([-1, -1, 1, 1]) * least / 2
+        scores[small] = -1
+        compared = rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else len(scores)
+        order = np.argsort(-scores, kind="stable")[:compared]
+        kept = order[keep_regions(boxes[order], threshold, rpn_post_nms_top_n)]
+        chosen = kept[np.arange(rpn_post_nms_top_n) % len(kept)]
+        ids = np.full((rpn_post_nms_top_n, 1), float(b))
+        regions.append(np.concatenate([ids, boxes[chosen]], 1))
+        region_scores.append(scores[chosen, None])
+    return [np.concatenate(regions), np.concatenate(region_scores)][: 2 if output_score else 1]

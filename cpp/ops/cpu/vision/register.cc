@@ -3,6 +3,7 @@
 namespace mxlite {
 
 void register_vision_cpu(OpRegistry& ops) {
+  register_bipartite_matching_cpu(ops);
   register_box_cpu(ops);
   register_box_nms_cpu(ops);
   register_correlation_cpu(ops);
@@ -12,6 +13,7 @@ void register_vision_cpu(OpRegistry& ops) {
   register_multibox_detection_cpu(ops);
   register_multibox_prior_cpu(ops);
   register_multibox_target_cpu(ops);
+  register_proposal_cpu(ops);
   register_ps_roi_pooling_cpu(ops);
   register_roi_align_cpu(ops);
   register_roi_pooling_cpu(ops);

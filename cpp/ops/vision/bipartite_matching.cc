@@ -1,0 +1,35 @@
+#include "cpp/ops/vision/bipartite_matching.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kName = "_contrib_bipartite_matching";
+
+Specs infer(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
+  const Shape& scores = in[0].shape;
+  check_floating(kName, "data", in[0]);
+  check_min_ndim(kName, scores, 2);
+  Shape rows = scores, columns = scores;
+  rows.erase(scores.ndim() - 1);
+  columns.erase(scores.ndim() - 2);
+  return {{rows, in[0].dtype}, {columns, in[0].dtype}};
+}
+
+}  // namespace
+
+void register_bipartite_matching(OpRegistry& ops) {
+  ops.add(OpBuilder<BipartiteMatchingParams>(kName)
+              .inputs({"data"})
+              .doc("Pairs rows and columns of score matrices, best score first: the column of "
+                   "every row and the row of every column, -1 without one. Its gradient is zero.")
+              .outputs(2)
+              .infer(infer)
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,64 @@
+#include "cpp/ops/vision/proposal.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kSingle = "_contrib_Proposal";
+constexpr const char* kMulti = "_contrib_MultiProposal";
+
+template <const char* const& kName>
+Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
+  const Shape& cls = in[0].shape;
+  const auto num_anchors = static_cast<int64_t>(p.scales.size() * p.ratios.size());
+  check_floating(kName, "cls_prob", in[0]);
+  MX_CHECK_SHAPE(cls.ndim() == 4 && cls[1] == 2 * num_anchors && cls[2] > 0 && cls[3] > 0, kName,
+                 ": cls_prob of shape ", cls, " given, (batch, ", 2 * num_anchors,
+                 ", height, width) expected for ", num_anchors, " anchors per position");
+  MX_CHECK_SHAPE(kName != kSingle || cls[0] == 1, kName, ": ", cls[0],
+                 " images given, 1 expected; MultiProposal takes more");
+  check_param_shape(kName, "bbox_pred", in[1], {cls[0], 4 * num_anchors, cls[2], cls[3]}, cls);
+  check_param_shape(kName, "im_info", in[2], {cls[0], 3}, cls);
+  check_same_dtype(kName, "bbox_pred", in[1], in[0].dtype);
+  check_same_dtype(kName, "im_info", in[2], in[0].dtype);
+  MX_CHECK(p.rpn_post_nms_top_n >= 0, kName, ": rpn_post_nms_top_n ", p.rpn_post_nms_top_n,
+           " given, 0 or more expected");
+  MX_CHECK(p.feature_stride > 0, kName, ": feature_stride ", p.feature_stride,
+           " given, at least 1 expected");
+  const int64_t regions = cls[0] * p.rpn_post_nms_top_n;
+  return {{{regions, 5}, in[0].dtype}, {{regions, 1}, in[0].dtype}};
+}
+
+void complete(const ProposalParams&, std::span<TensorSpec> in) {
+  const Shape& cls = in[0].shape;
+  if (cls.ndim() != 4) return;
+  complete_shape(in[1], {cls[0], 2 * cls[1], cls[2], cls[3]});
+  complete_shape(in[2], {cls[0], 3});
+}
+
+template <const char* const& kName>
+void add(OpRegistry& ops, const char* images) {
+  ops.add(OpBuilder<ProposalParams>(kName)
+              .inputs({"cls_prob", "bbox_pred", "im_info"})
+              .doc(str("Regions (image, xmin, ymin, xmax, ymax) of ", images,
+                       " by falling score, repeated where there are too few; im_info has rows "
+                       "(height, width, scale). Its gradient is zero."))
+              .outputs(2)
+              .visible_outputs_if([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
+              .infer(infer<kName>)
+              .complete(complete)
+              .zero_gradient()
+              .build());
+}
+
+}  // namespace
+
+void register_proposal(OpRegistry& ops) {
+  add<kSingle>(ops, "one image");
+  add<kMulti>(ops, "every image of a batch");
+}
+
+}  // namespace mxlite
