@@ -19,8 +19,8 @@ from .context import Context
 from .ndarray import NDArray
 from .symbol.dtypes import dtype_name
 from .symbol.evaluate import evaluate
-from .symbol.infer import Inference
-from .symbol.node import Node, operator_call
+from .symbol.infer import Inference, completed_calls
+from .symbol.node import Node
 
 __all__ = ["Executor", "resized"]
 
@@ -62,7 +62,7 @@ class Executor:
             (inference.shapes[id(node), i], inference.types[id(node), i])
             for node, i in symbol._outputs
         ]
-        self._calls = _completed_calls(inference)
+        self._calls = completed_calls(inference)
         self._prepare()
 
     def _infer(self) -> Inference:
@@ -389,16 +389,3 @@ def _weight_names(symbol: Any) -> set[str]:
                 (weights if weight else others).add(source.name)
     others.update(node.name for node, _ in symbol._outputs if node.op is None)
     return weights - others | set(symbol.list_auxiliary_states())
-
-
-def _completed_calls(inference: Inference) -> dict[int, Any]:
-    """Return calls with the shapes that inference found, for nodes that left them open."""
-    calls: dict[int, Any] = {}
-    for node in inference.nodes:
-        if node.op is None or not inference._is_template(node):
-            continue
-        shape = inference.shapes[id(node), 0]
-        if shape is None or -1 in shape:
-            raise ShapeError(f"{node.name}: the shape of {node.op} cannot be inferred")
-        calls[id(node)] = operator_call(str(node.op), {**node.attrs, "shape": str(shape)})
-    return calls

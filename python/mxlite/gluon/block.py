@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base_block import Block
-from .hybrid_block import HybridBlock, SymbolBlock
+from .hybrid_block import HybridBlock
+from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock"]

@@ -7,17 +7,19 @@ from typing import Any
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
+from .. import symbol as sym
+from ..base import MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
+from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
 from .base_block import Block
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
+from .symbolic import Variables, call_symbolic, flatten_symbols, has_symbol, input_variables
 from .tracing import STATE, stand_ins, standing_in
 
-__all__ = ["HybridBlock", "SymbolBlock"]
+__all__ = ["HybridBlock"]
 
 
 class _Compiled:
@@ -97,6 +99,7 @@ class HybridBlock(Block):
 
     Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and
     parameters arrive as keywords, or ``forward(x, *args)``, which asks ``self.weight.data()``.
+    Called with symbols it composes them; ``F`` is ``mx.sym`` then.
 
     Parameters
     ----------
@@ -108,6 +111,9 @@ class HybridBlock(Block):
     -----
     Matches ``mxnet.gluon.HybridBlock``.
     """
+
+    # Hint of the operator whose node is called "fwd" in symbols, as the layers of 1.x name it.
+    _node_op = ""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
@@ -229,6 +235,8 @@ class HybridBlock(Block):
     # -- running ---------------------------------------------------------------------------------
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
+        if args and args[0].__class__ is not NDArray and has_symbol(args):
+            return call_symbolic(self, args)
         if STATE.traces and stand_ins() is not None:
             outer = _core.set_trace_scope(self.name)
             try:
@@ -360,7 +368,8 @@ class HybridBlock(Block):
         """
         if STATE.traces and stand_ins() is not None:
             params = {name: param.data() for name, param in self._reg_params.items()}
-            return self.hybrid_forward(nd, x, *args, **params)
+            functions = sym if isinstance(stand_ins(), Variables) else nd
+            return self.hybrid_forward(functions, x, *args, **params)
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
         ctx = current_context() if array is None else array.ctx
@@ -390,18 +399,65 @@ class HybridBlock(Block):
             f"{type(self).__name__} defines neither hybrid_forward nor forward"
         )
 
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> Any:
-        """Refuse: the ``-symbol.json`` format is not written yet.
+    def _symbol_of_graph(self) -> Any:
+        """Return the symbol of a hybridized block that has been run."""
+        if not self._graphs:
+            raise MXNetError(
+                "Please first call block.hybridize() and then run forward with this block at least "
+                "once before calling export."
+            )
+        _, layout = next(reversed(self._graphs))
+        variables = input_variables(count_leaves(layout))
+        inputs = unflatten(variables, layout)
+        outputs = call_symbolic(self, tuple(inputs))
+        return flatten_symbols(outputs, f"{self.name}: outputs")
+
+    def export(
+        self, path: str, epoch: int = 0, remove_amp_cast: bool = True
+    ) -> tuple[str, str | None]:
+        """Write the network as ``<path>-symbol.json`` and ``<path>-<epoch>.params``.
+
+        Parameters
+        ----------
+        path : str
+            Begin of both file names.
+        epoch : int
+            Written with four digits.
+        remove_amp_cast : bool
+            Leave out the casts of mixed precision.
+
+        Returns
+        -------
+        symbol_file : str
+        params_file : str or None
+            None for a block without parameters.
 
         Raises
         ------
-        NotSupportedError
-            Always.
+        MXNetError
+            If the block was not hybridized and run before.
+
+        Notes
+        -----
+        Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
+        Inputs are called ``data``, or ``data0``, ``data1``, ...
         """
-        raise NotSupportedError(
-            f"HybridBlock.export: mxlite does not write {path}-symbol.json yet; keep the Python "
-            "class and use save_parameters"
-        )
+        symbol = self._symbol_of_graph()
+        symbol_file = f"{path}-symbol.json"
+        symbol.save(symbol_file, remove_amp_cast=remove_amp_cast)
+        arguments = set(symbol.list_arguments())
+        states = set(symbol.list_auxiliary_states())
+        arrays: dict[str, NDArray] = {}
+        for name, param in self.collect_params().items():
+            if name in arguments:
+                arrays[f"arg:{name}"] = param._reduce()
+            elif name in states:
+                arrays[f"aux:{name}"] = param._reduce()
+        if not arrays:
+            return symbol_file, None
+        params_file = f"{path}-{epoch:04d}.params"
+        nd.save(params_file, arrays)
+        return symbol_file, params_file
 
     def optimize_for(
         self,
@@ -423,11 +479,11 @@ class HybridBlock(Block):
         x : NDArray
         *args : NDArray
         backend : str, optional
-            Only None is supported: mxlite's own passes always run.
+            Accepted: mxlite's own passes always run.
         clear, static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size
             As in `hybridize`.
         **kwargs
-            Options of backends are refused.
+            Options of other backends are ignored.
 
         Returns
         -------
@@ -435,41 +491,7 @@ class HybridBlock(Block):
             The outputs of this call.
         """
         self.hybridize(
-            True, backend, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
-            backward_bulk_size, **kwargs,
+            True, None, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
+            backward_bulk_size,
         )  # fmt: skip
         return self(x, *args)
-
-
-class SymbolBlock(HybridBlock):
-    """Refused: blocks made from symbols need ``mx.sym``, which mxlite does not have yet.
-
-    Raises
-    ------
-    NotSupportedError
-        Always.
-    """
-
-    def __init__(self, outputs: Any, inputs: Any, params: Any = None) -> None:
-        raise NotSupportedError("SymbolBlock: mxlite has no mx.sym yet; define a HybridBlock")
-
-    @staticmethod
-    def imports(
-        symbol_file: str,
-        input_names: Any,
-        param_file: str | None = None,
-        ctx: Any = None,
-        allow_missing: bool = False,
-        ignore_extra: bool = False,
-    ) -> SymbolBlock:
-        """Refuse: the ``-symbol.json`` format is not read yet.
-
-        Raises
-        ------
-        NotSupportedError
-            Always.
-        """
-        raise NotSupportedError(
-            f"SymbolBlock.imports: mxlite does not read {symbol_file!r} yet; define a HybridBlock "
-            "and use load_parameters"
-        )

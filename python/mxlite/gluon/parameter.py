@@ -131,6 +131,7 @@ class Parameter:
         self._allow_deferred_init = allow_deferred_init
         self._grad_req = "null"
         self._trainer: Any = None
+        self._var: tuple[Any, Any] | None = None
         self._shape = None if shape is None else _as_shape(shape)
         self.name = name
         self._dtype = dtype
@@ -567,14 +568,26 @@ class Parameter:
             return nd.add_n(*(copy.copyto(cpu()) for copy in copies)) / len(copies)
 
     def var(self) -> Any:
-        """Refuse: symbols are not part of this version.
+        """Return the variable that stands for this parameter in symbols.
 
-        Raises
-        ------
-        NotSupportedError
-            Always.
+        Returns
+        -------
+        Symbol
+            The same one until shape, type or a factor changes.
         """
-        raise NotSupportedError("Parameter.var: mxlite has no mx.sym yet, use data()")
+        from ..symbol import var
+
+        described = (self._shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
+        if self._var is None or self._var[0] != described:
+            init = self.init
+            if init is not None and not isinstance(init, str) and not hasattr(init, "dumps"):
+                init = None
+            shape, dtype, lr_mult, wd_mult = described
+            self._var = described, var(
+                self.name, shape=shape, dtype=dtype, lr_mult=lr_mult, wd_mult=wd_mult, init=init,
+                stype="default",
+            )  # fmt: skip
+        return self._var[1]
 
 
 class Constant(Parameter):

@@ -8,7 +8,7 @@ from typing import Any, Union
 from .._core import NDArray
 from ..base import TypeError_
 
-__all__ = ["LEAF", "Layout", "first_array", "flatten", "unflatten"]
+__all__ = ["LEAF", "Layout", "count_leaves", "first_array", "flatten", "unflatten"]
 
 #: ``LEAF`` for one array, ``NONE`` for None, a tuple of layouts for a list or tuple.
 Layout = Union[int, tuple[Any, ...]]
@@ -54,12 +54,13 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
     )
 
 
-def unflatten(arrays: Sequence[NDArray], layout: Layout) -> Any:
+def unflatten(arrays: Sequence[Any], layout: Layout) -> Any:
     """Put arrays together as they were before `flatten`; tuples come back as lists.
 
     Parameters
     ----------
     arrays : sequence of NDArray
+        Or of what else stands for them, such as symbols.
     layout : Layout
 
     Returns
@@ -69,13 +70,20 @@ def unflatten(arrays: Sequence[NDArray], layout: Layout) -> Any:
     return _unflatten(iter(arrays), layout)
 
 
-def _unflatten(arrays: Iterator[NDArray], layout: Layout) -> Any:
+def _unflatten(arrays: Iterator[Any], layout: Layout) -> Any:
     if layout == LEAF:
         return next(arrays)
     if layout == NONE:
         return None
     assert isinstance(layout, tuple)
     return [_unflatten(arrays, part) for part in layout]
+
+
+def count_leaves(layout: Layout) -> int:
+    """Return the number of arrays of a layout."""
+    if isinstance(layout, tuple):
+        return sum(count_leaves(part) for part in layout)
+    return int(layout == LEAF)
 
 
 def first_array(nested: Any) -> Any:

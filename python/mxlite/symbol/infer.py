@@ -13,10 +13,10 @@ from typing import Any, Callable, Optional
 
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_, suggestion
 from .dtypes import dtype_from_code, dtype_name, dtype_type
-from .node import Entry, Node, topological_order
+from .node import Entry, Node, operator_call, topological_order
 from .rules import filled_types, is_elementwise, output_type, shaped_like_first
 
-__all__ = ["Inference", "infer_shape", "infer_type"]
+__all__ = ["Inference", "completed_calls", "infer_shape", "infer_type"]
 
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
 # Divisible by many numbers, so that splitting and grouping work on them.
@@ -143,7 +143,7 @@ class Inference:
     def _check(self) -> None:
         """Compare complete nodes with the engine's rule: backward rules may have filled them."""
         for node in self.nodes:
-            if node.op is not None and self._complete(node) and not self._is_template(node):
+            if node.op is not None and self._complete(node) and not self.is_template(node):
                 try:
                     for i, (shape, dtype) in enumerate(self._infer(node)):
                         self._merge((id(node), i), shape)
@@ -152,7 +152,7 @@ class Inference:
                     raise _at_node(error, node) from None
 
     @staticmethod
-    def _is_template(node: Node) -> bool:
+    def is_template(node: Node) -> bool:
         """Say whether a node makes an array whose shape others decide."""
         return node.op in _CREATION and not _known(_creation_shape(node))
 
@@ -323,6 +323,34 @@ class Inference:
                 key, tuple(old[i] if i == axis else joint[i] for i in range(rank))
             )
         return changed
+
+
+def completed_calls(inference: Inference) -> dict[int, Any]:
+    """Return calls with the shapes that inference found, for nodes that left them open.
+
+    Parameters
+    ----------
+    inference : Inference
+
+    Returns
+    -------
+    dict of int to _core.OpCall
+        By ``id(node)``.
+
+    Raises
+    ------
+    ShapeError
+        If a shape stays unknown.
+    """
+    calls: dict[int, Any] = {}
+    for node in inference.nodes:
+        if node.op is None or not inference.is_template(node):
+            continue
+        shape = inference.shapes[id(node), 0]
+        if not _known(shape):
+            raise ShapeError(f"{node.name}: the shape of {node.op} cannot be inferred")
+        calls[id(node)] = operator_call(node.op, {**node.attrs, "shape": str(shape)})
+    return calls
 
 
 def _creation_shape(node: Node) -> Shape:

@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-__all__ = ["OUTPUT_NAMES", "TOTAL_OUTPUTS", "VARIADIC_COUNT", "engine_name", "file_name", "hint"]
+from collections.abc import Mapping
 
-# Output names that are not "output" or "output<i>".
+__all__ = ["OUTPUT_NAMES", "VARIADIC_COUNT", "engine_name", "file_name", "hint", "total_outputs"]
+
+# Names of outputs; others are called "output", or "output<i>" where there are several.
 OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
     "BatchNorm": ("output", "mean", "var"),
-    "BatchNorm_v1": ("output", "mean", "var"),
     "_contrib_SyncBatchNorm": ("output", "mean", "var"),
+    "_contrib_BatchNormWithReLU": ("output", "mean", "var"),
     "InstanceNorm": ("output", "mean", "var"),
     "LayerNorm": ("output", "mean", "std"),
     "GroupNorm": ("output", "mean", "std"),
-}
+    "RNN": ("output", "state_output", "statecell_output"),
+    "_contrib_MultiBoxTarget": ("loc_target", "loc_mask", "cls_target"),
+    "_contrib_hawkesll": ("output", "out_state"),
+    **{
+        name: ("output",)
+        for name in (
+            "BilinearSampler", "Correlation", "ROIPooling", "Dropout", "GridGenerator",
+            "L2Normalization", "LRN", "LeakyReLU", "Pooling", "SpatialTransformer", "_contrib_DeformablePSROIPooling",
+            "_contrib_MultiProposal", "_contrib_Proposal", "SoftmaxOutput",
+        )
+    },
+}  # fmt: skip
 
-# Hidden outputs count in node_row_ptr; here where 1.9.1 has another number than this engine.
-TOTAL_OUTPUTS: dict[str, int] = {
-    "Dropout": 2,
-    "LayerNorm": 3,
-    "GroupNorm": 3,
-    "InstanceNorm": 3,
-    "L2Normalization": 2,
-    "LRN": 2,
-    "LeakyReLU": 2,
-    "Pooling": 1,
-    "UpSampling": 1,
-}
+# Numbers of outputs in 1.9.1, hidden ones too, where this engine has another one.
+_TOTALS: dict[str, int] = {
+    "Dropout": 2, "LayerNorm": 3, "GroupNorm": 3, "InstanceNorm": 3, "L2Normalization": 2, "LRN": 2,
+    "UpSampling": 1, "CTCLoss": 2, "_contrib_box_nms": 2, "sort": 2, "_linalg_slogdet": 4,
+    "_linalg_det": 3, "BilinearSampler": 2, "Correlation": 3, "SpatialTransformer": 3,
+    "GridGenerator": 2, "_contrib_Proposal": 2, "_contrib_MultiProposal": 2,
+    "_contrib_DeformablePSROIPooling": 2,
+}  # fmt: skip
+
+
+def total_outputs(op: str, attrs: Mapping[str, str], own: int, visible: int) -> int:
+    """Return the number of outputs that 1.9.1 counts for a node.
+
+    Parameters
+    ----------
+    op : str
+    attrs : mapping of str to str
+    own, visible : int
+        All and visible outputs in this engine.
+
+    Returns
+    -------
+    int
+    """
+    if op == "Pooling":
+        return 2 if attrs.get("pool_type", "max") == "max" else 1
+    if op == "LeakyReLU":
+        return 2 if attrs.get("act_type") == "rrelu" else 1
+    if op == "RNN":
+        return visible
+    return _TOTALS.get(op, own)
+
 
 # The parameter that says how many arrays a variadic operator takes; None: the operator has none.
 VARIADIC_COUNT: dict[str, str | None] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
-from .names import OUTPUT_NAMES, VARIADIC_COUNT, engine_name
+from .names import OUTPUT_NAMES, VARIADIC_COUNT, engine_name, total_outputs
 
 __all__ = ["HIDDEN_KEYS", "Entry", "Node", "operator_call", "schema_of", "topological_order"]
 
@@ -126,7 +126,15 @@ class Node:
         names = OUTPUT_NAMES.get(self.op)
         if names is not None and index < len(names):
             return f"{self.name}_{names[index]}"
-        return f"{self.name}_output{index if self.num_outputs > 1 else ''}"
+        return f"{self.name}_output{index if self.total_outputs > 1 else ''}"
+
+    @property
+    def total_outputs(self) -> int:
+        """Number of outputs in 1.9.1, hidden ones too."""
+        if self.op is None:
+            return 1
+        own = int(self.call.num_outputs(len(self.inputs)))
+        return total_outputs(self.op, self.attrs, own, self.num_outputs)
 
     def mutated_inputs(self) -> list[int]:
         """Return the positions of the inputs that the operator writes."""

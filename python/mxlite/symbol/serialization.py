@@ -8,7 +8,6 @@ from typing import Any
 
 from ..base import FileFormatError, MissingFileError, MXNetError, TypeError_
 from ..ndarray.serialization import replacing_file
-from .names import TOTAL_OUTPUTS
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
 from .upgrade import upgrade
@@ -95,7 +94,7 @@ def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
             fields.append(("attrs", _object(attrs, 6, len(attrs) > 1)))
         fields.append(("inputs", _entries(inputs, 6)))
         items.append("    " + _object(fields, 4, True))
-        rows.append(rows[-1] + _total_outputs(node))
+        rows.append(rows[-1] + node.total_outputs)
     heads = [(ids[id(node)], index, versions.get(id(node), 0)) for node, index in symbol._outputs]
     variables = [str(i) for i, node in enumerate(nodes) if node.op is None]
     fields = [
@@ -106,13 +105,6 @@ def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
         ("attrs", f'{{"mxnet_version": ["int", {_VERSION}]}}'),
     ]
     return _object(fields, 0, True)
-
-
-def _total_outputs(node: Node) -> int:
-    """Return the number of outputs that 1.9.1 counts, hidden ones too."""
-    if node.op is None:
-        return 1
-    return TOTAL_OUTPUTS.get(node.op) or int(node.call.num_outputs(len(node.inputs)))
 
 
 def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:

@@ -256,11 +256,7 @@ def test_summary_of_a_hybridized_block_is_refused() -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: nn.Dense(1).export("m"), "export: .*m-symbol.json"),
-        (lambda: gluon.SymbolBlock.imports("m-symbol.json", ["data"]), "imports: .*m-symbol.json"),
-        (lambda: gluon.SymbolBlock(None, None), "SymbolBlock"),
         (lambda: nn.Embedding(2, 3, sparse_grad=True), "sparse_grad=True"),
-        (lambda: nn.Dense(1).weight.var(), "var"),
     ],
 )
 def test_what_is_not_there_yet_says_so_by_name(act: Any, words: str) -> None:

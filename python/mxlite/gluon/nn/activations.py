@@ -22,6 +22,8 @@ class Activation(HybridBlock):
     params : ParameterDict, optional
     """
 
+    _node_op = "activation"
+
     def __init__(
         self,
         activation: str,
@@ -58,6 +60,8 @@ class LeakyReLU(HybridBlock):
         Slope below 0; not negative.
     """
 
+    _node_op = "leakyrelu"
+
     def __init__(self, alpha: float, **kwargs: Any) -> None:
         if alpha < 0:
             raise ValueError_(
@@ -84,6 +88,8 @@ class PReLU(HybridBlock):
     in_channels : int
         1 for one slope, or the number of channels.
     """
+
+    _node_op = "leakyrelu"
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -116,6 +122,8 @@ class ELU(HybridBlock):
 class SELU(HybridBlock):
     """Scaled exponential linear unit (Klambauer et al., 2017)."""
 
+    _node_op = "leakyrelu"
+
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, act_type="selu")
@@ -123,6 +131,8 @@ class SELU(HybridBlock):
 
 class GELU(HybridBlock):
     """``y = x * Phi(x)`` with the normal distribution function (Hendrycks and Gimpel, 2016)."""
+
+    _node_op = "leakyrelu"
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Apply the function element by element."""
@@ -136,6 +146,8 @@ class Swish(HybridBlock):
     ----------
     beta : float
     """
+
+    _node_op = "sigmoid"
 
     def __init__(self, beta: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -54,6 +54,8 @@ class Dense(HybridBlock):
     The weight has shape ``(units, in_units)``. Matches ``mxnet.gluon.nn.Dense``.
     """
 
+    _node_op = "fullyconnected"
+
     def __init__(
         self,
         units: int,
@@ -120,6 +122,8 @@ class Dropout(HybridBlock):
         Axes along which one draw is shared.
     """
 
+    _node_op = "dropout"
+
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._rate = rate
@@ -149,6 +153,8 @@ class Embedding(HybridBlock):
     sparse_grad : bool
         Only False is supported.
     """
+
+    _node_op = "embedding"
 
     def __init__(
         self,

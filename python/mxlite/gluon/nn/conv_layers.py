@@ -54,6 +54,7 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
 class _Conv(HybridBlock):
     """Shared by all convolutions: parameters and the call of the operator."""
 
+    _node_op = "convolution"
     _ndim = 0
     _layouts: tuple[str, ...] = ()
     _transposed = False
@@ -343,6 +344,7 @@ class Conv1DTranspose(_Conv):
     _ndim = 1
     _layouts = ("NCW", "NWC")
     _transposed = True
+    _node_op = "deconvolution"
 
     def __init__(
         self,
@@ -395,6 +397,7 @@ class Conv2DTranspose(_Conv):
     _ndim = 2
     _layouts = ("NCHW", "NHWC")
     _transposed = True
+    _node_op = "deconvolution"
 
     def __init__(
         self,
@@ -447,6 +450,7 @@ class Conv3DTranspose(_Conv):
     _ndim = 3
     _layouts = ("NCDHW", "NDHWC")
     _transposed = True
+    _node_op = "deconvolution"
 
     def __init__(
         self,

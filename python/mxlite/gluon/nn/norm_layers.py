@@ -54,6 +54,8 @@ class _NormLayer(HybridBlock):
 class _BatchNorm(_NormLayer):
     """Batch normalization with or without an activation after it."""
 
+    _node_op = "batchnorm"
+
     def __init__(
         self,
         axis: int = 1,
@@ -260,6 +262,8 @@ class InstanceNorm(_NormLayer):
     in_channels : int
         0 takes it from the first input.
     """
+
+    _node_op = "instancenorm"
 
     def __init__(
         self,

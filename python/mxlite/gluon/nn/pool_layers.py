@@ -28,6 +28,7 @@ __all__ = [
 class _Pooling(HybridBlock):
     """Shared by all pooling layers: the options and the call of the operator."""
 
+    _node_op = "pooling"
     _ndim = 0
     _layouts: tuple[str, ...] = ()
     _pool_type = "max"

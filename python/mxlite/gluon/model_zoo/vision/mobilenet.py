@@ -53,7 +53,7 @@ class RELU6(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Clipped ``x``, same shape."""
-        return F.clip(x, a_min=0, a_max=6)
+        return F.clip(x, a_min=0, a_max=6, name="relu6")
 
 
 def _add_conv(
@@ -113,7 +113,7 @@ class LinearBottleneck(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
         y = self.out(x)
-        return y + x if self.use_shortcut else y
+        return F.elemwise_add(y, x) if self.use_shortcut else y
 
 
 class MobileNet(HybridBlock):

@@ -1,0 +1,209 @@
+"""SymbolBlock: a block made from a symbol, such as a network that was exported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import TypeError_, ValueError_
+from ..ndarray import NDArray
+from ..ndarray.serialization import dtype_name
+from ..symbol import Group, Symbol, load
+from ..symbol import var as make_var
+from ..symbol.dtypes import dtype_type
+from ..symbol.evaluate import evaluate
+from ..symbol.infer import Inference, completed_calls
+from .hybrid_block import HybridBlock
+from .parameter_dict import ParameterDict
+from .symbolic import has_symbol
+
+__all__ = ["SymbolBlock"]
+
+
+class SymbolBlock(HybridBlock):
+    """A block that computes a symbol.
+
+    Parameters
+    ----------
+    outputs : Symbol or list of Symbol
+    inputs : Symbol or list of Symbol
+        Variables that the block's arguments stand for; all others become parameters.
+    params : ParameterDict, optional
+        Where parameters are looked up by name before they are made.
+
+    Raises
+    ------
+    TypeError
+        If an input is no variable.
+
+    Examples
+    --------
+    >>> internals = net(mx.sym.var("data")).get_internals()
+    >>> features = SymbolBlock(internals["flatten0_output"], mx.sym.var("data"),
+    ...                        params=net.collect_params())
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.SymbolBlock``. It runs as a compiled graph unless ``hybridize(False)`` is
+    called.
+    """
+
+    def __init__(
+        self,
+        outputs: Symbol | Sequence[Symbol],
+        inputs: Symbol | Sequence[Symbol],
+        params: ParameterDict | None = None,
+    ) -> None:
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        if isinstance(inputs, Symbol) and len(inputs) == 1:
+            inputs = [inputs]
+        if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
+            outputs = outputs[0]
+        self._single = isinstance(outputs, Symbol) and len(outputs) == 1
+        symbol = outputs if isinstance(outputs, Symbol) else Group(list(outputs))
+        self._symbol = symbol
+        self._input_names = [_input_name(entry) for entry in inputs]
+        self._make_parameters()
+        # Begins compiled, as in 1.x.
+        self._active = True
+        self._flags = {"static_alloc": False, "static_shape": False}
+
+    def _make_parameters(self) -> None:
+        inference = Inference(self._symbol._outputs, {}, {})
+        inference.run_types("float32")
+        written = set(self._symbol.list_auxiliary_states())
+        for node in inference.nodes:
+            if node.op is not None or node.name in self._input_names:
+                continue
+            options: dict[str, Any] = {"allow_deferred_init": True}
+            dtype = inference.types[id(node), 0]
+            if dtype is not None:
+                options["dtype"] = dtype_type(dtype)
+            if node.name in written:
+                options["grad_req"] = "null"
+                options["differentiable"] = False
+            existing = self._params._find(node.name)
+            if existing is None:
+                shape = inference.shapes[id(node), 0]
+                if shape is not None:
+                    options["shape"] = tuple(0 if d == -1 else d for d in shape)
+                self._params.get(node.name, **options)
+        common = os.path.commonprefix(list(self._params.keys()))
+        cut = common.rfind("_") + 1 if len(self._params) > 1 else 0
+        self._reg_params = {name[cut:]: param for name, param in self._params.items()}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @staticmethod
+    def imports(
+        symbol_file: str | os.PathLike[str],
+        input_names: str | Sequence[str],
+        param_file: str | os.PathLike[str] | None = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """Return a block from files that `HybridBlock.export` or MXNet 1.x wrote.
+
+        Parameters
+        ----------
+        symbol_file : str or path
+            ``<prefix>-symbol.json``.
+        input_names : str or list of str
+        param_file : str or path, optional
+            ``<prefix>-0000.params``; without it the block is not initialized.
+        ctx : Context or list of Context, optional
+        allow_missing, ignore_extra : bool
+            As in ``ParameterDict.load``.
+
+        Returns
+        -------
+        SymbolBlock
+        """
+        symbol = load(symbol_file)
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        unknown = [name for name in names if name not in symbol.list_inputs()]
+        if unknown:
+            raise ValueError_(
+                f"SymbolBlock.imports: {os.fspath(symbol_file)!r} has no input "
+                f"{', '.join(map(repr, unknown))}; the first are {symbol.list_inputs()[:3]}"
+            )
+        block = SymbolBlock(symbol, [make_var(name) for name in names])
+        if param_file is not None:
+            block.collect_params().load(
+                param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
+            )
+        return block
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Compute the symbol's outputs.
+
+        Parameters
+        ----------
+        x, *args : NDArray or Symbol
+            One for each input.
+
+        Returns
+        -------
+        NDArray or Symbol, or a list of them
+        """
+        given = _flat((x, *args))
+        if len(given) != len(self._input_names):
+            raise ValueError_(
+                f"{self.name}: {len(given)} inputs given, {len(self._input_names)} expected "
+                f"({', '.join(self._input_names)})"
+            )
+        if has_symbol(given):
+            replaced = {n: s._outputs[0] for n, s in zip(self._input_names, given)}
+            return self._symbol._substituted(replaced)
+        ctx = given[0].ctx
+        values: dict[str, NDArray] = dict(zip(self._input_names, given))
+        for name, param in self._params.items():
+            values[name] = param.data() if given[0]._traced else param.data(ctx)
+        outputs = evaluate(self._symbol._outputs, values, self._open_calls(values))
+        return outputs[0] if self._single else outputs
+
+    def _open_calls(self, values: dict[str, NDArray]) -> dict[int, Any]:
+        """Return calls for nodes whose shapes depend on the inputs, such as begin_state."""
+        nodes = self._symbol._nodes()
+        if not any(node.op is not None and Inference.is_template(node) for node in nodes):
+            return {}
+        inference = Inference(
+            self._symbol._outputs,
+            {name: tuple(array.shape) for name, array in values.items()},
+            {name: dtype_name(array.dtype) for name, array in values.items()},
+        )
+        inference.run_types("float32")
+        inference.run_shapes()
+        return completed_calls(inference)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; those of BatchNorm stay in float32 for half types."""
+        super().cast(dtype)
+        if dtype_name(dtype) not in ("float16", "bfloat16"):
+            return
+        for node in self._symbol._nodes():
+            if node.op in ("BatchNorm", "_contrib_SyncBatchNorm"):
+                for source, _ in node.inputs[1:]:
+                    if source.name in self._params:
+                        self._params[source.name].cast("float32")
+
+
+def _input_name(entry: Any) -> str:
+    if not isinstance(entry, Symbol) or len(entry) != 1 or entry._outputs[0][0].op is not None:
+        raise TypeError_(
+            f"Input symbols must be variable, but {entry!r} is an output of operators"
+            if isinstance(entry, Symbol)
+            else f"SymbolBlock: input {entry!r} given, a Symbol expected"
+        )
+    return entry._outputs[0][0].name
+
+
+def _flat(nested: Any) -> list[Any]:
+    if isinstance(nested, (list, tuple)):
+        return [part for entry in nested for part in _flat(entry)]
+    return [nested]
