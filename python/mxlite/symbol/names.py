@@ -21,7 +21,8 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
         name: ("output",)
         for name in (
             "BilinearSampler", "Correlation", "ROIPooling", "Dropout", "GridGenerator",
-            "L2Normalization", "LRN", "LeakyReLU", "Pooling", "SpatialTransformer", "_contrib_DeformablePSROIPooling",
+            "L2Normalization", "LRN", "LeakyReLU", "Pooling", "SpatialTransformer",
+            "_contrib_DeformablePSROIPooling",
             "_contrib_MultiProposal", "_contrib_Proposal", "SoftmaxOutput",
         )
     },
