@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
-import os
-import select
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from worker_process import WorkerError, WorkerProcess
+
 HERE = Path(__file__).resolve().parent
 # Idle threads of the system before may spin this long after its turn.
 SETTLE_SECONDS = 0.3
-# Building includes torch.compile of 152 layers.
-ANSWER_SECONDS = 1200.0
 # Allowed distance of outputs, as a share of their size: rounding grows with depth.
 TOLERANCE = {"float32": 2e-3, "bfloat16": 1e-1}
-
-
-class WorkerError(RuntimeError):
-    """A system failed in its process."""
 
 
 class System(NamedTuple):
@@ -40,7 +30,7 @@ class System(NamedTuple):
         return f"{self.name}:{self.variant}"
 
 
-class Worker:
+class Worker(WorkerProcess):
     """A process of worker.py.
 
     Parameters
@@ -58,73 +48,13 @@ class Worker:
     """
 
     def __init__(self, system: System, spec: Path, batch: int, dtype: str, threads: int) -> None:
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(threads),
-            "MKL_NUM_THREADS": str(threads),
-        }
-        if system.name != "mxlite":
-            environment.pop("PYTHONPATH", None)
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by close()
-        self._process = subprocess.Popen(
+        super().__init__(
             [system.python, str(HERE / "worker.py"), "--system", system.name]
             + ["--variant", system.variant, "--dtype", dtype, "--batch", str(batch)]
             + ["--spec", str(spec)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env=environment,
+            threads,
+            own_path=system.name == "mxlite",
         )
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send one request and return the answer.
-
-        Parameters
-        ----------
-        **request
-            As in worker.py.
-
-        Returns
-        -------
-        dict
-            The answer.
-
-        Raises
-        ------
-        WorkerError
-            The process ended, answered with an error, or did not answer in time.
-        """
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise WorkerError(self._last_words()) from None
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
-        if not ready:
-            raise WorkerError(f"no answer to {request} in {ANSWER_SECONDS:.0f} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerError(self._last_words())
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise WorkerError(answer["error"])
-        return answer
-
-    def _last_words(self) -> str:
-        code = self._process.wait()
-        self._errors.seek(0)
-        return f"ended with {code}: {self._errors.read()[-500:].strip()}"
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
 
 
 class Cell:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from cell import Cell, System, Worker, WorkerError
+from cell import Cell, System, Worker
 from common import Timing, progress, report, result, table, usable_cores, write_json
+from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

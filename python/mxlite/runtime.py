@@ -35,7 +35,7 @@ _FEATURES = {
     "MKLDNN": True,
     "OPENCV": True,
     "CAFFE": False,
-    "PROFILER": False,
+    "PROFILER": True,
     "DIST_KVSTORE": False,
     "CXX14": True,
     "INT64_TENSOR_SIZE": True,
