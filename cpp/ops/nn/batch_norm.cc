@@ -8,23 +8,36 @@
 namespace mxlite {
 namespace {
 
+constexpr const char* kSync = "_contrib_SyncBatchNorm";
 constexpr const char* kInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var"};
 
-Specs infer(const BatchNormParams& p, std::span<const TensorSpec> in) {
+Specs infer_named(const char* op, const BatchNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  check_floating("BatchNorm", "data", in[0]);
-  const int axis = normalize_axis("BatchNorm", p.axis, data.ndim());
+  check_floating(op, "data", in[0]);
+  const int axis = normalize_axis(op, p.axis, data.ndim());
   for (size_t i = 1; i < 5; ++i) {
     MX_CHECK_DTYPE(
-        in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32),
-        "BatchNorm: ", kInputs[i], " of dtype ", in[i].dtype, " given, ", in[0].dtype, " as data",
+        in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32), op,
+        ": ", kInputs[i], " of dtype ", in[i].dtype, " given, ", in[0].dtype, " as data",
         is_half(in[0].dtype) ? " or float32" : "", " expected");
-    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, "BatchNorm: ", kInputs[i], " of dtype ", in[i].dtype,
+    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kInputs[i], " of dtype ", in[i].dtype,
                    " given, ", in[1].dtype, " as gamma expected");
-    check_param_shape("BatchNorm", kInputs[i], in[i], Shape{data[axis]}, data);
+    check_param_shape(op, kInputs[i], in[i], Shape{data[axis]}, data);
   }
   const TensorSpec stats{Shape{data[axis]}, in[1].dtype};
   return Specs{in[0], stats, stats};
+}
+
+Specs infer(const BatchNormParams& p, std::span<const TensorSpec> in) {
+  return infer_named("BatchNorm", p, in);
+}
+
+Specs infer_sync(const SyncBatchNormParams& p, std::span<const TensorSpec> in) {
+  check_min_ndim(kSync, in[0].shape, 2);
+  MX_CHECK(p.ndev > 0, kSync, ": ndev ", p.ndev, " given, at least 1 expected");
+  Specs out = infer_named(kSync, p, in);
+  out.push_back(out[2]);
+  return out;
 }
 
 void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
@@ -34,36 +47,46 @@ void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
 }
 
 // For gradients of gradients.
-std::vector<ValueRef> composite_gradient(GradBuilder& g, ValueRef output_grad) {
-  const auto& p = g.params<BatchNormParams>();
+std::vector<ValueRef> composite_gradient(GradBuilder& g, const BatchNormParams& p,
+                                         ValueRef output_grad, int inv_std) {
   const ChannelBlocks b = channel_blocks(g.input_spec(0).shape, p.axis);
   const composite::Normalization view{Shape{b.outer, b.channels, b.inner}, Shape{1, b.channels, 1},
                                       Shape{0, 2}, p.eps, p.fix_gamma};
   std::vector<ValueRef> grads =
       g.training() && !p.use_global_stats
           ? composite::normalize(g, output_grad, view)
-          : composite::normalize_with(g, output_grad, view, g.output(1), g.output(2));
+          : composite::normalize_with(g, output_grad, view, g.output(1), g.output(inv_std));
   grads.resize(5);
   return grads;
 }
 
-std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad) {
-  if (differentiates_gradient()) return composite_gradient(g, output_grad);
+// P is the type of the operator's parameters; its output `inv_std` is the inverse deviation.
+template <class P>
+std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
+  if (differentiates_gradient()) return composite_gradient(g, g.params<P>(), output_grad, inv_std);
   auto params = std::make_shared<BatchNormGradParams>();
-  static_cast<BatchNormParams&>(*params) = g.params<BatchNormParams>();
+  static_cast<BatchNormParams&>(*params) = g.params<P>();
   params->batch_stats = g.training() && !params->use_global_stats;
-  const ValueRef inputs[] = {output_grad, g.input(0), g.input(1), g.output(1), g.output(2)};
+  const ValueRef inputs[] = {output_grad, g.input(0), g.input(1), g.output(1), g.output(inv_std)};
   std::vector<ValueRef> grads =
       g.emit_all("_batch_norm_backward", inputs, ParamsRef(std::move(params)));
   grads.resize(5);
   return grads;
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) { return backward(g, g.output_grad(0)); }
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  return backward<BatchNormParams>(g, g.output_grad(0), 2);
+}
+
+std::vector<ValueRef> gradient_sync(GradBuilder& g) {
+  return backward<SyncBatchNormParams>(g, g.output_grad(0), 3);
+}
 
 std::vector<ValueRef> gradient_with_relu(GradBuilder& g) {
-  return backward(g, g.emit("_activation_backward", {g.output_grad(0), g.output(0)},
-                            {{"act_type", std::string("relu")}}));
+  return backward<BatchNormParams>(g,
+                                   g.emit("_activation_backward", {g.output_grad(0), g.output(0)},
+                                          {{"act_type", std::string("relu")}}),
+                                   2);
 }
 
 OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
@@ -91,6 +114,21 @@ void register_batch_norm(OpRegistry& ops) {
   ops.add(std::move(schema));
   ops.add(batch_norm_schema("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
                             gradient_with_relu));
+  ops.add(
+      OpBuilder<SyncBatchNormParams>(kSync)
+          .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
+          .inputs({kInputs, kInputs + 5})
+          .outputs(4)
+          .visible_outputs_if(
+              [](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
+          .infer(infer_sync)
+          .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete(p, in); })
+          .gradient(gradient_sync)
+          .mutates({3, 4}, /*only_in_training=*/true)
+          .training_dependent()
+          .inplace(0, 0)
+          .amp(AmpClass::kFloat32)
+          .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_backward")
               .doc("Gradients of BatchNorm for data, gamma and beta.")
               .inputs({"output_grad", "data", "gamma", "mean", "inv_std"})

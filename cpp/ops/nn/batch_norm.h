@@ -3,6 +3,7 @@
 // and gamma, beta share one dtype, which may be float32 beside half data.
 #pragma once
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "cpp/ops/attr.h"
@@ -33,6 +34,26 @@ struct BatchNormParams {
         field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
         field("min_calib_range", &P::min_calib_range, "Accepted, used by quantized models only."),
         field("max_calib_range", &P::max_calib_range, "Accepted, used by quantized models only."));
+  }
+};
+
+// `_contrib_SyncBatchNorm`: axis 1, and the outputs are data, mean, variance and inverse standard
+// deviation. `key` and `ndev` name the calls on other devices that belong together; statistics are
+// those of one device, so training needs ndev 1.
+struct SyncBatchNormParams : BatchNormParams {
+  int64_t ndev = 1;
+  std::string key;
+
+  static constexpr auto fields() {
+    using P = SyncBatchNormParams;
+    return std::tuple(
+        field("eps", &P::eps, "Added to the variance."),
+        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m)."),
+        field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
+        field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
+        field("output_mean_var", &P::output_mean_var, "Also return mean and variance."),
+        field("ndev", &P::ndev, "Number of devices; more than 1 only for inference."),
+        required_field("key", &P::key, "Name that the calls on all devices share."));
   }
 };
 

@@ -122,6 +122,7 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
 void register_convolution(OpRegistry& ops) {
   ops.add(OpBuilder<ConvolutionParams>(kOp)
               .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
+              .alias({"Convolution_v1"})
               .inputs({"data", "weight", "bias"})
               .input_count([](const ConvolutionParams& p) { return p.no_bias ? 2 : 3; })
               .infer(infer)

@@ -14,6 +14,7 @@ void register_nn(OpRegistry& ops) {
   register_fully_connected(ops);
   register_im2col(ops);
   register_image_resize(ops);
+  register_kl_sparse_reg(ops);
   register_l2_normalization(ops);
   register_layer_norm(ops);
   register_leaky_relu(ops);

@@ -105,6 +105,7 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
       const double gamma = p.fix_gamma ? 1.0 : static_cast<double>(in[1].as<S>()[c0 + c]);
       out[1].as<S>()[c0 + c] = static_cast<S>(mean[c]);
       out[2].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(inv_std));
+      if (out.size() > 3) out[3].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(var[c]));
       scale[c] = static_cast<Acc>(gamma * inv_std);
       shift[c] = static_cast<Acc>(in[2].as<S>()[c0 + c]);
     }
@@ -129,6 +130,15 @@ template <bool kRelu>
 void batch_norm_native(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
   dispatch_types(in[0].dtype, in[1].dtype,
                  [&]<class T, class S>(T, S) { forward<T, S, kRelu>(ctx, p, in, out); });
+}
+
+void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in,
+                            Outputs out) {
+  MX_CHECK_KIND(p.ndev == 1 || !ctx.training || p.use_global_stats, ErrorKind::kNotSupported,
+                "_contrib_SyncBatchNorm: ndev ", p.ndev, " given for key '", p.key,
+                "', statistics of several devices are not shared in training; 1 expected");
+  const TensorRef outputs[] = {out[0], out[1], out[3], out[2]};
+  batch_norm_native<false>(ctx, p, in, outputs);
 }
 
 // With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
@@ -178,6 +188,7 @@ void batch_norm_backward_native(KernelContext&, const BatchNormGradParams& p, In
 void register_batch_norm_cpu(OpRegistry& ops) {
   ops.kernel<batch_norm_native<false>>("BatchNorm", DeviceType::kCPU);
   ops.kernel<batch_norm_native<true>>("_contrib_BatchNormWithReLU", DeviceType::kCPU);
+  ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", DeviceType::kCPU);
   ops.kernel<batch_norm_backward_native>("_batch_norm_backward", DeviceType::kCPU);
 }
 

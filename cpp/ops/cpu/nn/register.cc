@@ -13,6 +13,7 @@ void register_nn_cpu(OpRegistry& ops) {
   register_fully_connected_cpu(ops);
   register_im2col_cpu(ops);
   register_image_resize_cpu(ops);
+  register_kl_sparse_reg_cpu(ops);
   register_l2_normalization_cpu(ops);
   register_layer_norm_cpu(ops);
   register_leaky_relu_cpu(ops);

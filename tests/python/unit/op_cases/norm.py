@@ -65,6 +65,22 @@ def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm",
     )
 
 
+def _sync(training: bool, **p: Any) -> Any:
+    """Return a row of SyncBatchNorm: BatchNorm that gives variances."""
+    row = _batch_norm((4, 3, 5), training, **p)
+    batch_norm = row.ref
+
+    def ref(*arrays: np.ndarray) -> Any:
+        outputs = batch_norm(*arrays)
+        if not p.get("output_mean_var"):
+            return outputs
+        return [outputs[0], outputs[1], outputs[2] ** -2 - p.get("eps", 1e-3)]
+
+    row.name, row.ref = "_contrib_SyncBatchNorm", ref
+    row.params = {**row.params, "key": "bn0_", "ndev": 1}
+    return row
+
+
 def np_rows(x: np.ndarray, axes: tuple[int, ...], eps: float) -> tuple[np.ndarray, ...]:
     """Return normalized x, mean and standard deviation over the axes."""
     mean = x.mean(axes, keepdims=True)
@@ -113,6 +129,64 @@ def np_lrn(x: np.ndarray, nsize: int, alpha: float, beta: float, knorm: float) -
 
 
 CASES = [
+    # SyncBatchNorm
+    _sync(training=True, fix_gamma=False),
+    _sync(training=True),
+    _sync(training=False, fix_gamma=False, eps=1e-5),
+    _sync(training=True, fix_gamma=False, use_global_stats=True),
+    _sync(training=True, output_mean_var=True),
+    op(
+        "_contrib_SyncBatchNorm",
+        np.ones((2, 3)),
+        *[np.ones(3), np.zeros(3), np.zeros(3), np.ones(3)],
+        key="bn0_",
+        ndev=4,
+        ref=lambda x, *_: x / np.sqrt(1.001),
+        grad=[0],
+    ),
+    fails(
+        "_contrib_SyncBatchNorm",
+        rand(2, 3),
+        *[rand(3) for _ in range(4)],
+        error=TypeError,
+        match="key",
+    ),
+    fails(
+        "_contrib_SyncBatchNorm",
+        rand(2, 3),
+        *[rand(4), rand(3), rand(3), rand(3)],
+        key="bn0_",
+        error=ValueError,
+        match=r"gamma of shape \(4,\) given",
+    ),
+    fails(
+        "_contrib_SyncBatchNorm",
+        rand(3),
+        *[rand(3) for _ in range(4)],
+        key="bn0_",
+        error=ValueError,
+        match="at least 2 expected",
+    ),
+    # IdentityAttachKLSparseReg; the extra gradient is tested in test_layer_ops.py
+    op("IdentityAttachKLSparseReg", positive(4, 3), positive(3), ref=lambda x, _: x, grad=False),
+    op(
+        "IdentityAttachKLSparseReg",
+        positive(2, 3, 4),
+        positive(3),
+        penalty=0.5,
+        momentum=0.5,
+        ref=lambda x, _: x,
+        grad=False,
+        training=True,
+        mutates=(1,),
+    ),
+    fails(
+        "IdentityAttachKLSparseReg",
+        positive(4, 3),
+        positive(4),
+        error=ValueError,
+        match=r"moving_avg of shape \(4,\) given",
+    ),
     _batch_norm((4, 3, 5), training=False),
     _batch_norm((4, 3, 5), training=True),
     _batch_norm((4, 3, 2, 3), training=True, fix_gamma=False, eps=1e-5),

@@ -1,9 +1,9 @@
-"""Rows of count_sketch, fft and ifft."""
+"""Rows of count_sketch, fft, ifft and hawkesll."""
 
 from __future__ import annotations
 
 import numpy as np
-from op_table import fails, ints, op, rand
+from op_table import fails, ints, op, positive, rand
 
 
 def np_sketch(x: np.ndarray, h: np.ndarray, s: np.ndarray, out_dim: int) -> np.ndarray:
@@ -11,6 +11,57 @@ def np_sketch(x: np.ndarray, h: np.ndarray, s: np.ndarray, out_dim: int) -> np.n
     matrix = np.zeros((x.shape[-1], out_dim))
     matrix[np.arange(x.shape[-1]), h.reshape(-1)] = s.reshape(-1)
     return x @ matrix
+
+
+def np_fft(x: np.ndarray) -> np.ndarray:
+    """Return real and imaginary parts of the transform, interleaved."""
+    y = np.fft.fft(x)
+    return np.stack([y.real, y.imag], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
+
+
+def np_ifft(x: np.ndarray) -> np.ndarray:
+    """Return the real part of the inverse transform, times the length."""
+    return np.fft.ifft(x[..., ::2] + 1j * x[..., 1::2]).real * (x.shape[-1] // 2)
+
+
+def np_hawkes(
+    lda: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    state: np.ndarray,
+    lags: np.ndarray,
+    marks: np.ndarray,
+    valid: np.ndarray,
+    max_time: np.ndarray,
+) -> list[np.ndarray]:
+    """Return log likelihoods and final states from the definition of the intensity."""
+    likelihood = np.zeros(len(lda))
+    final = np.zeros_like(state)
+    for n, k in np.ndindex(*lda.shape):
+        count = int(valid[n])
+        times = np.cumsum(lags[n, :count])[marks[n, :count] == k]
+
+        def excitation(t: float, past: np.ndarray, n: int = n, k: int = k) -> float:
+            sums = np.exp(-beta[k] * (t - past)).sum() + state[n, k] * np.exp(-beta[k] * t)
+            return float(sums)
+
+        for i, t in enumerate(times):
+            likelihood[n] += np.log(lda[n, k] + alpha[k] * beta[k] * excitation(t, times[:i]))
+        end = max_time[n]
+        total = lda[n, k] * end + alpha[k] * state[n, k] * (1 - np.exp(-beta[k] * end))
+        likelihood[n] -= total + alpha[k] * (1 - np.exp(-beta[k] * (end - times))).sum()
+        final[n, k] = excitation(end, times)
+    return [likelihood, final]
+
+
+MARKS = ints([[0, 2, 2, 0, 1], [1, 1, 0, 7, -3], [0, 0, 0, 0, 0]])
+VALID = np.array([5.0, 3.0, 0.0])
+
+
+def _process() -> list[np.ndarray]:
+    """Return inputs of hawkesll: 3 samples, 3 kinds, up to 5 events."""
+    rates = [positive(3, 3), positive(3, low=0.1, high=0.6), positive(3), positive(3, 3)]
+    return [*rates, positive(3, 5), MARKS, VALID, positive(3, low=12, high=15)]
 
 
 BUCKETS = ints([[0, 3, 4, 3, 0, 1]])
@@ -62,5 +113,69 @@ CASES = [
         out_dim=5,
         error=ValueError,
         match=r"h of shape \(1, 6\) given, data of shape \(3, 7\) needs \(1, 7\)",
+    ),
+    # fft, ifft: powers of two of both parities, prime, composite, one
+    *[op("_contrib_fft", rand(3, n), ref=np_fft, tol=4) for n in (8, 16, 7, 12, 1)],
+    op("_contrib_fft", rand(2, 3, 2, 5), compute_size=2, ref=np_fft, tol=4),
+    op("_contrib_fft", np.zeros((0, 4)), ref=np.zeros((0, 8)), grad=False),
+    op("_contrib_fft", np.zeros((3, 0)), ref=np.zeros((3, 0)), grad=False),
+    *[op("_contrib_ifft", rand(3, 2 * n), ref=np_ifft, tol=8) for n in (8, 16, 7, 12, 1)],
+    op("_contrib_ifft", rand(2, 3, 2, 10), ref=np_ifft, tol=4),
+    fails("_contrib_fft", ints([1, 2]), error=TypeError, match="data of dtype int32 given"),
+    fails("_contrib_fft", np.float64(1), error=ValueError, match="at least 1 dimension"),
+    fails("_contrib_ifft", rand(3, 5), error=ValueError, match="even last dimension"),
+    # hawkesll
+    op(
+        "_contrib_hawkesll",
+        *_process(),
+        ref=np_hawkes,
+        grad=[0, 1, 2, 3, 4, 7],
+        dtypes=("float32", "float64"),
+        tol=8,
+    ),
+    op(
+        "_contrib_hawkesll",
+        *[
+            np.zeros((0, *a.shape[1:])) if a.ndim == 2 and a.dtype.kind == "f" else a
+            for a in _process()[:5]
+        ],
+        ints(np.zeros((0, 5))),
+        np.zeros(0),
+        np.zeros(0),
+        ref=[np.zeros(0), np.zeros((0, 3))],
+        grad=False,
+    ),
+    fails(
+        "_contrib_hawkesll",
+        *_process()[:5],
+        MARKS,
+        np.array([5.0, 4.0, 0.0]),
+        positive(3),
+        error=IndexError,
+        match="a mark of sample 1 is 7, 0 to 2 expected",
+    ),
+    fails(
+        "_contrib_hawkesll",
+        *_process()[:6],
+        np.array([6.0, 0.0, 0.0]),
+        positive(3),
+        error=IndexError,
+        match=r"valid_length\[0\] is 6, 0 to 5 expected",
+    ),
+    fails(
+        "_contrib_hawkesll",
+        *_process()[:5],
+        rand(3, 5),
+        VALID,
+        positive(3),
+        error=TypeError,
+        match="marks of dtype float32 given, an integer type",
+    ),
+    fails(
+        "_contrib_hawkesll",
+        *_process()[:7],
+        positive(2),
+        error=ValueError,
+        match=r"max_time of shape \(2,\) given, \(3,\) expected",
     ),
 ]

@@ -1,0 +1,57 @@
+#include "cpp/ops/contrib/fft.h"
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kForward = "_contrib_fft";
+constexpr const char* kInverse = "_contrib_ifft";
+
+void check_data(const char* op, const TensorSpec& data) {
+  MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_SHAPE(data.shape.ndim() >= 1, op,
+                 ": data of shape () given, at least 1 dimension expected");
+}
+
+Specs infer_forward(const FftParams&, std::span<const TensorSpec> in) {
+  check_data(kForward, in[0]);
+  Shape out = in[0].shape;
+  out[out.ndim() - 1] *= 2;
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
+  check_data(kInverse, in[0]);
+  Shape out = in[0].shape;
+  MX_CHECK_SHAPE(out.back() % 2 == 0, kInverse, ": data of shape ", out,
+                 " given, an even last dimension (real and imaginary parts) expected");
+  out[out.ndim() - 1] /= 2;
+  return Specs{TensorSpec{out, in[0].dtype}};
+}
+
+}  // namespace
+
+void register_fft(OpRegistry& ops) {
+  ops.add(OpBuilder<FftParams>(kForward)
+              .doc("Fourier transform of the last axis, as (real, imaginary) pairs.")
+              .inputs({"data"})
+              .infer(infer_forward)
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit(kInverse, {g.output_grad(0)}, g.params_ref())};
+              })
+              .amp(AmpClass::kFloat32)
+              .build());
+  ops.add(OpBuilder<FftParams>(kInverse)
+              .doc("Real part of the inverse Fourier transform of pairs, not divided by length.")
+              .inputs({"data"})
+              .infer(infer_inverse)
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit(kForward, {g.output_grad(0)}, g.params_ref())};
+              })
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

@@ -1,0 +1,69 @@
+// Log likelihood of a Hawkes process: for each of N samples up to T events, lags[i, j] after the
+// one before and of kind marks[i, j] in [0, K). The second output is the state at the end, which a
+// following stretch of the same process starts from.
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "_contrib_hawkesll";
+const std::vector<std::string> kInputs = {"lda",  "alpha", "beta",         "state",
+                                          "lags", "marks", "valid_length", "max_time"};
+constexpr size_t kMarks = 5;
+
+Specs infer(const NoParams&, std::span<const TensorSpec> in) {
+  const Shape &lda = in[0].shape, &lags = in[4].shape;
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": lda of dtype ", in[0].dtype,
+                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_SHAPE(lda.ndim() == 2, kOp, ": lda of shape ", lda, " given, (samples, kinds) expected");
+  MX_CHECK_SHAPE(lags.ndim() == 2, kOp, ": lags of shape ", lags,
+                 " given, (samples, events) expected");
+  const Shape kinds{lda[1]}, samples{lda[0]}, events{lda[0], lags[1]};
+  const Shape expected[] = {lda, kinds, kinds, lda, events, events, samples, samples};
+  for (size_t i = 0; i < 8; ++i) {
+    MX_CHECK_SHAPE(in[i].shape == expected[i], kOp, ": ", kInputs[i], " of shape ", in[i].shape,
+                   " given, ", expected[i], " expected");
+    if (i == kMarks)
+      MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kOp,
+                     ": marks of dtype ", in[i].dtype, " given, an integer type expected");
+    else
+      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kOp, ": ", kInputs[i], " of dtype ", in[i].dtype,
+                     " given, ", in[0].dtype, " as lda expected");
+  }
+  return Specs{TensorSpec{samples, in[0].dtype}, in[3]};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  std::vector<ValueRef> inputs{g.output_grad(0), g.output_grad(1)};
+  for (int i = 0; i < 8; ++i) inputs.push_back(g.input(i));
+  const auto some = g.emit_all("_hawkesll_backward", inputs, g.params_ref());
+  std::vector<ValueRef> grads(8);  // none for marks and valid_length
+  for (size_t i = 0; i < kMarks; ++i) grads[i] = some[i];
+  grads[7] = some[5];
+  return grads;
+}
+
+}  // namespace
+
+void register_hawkes(OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>(kOp)
+              .doc("Log likelihood of marked Hawkes processes, and their states at the end.")
+              .inputs(kInputs)
+              .outputs(2)
+              .infer(infer)
+              .gradient(gradient)
+              .amp(AmpClass::kFloat32)
+              .build());
+  std::vector<std::string> backward_inputs = {"likelihood_grad", "state_grad"};
+  backward_inputs.insert(backward_inputs.end(), kInputs.begin(), kInputs.end());
+  ops.add(OpBuilder<NoParams>("_hawkesll_backward")
+              .doc("Gradients of hawkesll for lda, alpha, beta, state, lags and max_time.")
+              .inputs(std::move(backward_inputs))
+              .outputs(6)
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                return Specs{in[2], in[3], in[4], in[5], in[6], in[9]};
+              })
+              .build());
+}
+
+}  // namespace mxlite

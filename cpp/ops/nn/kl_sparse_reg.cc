@@ -1,0 +1,53 @@
+#include "cpp/ops/nn/kl_sparse_reg.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/nn/register.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "IdentityAttachKLSparseReg";
+
+Specs infer(const KlSparseRegParams&, std::span<const TensorSpec> in) {
+  check_floating(kOp, "data", in[0]);
+  check_min_ndim(kOp, in[0].shape, 2);
+  check_same_dtype(kOp, "moving_avg", in[1], in[0].dtype);
+  check_param_shape(kOp, "moving_avg", in[1], Shape{in[0].shape[1]}, in[0].shape);
+  return Specs{in[0], in[1]};
+}
+
+// output_grad + penalty * ((1 - target) / (1 - mean) - target / mean), the derivative of the
+// Kullback-Leibler divergence of Bernoulli variables.
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  const auto& p = g.params<KlSparseRegParams>();
+  const double target = static_cast<double>(p.sparseness_target);
+  Shape per_channel = Shape::filled(g.input_spec(0).shape.ndim(), 1);
+  per_channel[1] = g.input_spec(1).shape[0];
+  const ValueRef mean = g.reshape(g.output(1), per_channel);
+  const ValueRef rest = g.emit("_rminus_scalar", {mean}, {{"scalar", 1.0}});
+  const ValueRef term = g.sub(g.emit("_rdiv_scalar", {rest}, {{"scalar", 1 - target}}),
+                              g.emit("_rdiv_scalar", {mean}, {{"scalar", target}}));
+  return {g.add(g.output_grad(0), g.mul_scalar(term, static_cast<double>(p.penalty))), ValueRef{}};
+}
+
+}  // namespace
+
+void register_kl_sparse_reg(OpRegistry& ops) {
+  ops.add(OpBuilder<KlSparseRegParams>(kOp)
+              .doc("Identity whose gradient makes sigmoid activations sparse.")
+              .inputs({"data", "moving_avg"})
+              .outputs(2)
+              .visible_outputs(1)
+              .infer(infer)
+              .complete([](const KlSparseRegParams&, std::span<TensorSpec> in) {
+                if (in[0].shape.is_known() && in[0].shape.ndim() >= 2)
+                  complete_shape(in[1], Shape{in[0].shape[1]});
+              })
+              .gradient(gradient)
+              .mutates({1}, /*only_in_training=*/true)
+              .training_dependent()
+              .amp(AmpClass::kFloat32)
+              .build());
+}
+
+}  // namespace mxlite

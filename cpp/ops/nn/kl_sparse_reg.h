@@ -1,0 +1,22 @@
+// IdentityAttachKLSparseReg: the identity, whose gradient gets a term that pulls each channel's
+// mean activation towards sparseness_target. The mean is a running one, updated in training by
+// forward and read again by backward through the hidden second output.
+#pragma once
+#include <tuple>
+
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct KlSparseRegParams {
+  float sparseness_target = 0.1f, penalty = 0.001f, momentum = 0.9f;
+  static constexpr auto fields() {
+    using P = KlSparseRegParams;
+    return std::tuple(
+        field("sparseness_target", &P::sparseness_target, "Mean activation that is wanted."),
+        field("penalty", &P::penalty, "Weight of the term."),
+        field("momentum", &P::momentum, "Running mean: running * m + batch * (1 - m)."));
+  }
+};
+
+}  // namespace mxlite
