@@ -38,7 +38,7 @@ from . import executor, symbol
 from . import symbol as sym
 from .executor import Executor
 from .symbol import Symbol
-from . import gluon, profiler
+from . import gluon, io, model, profiler, rnn
 from . import _surface
 
 __version__ = "0.1.0"

@@ -170,7 +170,7 @@ std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
 
 void register_concat(OpRegistry& ops) {
   ops.add(OpBuilder<ConcatParams>("Concat")
-              .alias({"concat"})
+              .alias({"concat", "_rnn_param_concat"})
               .variadic("data")
               .doc("Joins arrays along an existing axis.")
               .infer(infer_concat)

@@ -265,6 +265,11 @@ class Inference:
             changed |= self._backward_fully_connected(node)
         elif node.op in ("SliceChannel", "_split_v2", "Concat", "expand_dims"):
             changed |= self._backward_rank(node)
+        elif node.op in ("Convolution", "Deconvolution", "Pooling"):
+            source, index = node.inputs[0]
+            data, out = self.shapes[id(source), index], self.shapes[output]
+            if data is not None and out is not None:
+                changed |= self._merge((id(source), index), (out[0], *data[1:]))
         return changed
 
     def _backward_fully_connected(self, node: Node) -> bool:

@@ -1,0 +1,191 @@
+"""Descriptions of data, batches, and the base of iterators over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import TypeError_
+
+__all__ = ["DataBatch", "DataDesc", "DataIter"]
+
+
+class _NameAndShape(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+
+
+class DataDesc(_NameAndShape):
+    """Name, shape, type and layout of one array of a batch; a tuple (name, shape).
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : str or type
+    layout : str
+        One letter for each axis, ``N`` for the batch.
+
+    Notes
+    -----
+    Matches ``mxnet.io.DataDesc``.
+    """
+
+    dtype: Any
+    layout: str
+
+    def __new__(
+        cls, name: str, shape: tuple[int, ...], dtype: Any = np.float32, layout: str = "NCHW"
+    ) -> DataDesc:
+        """Make the tuple (name, shape) with the attributes dtype and layout."""
+        self = super().__new__(cls, name, shape)
+        self.dtype = dtype
+        self.layout = layout
+        return self
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """Return the axis of the batch: that of ``N``, 0 without a layout.
+
+        Parameters
+        ----------
+        layout : str, optional
+
+        Returns
+        -------
+        int
+        """
+        return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(shapes: Sequence[Any], types: Sequence[Any] | None) -> list[DataDesc]:
+        """Return descriptions from pairs (name, shape) and pairs (name, dtype).
+
+        Parameters
+        ----------
+        shapes : list of tuple
+        types : list of tuple, optional
+
+        Returns
+        -------
+        list of DataDesc
+        """
+        if types is None:
+            return [DataDesc(name, shape) for name, shape in shapes]
+        by_name = dict(types)
+        return [DataDesc(name, shape, by_name[name]) for name, shape in shapes]
+
+
+class DataBatch:
+    """The arrays of one batch.
+
+    Parameters
+    ----------
+    data, label : list of NDArray
+    pad : int, optional
+        Samples at the end that only fill the batch.
+    index : array, optional
+        Positions of the samples in their source.
+    bucket_key : hashable, optional
+        Which network of a bucketing module takes the batch.
+    provide_data, provide_label : list of DataDesc, optional
+
+    Notes
+    -----
+    Matches ``mxnet.io.DataBatch``.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        pad: int | None = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Any = None,
+        provide_label: Any = None,
+    ) -> None:
+        for kind, arrays in (("data", data), ("label", label)):
+            if arrays is not None and not isinstance(arrays, (list, tuple)):
+                raise TypeError_(
+                    f"DataBatch: {kind} of type {type(arrays).__name__} given, a list of NDArrays "
+                    "expected"
+                )
+        self.data = data
+        self.label = label
+        self.pad = pad
+        self.index = index
+        self.bucket_key = bucket_key
+        self.provide_data = provide_data
+        self.provide_label = provide_label
+
+    def __str__(self) -> str:
+        shapes = [[tuple(a.shape) for a in arrays or ()] for arrays in (self.data, self.label)]
+        labels = shapes[1] if self.label else None
+        return f"{type(self).__name__}: data shapes: {shapes[0]} label shapes: {labels}"
+
+
+class DataIter:
+    """Base of iterators over batches: define ``next``, or the parts that it calls.
+
+    Parameters
+    ----------
+    batch_size : int
+
+    Notes
+    -----
+    Matches ``mxnet.io.DataIter``.
+    """
+
+    def __init__(self, batch_size: int = 0) -> None:
+        self.batch_size = batch_size
+
+    def __iter__(self) -> DataIter:
+        return self
+
+    def __next__(self) -> DataBatch:
+        return self.next()
+
+    def reset(self) -> None:
+        """Begin again."""
+
+    def next(self) -> DataBatch:
+        """Return the next batch.
+
+        Returns
+        -------
+        DataBatch
+
+        Raises
+        ------
+        StopIteration
+            At the end.
+        """
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither next nor iter_next")
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not define getdata")
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return None
+
+    def getindex(self) -> Any:
+        """Return the positions of the current batch's samples; None: not known."""
+        return None
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        return 0

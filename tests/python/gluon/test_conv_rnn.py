@@ -1,0 +1,84 @@
+"""Recurrent cells with convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.gluon import rnn
+from mxlite.gluon.contrib import rnn as contrib_rnn
+
+STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
+
+
+def data(*shape: int, seed: int = 0) -> mx.nd.NDArray:
+    return mx.nd.array(np.random.RandomState(seed).uniform(-1, 1, shape).astype("float32"))
+
+
+def values(nested: Any) -> list[np.ndarray]:
+    if isinstance(nested, (list, tuple)):
+        return [v for part in nested for v in values(part)]
+    return [nested.asnumpy()]
+
+
+def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
+    got, want = values(got), values(want)
+    assert len(got) == len(want)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_convolutional_cells_with_one_pixel_are_dense_cells(kind: str, dims: int) -> None:
+    conv = getattr(contrib_rnn, f"Conv{dims}D{kind}Cell")(
+        (INPUTS, *(1,) * dims), HIDDEN, i2h_kernel=1, h2h_kernel=1
+    )
+    conv.initialize()
+    dense = getattr(rnn, f"{kind}Cell")(HIDDEN, input_size=INPUTS)
+    dense.initialize()
+    for name, param in dense._reg_params.items():
+        param.set_data(conv._reg_params[name].data().reshape(param.shape))
+    x = data(BATCH, STEPS, INPUTS)
+    want, states = dense.unroll(STEPS, x, merge_outputs=True)
+    got, conv_states = conv.unroll(
+        STEPS, x.reshape((BATCH, STEPS, INPUTS) + (1,) * dims), merge_outputs=True
+    )
+    assert_same(got.reshape(want.shape), want)
+    assert_same([s.reshape((BATCH, HIDDEN)) for s in conv_states], states)
+
+
+def test_convolutional_cells_keep_the_shape_of_their_state() -> None:
+    cell = contrib_rnn.Conv2DLSTMCell((3, 9, 7), 4, (3, 2), 3, i2h_pad=(1, 0), h2h_dilate=2)
+    assert cell.state_info(2)[0]["shape"] == (2, 4, 9, 6)
+    assert cell.i2h_weight.shape == (16, 3, 3, 2)
+    assert repr(cell) == "Conv2DLSTMCell(3 -> 16, tanh, NCHW)"
+    cell.initialize()
+    output, states = cell(data(2, 3, 9, 7), cell.begin_state(2))
+    assert output.shape == states[1].shape == (2, 4, 9, 6)
+    last = contrib_rnn.Conv1DGRUCell((8, 3), 4, 3, 3, i2h_pad=1, conv_layout="NWC")
+    assert last.state_info(2) == [{"shape": (2, 8, 4), "__layout__": "NWC"}]
+    assert last.h2h_weight.shape == (12, 3, 4)
+    first = contrib_rnn.Conv1DGRUCell((3, 8), 4, 3, 3, i2h_pad=1)
+    for cell in (last, first):
+        cell.initialize()
+    for name in ("i2h_weight", "h2h_weight"):
+        values_of = getattr(last, name).data()
+        getattr(first, name).set_data(values_of.swapaxes(1, 2))
+    x = data(2, STEPS, 8, 3)
+    want, _ = last.unroll(STEPS, x, merge_outputs=True)
+    got, _ = first.unroll(STEPS, x.swapaxes(2, 3), merge_outputs=True)
+    assert_same(got.swapaxes(2, 3), want)
+
+
+def test_misuse_of_convolutional_cells() -> None:
+    with pytest.raises(ValueError, match="h2h_kernel 2 given, odd sizes"):
+        contrib_rnn.Conv2DRNNCell((3, 8, 8), 4, 3, 2)
+    with pytest.raises(ValueError, match="3 dimensions expected"):
+        contrib_rnn.Conv2DRNNCell((3, 8), 4, 3, 3)
+    with pytest.raises(ValueError, match=r"i2h_pad \(1, 1\) given, an int or 1 expected"):
+        contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, i2h_pad=(1, 1))
+    with pytest.raises(ValueError, match="conv_layout 'NHWC' given"):
+        contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, conv_layout="NHWC")
