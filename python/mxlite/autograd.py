@@ -7,7 +7,7 @@ from typing import Any, Callable, TypeVar, Union, cast
 
 from . import _core
 from ._core import NDArray, is_recording, is_training
-from .base import TypeError_, ValueError_
+from .base import NotSupportedError, TypeError_, ValueError_
 from .ndarray.ndarray import attach
 
 __all__ = [
@@ -252,8 +252,6 @@ def get_symbol(x: NDArray) -> Any:
     NotImplementedError
         Always; hybridize a block instead.
     """
-    from .base import NotSupportedError
-
     raise NotSupportedError("autograd.get_symbol is not available in this version of mxlite")
 
 
@@ -282,6 +280,11 @@ class Function:
         if self._used:
             raise ValueError_(
                 f"{type(self).__name__}: a Function can be called once; make a new instance"
+            )
+        if _core.is_tracing():
+            raise NotSupportedError(
+                f"{type(self).__name__}: an autograd.Function cannot be called in the forward of a "
+                "hybridized block; use mx.operator.CustomOp there, or call net.hybridize(False)"
             )
         self._used = True
         recording = is_recording()

@@ -23,6 +23,7 @@ __all__ = [
     "Custom",
     "CustomOp",
     "CustomOpProp",
+    "Definition",
     "NDArrayOp",
     "NumpyOp",
     "OperatorArguments",
@@ -222,7 +223,7 @@ def register(reg_name: str) -> Callable[[_PropClass], _PropClass]:
     return do_register
 
 
-class _Definition:
+class Definition:
     """What the core asks of an operator; one object per call, of one CustomOpProp.
 
     Attributes
@@ -286,14 +287,18 @@ class _Definition:
                 )
         return groups
 
+    def infer_types(self, in_types: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return types of inputs and states, and of outputs."""
+        inputs, outputs, states = self._groups("infer_type", in_types)
+        return inputs + states, outputs
+
     def infer(self, shapes: list[list[int]], dtypes: list[Any]) -> Any:
         """Return (shape, dtype) of inputs and states, and of outputs."""
         count = self.num_inputs
         in_shapes, out_shapes, aux_shapes = self._groups("infer_shape", shapes[:count])
-        in_types, out_types, aux_types = self._groups("infer_type", dtypes[:count])
-        inputs = [*zip(in_shapes, in_types), *zip(aux_shapes, aux_types)]
+        in_types, out_types = self.infer_types(dtypes[:count])
         return (
-            [(tuple(shape), np.dtype(dtype)) for shape, dtype in inputs],
+            [(tuple(s), np.dtype(t)) for s, t in zip([*in_shapes, *aux_shapes], in_types)],
             [(tuple(shape), np.dtype(dtype)) for shape, dtype in zip(out_shapes, out_types)],
         )
 
@@ -388,13 +393,17 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     -----
     Matches ``mxnet.nd.Custom``.
     """
+    if any(_is_symbol(value) for value in (*args, *kwargs.values())):
+        from .symbol.custom import Custom as compose
+
+        return compose(*args, **kwargs)
     op_type = kwargs.pop("op_type", None)
     if op_type is None:
         raise TypeError_("Custom() missing required parameter 'op_type'")
     kwargs.pop("name", None)
     out = kwargs.pop("out", None)
     named = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
-    definition = _Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
+    definition = Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
     outputs = _core.call_custom(definition, _inputs(definition, args, named))
     if out is not None:
         targets = [out] if isinstance(out, NDArray) else list(out)
@@ -409,8 +418,12 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     return outputs[0] if len(outputs) == 1 else outputs
 
 
+def _is_symbol(value: Any) -> bool:
+    return hasattr(value, "list_arguments") and not isinstance(value, NDArray)
+
+
 def _inputs(
-    definition: _Definition, args: Sequence[Any], named: dict[str, NDArray]
+    definition: Definition, args: Sequence[Any], named: dict[str, NDArray]
 ) -> list[NDArray]:
     """Bring positional and named arrays into the operator's order."""
     names = definition.arguments + definition.states

@@ -14,6 +14,7 @@ from .variable import Group, Variable, var
 from .operators import SymbolOp as _SymbolOp
 from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
+from .custom import Custom
 from . import random
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
@@ -37,6 +38,9 @@ _sys.modules[_internal.__name__] = _internal
 op = _types.ModuleType(f"{__name__}.op", "The public operators.")
 op.__dict__.update((k, v) for k, v in _OPS.items() if not k.startswith("_"))
 _sys.modules[op.__name__] = op
+
+for _module in (op, _internal):
+    _module.__dict__["Custom"] = Custom
 
 contrib = _namespace("contrib", ("_contrib_",))
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))

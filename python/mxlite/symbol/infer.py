@@ -96,7 +96,8 @@ class Inference:
     def _node_types(self, node: Node) -> bool:
         keys = [(id(source), index) for source, index in node.inputs]
         before = [self.types[key] for key in keys]
-        after = filled_types(node, before, self.types[id(node), 0])
+        told = node.call.types(before) if hasattr(node.call, "types") else None
+        after = filled_types(node, before, self.types[id(node), 0]) if told is None else told[0]
         changed = False
         for key, old, new in zip(keys, before, after):
             if old is None and new is not None and self.types[key] is None:
@@ -104,7 +105,8 @@ class Inference:
                 changed = True
         for i in range(node.num_outputs):
             if self.types[id(node), i] is None:
-                self.types[id(node), i] = output_type(node, after, i)
+                own = output_type(node, after, i) if told is None else told[1][i]
+                self.types[id(node), i] = own
                 changed |= self.types[id(node), i] is not None
         return changed
 

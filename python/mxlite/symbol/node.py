@@ -67,6 +67,10 @@ def operator_call(op: str, attrs: dict[str, str]) -> Any:
     ValueError
         For a text that is no value of its parameter.
     """
+    if op == "Custom":
+        from .custom import CustomCall
+
+        return CustomCall(attrs)
     known = schema_of(op)["param_types"]
     count = VARIADIC_COUNT.get(op, "num_args")
     params = {

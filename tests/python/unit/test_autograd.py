@@ -459,3 +459,22 @@ def test_mark_variables_uses_given_gradient_arrays():
         y = x * x
     y.backward()
     np.testing.assert_array_equal(g.asnumpy(), [2, 4])
+
+
+def test_a_function_in_a_hybridized_block_says_what_to_use():
+    class Square(autograd.Function):
+        def forward(self, x):
+            return x * x
+
+        def backward(self, grad):
+            return grad
+
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):  # noqa: N803
+            return Square()(x)
+
+    net = Net()
+    np.testing.assert_array_equal(net(nd.array([3.0])).asnumpy(), [9])
+    net.hybridize()
+    with pytest.raises(NotImplementedError, match=r"Square.*mx\.operator\.CustomOp"):
+        net(nd.array([3.0]))

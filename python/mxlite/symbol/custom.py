@@ -1,0 +1,158 @@
+"""``mx.sym.Custom``: operators written in Python as nodes of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .. import name as _name
+from .._core import NDArray
+from ..base import MXNetError, TypeError_
+from ..operator import Definition
+from .dtypes import dtype_type
+from .node import Entry, Node
+
+__all__ = ["Custom", "CustomCall"]
+
+_Spec = tuple[Any, str]
+
+
+class CustomCall:
+    """The parameters of a Custom node, with the methods of ``_core.OpCall``.
+
+    Parameters
+    ----------
+    attrs : dict of str to str
+        ``op_type`` and what its CustomOpProp is made with.
+    """
+
+    name = "Custom"
+    variadic = False
+    completes = True
+    pointwise = False
+
+    def __init__(self, attrs: dict[str, str]) -> None:
+        self.params = {k: v for k, v in attrs.items() if not k.startswith("__")}
+        kwargs = dict(self.params)
+        op_type = kwargs.pop("op_type", None)
+        if op_type is None:
+            raise TypeError_("Custom() missing required parameter 'op_type'")
+        self.definition = Definition(op_type, kwargs)
+        self.input_names = self.definition.arguments + self.definition.states
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of inputs and auxiliary states."""
+        return len(self.input_names)
+
+    def num_outputs(self, num_inputs: int) -> int:
+        """Return the number of outputs."""
+        return len(self.definition.outputs)
+
+    num_visible = num_outputs
+
+    def input_name(self, index: int) -> str:
+        """Return the name of an input or auxiliary state."""
+        return self.input_names[index]
+
+    def mutated(self, num_inputs: int) -> list[int]:
+        """Return the positions of the auxiliary states."""
+        return list(range(self.definition.num_inputs, num_inputs))
+
+    def _infer(self, specs: Sequence[_Spec]) -> tuple[list[_Spec], list[_Spec]]:
+        shapes = [[max(extent, 0) for extent in shape or ()] for shape, _ in specs]
+        inputs, outputs = self.definition.infer(shapes, [dtype_type(name) for _, name in specs])
+        return _texts(inputs), _texts(outputs)
+
+    def infer(self, specs: Sequence[_Spec]) -> list[_Spec]:
+        """Return shapes and types of the outputs."""
+        inputs, outputs = self._infer(specs)
+        for name, (given, _), (wanted, _) in zip(self.input_names, specs, inputs):
+            if tuple(given) != wanted:
+                raise MXNetError(
+                    f"Custom: {name} has shape {tuple(given)}, infer_shape of "
+                    f"{self.definition.op_type!r} expects {wanted}"
+                )
+        return outputs
+
+    def complete(self, specs: Sequence[_Spec]) -> list[_Spec]:
+        """Return shapes of the inputs, as far as the operator can tell them."""
+        try:
+            inputs, _ = self._infer(specs)
+        except MXNetError:  # it wants to know more
+            return list(specs)
+        return [(shape if shape and 0 not in shape else None, dtype) for shape, dtype in inputs]
+
+    def types(self, known: Sequence[str | None]) -> tuple[list[str], list[str]] | None:
+        """Return types of inputs and outputs; None while those of the inputs are not known."""
+        wanted = known[: self.definition.num_inputs]
+        if not wanted or wanted[0] is None:
+            return None
+        given = [dtype_type(dtype or wanted[0]) for dtype in wanted]
+        inputs, outputs = self.definition.infer_types(given)
+        return [np.dtype(t).name for t in inputs], [np.dtype(t).name for t in outputs]
+
+    def run(self, inputs: list[NDArray]) -> list[NDArray]:
+        """Call the operator."""
+        return list(_core.call_custom(self.definition, inputs))
+
+
+def _texts(specs: list[tuple[Any, Any]]) -> list[_Spec]:
+    return [(tuple(shape), np.dtype(dtype).name) for shape, dtype in specs]
+
+
+def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's name
+    """Make a node of an operator registered with :func:`mxlite.operator.register`.
+
+    Parameters
+    ----------
+    *args : Symbol
+        Inputs, then auxiliary states; what is left out becomes variables.
+    op_type : str
+        The registered name.
+    name : str, optional
+    attr : dict of str to str, optional
+    **kwargs
+        Inputs by name; everything else is handed to the CustomOpProp as text.
+
+    Returns
+    -------
+    Symbol
+
+    Notes
+    -----
+    Matches ``mxnet.sym.Custom``.
+    """
+    from .compose import make_variable, text_of, user_attrs
+    from .symbol import Symbol
+
+    name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
+    given = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
+    params = {key: text_of(value) for key, value in kwargs.items() if key not in given}
+    call = CustomCall(params)
+    attrs = {**user_attrs(attr), **params}
+    wanted = f"{params['op_type']!r} takes {call.num_inputs} ({', '.join(call.input_names)})"
+    if len(args) > call.num_inputs:
+        raise TypeError_(f"Custom: {len(args)} inputs given, {wanted}")
+    for label, value in zip(call.input_names, args):
+        if label in given:
+            raise TypeError_(f"Custom: input {label!r} is given twice, {wanted}")
+        given[label] = value
+    name = _name.current().get(name, "custom")
+    inputs: list[Entry] = []
+    for label in call.input_names:
+        value = given.pop(label, None)
+        if value is None:
+            inputs.append((make_variable(f"{name}_{label}", user_attrs(attr)), 0))
+        elif isinstance(value, Symbol) and len(value._outputs) == 1:
+            inputs.append(value._outputs[0])
+        else:
+            raise TypeError_(
+                f"Custom: {label}: a {type(value).__name__} given, a Symbol of one output expected"
+            )
+    if given:
+        raise TypeError_(f"Custom: input {next(iter(given))!r} is unknown, {wanted}")
+    return Symbol._single(Node("Custom", name, attrs, inputs, call))

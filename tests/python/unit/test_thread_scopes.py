@@ -1,0 +1,165 @@
+"""Scopes belong to the thread that opened them; errors in one thread leave the others alone."""
+
+from __future__ import annotations
+
+import threading
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+
+fail = nd._internal._raise_async
+
+
+def in_thread(function):
+    """Run in another thread; returns its result or raises its error."""
+    result = []
+
+    def run():
+        try:
+            result.append((function(), None))
+        except Exception as error:
+            result.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    value, error = result[0]
+    if error is not None:
+        raise error
+    return value
+
+
+@pytest.fixture(autouse=True)
+def quiet_engine():
+    """Leave no error of one test to the waitall of the next."""
+    yield
+    try:
+        nd.waitall()
+    except mx.MXNetError:
+        nd.waitall()
+
+
+SCOPES = [
+    (lambda: autograd.record(), autograd.is_recording, False, True),
+    (lambda: autograd.train_mode(), autograd.is_training, False, True),
+    (lambda: mx.cpu(3), lambda: mx.current_context().device_id, 0, 3),
+    (lambda: mx.AttrScope(ctx_group="a"), lambda: mx.attribute.current().get(None),
+     {}, {"ctx_group": "a"}),
+    (lambda: mx.name.Prefix("p_"), lambda: mx.name.current().get("x", "x"), "x", "p_x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scope", "read", "outside", "inside"), SCOPES)
+def test_a_scope_is_seen_by_its_thread_only(scope, read, outside, inside):
+    with scope():
+        assert read() == inside
+        assert in_thread(read) == outside
+    assert read() == outside
+
+    def other():
+        with scope():
+            return read()
+
+    assert in_thread(other) == inside
+    assert read() == outside
+
+
+def test_set_recording_and_set_training_return_the_old_state_of_this_thread():
+    assert autograd.set_recording(True) is False
+    assert in_thread(lambda: autograd.set_recording(False)) is False
+    assert autograd.set_recording(is_recording=False) is True
+    assert autograd.set_training(True) is False
+    assert in_thread(lambda: autograd.set_training(True)) is False
+    assert autograd.set_training(train_mode=False) is True
+
+
+def test_what_one_thread_records_another_may_differentiate():
+    x = nd.array([2.0, 3.0])
+    x.attach_grad()
+
+    def record():
+        with autograd.record():
+            return (x * x).sum()
+
+    y = in_thread(record)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [4, 6])
+
+
+def test_threads_differentiate_their_own_graphs_at_once():
+    def work(factor):
+        x = nd.array([1.0, 2.0])
+        x.attach_grad()
+        total = np.zeros(2)
+        for _ in range(50):
+            with autograd.record():
+                y = (x * x * factor).sum()
+            y.backward()
+            total += x.grad.asnumpy()
+        return total
+
+    results, threads = {}, []
+    for factor in (1, 2, 3):
+        thread = threading.Thread(target=lambda f=factor: results.update({f: work(f)}))
+        thread.start()
+        threads.append(thread)
+    for thread in threads:
+        thread.join(60)
+    for factor in (1, 2, 3):
+        np.testing.assert_array_equal(results[factor], 50 * factor * np.array([2, 4]))
+
+
+def test_an_error_is_raised_by_waits_in_every_thread():
+    x = fail(nd.ones((2,)))
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="fails by design"):
+            in_thread(x.asnumpy)
+        with pytest.raises(mx.MXNetError, match="fails by design"):
+            x.wait_to_read()
+
+
+def test_waitall_of_one_thread_takes_the_error_of_another():
+    in_thread(lambda: fail(nd.ones((2,))))
+    with pytest.raises(mx.MXNetError, match="fails by design"):
+        nd.waitall()
+    nd.waitall()
+    in_thread(nd.waitall)
+
+
+def test_after_an_error_the_same_thread_goes_on_recording_and_training():
+    x = nd.ones((3,))
+    x.attach_grad()
+    with pytest.raises(mx.MXNetError, match="fails by design"), autograd.record():
+        (x + fail(nd.ones((3,)))).asnumpy()
+    assert not autograd.is_recording()
+    with autograd.record():
+        y = (3 * x).sum()
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [3, 3, 3])
+
+
+def test_an_exception_ends_the_scopes_it_passes():
+    for scope, read, outside, _ in SCOPES:
+        with pytest.raises(ZeroDivisionError), scope():
+            raise ZeroDivisionError
+        assert read() == outside
+
+
+def test_a_failed_gradient_does_not_touch_the_other_variable():
+    x, z = nd.ones((2,)), nd.ones((2,))
+    x.attach_grad()
+    z.attach_grad()
+    with autograd.record():
+        y = x * fail(nd.ones((2,)))
+        w = z * 5
+    autograd.backward([y, w])
+    np.testing.assert_array_equal(z.grad.asnumpy(), [5, 5])
+    with pytest.raises(mx.MXNetError, match="fails by design"):
+        x.grad.asnumpy()
+    with autograd.record():
+        y = x * 7
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [7, 7])
