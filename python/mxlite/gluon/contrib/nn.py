@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from ... import autograd
 from ...base import NotSupportedError, ShapeError
 from ..hybrid_block import HybridBlock
-from ..nn.basic_layers import BatchNorm, HybridSequential, Sequential
+from ..nn.basic_layers import BatchNorm, Embedding, HybridSequential, Sequential
 from ..nn.conv_layers import Sizes, spatial_sizes
 
 __all__ = [
@@ -73,19 +75,34 @@ class Identity(HybridBlock):
         return x
 
 
-class SparseEmbedding(HybridBlock):
-    """Refused: its gradient is a sparse array, which mxlite does not have.
+class SparseEmbedding(Embedding):
+    """`Embedding` whose gradient is a row_sparse array.
+
+    Parameters
+    ----------
+    input_dim : int
+        Number of rows: largest index plus 1.
+    output_dim : int
+        Length of a row.
+    dtype : str or numpy type
+    weight_initializer : Initializer or str, optional
 
     Raises
     ------
     NotSupportedError
-        Always.
+        Where `Embedding` does not take ``sparse_grad=True``.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, *args: Any, **kwargs: Any) -> None:
-        raise NotSupportedError(
-            f"SparseEmbedding({input_dim}, {output_dim}): mxlite has no sparse arrays; use "
-            "nn.Embedding"
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            input_dim, output_dim, dtype, weight_initializer, sparse_grad=True, **kwargs
         )
 
 
@@ -96,11 +113,17 @@ class SyncBatchNorm(BatchNorm):
     ----------
     in_channels : int
     num_devices : int, optional
-        Only 1 is supported.
+        Devices that train the layer together, 1 by default. Statistics are not shared between
+        devices: with more than 1 the layer runs for inference only.
     momentum, epsilon : float
     center, scale, use_global_stats : bool
     beta_initializer, gamma_initializer : Initializer or str
     running_mean_initializer, running_variance_initializer : Initializer or str
+
+    Raises
+    ------
+    NotSupportedError
+        From a call in training mode, if num_devices is more than 1.
     """
 
     def __init__(
@@ -118,16 +141,39 @@ class SyncBatchNorm(BatchNorm):
         running_variance_initializer: Any = "ones",
         **kwargs: Any,
     ) -> None:
-        if num_devices is not None and num_devices != 1:
-            raise NotSupportedError(
-                f"SyncBatchNorm: num_devices is {num_devices}, mxlite synchronizes no statistics "
-                "between devices yet"
-            )
         super().__init__(
             1, momentum, epsilon, center, scale, use_global_stats, beta_initializer,
             gamma_initializer, running_mean_initializer, running_variance_initializer, in_channels,
             **kwargs,
         )  # fmt: skip
+        self._options = {key: value for key, value in self._kwargs.items() if key != "axis"}
+        self._options["ndev"] = max(num_devices or 1, 1)
+        self._options["key"] = self.prefix
+
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        x: Any,
+        gamma: Any,
+        beta: Any,
+        running_mean: Any,
+        running_var: Any,
+    ) -> Any:
+        """Normalize; in training mode the running statistics are updated."""
+        options = self._options
+        if options["ndev"] == 1:
+            return super().hybrid_forward(F, x, gamma, beta, running_mean, running_var)
+        if autograd.is_training() and not options["use_global_stats"]:
+            raise NotSupportedError(
+                f"SyncBatchNorm: num_devices is {options['ndev']}, expected 1 in training: "
+                "statistics are not shared between devices"
+            )
+        return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, **options)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{key}={value!r}" for key, value in self._options.items())
+        shape = self.gamma.shape
+        return f"{type(self).__name__}({options}, in_channels={shape[0] if shape else 0})"
 
 
 class _PixelShuffle(HybridBlock):
@@ -142,27 +188,33 @@ class _PixelShuffle(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Return ``(N, C, f1 * D1, f2 * D2, ...)`` for ``(N, f1 * f2 * ... * C, D1, D2, ...)``."""
         ndim, factors = self._ndim, self._factors
-        if len(x.shape) != ndim + 2:
-            raise ShapeError(
-                f"{type(self).__name__}: data of shape {tuple(x.shape)} was given, expected "
-                f"{ndim + 2} dimensions"
-            )
-        batch, channels, *space = x.shape
-        blocks = 1
-        for factor in factors:
-            blocks *= factor
-        if channels % blocks:
-            raise ShapeError(
-                f"{type(self).__name__}: data of shape {tuple(x.shape)} has {channels} channels, "
-                f"expected a multiple of {blocks}"
-            )
-        x = F.reshape(x, shape=(batch, channels // blocks, *factors, *space))
+        self._check(getattr(x, "shape", None))
+        # Codes instead of sizes, so that symbols pass, too: (N, C, f1, f2, ..., D1, D2, ...).
+        keep = (0,) * ndim
+        x = F.reshape(x, shape=(0, -4, -1, math.prod(factors), *keep))
+        for split in range(1, ndim):
+            first, rest = factors[split - 1], math.prod(factors[split:])
+            x = F.reshape(x, shape=(*(0,) * (split + 1), -4, first, rest, *keep))
         axes = [0, 1]
         for dimension in range(ndim):
             axes += [2 + ndim + dimension, 2 + dimension]
         x = F.transpose(x, axes=tuple(axes))
-        larger = tuple(size * factor for size, factor in zip(space, factors))
-        return F.reshape(x, shape=(batch, channels // blocks, *larger))
+        return F.reshape(x, shape=(0, 0, *(-3,) * ndim))
+
+    def _check(self, shape: Any) -> None:
+        if shape is None:  # a symbol
+            return
+        ndim, blocks = self._ndim, math.prod(self._factors)
+        if len(shape) != ndim + 2:
+            raise ShapeError(
+                f"{type(self).__name__}: data of shape {tuple(shape)} was given, expected "
+                f"{ndim + 2} dimensions"
+            )
+        if shape[1] % blocks:
+            raise ShapeError(
+                f"{type(self).__name__}: data of shape {tuple(shape)} has {shape[1]} channels, "
+                f"expected a multiple of {blocks}"
+            )
 
     def __repr__(self) -> str:
         shown = self._factors[0] if self._ndim == 1 else self._factors

@@ -1,0 +1,186 @@
+"""gluon.contrib.nn: containers, embeddings, normalization over devices, pixel shuffles."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+from mxlite.gluon import nn
+from mxlite.gluon.contrib import nn as contrib
+from numpy.testing import assert_allclose, assert_array_equal
+
+
+def _rand(*shape: int) -> np.ndarray:
+    return np.random.RandomState(3).uniform(-1, 1, shape).astype("float32")
+
+
+# ---- Concurrent, Identity ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [contrib.Concurrent, contrib.HybridConcurrent])
+def test_branches_are_joined_in_order_and_learn(container: Any) -> None:
+    net = container(axis=1, prefix="c_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=3), contrib.Identity())
+    net.add(nn.Dense(4, in_units=3, use_bias=False, prefix="last_"))
+    net.initialize(mx.init.Normal(1))
+    x = _rand(5, 3)
+    with autograd.record():
+        y = net(nd.array(x))
+    y.backward()
+    weight, bias = net[0].weight.data().asnumpy(), net[0].bias.data().asnumpy()
+    last = net[2].weight.data().asnumpy()
+    assert_allclose(y.asnumpy(), np.hstack([x @ weight.T + bias, x, x @ last.T]), rtol=1e-5)
+    assert_allclose(net[2].weight.grad().asnumpy(), np.tile(x.sum(0), (4, 1)), rtol=1e-5)
+    assert sorted(net.collect_params()) == ["c_dense0_bias", "c_dense0_weight", "last_weight"]
+
+
+def test_branches_run_hybridized_and_as_symbols() -> None:
+    net = contrib.HybridConcurrent(axis=-1)
+    net.add(contrib.Identity(), nn.HybridLambda(lambda F, x: F.square(x)))
+    x = _rand(2, 3)
+    eager = net(nd.array(x)).asnumpy()
+    net.hybridize()
+    assert_array_equal(net(nd.array(x)).asnumpy(), eager)
+    assert net(mx.sym.var("data")).infer_shape(data=(2, 3))[1] == [(2, 6)]
+
+
+# ---- PixelShuffle ------------------------------------------------------------------------------
+
+SHUFFLES = [
+    (contrib.PixelShuffle1D, (3,), (2, 6, 5)),
+    (contrib.PixelShuffle2D, (2, 3), (2, 12, 3, 4)),
+    (contrib.PixelShuffle3D, (2, 1, 3), (1, 12, 2, 3, 4)),
+]
+
+
+def _shuffled(x: np.ndarray, factors: tuple[int, ...]) -> np.ndarray:
+    """Return the result element by element, from the definition."""
+    blocks = int(np.prod(factors))
+    space = tuple(size * f for size, f in zip(x.shape[2:], factors))
+    y = np.zeros((x.shape[0], x.shape[1] // blocks, *space), x.dtype)
+    for index in itertools.product(*(range(n) for n in y.shape)):
+        n, c, *at = index
+        inner = np.ravel_multi_index([a % f for a, f in zip(at, factors)], factors)
+        y[index] = x[(n, c * blocks + inner, *[a // f for a, f in zip(at, factors)])]
+    return y
+
+
+@pytest.mark.parametrize(("layer", "factors", "shape"), SHUFFLES, ids=["1d", "2d", "3d"])
+def test_shuffle_moves_channels_into_space(layer: Any, factors: Any, shape: Any) -> None:
+    x, net = _rand(*shape), layer(factors)
+    want = _shuffled(x, factors)
+    assert_array_equal(net(nd.array(x)).asnumpy(), want)
+    net.hybridize()
+    assert_array_equal(net(nd.array(x)).asnumpy(), want)
+    symbol = net(mx.sym.var("data"))
+    assert symbol.infer_shape(data=shape)[1] == [want.shape]
+    bound = symbol.bind(mx.cpu(), {"data": nd.array(x)})
+    assert_array_equal(bound.forward()[0].asnumpy(), want)
+
+
+@pytest.mark.parametrize(("layer", "factors", "shape"), SHUFFLES, ids=["1d", "2d", "3d"])
+def test_gradient_of_shuffle_goes_back_to_its_element(layer: Any, factors: Any, shape: Any) -> None:
+    x, net = nd.array(np.arange(np.prod(shape)).reshape(shape)), layer(factors)
+    x.attach_grad()
+    with autograd.record():
+        y = (net(x) ** 2).sum() / 2
+    y.backward()
+    assert_array_equal(x.grad.asnumpy(), x.asnumpy())
+
+
+def test_one_factor_serves_all_dimensions() -> None:
+    assert contrib.PixelShuffle3D(2)(nd.zeros((1, 8, 1, 2, 3))).shape == (1, 1, 2, 4, 6)
+    assert repr(contrib.PixelShuffle1D(2)) == "PixelShuffle1D(2)"
+    assert repr(contrib.PixelShuffle2D(2)) == "PixelShuffle2D((2, 2))"
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 2, 2), (1, 4, 2)], ids=["channels", "dimensions"])
+def test_shuffle_of_a_wrong_shape_is_named(shape: Any) -> None:
+    with pytest.raises(ValueError, match=r"PixelShuffle2D: data of shape .* expected"):
+        contrib.PixelShuffle2D(2)(nd.zeros(shape))
+
+
+# ---- SyncBatchNorm -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("devices", [None, 1])
+def test_on_one_device_it_trains_as_batch_norm(devices: int | None) -> None:
+    x = _rand(4, 3, 5)
+    layers = [
+        contrib.SyncBatchNorm(in_channels=3, num_devices=devices, momentum=0.5, epsilon=1e-3),
+        nn.BatchNorm(in_channels=3, momentum=0.5, epsilon=1e-3),
+    ]
+    results = []
+    for layer in layers:
+        layer.initialize(mx.init.One())
+        with autograd.record():
+            y = layer(nd.array(x)) ** 3
+        y.backward()
+        results.append(
+            [y.asnumpy(), layer.gamma.grad().asnumpy(), layer.running_var.data().asnumpy()]
+        )
+    for got, want in zip(*results):
+        assert_allclose(got, want, rtol=1e-6)
+
+
+def test_on_several_devices_it_infers_and_refuses_to_train() -> None:
+    net = contrib.SyncBatchNorm(in_channels=3, num_devices=4, prefix="bn_")
+    net.initialize()
+    x = _rand(2, 3, 4)
+    want = x / np.sqrt(1 + 1e-5)
+    assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-5)
+    net.hybridize()
+    assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-5)
+    with autograd.record(), pytest.raises(NotImplementedError, match="num_devices is 4, expected"):
+        net(nd.array(x))
+
+
+def test_global_statistics_need_no_other_device() -> None:
+    net = contrib.SyncBatchNorm(in_channels=3, num_devices=4, use_global_stats=True)
+    net.initialize()
+    x = nd.array(_rand(2, 3, 4))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert_allclose(x.grad.asnumpy(), np.full(x.shape, 1 / np.sqrt(1 + 1e-5)), rtol=1e-5)
+
+
+def test_names_and_description_are_those_of_1_x() -> None:
+    net = contrib.SyncBatchNorm(in_channels=3, num_devices=2, prefix="bn_")
+    assert repr(net) == (
+        "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
+        "ndev=2, key='bn_', in_channels=3)"
+    )
+    assert sorted(net.collect_params()) == [
+        "bn_beta",
+        "bn_gamma",
+        "bn_running_mean",
+        "bn_running_var",
+    ]
+    assert isinstance(net, nn.BatchNorm)
+
+
+# ---- SparseEmbedding ---------------------------------------------------------------------------
+
+
+def test_sparse_embedding_is_an_embedding_with_sparse_gradients() -> None:
+    """Where `Embedding` refuses sparse gradients, this layer does, too, with the same words."""
+    try:
+        plain = nn.Embedding(5, 3, sparse_grad=True, weight_initializer=mx.init.One())
+    except NotImplementedError as refused:
+        with pytest.raises(NotImplementedError) as info:
+            contrib.SparseEmbedding(5, 3)
+        assert str(info.value).splitlines()[0] == str(refused).splitlines()[0]
+        return
+    layer = contrib.SparseEmbedding(5, 3, weight_initializer=mx.init.One())
+    rows = nd.array([1, 4])
+    for net in (plain, layer):
+        net.initialize()
+    assert layer.weight.grad_stype == "row_sparse"
+    assert_array_equal(layer(rows).asnumpy(), plain(rows).asnumpy())
