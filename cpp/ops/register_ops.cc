@@ -3,21 +3,22 @@
 namespace mxlite {
 
 // Schemas, one line per file or family, in alphabetical order of folder and file.
-void register_cast(OpRegistry&);        // tensor/
-void register_contrib(OpRegistry&);     // contrib/, itself a list
-void register_creation(OpRegistry&);    // tensor/
-void register_image(OpRegistry&);       // image/, itself a list
-void register_matrix(OpRegistry&);      // matrix/, itself a list
-void register_nn(OpRegistry&);          // nn/, itself a list
-void register_optimizer(OpRegistry&);   // optimizer/
-void register_pointwise(OpRegistry&);   // pointwise/, itself a list
-void register_random(OpRegistry&);      // random/
-void register_reduce(OpRegistry&);      // reduce/, itself a list
-void register_reshape_to(OpRegistry&);  // tensor/
-void register_sequence(OpRegistry&);    // sequence/, itself a list
-void register_tensor(OpRegistry&);      // tensor/, itself a list
-void register_vision(OpRegistry&);      // vision/, itself a list
-void register_where(OpRegistry&);       // tensor/
+void register_cast(OpRegistry&);          // tensor/
+void register_contrib(OpRegistry&);       // contrib/, itself a list
+void register_creation(OpRegistry&);      // tensor/
+void register_image(OpRegistry&);         // image/, itself a list
+void register_matrix(OpRegistry&);        // matrix/, itself a list
+void register_nn(OpRegistry&);            // nn/, itself a list
+void register_optimizer(OpRegistry&);     // optimizer/
+void register_pointwise(OpRegistry&);     // pointwise/, itself a list
+void register_quantization(OpRegistry&);  // quantization/
+void register_random(OpRegistry&);        // random/
+void register_reduce(OpRegistry&);        // reduce/, itself a list
+void register_reshape_to(OpRegistry&);    // tensor/
+void register_sequence(OpRegistry&);      // sequence/, itself a list
+void register_tensor(OpRegistry&);        // tensor/, itself a list
+void register_vision(OpRegistry&);        // vision/, itself a list
+void register_where(OpRegistry&);         // tensor/
 
 // CPU kernels.
 void register_contrib_cpu(OpRegistry&);
@@ -29,6 +30,7 @@ void register_nn_cpu(OpRegistry&);
 void register_onednn_cpu(OpRegistry&);
 void register_optimizer_cpu(OpRegistry&);
 void register_pointwise_cpu(OpRegistry&);
+void register_quantization_cpu(OpRegistry&);
 void register_random_cpu(OpRegistry&);
 void register_reduce_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
@@ -46,6 +48,7 @@ void register_all_ops(OpRegistry& ops) {
   register_nn(ops);
   register_optimizer(ops);
   register_pointwise(ops);
+  register_quantization(ops);
   register_random(ops);
   register_reduce(ops);
   register_reshape_to(ops);
@@ -65,6 +68,7 @@ void register_all_ops(OpRegistry& ops) {
   register_nn_cpu(ops);
   register_optimizer_cpu(ops);
   register_pointwise_cpu(ops);
+  register_quantization_cpu(ops);
   register_random_cpu(ops);
   register_reduce_cpu(ops);
   register_reshape_to_cpu(ops);

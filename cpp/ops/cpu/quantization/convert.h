@@ -1,0 +1,47 @@
+// What the kernels on quantized data share.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/kernel.h"
+#include "cpp/ops/quantization/quantization.h"
+
+namespace mxlite::quantization {
+
+// Nearest number (halves to even) within T; NaN is 0.
+template <class T>
+T saturate(float v) {
+  constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
+  constexpr auto kHigh = static_cast<float>(std::numeric_limits<T>::max());
+  const float r = std::nearbyint(v);
+  if (!(r > kLow)) return std::isnan(r) ? T(0) : std::numeric_limits<T>::min();
+  return r < kHigh ? static_cast<T>(r) : std::numeric_limits<T>::max();
+}
+
+inline float number(const TensorRef& t) { return *t.as<float>(); }
+inline void set_range(Outputs out, float low, float high) {
+  *out[1].as<float>() = low;
+  *out[2].as<float>() = high;
+}
+// Scale from floats to numbers; 0 for a range without extent.
+inline float scale_to(float top, float magnitude) { return magnitude > 0 ? top / magnitude : 0; }
+
+// Calls fn(T{}) with int8_t or uint8_t.
+template <class F>
+decltype(auto) dispatch_quantized(DType dtype, F&& fn) {
+  if (dtype == DType::kUInt8) return fn(uint8_t{});
+  return fn(int8_t{});
+}
+
+// out[i] = saturate(fn(i))
+template <class T, class F>
+void fill(const TensorRef& out, F&& fn) {
+  T* to = out.as<T>();
+  cpu::parallel_ranges(out.size(), 2, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) to[i] = saturate<T>(fn(i));
+  });
+}
+
+}  // namespace mxlite::quantization

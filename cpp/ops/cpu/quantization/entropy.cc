@@ -1,0 +1,92 @@
+// Which part of a histogram around 0 to keep: for every width, the clipped histogram is compared
+// with what remains of it after quantization.
+#include <vector>
+
+#include "cpp/ops/cpu/pointwise/block_io.h"
+#include "cpp/ops/cpu/quantization/convert.h"
+
+namespace mxlite {
+namespace quantization {
+namespace {
+
+// float: where two thresholds are equally good, rounding decides, and 1.x computes in float.
+using Histogram = std::vector<float>;
+
+Histogram read(const TensorRef& t) {
+  Histogram values(static_cast<size_t>(t.size()));
+  pointwise::load_fn(t.dtype, pointwise::Compute::kFloat)(t.data, 1, t.size(), values.data());
+  return values;
+}
+
+// Gives empty bins a little of what the others have, so that logarithms exist; false: not possible.
+bool smooth(Histogram& h) {
+  constexpr float kLittle = 1e-4f;
+  const auto zeros = static_cast<float>(std::count(h.begin(), h.end(), 0.0f));
+  const float others = static_cast<float>(h.size()) - zeros;
+  if (others == 0) return false;
+  const float taken = kLittle * zeros / others;
+  if (taken >= 1) return false;
+  for (float& v : h) v = v == 0 ? kLittle : v - taken;
+  return true;
+}
+
+float divergence(const Histogram& p, const Histogram& q) {
+  float p_sum = 0, q_sum = 0, result = 0;
+  for (size_t i = 0; i < p.size(); ++i) p_sum += p[i], q_sum += q[i];
+  for (size_t i = 0; i < p.size(); ++i) {
+    const float a = p[i] / p_sum, b = q[i] / q_sum;
+    if (a > 0 && b > 0) result += a * std::log(a / b);
+  }
+  return result;
+}
+
+// Merges bins to `levels` groups and spreads each group's sum over its bins that are not empty.
+Histogram quantized(const Histogram& bins, const Histogram& kept, size_t levels) {
+  Histogram result(bins.size(), 0.0f);
+  const size_t width = bins.size() / levels;
+  for (size_t level = 0; level < levels; ++level) {
+    const size_t first = level * width, last = level + 1 == levels ? bins.size() : first + width;
+    float sum = 0, used = 0;
+    for (size_t i = first; i < last; ++i) {
+      sum += bins[i];
+      used += bins[i] != 0 ? 1.0f : 0.0f;
+    }
+    for (size_t i = first; i < last && used > 0; ++i)
+      if (kept[i] != 0) result[i] = sum / used;
+  }
+  return result;
+}
+
+void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
+  const Histogram hist = read(in[0]), edges = read(in[1]);
+  const size_t middle = hist.size() / 2, levels = static_cast<size_t>(p.num_quantized_bins);
+  float best = std::numeric_limits<float>::infinity(), threshold = edges.back();
+  for (size_t half = std::max<size_t>(levels / 2, 1); half <= middle; ++half) {
+    const size_t first = middle - half, last = middle + half + 1;
+    Histogram bins(hist.begin() + static_cast<int64_t>(first),
+                   hist.begin() + static_cast<int64_t>(last));
+    Histogram kept = bins;  // what lies outside counts at the ends
+    for (size_t i = 0; i < first; ++i) kept.front() += hist[i];
+    for (size_t i = last; i < hist.size(); ++i) kept.back() += hist[i];
+    bins.front() = 0;  // as 1.x, whose thresholds this must give
+    Histogram coarse = quantized(bins, kept, levels);
+    float distance = std::numeric_limits<float>::infinity();
+    if (smooth(kept) && smooth(coarse)) distance = divergence(kept, coarse);
+    if (distance < best) {
+      best = distance;
+      threshold = edges[last];
+    }
+  }
+  *out[0].as<float>() = threshold;
+  *out[1].as<float>() = best;
+}
+
+}  // namespace
+}  // namespace quantization
+
+void register_calibrate_entropy_cpu(OpRegistry& ops) {
+  ops.kernel<&quantization::calibrate>("_contrib_calibrate_entropy", DeviceType::kCPU,
+                                       {.inline_ok = false});
+}
+
+}  // namespace mxlite

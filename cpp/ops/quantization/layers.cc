@@ -1,0 +1,202 @@
+// Layers on quantized data. Each takes its arrays, then the ends of their ranges.
+#include "cpp/ops/nn/activation.h"
+#include "cpp/ops/nn/batch_norm.h"
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/embedding.h"
+#include "cpp/ops/nn/fully_connected.h"
+#include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/quantization/quantization.h"
+#include "cpp/ops/tensor/concat.h"
+
+namespace mxlite {
+namespace quantization {
+namespace {
+
+TensorSpec as(const TensorSpec& spec, DType dtype) { return {spec.shape, dtype}; }
+
+// Shape rule of the layer on floats.
+template <class P>
+Shape float_shape(const char* op, const P& p, std::span<const TensorSpec> arrays) {
+  SmallVector<TensorSpec, 8> floats;
+  for (const TensorSpec& s : arrays) floats.push_back(as(s, DType::kFloat32));
+  return ops().get(op).infer(&p, floats)[0].shape;
+}
+
+// Convolution and FullyConnected: data, weight[, bias], then two ends for each.
+template <class P>
+Specs infer_product(const char* op, const char* of, const P& p, std::span<const TensorSpec> in) {
+  const size_t arrays = p.no_bias ? 2 : 3;
+  check_quantized(op, "data", in[0]);
+  for (size_t i = 1; i < arrays; ++i)
+    MX_CHECK_DTYPE(in[i].dtype == DType::kInt8, op, ": ", i == 1 ? "weight" : "bias", " of dtype ",
+                   in[i].dtype, " given, int8 expected");
+  check_ranges(op, in, arrays, 2 * arrays);
+  return with_range({float_shape(of, p, in.first(arrays)), DType::kInt32});
+}
+
+Specs infer_convolution(const ConvolutionParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_KIND(!p.channels_last(), ErrorKind::kNotSupported,
+                "_contrib_quantized_conv: layouts with channels last are not supported");
+  return infer_product("_contrib_quantized_conv", "Convolution", p, in);
+}
+
+Specs infer_fully_connected(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
+  return infer_product("_contrib_quantized_fully_connected", "FullyConnected", p, in);
+}
+
+template <class P>
+void add_product(OpRegistry& ops, const char* name, const char* doc,
+                 Specs (*infer)(const P&, std::span<const TensorSpec>)) {
+  ops.add(OpBuilder<P>(name)
+              .inputs({"data", "weight", "bias", "min_data", "max_data", "min_weight", "max_weight",
+                       "min_bias", "max_bias"})
+              .input_count([](const P& p) { return p.no_bias ? 6 : 9; })
+              .outputs(3)
+              .doc(doc)
+              .infer(infer)
+              .build());
+}
+
+template <class P, class Shaped>
+void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped) {
+  ops.add(OpBuilder<P>(name)
+              .inputs({"data", "min_data", "max_data"})
+              .outputs(3)
+              .doc(doc)
+              .infer([name, shaped](const P& p, std::span<const TensorSpec> in) -> Specs {
+                check_quantized(name, "data", in[0]);
+                check_ranges(name, in, 1, 2);
+                return with_range({shaped(p, in), in[0].dtype});
+              })
+              .build());
+}
+
+Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_quantized_concat";
+  MX_CHECK(in.size() % 3 == 0, kOp, ": ", in.size(),
+           " arrays given, a multiple of 3 expected: all data, then min and max of each");
+  const size_t count = in.size() / 3;
+  bool is_signed = false;
+  for (size_t i = 0; i < count; ++i) {
+    check_quantized(kOp, "data", in[i]);
+    is_signed |= in[i].dtype == DType::kInt8;
+  }
+  check_ranges(kOp, in, count, 2 * count);
+  return with_range(
+      {float_shape("Concat", p, in.first(count)), is_signed ? DType::kInt8 : DType::kUInt8});
+}
+
+// Both operands and their ranges; the output is signed if one of them is.
+DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpec> in) {
+  check_quantized(op, "lhs", in[0]);
+  check_quantized(op, "rhs", in[1]);
+  MX_CHECK_SHAPE(in[0].shape == in[1].shape, op, ": operands of shape ", in[0].shape, " and ",
+                 in[1].shape, " given, equal shapes expected");
+  check_ranges(op, in, 2, 4);
+  check_calibration(op, p.min_calib_range, p.max_calib_range);
+  if (!p.min_calib_range) return DType::kInt32;
+  const bool is_unsigned = in[0].dtype == DType::kUInt8 && in[1].dtype == DType::kUInt8;
+  return is_unsigned ? DType::kUInt8 : DType::kInt8;
+}
+
+Specs infer_add(const RangeParams& p, std::span<const TensorSpec> in) {
+  return with_range(as(in[0], check_pair("_contrib_quantized_elemwise_add", p, in)));
+}
+
+Specs infer_multiply(const MultiplyParams& p, std::span<const TensorSpec> in) {
+  const DType dtype = check_pair("_contrib_quantized_elemwise_mul", p, in);
+  if (p.enable_float_output) return {as(in[0], DType::kFloat32)};
+  return with_range(as(in[0], dtype == DType::kInt32 ? dtype : DType::kInt8));
+}
+
+const std::vector<std::string> kPair = {"lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max"};
+
+Specs infer_embedding(const EmbeddingParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_quantized_embedding";
+  check_quantized(kOp, "weight", in[1]);
+  check_ranges(kOp, in, 2, 2);
+  const TensorSpec floats[] = {in[0], as(in[1], DType::kFloat32)};
+  return with_range({ops().get("Embedding").infer(&p, floats)[0].shape, in[1].dtype});
+}
+
+Specs infer_batch_norm(const BatchNormParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_quantized_batch_norm";
+  check_quantized(kOp, "data", in[0]);
+  check_ranges(kOp, in, 5, 2);
+  check_calibration(kOp, p.min_calib_range, p.max_calib_range);
+  MX_CHECK(p.min_calib_range, kOp,
+           ": min_calib_range and max_calib_range must say the range of the output");
+  SmallVector<TensorSpec, 8> floats(in.begin(), in.begin() + 5);
+  floats[0].dtype = DType::kFloat32;
+  const Shape shape = ops().get("BatchNorm").infer(&p, floats)[0].shape;
+  return with_range({shape, DType::kInt8});
+}
+
+}  // namespace
+}  // namespace quantization
+
+void register_quantized_layers(OpRegistry& ops) {
+  using namespace quantization;  // NOLINT: this folder's own names
+  add_product<ConvolutionParams>(ops, "_contrib_quantized_conv",
+                                 "Convolution of quantized data: int32 sums and their range.",
+                                 infer_convolution);
+  add_product<FullyConnectedParams>(ops, "_contrib_quantized_fully_connected",
+                                    "Linear layer on quantized data: int32 sums and their range.",
+                                    infer_fully_connected);
+  add_layer<PoolingParams>(
+      ops, "_contrib_quantized_pooling", "Maximum or average pooling of quantized data.",
+      [](const PoolingParams& p, std::span<const TensorSpec> in) {
+        MX_CHECK_KIND(p.pool_type == PoolType::kMax || p.pool_type == PoolType::kAvg,
+                      ErrorKind::kNotSupported,
+                      "_contrib_quantized_pooling: pool_type max and avg are supported");
+        return float_shape("Pooling", p, in.first(1));
+      });
+  add_layer<ActivationParams>(ops, "_contrib_quantized_act", "relu of quantized data.",
+                              [](const ActivationParams& p, std::span<const TensorSpec> in) {
+                                MX_CHECK_KIND(p.act_type == ActivationType::kRelu,
+                                              ErrorKind::kNotSupported,
+                                              "_contrib_quantized_act: only act_type relu is "
+                                              "supported");
+                                return in[0].shape;
+                              });
+  add_layer<NoParams>(ops, "_contrib_quantized_flatten",
+                      "Flatten of quantized data: all dimensions but the first become one.",
+                      [](const NoParams& p, std::span<const TensorSpec> in) {
+                        return float_shape("Flatten", p, in.first(1));
+                      });
+  ops.add(OpBuilder<ConcatParams>("_contrib_quantized_concat")
+              .variadic("data")
+              .outputs(3)
+              .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
+                   "the ends of each range.")
+              .infer(infer_concat)
+              .build());
+  ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
+              .inputs(kPair)
+              .outputs(3)
+              .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
+              .infer(infer_add)
+              .build());
+  ops.add(
+      OpBuilder<MultiplyParams>("_contrib_quantized_elemwise_mul")
+          .inputs(kPair)
+          .output_count([](const MultiplyParams& p, int) { return p.enable_float_output ? 1 : 3; })
+          .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
+          .infer(infer_multiply)
+          .build());
+  ops.add(OpBuilder<EmbeddingParams>("_contrib_quantized_embedding")
+              .inputs({"data", "weight", "min_weight", "max_weight"})
+              .outputs(3)
+              .doc("Rows of a quantized table that data's indices name.")
+              .infer(infer_embedding)
+              .build());
+  ops.add(
+      OpBuilder<BatchNormParams>("_contrib_quantized_batch_norm")
+          .inputs({"data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data"})
+          .outputs(3)
+          .doc("BatchNorm of quantized data by the running statistics, as int8.")
+          .infer(infer_batch_norm)
+          .build());
+}
+
+}  // namespace mxlite

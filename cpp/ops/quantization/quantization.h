@@ -1,0 +1,121 @@
+// int8 and uint8 numbers that stand for floats. A quantized array comes with two arrays of one
+// float32: the ends of the range that it stands for. What counts is the larger absolute value of
+// the two; the constants and roundings are those of 1.x on the CPU.
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::quantization {
+
+enum class Target : uint8_t { kAuto, kInt8, kUInt8 };
+enum class Fixed : uint8_t { kInt8, kUInt8 };
+enum class Float : uint8_t { kFloat32 };
+
+// Which of int8 and uint8 a call gives: auto is uint8 for a range that has no negative part.
+inline DType target_dtype(Target t, const std::optional<float>& min_calib_range) {
+  if (t == Target::kAuto)
+    return min_calib_range && *min_calib_range >= 0 ? DType::kUInt8 : DType::kInt8;
+  return t == Target::kUInt8 ? DType::kUInt8 : DType::kInt8;
+}
+
+// Number that stands for the end of the range, in conversions of activations.
+inline float full_scale(DType dtype) { return dtype == DType::kUInt8 ? 255.5f : 127.5f; }
+// The same where ranges of products are computed.
+inline float largest(DType dtype) { return dtype == DType::kUInt8 ? 255.0f : 127.0f; }
+inline float largest_magnitude(float low, float high) {
+  return std::max(std::fabs(low), std::fabs(high));
+}
+constexpr float kInt32Range = 2147483648.0f;
+
+struct QuantizeParams {
+  Fixed out_type = Fixed::kUInt8;
+  static constexpr auto fields() {
+    return std::tuple(field("out_type", &QuantizeParams::out_type, "dtype of the output."));
+  }
+};
+
+struct DequantizeParams {
+  Float out_type = Float::kFloat32;
+  static constexpr auto fields() {
+    return std::tuple(field("out_type", &DequantizeParams::out_type, "dtype of the output."));
+  }
+};
+
+struct CalibratedParams {
+  Target out_type = Target::kInt8;
+  std::optional<float> min_calib_range, max_calib_range;
+  static constexpr auto fields() {
+    using P = CalibratedParams;
+    return std::tuple(
+        field("out_type", &P::out_type,
+              "dtype of the output; auto: uint8 if min_calib_range is not below 0, else int8."),
+        field("min_calib_range", &P::min_calib_range, "Low end of the range; None: from data."),
+        field("max_calib_range", &P::max_calib_range, "High end of the range; None: from data."));
+  }
+};
+
+struct RangeParams {
+  std::optional<float> min_calib_range, max_calib_range;
+  static constexpr auto fields() {
+    using P = RangeParams;
+    return std::tuple(
+        field("min_calib_range", &P::min_calib_range, "Low end of the range; None: not known."),
+        field("max_calib_range", &P::max_calib_range, "High end of the range; None: not known."));
+  }
+};
+
+struct MultiplyParams : RangeParams {
+  bool enable_float_output = false;
+  static constexpr auto fields() {
+    return std::tuple_cat(
+        RangeParams::fields(),
+        std::tuple(field("enable_float_output", &MultiplyParams::enable_float_output,
+                         "Give the product as float32, without a range.")));
+  }
+};
+
+struct EntropyParams {
+  int64_t num_quantized_bins = 255;
+  static constexpr auto fields() {
+    return std::tuple(field("num_quantized_bins", &EntropyParams::num_quantized_bins,
+                            "Number of values that a quantized number has."));
+  }
+};
+
+// "<op>: <input> of dtype ... given, int8 or uint8 expected"
+void check_quantized(const char* op, const char* input, const TensorSpec& spec);
+// Inputs first .. first + count hold one float32 each.
+void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count);
+// Both ends or none.
+void check_calibration(const char* op, const std::optional<float>& low,
+                       const std::optional<float>& high);
+inline const TensorSpec kOneFloat{Shape{1}, DType::kFloat32};
+inline Specs with_range(const TensorSpec& spec) { return {spec, kOneFloat, kOneFloat}; }
+
+}  // namespace mxlite::quantization
+
+namespace mxlite {
+
+template <>
+struct EnumNames<quantization::Target> {
+  using E = quantization::Target;
+  static constexpr std::array<std::pair<const char*, E>, 3> names = {
+      {{"auto", E::kAuto}, {"int8", E::kInt8}, {"uint8", E::kUInt8}}};
+};
+template <>
+struct EnumNames<quantization::Fixed> {
+  using E = quantization::Fixed;
+  static constexpr std::array<std::pair<const char*, E>, 2> names = {
+      {{"int8", E::kInt8}, {"uint8", E::kUInt8}}};
+};
+template <>
+struct EnumNames<quantization::Float> {
+  static constexpr std::array<std::pair<const char*, quantization::Float>, 1> names = {
+      {{"float32", quantization::Float::kFloat32}}};
+};
+
+}  // namespace mxlite

@@ -1,0 +1,124 @@
+// Between floats and quantized numbers, and the choice of ranges.
+#include "cpp/ops/quantization/quantization.h"
+
+namespace mxlite {
+namespace quantization {
+
+void check_quantized(const char* op, const char* input, const TensorSpec& spec) {
+  MX_CHECK_DTYPE(spec.dtype == DType::kInt8 || spec.dtype == DType::kUInt8, op, ": ", input,
+                 " of dtype ", spec.dtype, " given, int8 or uint8 expected");
+}
+
+void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count) {
+  for (const TensorSpec& s : in.subspan(first, count)) {
+    MX_CHECK_SHAPE(s.shape.size() == 1, op, ": end of a range of shape ", s.shape,
+                   " given, one number expected");
+    MX_CHECK_DTYPE(s.dtype == DType::kFloat32, op, ": end of a range of dtype ", s.dtype,
+                   " given, float32 expected");
+  }
+}
+
+void check_calibration(const char* op, const std::optional<float>& low,
+                       const std::optional<float>& high) {
+  MX_CHECK(low.has_value() == high.has_value(), op,
+           ": one of min_calib_range and max_calib_range given, both or none expected");
+  MX_CHECK(!low || *low <= *high, op, ": min_calib_range ", low.value_or(0),
+           " and max_calib_range ", high.value_or(0), " given, the first must not be larger");
+}
+
+namespace {
+
+void check_float32(const char* op, const TensorSpec& spec) {
+  MX_CHECK_DTYPE(spec.dtype == DType::kFloat32, op, ": data of dtype ", spec.dtype,
+                 " given, float32 expected");
+}
+
+Specs infer_quantize(const QuantizeParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_quantize";
+  check_float32(kOp, in[0]);
+  check_ranges(kOp, in, 1, 2);
+  return with_range({in[0].shape, p.out_type == Fixed::kInt8 ? DType::kInt8 : DType::kUInt8});
+}
+
+Specs infer_quantize_v2(const CalibratedParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_quantize_v2";
+  check_calibration(kOp, p.min_calib_range, p.max_calib_range);
+  const DType dtype = in[0].dtype;
+  if (dtype == DType::kInt8 || dtype == DType::kUInt8) {
+    MX_CHECK(p.min_calib_range, kOp, ": data of dtype ", dtype,
+             " is quantized already; min_calib_range and max_calib_range must say its range");
+    return with_range(in[0]);
+  }
+  check_float32(kOp, in[0]);
+  return with_range({in[0].shape, target_dtype(p.out_type, p.min_calib_range)});
+}
+
+Specs infer_dequantize(const DequantizeParams&, std::span<const TensorSpec> in) {
+  check_quantized("_contrib_dequantize", "data", in[0]);
+  check_ranges("_contrib_dequantize", in, 1, 2);
+  return {{in[0].shape, DType::kFloat32}};
+}
+
+Specs infer_requantize(const CalibratedParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_requantize";
+  MX_CHECK_DTYPE(in[0].dtype == DType::kInt32, kOp, ": data of dtype ", in[0].dtype,
+                 " given, int32 expected");
+  check_ranges(kOp, in, 1, 2);
+  check_calibration(kOp, p.min_calib_range, p.max_calib_range);
+  return with_range({in[0].shape, target_dtype(p.out_type, p.min_calib_range)});
+}
+
+Specs infer_asymmetric(const RangeParams& p, std::span<const TensorSpec> in) {
+  check_float32("_contrib_quantize_asym", in[0]);
+  check_calibration("_contrib_quantize_asym", p.min_calib_range, p.max_calib_range);
+  return with_range({in[0].shape, DType::kUInt8});
+}
+
+Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_contrib_calibrate_entropy";
+  const Shape &hist = in[0].shape, &edges = in[1].shape;
+  MX_CHECK_SHAPE(hist.ndim() == 1 && edges.ndim() == 1 && edges[0] == hist[0] + 1, kOp,
+                 ": hist of shape ", hist, " and hist_edges of shape ", edges,
+                 " given, (bins,) and (bins + 1,) expected");
+  MX_CHECK(p.num_quantized_bins > 0 && p.num_quantized_bins <= hist[0], kOp,
+           ": num_quantized_bins ", p.num_quantized_bins, " given, 1 to ", hist[0],
+           " (the number of bins of hist) expected");
+  MX_CHECK_SHAPE(hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
+                 " given, an odd number of bins around 0 expected");
+  for (const TensorSpec& s : in)
+    MX_CHECK_DTYPE(s.dtype != DType::kBool, kOp, ": bool given, numbers expected");
+  return {kOneFloat, kOneFloat};
+}
+
+template <class P, class Infer>
+void add(OpRegistry& ops, const char* name, std::vector<std::string> inputs, int outputs,
+         Infer infer, const char* doc) {
+  ops.add(
+      OpBuilder<P>(name).inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer).build());
+}
+
+}  // namespace
+}  // namespace quantization
+
+void register_quantized_layers(OpRegistry&);
+
+void register_quantization(OpRegistry& ops) {
+  using namespace quantization;  // NOLINT: this folder's own names
+  const std::vector<std::string> ranged = {"data", "min_range", "max_range"};
+  add<QuantizeParams>(ops, "_contrib_quantize", ranged, 3, infer_quantize,
+                      "data as int8 or uint8, and the range that these stand for.");
+  add<CalibratedParams>(ops, "_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
+                        "data as int8 or uint8 with a given range or that of data.");
+  add<RangeParams>(ops, "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
+                   "data * scale + shift as uint8, with scale and shift: the whole range is used.");
+  add<DequantizeParams>(ops, "_contrib_dequantize", ranged, 1, infer_dequantize,
+                        "The floats that quantized data stand for.");
+  add<CalibratedParams>(ops, "_contrib_requantize", ranged, 3, infer_requantize,
+                        "int32 sums as int8 or uint8 with a given range or that of data.");
+  add<EntropyParams>(ops, "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
+                     "The range whose quantization changes a histogram least, by its divergence, "
+                     "and that divergence.");
+  register_quantized_layers(ops);
+}
+
+}  // namespace mxlite

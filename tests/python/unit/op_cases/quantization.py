@@ -1,0 +1,461 @@
+"""Quantized operators: NumPy formulas with the constants of MXNet 1.9.1 on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from op_table import Case, fails, ints, op, rand, randint
+
+FULL = {"int8": 127.5, "uint8": 255.5}  # numbers at the end of a range, for activations
+TOP = {"int8": 127.0, "uint8": 255.0}  # the same where ranges of products are computed
+_F: dict[str, Any] = {"grad": False, "dtypes": ("float32",)}
+
+Arrays = list[np.ndarray]
+
+
+def _one(value: float) -> np.ndarray:
+    return np.array([float(value)])
+
+
+def _end(low: Any, high: Any) -> float:
+    return float(max(abs(float(np.ravel(low)[0])), abs(float(np.ravel(high)[0]))))
+
+
+def _to(values: np.ndarray, dtype: str) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.clip(np.rint(values.astype(np.float32)), info.min, info.max).astype(dtype)
+
+
+def _numbers(dtype: str, *shape: int) -> np.ndarray:
+    low = 0 if dtype == "uint8" else -127
+    return randint(low, np.iinfo(dtype).max + 1, *shape, dtype=dtype)
+
+
+def _quantized(x: np.ndarray, low: Any, high: Any, dtype: str, top: float) -> Arrays:
+    end = _end(low, high)
+    ends = [_one(-end), _one(end)] if dtype == "int8" else [np.ravel(low), np.ravel(high)]
+    return [_to(x * (top / end), dtype), *ends]
+
+
+CASES: list[Case] = []
+for _dtype in ("int8", "uint8"):
+    CASES += [
+        op(
+            "_contrib_quantize",
+            rand(3, 50) * 2,
+            _one(-1.0),
+            _one(1.5),
+            out_type=_dtype,
+            out_dtype=_dtype,
+            ref=lambda x, a, b, d=_dtype: _quantized(x, a, b, d, TOP[d]),
+            **_F,
+        ),
+        op(
+            "_contrib_quantize_v2",
+            rand(40) * 2,
+            out_type=_dtype,
+            out_dtype=_dtype,
+            ref=lambda x, d=_dtype: _quantized(x, x.min(), x.max(), d, FULL[d]),
+            **_F,
+        ),
+        op(
+            "_contrib_quantize_v2",
+            rand(40) * 2,
+            out_type=_dtype,
+            min_calib_range=-0.5,
+            max_calib_range=1.25,
+            out_dtype=_dtype,
+            ref=lambda x, d=_dtype: _quantized(x, -0.5, 1.25, d, FULL[d]),
+            **_F,
+        ),
+        op(
+            "_contrib_quantize_v2",
+            _numbers(_dtype, 5),
+            min_calib_range=-0.5,
+            max_calib_range=1.25,
+            ref=lambda x: [x, _one(-0.5), _one(1.25)],
+            **_F,
+        ),
+        op(
+            "_contrib_dequantize",
+            _numbers(_dtype, 2, 30),
+            _one(-3.0),
+            _one(2.0),
+            ref=lambda x, a, b, d=_dtype: x * (3 / FULL[d]),
+            **_F,
+        ),
+        op(
+            "_contrib_requantize",
+            randint(-2000000, 2000000, 50),
+            _one(-50.0),
+            _one(40.0),
+            out_type=_dtype,
+            min_calib_range=-0.03,
+            max_calib_range=0.02,
+            out_dtype=_dtype,
+            ref=lambda x, a, b, d=_dtype: [
+                _to(x * (50 / (2**31 - 1)) * (TOP[d] / 0.03), d),
+                _one(-0.03 if d == "int8" else 0.0),
+                _one(0.03),
+            ],
+            **_F,
+        ),
+    ]
+
+
+def _asymmetric(x: np.ndarray) -> Arrays:
+    scale = 255 / (x.max() - x.min())
+    shift = 255 - x.max() * scale
+    return [_to(np.floor(x * scale + shift + 0.5), "uint8"), _one(scale), _one(shift)]
+
+
+CASES += [
+    op(
+        "_contrib_quantize_v2",
+        rand(9),
+        out_type="auto",
+        min_calib_range=0,
+        max_calib_range=1,
+        out_dtype="uint8",
+        ref=lambda x: _quantized(x, 0, 1, "uint8", 255.5),
+        **_F,
+    ),
+    op(
+        "_contrib_quantize_v2",
+        np.zeros(3),
+        out_dtype="int8",
+        ref=[np.zeros(3, "int8"), _one(0), _one(0)],
+        **_F,
+    ),
+    op("_contrib_quantize_asym", rand(60) * 3, out_dtype="uint8", ref=_asymmetric, **_F),
+    op(
+        "_contrib_requantize",
+        ints([-100000, 5, 0, 77777, 2000000]),
+        _one(-100.0),
+        _one(50.0),
+        out_dtype="int8",
+        ref=[ints([-6, 0, 0, 5, 127], "int8"), _one(-0.09313226), _one(0.09313226)],
+        tol=5,
+        **_F,
+    ),
+    fails("_contrib_quantize_v2", ints([1], "int8"), error=ValueError, match="quantized already"),
+    fails(
+        "_contrib_quantize_v2",
+        rand(2),
+        min_calib_range=1,
+        error=ValueError,
+        match="one of min_calib_range and max_calib_range",
+    ),
+    fails(
+        "_contrib_dequantize",
+        rand(2),
+        _one(0),
+        _one(1),
+        error=TypeError,
+        match="_contrib_dequantize: data of dtype float32 given, int8 or uint8 expected",
+    ),
+]
+
+# A histogram; threshold and divergence as MXNet 1.9.1 gives them.
+_BINS = np.exp(-(np.linspace(-6, 6, 801) ** 2)).astype(np.float32).round(3) * 1000
+CASES.append(
+    op(
+        "_contrib_calibrate_entropy",
+        _BINS,
+        np.linspace(-6, 6, 802),
+        num_quantized_bins=255,
+        ref=[_one(5.9850187), _one(0.002945422)],
+        tol=50,
+        **_F,
+    )
+)
+
+
+# ---- layers: a range of data (-1, 2), of weights (-0.5, 0.3), of biases (-0.1, 0.2) ------------
+
+_DATA, _WEIGHT, _BIAS = [_one(-1), _one(2)], [_one(-0.5), _one(0.3)], [_one(-0.1), _one(0.2)]
+
+
+def _sums(values: np.ndarray, data_top: float) -> Arrays:
+    end = 2 / data_top * 0.5 / 127 * 2**31
+    return [values.astype(np.int32), _one(-end), _one(end)]
+
+
+def _convolved(x: np.ndarray, w: np.ndarray, pad: int = 0, stride: int = 1) -> np.ndarray:
+    x = np.pad(x.astype(np.int64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+    return np.einsum("nchwij,fcij->nfhw", windows[:, :, ::stride, ::stride], w.astype(np.int64))
+
+
+def _averaged(x: np.ndarray, dtype: str) -> np.ndarray:
+    n, c, h, w = x.shape
+    blocks = x.astype(np.float64).reshape(n, c, h // 2, 2, w // 2, 2)
+    return _to(blocks.mean(axis=(3, 5)), dtype)
+
+
+for _dtype in ("int8", "uint8"):
+    _conv = {"kernel": (3, 2), "num_filter": 4, "out_dtype": "int32", **_F}
+    _fc = {"num_hidden": 4, "out_dtype": "int32", **_F}
+    _units = FULL[_dtype] / 2 * (127.5 / 0.5) / (127.5 / 0.2)
+    CASES += [
+        op(
+            "_contrib_quantized_conv",
+            _numbers(_dtype, 2, 3, 6, 5),
+            _numbers("int8", 4, 3, 3, 2),
+            *_DATA,
+            *_WEIGHT,
+            no_bias=True,
+            pad=(1, 1),
+            stride=(2, 2),
+            ref=lambda x, w, *_: _sums(_convolved(x, w, 1, 2), 127),
+            **_conv,
+        ),
+        op(
+            "_contrib_quantized_conv",
+            _numbers(_dtype, 1, 3, 6, 5),
+            _numbers("int8", 4, 3, 3, 2),
+            _numbers("int8", 4),
+            *_DATA,
+            *_WEIGHT,
+            *_BIAS,
+            ref=lambda x, w, b, *_: _sums(_convolved(x, w) + b.reshape(1, -1, 1, 1), 127),
+            **_conv,
+        ),
+        op(
+            "_contrib_quantized_fully_connected",
+            _numbers(_dtype, 3, 2, 5),
+            _numbers("int8", 4, 10),
+            *_DATA,
+            *_WEIGHT,
+            no_bias=True,
+            ref=lambda x, w, *_, d=_dtype: _sums(
+                x.reshape(3, 10).astype(np.int64) @ w.T.astype(np.int64), TOP[d]
+            ),
+            **_fc,
+        ),
+        op(
+            "_contrib_quantized_fully_connected",
+            _numbers(_dtype, 3, 5),
+            _numbers("int8", 4, 5),
+            _numbers("int8", 4),
+            *_DATA,
+            *_WEIGHT,
+            *_BIAS,
+            ref=lambda x, w, b, *_, d=_dtype, u=_units: _sums(
+                x.astype(np.int64) @ w.T.astype(np.int64) + np.trunc(b * np.float32(u)), TOP[d]
+            ),
+            **_fc,
+        ),
+        op(
+            "_contrib_quantized_pooling",
+            _numbers(_dtype, 2, 3, 4, 6),
+            *_DATA,
+            kernel=(2, 2),
+            stride=(2, 2),
+            out_dtype=_dtype,
+            ref=lambda x, *_: [
+                x.reshape(2, 3, 2, 2, 3, 2).max(axis=(3, 5)),
+                _one(-1),
+                _one(2),
+            ],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_pooling",
+            _numbers(_dtype, 2, 3, 4, 6),
+            *_DATA,
+            kernel=(2, 2),
+            stride=(2, 2),
+            pool_type="avg",
+            out_dtype=_dtype,
+            ref=lambda x, *_, d=_dtype: [_averaged(x, d), _one(-1), _one(2)],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_act",
+            _numbers(_dtype, 3, 4),
+            *_DATA,
+            act_type="relu",
+            out_dtype=_dtype,
+            ref=lambda x, *_: [np.maximum(x, 0), _one(-1), _one(2)],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_flatten",
+            _numbers(_dtype, 3, 2, 2),
+            *_DATA,
+            out_dtype=_dtype,
+            ref=lambda x, *_: [x.reshape(3, 4), _one(-1), _one(2)],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_embedding",
+            np.array([1.0, 0.0, 2.0]),
+            _numbers(_dtype, 3, 4),
+            *_DATA,
+            input_dim=3,
+            output_dim=4,
+            out_dtype=_dtype,
+            ref=lambda i, w, *_: [w[i.astype(int)], _one(-1), _one(2)],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_batch_norm",
+            _numbers(_dtype, 2, 3, 4),
+            np.array([0.5, 1, 2]),
+            np.array([0.1, 0, -0.1]),
+            np.array([0.2, 0.1, 0.3]),
+            np.array([1, 0.25, 0.5]),
+            *_DATA,
+            fix_gamma=False,
+            min_calib_range=-2,
+            max_calib_range=3,
+            out_dtype="int8",
+            ref=lambda x, g, b, m, v, *_, d=_dtype: [
+                _batch_norm(np.rint(x * (127.5 / FULL[d])), g, b, m, v),
+                _one(-2),
+                _one(3),
+            ],
+            **_F,
+        ),
+        fails(
+            "_contrib_quantized_batch_norm",
+            _numbers(_dtype, 2, 3),
+            *[np.ones(3)] * 4,
+            *_DATA,
+            error=ValueError,
+            match="min_calib_range and max_calib_range must say",
+        ),
+    ]
+
+
+def _batch_norm(
+    x: np.ndarray, g: np.ndarray, b: np.ndarray, m: np.ndarray, v: np.ndarray
+) -> np.ndarray:
+    g, b, m, v = (a.reshape(1, 3, 1) for a in (g, b, m, v))
+    return _to((g * (x * (2 / 127.5) - m) / np.sqrt(v + 1e-3) + b) * 127.5 / 3, "int8")
+
+
+# ---- two operands: ranges (-1, 2) and (-3, 1) --------------------------------------------------
+
+_LEFT, _RIGHT = [_one(-1), _one(2)], [_one(-3), _one(1)]
+
+
+def _added(a: np.ndarray, b: np.ndarray, *_: np.ndarray) -> Arrays:
+    mixed = a.dtype != b.dtype
+    dtype = "uint8" if a.dtype == b.dtype == np.uint8 else "int8"
+    terms = []
+    for x, end in ((a, 2), (b, 3)):
+        term = x * np.float32(FULL[dtype] / 4 / (FULL[str(x.dtype)] / end))
+        terms.append(_to(term, "int8") if mixed and x.dtype == np.uint8 else term)
+    return [_to(terms[0] + terms[1], dtype), _one(-2.5), _one(4)]
+
+
+def _joined(a: np.ndarray, b: np.ndarray, *_: np.ndarray) -> Arrays:
+    dtype = "uint8" if a.dtype == b.dtype == np.uint8 else "int8"
+    parts = [x * (end / FULL[str(x.dtype)] * FULL[dtype] / 3) for x, end in ((a, 2), (b, 3))]
+    return [_to(np.concatenate(parts, 1), dtype), _one(-3), _one(2)]
+
+
+for _a in ("int8", "uint8"):
+    for _b in ("int8", "uint8"):
+        _pair = [_numbers(_a, 4, 9), _numbers(_b, 4, 9)]
+        _levels = 2 / FULL[_a], 3 / FULL[_b]
+        _small = "uint8" if _a == _b == "uint8" else "int8"
+        CASES += [
+            op(
+                "_contrib_quantized_elemwise_add",
+                *_pair,
+                *_LEFT,
+                *_RIGHT,
+                min_calib_range=-2.5,
+                max_calib_range=4,
+                out_dtype=_small,
+                ref=_added,
+                **_F,
+            ),
+            op(
+                "_contrib_quantized_elemwise_mul",
+                *_pair,
+                *_LEFT,
+                *_RIGHT,
+                out_dtype="int32",
+                ref=lambda a, b, *_, p=2 / TOP[_a] * 3 / TOP[_b] * 2**31: [
+                    a.astype(np.int32) * b,
+                    _one(-p),
+                    _one(p),
+                ],
+                **_F,
+            ),
+            op(
+                "_contrib_quantized_elemwise_mul",
+                *_pair,
+                *_LEFT,
+                *_RIGHT,
+                min_calib_range=-2.5,
+                max_calib_range=4,
+                out_dtype="int8",
+                ref=lambda a, b, *_, x=_levels: [
+                    _to(a.astype(np.float64) * b * x[0] * x[1] * 127.5 / 4, "int8"),
+                    _one(-2.5),
+                    _one(4),
+                ],
+                **_F,
+            ),
+            op(
+                "_contrib_quantized_elemwise_mul",
+                *_pair,
+                *_LEFT,
+                *_RIGHT,
+                enable_float_output=True,
+                ref=lambda a, b, *_, x=_levels: a.astype(np.float64) * b * x[0] * x[1],
+                **_F,
+            ),
+            op(
+                "_contrib_quantized_concat",
+                *_pair,
+                *_LEFT,
+                *_RIGHT,
+                dim=1,
+                out_dtype=_small,
+                ref=_joined,
+                **_F,
+            ),
+        ]
+
+CASES += [
+    fails(
+        "_contrib_quantized_elemwise_add",
+        ints([1], "int8"),
+        ints([1, 2], "int8"),
+        *_LEFT,
+        *_RIGHT,
+        error=ValueError,
+        match=r"_contrib_quantized_elemwise_add: operands of shape \(1,\) and \(2,\)",
+    ),
+    fails(
+        "_contrib_quantized_concat",
+        ints([[1]], "int8"),
+        ints([[2]], "int8"),
+        error=ValueError,
+        match="a multiple of 3 expected",
+    ),
+    fails(
+        "_contrib_quantized_act",
+        ints([1], "int8"),
+        *_DATA,
+        act_type="tanh",
+        error=NotImplementedError,
+        match="only act_type relu",
+    ),
+    fails(
+        "_contrib_quantized_pooling",
+        _numbers("int8", 1, 1, 2, 2),
+        *_DATA,
+        pool_type="sum",
+        kernel=(2, 2),
+        error=NotImplementedError,
+        match="pool_type max and avg",
+    ),
+]
