@@ -122,8 +122,6 @@ void bind_operators(py::module_&) {
     o->scalar_op = &ops().get(row.scalar_op);
     cls.attr(row.method) = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
   }
-  // NumPy's operators leave the work to ours: np.float32(2) * array.
-  cls.attr("__array_ufunc__") = py::none();
 }
 
 }  // namespace mxlite::python

@@ -12,6 +12,7 @@ from .ndarray.ndarray import attach
 
 __all__ = [
     "Function",
+    "NDArray",  # what scripts that import * get from here in 1.x
     "backward",
     "get_symbol",
     "grad",
@@ -227,13 +228,13 @@ def grad(
 
     Returns
     -------
-    NDArray or list of NDArray
-        As variables was given; zeros for a variable that heads do not depend on.
+    list of NDArray
+        Also for a single variable, as in 1.x; zeros for one that heads do not depend on.
     """
     heads_list, variable_list = _as_list(heads), _as_list(variables)
     if not variable_list:
         raise ValueError_("grad: no variables given")
-    grads = _core.gradients(
+    return _core.gradients(
         heads_list,
         _head_grads(heads_list, head_grads),
         variable_list,
@@ -241,7 +242,6 @@ def grad(
         create_graph,
         train_mode,
     )
-    return grads[0] if isinstance(variables, NDArray) else grads
 
 
 def get_symbol(x: NDArray) -> Any:

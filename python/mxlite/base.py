@@ -19,6 +19,7 @@ from ._base_1x import __all__ as _names_1x
 
 __all__ = [
     *_names_1x,
+    "AxisError",
     "CommunicatorError",
     "DTypeError",
     "DeviceError",
@@ -72,6 +73,10 @@ class ValueError_(MXNetError, ValueError):  # noqa: N801, N818 - the builtin's n
 
 class TypeError_(MXNetError, TypeError):  # noqa: N801, N818 - the builtin's name is taken
     """An argument of the wrong Python type."""
+
+
+class AxisError(IndexError_, ValueError):
+    """An axis that an array does not have, where NumPy raises both kinds of error."""
 
 
 class DeviceError(MXNetError):

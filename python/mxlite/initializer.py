@@ -249,17 +249,10 @@ class Constant(Initializer):
     """
 
     def __init__(self, value: Any) -> None:
-        super().__init__(value=value)
+        plain = value.asnumpy() if isinstance(value, NDArray) else value
+        # What is written as JSON: arrays as lists.
+        super().__init__(value=plain.tolist() if isinstance(plain, np.ndarray) else plain)
         self.value = value
-
-    def dumps(self) -> str:
-        """Return JSON text; arrays are written as lists."""
-        value = self.value
-        if isinstance(value, NDArray):
-            value = value.asnumpy()
-        if isinstance(value, np.ndarray):
-            value = value.tolist()
-        return json.dumps([type(self).__name__.lower(), {"value": value}])
 
     def _init_weight(self, desc: str, arr: NDArray) -> None:
         value = self.value

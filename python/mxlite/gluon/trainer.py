@@ -147,8 +147,8 @@ class Trainer:
 
         Raises
         ------
-        ValueError_
-            If the optimizer has a scheduler.
+        SchedulerSetError
+            If the optimizer has a scheduler: a ValueError and, as in 1.x, a UserWarning.
         """
         self._optimizer.set_learning_rate(lr)
 

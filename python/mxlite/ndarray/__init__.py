@@ -16,6 +16,7 @@ from .ndarray import NDArray, waitall
 from . import control_flow, indexing, methods
 from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
+from .functions import *  # noqa: F403
 from .serialization import load, load_frombuffer, save
 from . import contrib_functions, random
 

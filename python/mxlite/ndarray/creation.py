@@ -174,7 +174,7 @@ def concatenate(arrays: list[NDArray], axis: int = 0, always_copy: bool = True) 
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
-    """Move axes to new positions, as NumPy's moveaxis."""
+    """Move axes to new positions, as NumPy's moveaxis, with its errors."""
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(targets):
@@ -184,6 +184,8 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     ndim = tensor.ndim
     sources = [_axis(a, ndim) for a in sources]
     targets = [_axis(a, ndim) for a in targets]
+    if len(set(sources)) < len(sources) or len(set(targets)) < len(targets):
+        raise ValueError_(f"moveaxis: repeated axis in {source} or {destination}")
     order = [a for a in range(ndim) if a not in sources]
     for target, axis in sorted(zip(targets, sources)):
         order.insert(target, axis)
@@ -192,9 +194,9 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        from ..base import IndexError_
+        from ..base import AxisError
 
-        raise IndexError_(f"axis {axis} is out of range for an array with {ndim} dimensions")
+        raise AxisError(f"axis {axis} is out of range for an array with {ndim} dimensions")
     return axis % ndim
 
 
@@ -216,11 +218,11 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     return result
 
 
-def from_dlpack(ext_tensor: Any) -> NDArray:
+def from_dlpack(dlpack: Any) -> NDArray:
     """Return an array on the memory of a DLPack capsule or of an object with ``__dlpack__``."""
-    if hasattr(ext_tensor, "__dlpack__"):
-        ext_tensor = ext_tensor.__dlpack__()
-    return _core.from_dlpack(ext_tensor)
+    if hasattr(dlpack, "__dlpack__"):
+        dlpack = dlpack.__dlpack__()
+    return _core.from_dlpack(dlpack)
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:

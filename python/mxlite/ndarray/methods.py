@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _core
 from .._core import NDArray
-from .ndarray import attach
+from .ndarray import _squeeze, attach
 
 # The operators that 1.x offers as methods. Those with semantics of their own are in ndarray.py.
 METHODS = """
@@ -25,4 +25,4 @@ def _transpose(self: NDArray, *axes: int, **kwargs: object) -> NDArray:
 
 
 attach({name: _core.op(name) for name in METHODS})
-attach({"transpose": _transpose})
+attach({"transpose": _transpose, "squeeze": _squeeze})

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import TypeError_, ValueError_
+from ..base import AxisError, TypeError_, ValueError_
 
 __all__ = ["NDArray", "waitall"]
 
 waitall = _core.waitall
+py_slice = slice  # mx.nd.slice hides it in 1.x, so packages import it under this name
 
 _cast = _core.op("Cast")
 _negative = _core.op("negative")
@@ -85,6 +87,51 @@ def _flatten(self: NDArray, inplace: bool = False) -> NDArray:
     return self._reshape_view((rows, self.size // rows if rows else 0))
 
 
+def _squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
+    """Return the array without dimensions of 1; inplace: sharing memory."""
+    if not inplace:
+        return _core.op("squeeze")(self, axis=axis)
+    ndim = self.ndim
+    wanted = (axis,) if isinstance(axis, int) else axis
+    if wanted is None:
+        wanted = [i for i, size in enumerate(self.shape) if size == 1]
+    gone = set()
+    for at in wanted:
+        if not -ndim <= at < ndim:
+            raise AxisError(f"squeeze: axis {at} is out of range for {ndim} dimensions")
+        if self.shape[at] != 1:
+            raise ValueError_(f"squeeze: axis {at} of shape {self.shape} has not size 1")
+        gone.add(at % ndim)
+    # As in 1.x, one dimension stays.
+    return self._reshape_view(tuple(s for i, s in enumerate(self.shape) if i not in gone) or (1,))
+
+
+def _to_dlpack_for_read(self: NDArray) -> Any:
+    """Return a DLPack capsule of the array once its value is there."""
+    self.wait_to_read()
+    return self.__dlpack__()
+
+
+def _to_dlpack_for_write(self: NDArray) -> Any:
+    """Return a DLPack capsule of the array once nobody uses its memory."""
+    self.wait_to_write()
+    return self.__dlpack__()
+
+
+def _split_v2_method(
+    self: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+) -> Any:
+    """Return the parts of the array along an axis; see ``mx.nd.split_v2``."""
+    from .functions import split_v2
+
+    return split_v2(self, indices_or_sections, axis, squeeze_axis)
+
+
+def _as_nd_ndarray(self: NDArray) -> NDArray:
+    """Return the array itself: it is no ``mx.np`` array."""
+    return self
+
+
 def _transposed(self: NDArray) -> NDArray:
     """The transpose (dimensions reversed)."""
     return self if self.ndim < 2 else _core.op("transpose")(self)
@@ -148,6 +195,42 @@ def _to_numpy(self: NDArray, dtype: Any = None, copy: Any = None) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
+# What NumPy's operators call, and the operator that does it here.
+_UFUNC_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.remainder: operator.mod,
+    np.power: operator.pow,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+}
+
+
+def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Serve NumPy: ``np.float32(2) * array`` is an NDArray, ``np.isnan(array)`` a NumPy array."""
+    function = _UFUNC_OPERATORS.get(ufunc) if method == "__call__" and not kwargs else None
+    if function is not None:
+        if any(isinstance(x, np.ndarray) and x.ndim for x in inputs):
+            kinds = " and ".join(type(x).__name__ for x in inputs)
+            raise TypeError_(
+                f"{ufunc.__name__}: operands of types {kinds} given, expected arrays of one kind; "
+                "convert with mx.nd.array(...) or asnumpy()"
+            )
+        return function(
+            *(x.item() if isinstance(x, (np.generic, np.ndarray)) else x for x in inputs)
+        )
+    if any(isinstance(out, NDArray) for out in kwargs.get("out", ())):
+        raise TypeError_(f"{ufunc.__name__}: out is an NDArray, expected a NumPy array")
+    arrays = [x.asnumpy() if isinstance(x, NDArray) else x for x in inputs]
+    return getattr(ufunc, method)(*arrays, **kwargs)
+
+
 def _repr(self: NDArray) -> str:
     shape = "x".join(str(d) for d in self.shape)
     if self._traced:
@@ -194,6 +277,13 @@ def _int(self: NDArray) -> int:
     return int(self.asscalar())
 
 
+_fresh_grad_of = NDArray._fresh_grad
+
+
+def _set_fresh_grad(self: NDArray, fresh: bool) -> None:
+    self._set_fresh_grad(bool(fresh))
+
+
 def attach(methods: dict[str, Any]) -> None:
     """Set attributes of the class NDArray; its stub is generated from what is there."""
     for name, method in methods.items():
@@ -210,7 +300,12 @@ attach(
         "reshape": _reshape_method,
         "expand_dims": _expand_dims,
         "flatten": _flatten,
+        "split_v2": _split_v2_method,
+        "to_dlpack_for_read": _to_dlpack_for_read,
+        "to_dlpack_for_write": _to_dlpack_for_write,
+        "as_nd_ndarray": _as_nd_ndarray,
         "T": property(_transposed),
+        "_fresh_grad": property(_fresh_grad_of.__get__, _set_fresh_grad),
         "broadcast_to": _broadcast_to,
         "tostype": _tostype,
         "slice_assign": _slice_assign,
@@ -219,6 +314,7 @@ attach(
         "__len__": _len,
         "__iter__": _iter,
         "__array__": _to_numpy,
+        "__array_ufunc__": _array_ufunc,
         "__repr__": _repr,
         "__str__": _repr,
         "__neg__": _neg,

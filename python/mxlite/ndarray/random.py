@@ -13,16 +13,23 @@ from ..base import TypeError_
 
 __all__ = [
     "exponential",
+    "exponential_like",
     "gamma",
+    "gamma_like",
     "generalized_negative_binomial",
+    "generalized_negative_binomial_like",
     "multinomial",
     "negative_binomial",
+    "negative_binomial_like",
     "normal",
+    "normal_like",
     "poisson",
+    "poisson_like",
     "randint",
     "randn",
     "shuffle",
     "uniform",
+    "uniform_like",
 ]
 
 
@@ -173,3 +180,23 @@ def randint(
 def shuffle(data: NDArray, **kwargs: Any) -> NDArray:
     """Return data with the rows of its first axis in random order."""
     return _core.op("_shuffle")(data, **kwargs)
+
+
+def _like(name: str, params: tuple[str, ...]) -> Any:
+    op = _core.op(f"_random_{name}_like")
+
+    def draw(data: NDArray, *args: Any, **kwargs: Any) -> NDArray:
+        return op(data, *args, **kwargs)
+
+    draw.__name__ = draw.__qualname__ = f"{name}_like"
+    draw.__doc__ = f"Draw from the {name} distribution ({', '.join(params)}) in data's shape."
+    return draw
+
+
+exponential_like = _like("exponential", ("lam",))
+gamma_like = _like("gamma", ("alpha", "beta"))
+generalized_negative_binomial_like = _like("generalized_negative_binomial", ("mu", "alpha"))
+negative_binomial_like = _like("negative_binomial", ("k", "p"))
+normal_like = _like("normal", ("loc", "scale"))
+poisson_like = _like("poisson", ("lam",))
+uniform_like = _like("uniform", ("low", "high"))

@@ -257,8 +257,11 @@ class LAMB(_TwoMoments):
     def update_multi_precision(
         self, index: Any, weight: NDArray, grad: NDArray, state: Any
     ) -> None:
-        """Change a weight in place, and its float32 copy."""
-        if self.multi_precision and is_half(weight):
+        """Change a weight in place, and its float32 copy; or several given as lists."""
+        if isinstance(index, (list, tuple)):
+            for arguments in zip(index, weight, grad, state):
+                self.update_multi_precision(*arguments)
+        elif self.multi_precision and is_half(weight):
             self._apply(index, weight, grad, state[1], state[0])
         else:
             self._apply(index, weight, grad, state, None)

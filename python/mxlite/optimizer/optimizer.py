@@ -17,6 +17,10 @@ __all__ = ["Optimizer", "Test", "create", "register"]
 _OptimizerType = TypeVar("_OptimizerType", bound="type[Optimizer]")
 
 
+class SchedulerSetError(ValueError_, UserWarning):
+    """A learning rate was set although a scheduler decides it; 1.x raises a UserWarning."""
+
+
 def is_half(array: NDArray) -> bool:
     """Say whether an array has a half-precision type.
 
@@ -180,11 +184,11 @@ class Optimizer:
 
         Raises
         ------
-        ValueError_
+        SchedulerSetError
             If there is a scheduler, which would ignore it.
         """
         if self.lr_scheduler is not None:
-            raise ValueError_(
+            raise SchedulerSetError(
                 "LRScheduler of the optimizer has already been defined. Note that "
                 "set_learning_rate can mutate the value of the learning rate of the optimizer only "
                 "when the LRScheduler of the optimizer is undefined."
@@ -268,6 +272,8 @@ class Optimizer:
     ) -> None:
         """Change a weight in place, through its float32 copy if there is one.
 
+        Lists of all four change several weights.
+
         Parameters
         ----------
         index : int or str
@@ -275,7 +281,10 @@ class Optimizer:
         grad : NDArray
         state : None, NDArray or tuple
         """
-        if self.multi_precision and is_half(weight):
+        if isinstance(index, (list, tuple)):
+            for arguments in zip(index, weight, grad, state):
+                self.update_multi_precision(*arguments)
+        elif self.multi_precision and is_half(weight):
             master, inner = state
             self.update(index, master, grad.astype("float32"), inner)
             weight[:] = master.astype(weight.dtype)

@@ -150,6 +150,8 @@ class _Arguments:
             and key.endswith("__")
         ):
             self.params[key] = text_of(value)
+        elif key in HIDDEN_KEYS:
+            self.params[f"__{key}__"] = text_of(value)
         elif key in ("ctx", "device"):
             if value is not None and "ctx" in self.schema["param_types"]:
                 self.params["ctx"] = text_of(value)

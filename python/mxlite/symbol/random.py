@@ -9,8 +9,10 @@ from .compose import compose
 from .symbol import Symbol
 
 __all__ = [
-    "exponential", "gamma", "generalized_negative_binomial", "multinomial", "negative_binomial",
-    "normal", "poisson", "randint", "randn", "shuffle", "uniform",
+    "exponential", "exponential_like", "gamma", "gamma_like", "generalized_negative_binomial",
+    "generalized_negative_binomial_like", "multinomial", "negative_binomial",
+    "negative_binomial_like", "normal", "normal_like", "poisson", "poisson_like", "randint",
+    "randn", "shuffle", "uniform", "uniform_like",
 ]  # fmt: skip
 
 
@@ -99,3 +101,22 @@ def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     """Return data with the rows of its first axis in random order."""
     result: Symbol = compose("_shuffle", (data,), kwargs)
     return result
+
+
+def _like(name: str) -> Any:
+    def draw(data: Symbol, *args: Any, **kwargs: Any) -> Symbol:
+        result: Symbol = compose(f"_random_{name}_like", (data, *args), kwargs)
+        return result
+
+    draw.__name__ = draw.__qualname__ = f"{name}_like"
+    draw.__doc__ = f"Draw from the {name} distribution in data's shape; see mx.nd.random."
+    return draw
+
+
+exponential_like = _like("exponential")
+gamma_like = _like("gamma")
+generalized_negative_binomial_like = _like("generalized_negative_binomial")
+negative_binomial_like = _like("negative_binomial")
+normal_like = _like("normal")
+poisson_like = _like("poisson")
+uniform_like = _like("uniform")

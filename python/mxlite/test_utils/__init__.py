@@ -1,10 +1,32 @@
-"""Helpers for tests of operators, layers and generators (MXNet 1.x: ``mxnet.test_utils``)."""
+"""Helpers for tests of operators, layers and generators (MXNet 1.x: ``mxnet.test_utils``).
+
+Test files begin with ``from mxnet.test_utils import *`` and then use ``mx``, ``np``, ``os``, ...:
+the modules that 1.9.1 shows here are shown here too.
+"""
 
 from __future__ import annotations
 
-import sys as _sys
+import json
+import logging
+import os
+import platform
+import struct
+import sys
+import time
+import zipfile
+from collections import OrderedDict
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.testing as npt
+
+import mxlite as mx
 
 from .. import _surface
+from ..context import Context, current_context
+from ..ndarray import array
+from ..symbol import Symbol
+from ..util import get_cuda_compute_capability, getenv, setenv, use_np
 from .compare import *  # noqa: F403
 from .consistency import *  # noqa: F403
 from .data import *  # noqa: F403
@@ -15,4 +37,4 @@ from .statistics import *  # noqa: F403
 from .symbolic import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
-_surface.guard(_sys.modules[__name__])
+_surface.guard(sys.modules[__name__])

@@ -156,7 +156,7 @@ def test_derivatives_of_any_order(function, derivatives):
         y = function(x)
         for derivative in derivatives:
             np.testing.assert_allclose(y.asnumpy(), derivative(x.asnumpy()), rtol=1e-9)
-            y = autograd.grad(y, x, create_graph=True)
+            y = autograd.grad(y, x, create_graph=True)[0]
 
 
 def test_dropout_keeps_its_mask_in_the_second_gradient():
@@ -164,7 +164,7 @@ def test_dropout_keeps_its_mask_in_the_second_gradient():
     x.attach_grad()
     with autograd.record():
         y = nd.Dropout(x, p=0.5)
-        grad = autograd.grad((y**3).sum(), x, create_graph=True)
+        grad = autograd.grad((y**3).sum(), x, create_graph=True)[0]
     grad.backward()
     kept = 2.0 * (y.asnumpy() != 0)
     np.testing.assert_allclose(x.grad.asnumpy(), 6 * kept**3 * x.asnumpy(), rtol=1e-5)
@@ -189,7 +189,7 @@ def test_gradient_penalty_reaches_the_parameters():
 
     def penalty():
         with autograd.record():
-            grad = autograd.grad(net(x).sum(), x, create_graph=True)
+            grad = autograd.grad(net(x).sum(), x, create_graph=True)[0]
             value = ((grad.reshape((2, -1)).norm(axis=1) - 1) ** 2).sum()
         return value
 
@@ -213,7 +213,7 @@ def test_without_create_graph_the_first_gradient_is_a_constant():
     x.attach_grad()
     with autograd.record():
         y = x**3
-        grad = autograd.grad(y, x, retain_graph=True)
+        grad = autograd.grad(y, x, retain_graph=True)[0]
         z = grad * x
     z.backward()
     assert x.grad.asscalar() == 12.0

@@ -237,7 +237,7 @@ def test_second_derivative_of_activation(kind: str) -> None:
     x.attach_grad()
     with autograd.record():
         y = nd.Activation(x, act_type=kind)
-        first = autograd.grad(y, x, create_graph=True, retain_graph=True)
+        first = autograd.grad(y, x, create_graph=True, retain_graph=True)[0]
         first = first[0] if isinstance(first, list) else first
     first.backward()
 
@@ -255,7 +255,7 @@ def test_second_derivative_of_a_dense_layer() -> None:
     x.attach_grad()
     with autograd.record():
         y = nd.FullyConnected(x, w, num_hidden=2, no_bias=True)
-        dx = autograd.grad((y * y).sum(), x, create_graph=True, retain_graph=True)
+        dx = autograd.grad((y * y).sum(), x, create_graph=True, retain_graph=True)[0]
         dx = dx[0] if isinstance(dx, list) else dx
         (dx * dx).sum().backward()
     xs, ws = x.asnumpy(), w.asnumpy()
