@@ -34,8 +34,9 @@ from .util import (
     use_np_array,
     use_np_shape,
 )
-from . import executor, symbol
+from . import executor, model, symbol, visualization
 from . import symbol as sym
+from . import visualization as viz
 from .executor import Executor
 from .symbol import Symbol
 from . import gluon, io, model, profiler, rnn

@@ -14,7 +14,7 @@ from ..context import Context
 from .names import VARIADIC_COUNT, file_name, hint
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
 
-__all__ = ["compose", "hidden_key", "make_variable", "text_of"]
+__all__ = ["compose", "hidden_key", "make_variable", "text_of", "variable_attrs"]
 
 
 def text_of(value: Any) -> str:
@@ -253,6 +253,12 @@ _VARIABLE_INIT = {
 }
 
 
+def variable_attrs(op: str, label: str, attrs: dict[str, str]) -> dict[str, str]:
+    """Return the attributes of a variable made for an operator's input: the operator's own."""
+    init = _VARIABLE_INIT.get((op, label))
+    return dict(attrs) if init is None else {**attrs, "__init__": init}
+
+
 def _complete_inputs(
     given: _Arguments, call: Any, name: str, attrs: dict[str, str], op: str
 ) -> list[Entry]:
@@ -282,8 +288,6 @@ def _complete_inputs(
             moved = _input_attr(given, key)
             if moved is not None and moved[0] == label:
                 own[moved[1]] = value
-        init = _VARIABLE_INIT.get((op, label))
-        if init is not None:
-            own["__init__"] = init
+        own = variable_attrs(op, label, own)
         inputs.append((make_variable(f"{name}_{label}", own), 0))
     return inputs

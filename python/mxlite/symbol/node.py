@@ -8,7 +8,15 @@ from typing import Any
 from .. import _core
 from .names import OUTPUT_NAMES, VARIADIC_COUNT, engine_name, total_outputs
 
-__all__ = ["HIDDEN_KEYS", "Entry", "Node", "operator_call", "schema_of", "topological_order"]
+__all__ = [
+    "HIDDEN_KEYS",
+    "Entry",
+    "Node",
+    "known_operator",
+    "operator_call",
+    "schema_of",
+    "topological_order",
+]
 
 # Attributes of 1.x that are written without underscores and kept with them.
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -44,6 +52,13 @@ def schema_of(name: str) -> dict[str, Any]:
         _core.op(name)  # raises with near names
         raise KeyError(name)
     return found
+
+
+def known_operator(name: str) -> bool:
+    """Say whether the engine has an operator of that name or alias."""
+    if not _SCHEMAS:
+        schema_of("relu")
+    return engine_name(name) in _SCHEMAS
 
 
 def operator_call(op: str, attrs: dict[str, str]) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import FileFormatError
-from .node import HIDDEN_KEYS, schema_of
+from .compose import variable_attrs
+from .names import file_name
+from .node import HIDDEN_KEYS, known_operator, schema_of
 
 __all__ = ["upgrade"]
 
@@ -42,7 +44,14 @@ def upgrade(graph: dict[str, Any], source: str) -> list[dict[str, Any]]:
         for key in ("param", "attr", "attrs"):
             attrs.update({str(k): str(v) for k, v in (item.get(key) or {}).items()})
         inputs = [list(reference) for reference in item.get("inputs") or []]
-        nodes.append({"op": item["op"], "name": item["name"], "attrs": attrs, "inputs": inputs})
+        nodes.append(
+            {
+                "op": _current_name(item["op"]),
+                "name": item["name"],
+                "attrs": attrs,
+                "inputs": inputs,
+            }
+        )
     for node in nodes:
         _hide(node, nodes)
     if version < 900:
@@ -52,6 +61,13 @@ def upgrade(graph: dict[str, Any], source: str) -> list[dict[str, Any]]:
             if node["op"] in ("argmax", "argmin") and node["attrs"].get("axis") == "-1":
                 del node["attrs"]["axis"]
     return nodes
+
+
+def _current_name(op: str) -> str:
+    """Return 1.9.1's name of an operator; unknown ones are reported when their node is made."""
+    if op == "null" or not known_operator(op):
+        return op
+    return file_name(op, schema_of(op)["name"])
 
 
 def _version(graph: dict[str, Any]) -> int:
@@ -92,8 +108,13 @@ def _add_missing_variables(
             schema = schema_of(node["op"])
             if not schema["variadic"] and schema["mutated"]:
                 for name in schema["inputs"][len(inputs) :]:
-                    variable = {"op": "null", "name": f"{node['name']}_{name}", "attrs": {},
-                                "inputs": []}  # fmt: skip
+                    attrs = variable_attrs(node["op"], name, node["attrs"])
+                    variable = {
+                        "op": "null",
+                        "name": f"{node['name']}_{name}",
+                        "attrs": attrs,
+                        "inputs": [],
+                    }
                     inputs.append([len(result), 0])
                     result.append(variable)
         moved.append(len(result))

@@ -1,0 +1,248 @@
+"""Tables and drawings of symbols (MXNet 1.x: ``mxnet.visualization``, ``mx.viz``)."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .base import NotSupportedError, TypeError_, ValueError_
+from .symbol import Symbol
+from .symbol.dtypes import dtype_name
+from .symbol.infer import Inference, Shape, parse_shape
+from .symbol.node import Node
+
+__all__ = ["plot_network", "print_summary"]
+
+
+def _check(symbol: Any, who: str) -> None:
+    if not isinstance(symbol, Symbol):
+        raise TypeError_(f"{who}: symbol must be a Symbol, {type(symbol).__name__} given")
+
+
+def _inference(
+    symbol: Symbol, shapes: Mapping[str, Any], types: Mapping[str, Any] | None = None
+) -> Inference:
+    inference = Inference(
+        symbol._outputs,
+        {name: parse_shape(shape, name) for name, shape in shapes.items()},
+        {name: dtype_name(dtype) for name, dtype in (types or {}).items()},
+    )
+    inference.run_types("float32")
+    inference.run_shapes()
+    return inference
+
+
+def _complete(inference: Inference, who: str) -> None:
+    unknown = [
+        node.name
+        for node in inference.nodes
+        for i in range(node.num_outputs)
+        if (shape := inference.shapes[id(node), i]) is None or -1 in shape
+    ]
+    if unknown:
+        raise ValueError_(f"{who}: input shape is incomplete: that of {unknown[0]} is not known")
+
+
+def print_summary(
+    symbol: Symbol,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    line_length: int = 120,
+    positions: Sequence[float] = (0.44, 0.64, 0.74, 1.0),
+) -> None:
+    """Print a table of a network's nodes: output shape, number of parameters, inputs.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    shape : dict of str to tuple of int, optional
+        Shapes of the inputs; without them shapes stay empty and parameters uncounted.
+    line_length : int
+    positions : sequence of float
+        Right ends of the four columns, as parts of the line.
+
+    Raises
+    ------
+    TypeError
+        If symbol is no Symbol.
+    ValueError
+        If the shapes are not enough to infer all others.
+    """
+    _check(symbol, "print_summary")
+    inference = None
+    if shape is not None:
+        inference = _inference(symbol, shape)
+        _complete(inference, "print_summary")
+    ends = [int(line_length * p) if p <= 1 else int(p) for p in positions]
+    written = symbol._variables()[1]
+    heads = {id(node) for node, _ in symbol._outputs}
+    counted: set[int] = set()
+    total = 0
+    rule = "_" * line_length
+    print(rule)
+    print(_row(["Layer (type)", "Output Shape", "Param #", "Previous Layer"], ends))
+    print("=" * line_length)
+    rows = [n for i, n in enumerate(symbol._nodes()) if n.op is not None or i == 0]
+    for position, node in enumerate(rows):
+        count = 0
+        previous = []
+        for source, _ in node.inputs:
+            if source.op is not None or source is rows[0]:
+                previous.append(source.name)
+            elif (
+                inference is not None
+                and id(source) not in written | counted | heads
+                and source.name not in (shape or {})
+                and not source.name.endswith("label")
+            ):
+                counted.add(id(source))
+                count += _size(inference.shapes[id(source), 0])
+        total += count
+        output = "" if inference is None else _shown(inference.shapes[id(node), 0])
+        first = previous[0] if previous else ""
+        print(_row([f"{node.name}({node.op or 'null'})", output, str(count), first], ends))
+        for name in previous[1:]:
+            print(_row(["", "", "", name], ends))
+        print(("=" if position == len(rows) - 1 else "_") * line_length)
+    print(f"Total params: {total}")
+    print(rule)
+
+
+def _row(fields: Sequence[str], ends: Sequence[int]) -> str:
+    line = ""
+    for field, end in zip(fields, ends):
+        line = (line + field)[:end].ljust(end)
+    return line
+
+
+def _size(shape: Shape) -> int:
+    return math.prod(shape) if shape is not None else 0
+
+
+def _shown(shape: Shape) -> str:
+    """Show a shape without its batch dimension."""
+    return "x".join(str(extent) for extent in (shape or ())[1:])
+
+
+# Fill colours by kind of operator.
+_COLOURS = (
+    "#8dd3c7", "#fb8072", "#ffffb3", "#bebada", "#80b1d3", "#fdb462", "#b3de69", "#fccde5",
+)  # fmt: skip
+_KINDS = {
+    "null": 0, "Convolution": 1, "Deconvolution": 1, "FullyConnected": 1, "BatchNorm": 3,
+    "Activation": 2, "LeakyReLU": 2, "Pooling": 4, "Concat": 5, "Flatten": 5, "Reshape": 5,
+    "Softmax": 6, "SoftmaxOutput": 6,
+}  # fmt: skip
+_HIDDEN = re.compile(r".*_(weight|bias|beta|gamma|moving_(mean|var)|running_(mean|var))$")
+
+
+def _label(node: Node) -> str:
+    """Return the text in a node's box: what identifies the layer."""
+    attrs = node.attrs
+
+    def sizes(key: str) -> str:
+        return "x".join(re.findall(r"\d+", attrs.get(key, ""))) or "1"
+
+    if node.op is None:
+        return node.name
+    if node.op in ("Convolution", "Deconvolution"):
+        return f"{node.op}\n{sizes('kernel')}/{sizes('stride')}, {attrs['num_filter']}"
+    if node.op == "FullyConnected":
+        return f"{node.op}\n{attrs['num_hidden']}"
+    if node.op in ("Activation", "LeakyReLU"):
+        return f"{node.op}\n{attrs.get('act_type', 'leaky')}"
+    if node.op == "Pooling":
+        kind = attrs.get("pool_type", "max")
+        return f"Pooling\n{kind}, {sizes('kernel')}/{sizes('stride')}"
+    return node.op if node.op in _KINDS else node.name
+
+
+def plot_network(
+    symbol: Symbol,
+    title: str = "plot",
+    save_format: str = "pdf",
+    shape: Mapping[str, Sequence[int]] | None = None,
+    dtype: Mapping[str, Any] | None = None,
+    node_attrs: Mapping[str, str] | None = None,
+    hide_weights: bool = True,
+) -> Any:
+    """Draw a network with graphviz.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    title : str
+        File name of the drawing.
+    save_format : str
+    shape, dtype : dict, optional
+        Shapes and types of the inputs; arrows then show those of all values.
+    node_attrs : dict of str to str, optional
+        Graphviz attributes of all nodes.
+    hide_weights : bool
+        Leave out weights, biases and statistics.
+
+    Returns
+    -------
+    graphviz.Digraph
+
+    Raises
+    ------
+    ImportError
+        If the package graphviz is not installed.
+    TypeError
+        If symbol is no Symbol.
+    ValueError
+        If two nodes have one name, or the shapes are not enough to infer all others.
+    """
+    _check(symbol, "plot_network")
+    try:
+        digraph = importlib.import_module("graphviz").Digraph
+    except ImportError as error:
+        raise MissingGraphviz(
+            "plot_network: Draw network requires the Python package graphviz, which is not "
+            "installed (pip install graphviz)"
+        ) from error
+    nodes = symbol._nodes()
+    names = [node.name for node in nodes]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError_(f"plot_network: several nodes are called {', '.join(twice)}")
+    inference = None
+    if shape is not None or dtype is not None:
+        inference = _inference(symbol, shape or {}, dtype)
+        if shape is not None:
+            _complete(inference, "plot_network")
+    style = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034",
+             "style": "filled", **(node_attrs or {})}  # fmt: skip
+    drawing = digraph(name=title, format=save_format)
+    hidden = {
+        node.name for node in nodes if hide_weights and not node.op and _HIDDEN.match(node.name)
+    }
+    for node in nodes:
+        if node.name in hidden:
+            continue
+        colour = _COLOURS[_KINDS.get(node.op or "null", 7)]
+        box = {**style, "fillcolor": colour}
+        if node.op is None:
+            box["shape"] = "oval"
+        drawing.node(name=node.name, label=_label(node), **box)
+    for node in nodes:
+        for source, index in node.inputs:
+            if source.name in hidden:
+                continue
+            arrow = {"dir": "back", "arrowtail": "open"}
+            parts = []
+            if inference is not None and shape is not None:
+                parts.append(_shown(inference.shapes[id(source), index]))
+            if inference is not None and dtype is not None:
+                parts.append(str(inference.types[id(source), index]))
+            if parts:
+                arrow["label"] = " ".join(parts)
+            drawing.edge(tail_name=node.name, head_name=source.name, **arrow)
+    return drawing
+
+
+class MissingGraphviz(NotSupportedError, ImportError):  # noqa: N818 - says what is missing
+    """The package graphviz, which drawing needs, is not installed."""

@@ -1,0 +1,267 @@
+"""Executors: bind, simple_bind, forward, backward, gradients, states, reshaping, monitors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.base import MXNetError
+
+sym, nd = mx.sym, mx.nd
+
+
+def product() -> Any:
+    return sym.var("a") * sym.var("b")
+
+
+def test_bind_runs_on_the_given_arrays() -> None:
+    a, b = nd.array([1, 2, 3]), nd.array([4, 5, 6])
+    executor = product().bind(mx.cpu(), {"a": a, "b": b})
+    assert executor.forward()[0].asnumpy().tolist() == [4, 10, 18]
+    a[:] = 2
+    assert executor.forward()[0].asnumpy().tolist() == [8, 10, 12]
+    assert executor.arg_dict["a"] is a
+    assert executor.arg_arrays[1] is b
+
+
+def test_gradients_go_into_the_given_arrays() -> None:
+    a, b = nd.array([1, 2, 3]), nd.array([4, 5, 6])
+    grads = [nd.zeros(3), nd.zeros(3)]
+    executor = product().bind(mx.cpu(), [a, b], args_grad=grads)
+    executor.forward(is_train=True)
+    executor.backward(nd.array([1, 10, 100]))
+    assert grads[0].asnumpy().tolist() == [4, 50, 600]
+    assert grads[1].asnumpy().tolist() == [1, 20, 300]
+    executor.backward([nd.ones(3)])  # once more from the same forward
+    assert executor.grad_dict["a"].asnumpy().tolist() == [4, 5, 6]
+
+
+def test_the_users_arrays_keep_their_own_gradients() -> None:
+    a = nd.array([3.0])
+    a.attach_grad()
+    executor = (sym.var("a") * 5).bind(mx.cpu(), [a], args_grad=[nd.zeros(1)])
+    executor.forward(is_train=True)
+    executor.backward()
+    assert a.grad.asscalar() == 0
+    assert executor.grad_arrays[0].asscalar() == 5
+
+
+@pytest.mark.parametrize(
+    "request_", [{"a": "add", "b": "null"}, ["add", "null"]], ids=["dict", "list"]
+)
+def test_gradient_requests_by_name(request_: Any) -> None:
+    executor = product().simple_bind(mx.cpu(), grad_req=request_, a=(2,), b=(2,))
+    executor.arg_dict["b"][:] = 3
+    for expected in (3, 6):
+        executor.forward(is_train=True)
+        executor.backward(nd.ones(2))
+        assert (executor.grad_dict["a"].asnumpy() == expected).all()
+    assert executor.grad_dict["b"] is None
+
+
+def test_wrong_requests_are_refused() -> None:
+    with pytest.raises(ValueError, match="'sometimes'"):
+        product().simple_bind(mx.cpu(), grad_req="sometimes", a=(2,), b=(2,))
+    with pytest.raises(ValueError, match="1 grad_req given for 2"):
+        product().simple_bind(mx.cpu(), grad_req=["write"], a=(2,), b=(2,))
+    with pytest.raises(TypeError, match="grad_req"):
+        product().simple_bind(mx.cpu(), grad_req=3, a=(2,), b=(2,))
+
+
+def test_values_of_arguments_can_be_given_to_forward() -> None:
+    executor = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    out = executor.forward(a=nd.array([1, 2]), b=np.array([3.0, 4.0]))
+    assert out[0].asnumpy().tolist() == [3, 8]
+    with pytest.raises(TypeError, match="Unknown argument c"):
+        executor.forward(c=nd.ones(2))
+    with pytest.raises(ValueError, match="Argument a, need: \\(2,\\), received: \\(3,\\)"):
+        executor.forward(a=nd.ones(3))
+    with pytest.raises(ValueError, match="NDArrays and numpy"):
+        executor.forward(a=[1, 2])
+
+
+def test_outputs_before_forward_have_the_inferred_shapes() -> None:
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    executor = net.simple_bind(mx.cpu(), x=(4, 2))
+    assert executor.outputs[0].shape == (4, 3)
+    assert list(executor.output_dict) == ["fc_output"]
+
+
+def trained(net: Any, steps: int, x: Any, y: Any) -> Any:
+    executor = net.simple_bind(mx.cpu(), data=x.shape, softmax_label=y.shape)
+    rng = np.random.default_rng(0)
+    for name, array in executor.arg_dict.items():
+        if name not in ("data", "softmax_label"):
+            array[:] = rng.normal(scale=0.5, size=array.shape)
+    for state in executor.aux_dict.values():
+        state[:] = 1
+    for _ in range(steps):
+        executor.forward(is_train=True, data=x, softmax_label=y)
+        executor.backward()
+        for name, grad in executor.grad_dict.items():
+            if name not in ("data", "softmax_label"):
+                executor.arg_dict[name][:] -= 0.1 * grad
+    return executor
+
+
+def classifier() -> Any:
+    net = sym.FullyConnected(sym.var("data"), num_hidden=16, name="fc1")
+    net = sym.Activation(sym.BatchNorm(net, fix_gamma=False, name="bn"), act_type="relu")
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=3, name="fc2"), name="softmax")
+
+
+def test_a_network_learns_and_its_statistics_move() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 4)).astype("f")
+    y = (np.abs(x[:, 0]) + x[:, 1] > 0.5).astype("f") + (x[:, 2] > 0.7)
+    executor = trained(classifier(), 200, x, y)
+    assert (executor.forward(is_train=True)[0].asnumpy().argmax(1) == y).mean() > 0.95
+    assert not (executor.aux_dict["bn_moving_mean"].asnumpy() == 1).any()
+    before = executor.aux_dict["bn_moving_mean"].asnumpy()
+    executor.forward(is_train=False)
+    np.testing.assert_array_equal(executor.aux_dict["bn_moving_mean"].asnumpy(), before)
+
+
+def test_gradients_agree_with_the_tape() -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(5, 4)).astype("f"), np.array([0, 1, 2, 1, 0], "f")
+    executor = trained(classifier(), 1, x, y)
+    values = {k: v.copy() for k, v in executor.arg_dict.items()}
+    executor.forward(is_train=True)
+    executor.backward()
+    for value in values.values():
+        value.attach_grad()
+    with mx.autograd.record():
+        hidden = nd.FullyConnected(
+            values["data"], values["fc1_weight"], values["fc1_bias"], num_hidden=16
+        )
+        hidden = nd.BatchNorm(
+            hidden, values["bn_gamma"], values["bn_beta"], nd.ones(16), nd.ones(16), fix_gamma=False
+        )
+        out = nd.FullyConnected(
+            nd.relu(hidden), values["fc2_weight"], values["fc2_bias"], num_hidden=3
+        )
+        nd.SoftmaxOutput(out, values["softmax_label"]).backward()
+    for name in ("data", "fc1_weight", "fc2_bias", "bn_gamma"):
+        np.testing.assert_allclose(
+            executor.grad_dict[name].asnumpy(), values[name].grad.asnumpy(), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_backward_without_a_training_forward_runs_one() -> None:
+    executor = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    executor.arg_dict["b"][:] = 7
+    executor.forward(is_train=False)
+    executor.backward(nd.ones(2))
+    assert (executor.grad_dict["a"].asnumpy() == 7).all()
+
+
+def test_head_gradients_are_checked() -> None:
+    executor = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    executor.forward(is_train=True)
+    with pytest.raises(ValueError, match="2 gradients given for 1 outputs"):
+        executor.backward([nd.ones(2), nd.ones(2)])
+    with pytest.raises(TypeError, match="NDArray"):
+        executor.backward([np.ones(2)])
+
+
+def test_dropout_drops_in_training_only() -> None:
+    executor = sym.Dropout(sym.var("x"), p=0.5).simple_bind(mx.cpu(), x=(1000,))
+    executor.arg_dict["x"][:] = 1
+    assert (executor.forward()[0].asnumpy() == 1).all()
+    dropped = (executor.forward(is_train=True)[0].asnumpy() == 0).mean()
+    assert 0.4 < dropped < 0.6
+
+
+def test_missing_and_wrong_arrays_are_refused() -> None:
+    with pytest.raises(ValueError, match="key `b` is missing in `args`"):
+        product().bind(mx.cpu(), {"a": nd.ones(2)})
+    with pytest.raises(ValueError, match="Length of args"):
+        product().bind(mx.cpu(), [nd.ones(2)])
+    with pytest.raises(TypeError, match="an NDArray expected"):
+        product().bind(mx.cpu(), [nd.ones(2), 3])
+    with pytest.raises(ValueError, match="Error in operator"):
+        product().bind(mx.cpu(), [nd.ones(2), nd.ones(3)])
+    with pytest.raises(ValueError, match="gradient of shape \\(3,\\)"):
+        product().bind(mx.cpu(), [nd.ones(2), nd.ones(2)], args_grad=[nd.ones(3), None])
+    norm = sym.BatchNorm(sym.var("x"), name="bn")
+    with pytest.raises(ValueError, match="bn_moving_mean"):
+        norm.bind(mx.cpu(), [nd.ones((2, 3)), nd.ones(3), nd.ones(3)])
+    with pytest.raises(ValueError, match="shapes of b cannot be inferred|of a, b cannot") as caught:
+        sym.dot(sym.var("a"), sym.var("b")).simple_bind(mx.cpu(), a=(2, 3))
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_simple_bind_takes_types() -> None:
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    executor = net.simple_bind(mx.cpu(), type_dict={"x": "float64"}, x=(2, 5))
+    assert executor.arg_dict["fc_weight"].dtype == np.float64
+    assert executor.forward()[0].dtype == np.float64
+
+
+def test_copy_params_from() -> None:
+    net = sym.BatchNorm(sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc"), name="bn")
+    executor = net.simple_bind(mx.cpu(), x=(2, 5))
+    executor.copy_params_from({"fc_bias": nd.ones(3)}, {"bn_moving_var": nd.full((3,), 4)})
+    assert (executor.arg_dict["fc_bias"].asnumpy() == 1).all()
+    assert (executor.aux_dict["bn_moving_var"].asnumpy() == 4).all()
+    with pytest.raises(ValueError, match='"fc_bia" that is not in the arguments.*did you mean'):
+        executor.copy_params_from({"fc_bia": nd.ones(3)})
+    executor.copy_params_from({"other": nd.ones(3)}, allow_extra_params=True)
+
+
+def test_reshape_shares_parameters() -> None:
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    executor = net.simple_bind(mx.cpu(), x=(4, 5))
+    executor.arg_dict["fc_weight"][:] = 1
+    small = executor.reshape(x=(2, 5))
+    assert small.forward(x=nd.ones((2, 5)))[0].asnumpy().tolist() == [[5] * 3] * 2
+    small.arg_dict["fc_weight"][:] = 2
+    assert (executor.arg_dict["fc_weight"].asnumpy() == 2).all()
+    with pytest.raises(ValueError, match="allow_up_sizing=True"):
+        executor.reshape(x=(8, 5))
+    assert executor.reshape(x=(8, 5), allow_up_sizing=True).forward()[0].shape == (8, 3)
+    with pytest.raises(ValueError, match="arg:fc_weight changed"):
+        executor.reshape(x=(2, 4))
+
+
+def test_shared_executor_gives_its_parameters() -> None:
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    one = net.simple_bind(mx.cpu(), x=(4, 5))
+    two = net.simple_bind(
+        mx.cpu(), shared_arg_names=["fc_weight", "fc_bias"], shared_exec=one, x=(2, 5)
+    )
+    one.arg_dict["fc_bias"][:] = 9
+    assert (two.forward()[0].asnumpy() == 9).all()
+    assert two.grad_dict["fc_bias"] is one.grad_dict["fc_bias"]
+
+
+def test_a_monitor_sees_every_output() -> None:
+    seen: dict[str, Any] = {}
+    net = sym.relu(sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc"), name="act")
+    executor = net.simple_bind(mx.cpu(), x=(2, 5))
+    executor.set_monitor_callback(lambda name, array: seen.update({name: array.shape}))
+    executor.forward()
+    assert seen == {"fc_output": (2, 3), "act_output": (2, 3)}
+    executor.set_monitor_callback(lambda name, array: seen.update({name: 0}), monitor_all=True)
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2, 3)))
+    assert set(seen) == {"x", "fc_weight", "fc_bias", "fc_output", "act_output"}
+
+
+def test_one_array_for_two_arguments_and_no_argument_at_all() -> None:
+    x = nd.array([1.0, 2.0])
+    executor = product().bind(mx.cpu(), [x, x])
+    assert executor.forward()[0].asnumpy().tolist() == [1, 4]
+    assert sym.ones((2,)).bind(mx.cpu(), []).forward()[0].asnumpy().tolist() == [1, 1]
+
+
+def test_a_variable_can_be_an_output() -> None:
+    a = sym.var("a")
+    executor = sym.Group([a, a * 2]).bind(mx.cpu(), [nd.ones(2)], args_grad=[nd.zeros(2)])
+    outputs = executor.forward(is_train=True)
+    assert [o.asnumpy().tolist() for o in outputs] == [[1, 1], [2, 2]]
+    executor.backward([nd.ones(2), nd.ones(2)])
+    assert (executor.grad_arrays[0].asnumpy() == 3).all()

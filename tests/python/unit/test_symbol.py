@@ -1,0 +1,370 @@
+"""Symbols: composing, names, attributes, listing, arithmetic, evaluation."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.base import MXNetError
+
+sym = mx.sym
+
+
+def mlp() -> Any:
+    data = sym.var("data")
+    hidden = sym.Activation(sym.FullyConnected(data, num_hidden=8, name="fc1"), act_type="relu")
+    return sym.SoftmaxOutput(sym.FullyConnected(hidden, num_hidden=3, name="fc2"), name="softmax")
+
+
+# -- composing ------------------------------------------------------------------------------------
+
+
+def test_missing_inputs_become_variables_named_after_the_node() -> None:
+    assert mlp().list_arguments() == [
+        "data", "fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias", "softmax_label",
+    ]  # fmt: skip
+
+
+def test_an_operator_without_any_input_composes() -> None:
+    net = sym.FullyConnected(num_hidden=3, name="fc")
+    assert net.list_arguments() == ["fc_data", "fc_weight", "fc_bias"]
+    assert sym.Concat(num_args=2, name="c").list_arguments() == ["c_arg0", "c_arg1"]
+
+
+def test_no_bias_leaves_the_bias_out() -> None:
+    net = sym.Convolution(sym.var("x"), num_filter=2, kernel=(1, 1), no_bias=True, name="c")
+    assert net.list_arguments() == ["x", "c_weight"]
+
+
+def test_inputs_by_keyword_and_position_give_the_same_node() -> None:
+    x, w = sym.var("x"), sym.var("w")
+    one = sym.FullyConnected(x, w, num_hidden=2, no_bias=True, name="f")
+    two = sym.FullyConnected(weight=w, data=x, no_bias=True, num_hidden=2, name="f")
+    assert one.tojson() == two.tojson()
+
+
+def test_operators_of_nd_compose_when_they_are_given_symbols() -> None:
+    x = sym.var("x")
+    assert isinstance(mx.nd.relu(x), sym.Symbol)
+    assert mx.nd.Concat(x, x, dim=0, name="c").list_outputs() == ["c_output"]
+    assert mx.nd.FullyConnected(data=x, num_hidden=2, name="f").list_outputs() == ["f_output"]
+    with pytest.raises(TypeError, match="Symbols and NDArrays given together"):
+        mx.nd.broadcast_add(mx.nd.ones(2), x)
+
+
+def test_operators_of_sym_run_on_arrays() -> None:
+    assert mx.sym.relu(mx.nd.array([-1, 2])).asnumpy().tolist() == [0, 2]
+
+
+def test_unknown_keywords_and_wrong_values_are_refused() -> None:
+    with pytest.raises(TypeError, match="num_hiden.*did you mean 'num_hidden'"):
+        sym.FullyConnected(sym.var("x"), num_hiden=3)
+    with pytest.raises(ValueError, match="act_type"):
+        sym.Activation(sym.var("x"), act_type="nope")
+    with pytest.raises(TypeError, match="Symbol expected"):
+        sym.FullyConnected(data=3, num_hidden=2)
+    with pytest.raises(TypeError, match="group of 2 outputs"):
+        sym.relu(sym.Group([sym.var("a"), sym.var("b")]))
+
+
+def test_a_call_replaces_variables_by_name_or_position() -> None:
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    front = sym.relu(sym.var("image"), name="front")
+    expected = ["image", "fc_weight", "fc_bias"]
+    assert net(data=front).list_arguments() == expected
+    assert net(front).list_arguments() == expected
+    assert net(data=front, name="renamed").list_outputs() == ["renamed_output"]
+    assert net.list_arguments() == ["data", "fc_weight", "fc_bias"]  # unchanged
+    with pytest.raises(ValueError, match="no variable 'dat'.*did you mean 'data'"):
+        net(dat=front)
+    with pytest.raises(TypeError, match="not both"):
+        net(front, data=front)
+    with pytest.raises(TypeError, match="Symbol expected"):
+        net(data=mx.nd.ones(2))
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def test_automatic_names_count_by_operator() -> None:
+    with mx.name.NameManager():
+        x = sym.var("x")
+        names = [s.name for s in (sym.relu(x), sym.relu(x), x + x, x * 2, sym.flatten(x))]
+    assert names == ["relu0", "relu1", "_plus0", "_mulscalar0", "flatten0"]
+
+
+def test_a_prefix_goes_before_nodes_and_not_before_variables() -> None:
+    with mx.name.Prefix("net_"):
+        net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    assert net.list_arguments() == ["data", "net_fc_weight", "net_fc_bias"]
+
+
+def test_output_names_of_operators_with_several_outputs() -> None:
+    x = sym.var("x")
+    parts = sym.SliceChannel(x, num_outputs=3, name="s")
+    assert parts.list_outputs() == ["s_output0", "s_output1", "s_output2"]
+    norm = sym.BatchNorm(x, output_mean_var=True, name="bn")
+    assert norm.list_outputs() == ["bn_output", "bn_mean", "bn_var"]
+    assert sym.BatchNorm(x, name="bn").list_outputs() == ["bn_output"]
+
+
+# -- outputs --------------------------------------------------------------------------------------
+
+
+def test_outputs_are_found_by_number_name_and_slice() -> None:
+    parts = sym.SliceChannel(sym.var("x"), num_outputs=3, name="s")
+    assert len(parts) == 3
+    assert parts[1].list_outputs() == parts["s_output1"].list_outputs() == ["s_output1"]
+    assert parts[-1].list_outputs() == ["s_output2"]
+    assert parts[1:].list_outputs() == ["s_output1", "s_output2"]
+    assert [p.list_outputs()[0] for p in parts] == parts.list_outputs()
+    with pytest.raises(IndexError, match="index 3"):
+        parts[3]
+    with pytest.raises(ValueError, match="s_output9.*did you mean"):
+        parts["s_output9"]
+    with pytest.raises(TypeError, match="indices"):
+        parts[1.5]
+
+
+def test_a_name_of_two_outputs_is_ambiguous() -> None:
+    x = sym.var("x")
+    with pytest.raises(ValueError, match="multiple outputs"):
+        sym.Group([x, x])["x"]
+
+
+def test_internals_and_children() -> None:
+    net = mlp()
+    internals = net.get_internals()
+    assert internals.list_outputs() == [
+        "data", "fc1_weight", "fc1_bias", "fc1_output", f"{internals[4].name}_output",
+        "fc2_weight", "fc2_bias", "fc2_output", "softmax_label", "softmax_output",
+    ]  # fmt: skip
+    assert internals["fc1_output"].list_arguments() == ["data", "fc1_weight", "fc1_bias"]
+    assert net.get_children().list_outputs() == ["fc2_output", "softmax_label"]
+    assert sym.var("x").get_children() is None
+
+
+def test_group_joins_outputs() -> None:
+    a, b = sym.relu(sym.var("x"), name="a"), sym.tanh(sym.var("y"), name="b")
+    both = sym.Group([a, b])
+    assert both.list_outputs() == ["a_output", "b_output"]
+    assert both.name is None
+    assert repr(both) == "<Symbol group [a, b]>"
+    with pytest.raises(TypeError, match="list of symbols"):
+        sym.Group([a, 3])
+
+
+def test_states_of_batch_norm_are_auxiliary() -> None:
+    net = sym.BatchNorm(sym.var("data"), name="bn")
+    assert net.list_arguments() == ["data", "bn_gamma", "bn_beta"]
+    assert net.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
+    assert net.list_inputs() == net.list_arguments() + net.list_auxiliary_states()
+    assert net.get_inputs().list_outputs() == net.list_inputs()
+
+
+def test_a_shared_variable_is_listed_once_and_deep_chains_do_not_overflow() -> None:
+    w = sym.var("w")
+    x = sym.var("x")
+    for _ in range(3000):
+        x = x + w
+    assert x.list_arguments() == ["x", "w"]
+
+
+# -- attributes -----------------------------------------------------------------------------------
+
+
+def test_attributes_of_variables() -> None:
+    x = sym.var(
+        "x", shape=(2, 0), lr_mult=0.5, wd_mult=2, dtype="float16", init=mx.init.One(),
+        attr={"mood": "fine"}, __extra__="1",
+    )  # fmt: skip
+    assert x.attr("mood") == "fine"
+    assert x.attr("lr_mult") == x.attr("__lr_mult__") == "0.5"
+    assert x.attr("__shape__") == "(2, 0)"
+    assert x.attr("__dtype__") == "2"
+    assert x.attr("__init__") == '["one", {}]'
+    assert x.attr("nothing") is None
+    assert x.list_attr()["wd_mult"] == "2"
+    with pytest.raises(ValueError, match="double underscores"):
+        sym.var("x", extra="1")
+    with pytest.raises(TypeError, match="name"):
+        sym.var(3)
+    with pytest.raises(TypeError, match="strings"):
+        sym.var("x", attr={"a": 1})
+
+
+def test_attribute_scopes_reach_variables_and_operators() -> None:
+    with mx.AttrScope(ctx_group="a", __data__="great"):
+        x = sym.var("x", attr={"ctx_group": "b"})
+        net = sym.FullyConnected(x, num_hidden=2, name="fc")
+    assert x.attr("ctx_group") == "b"
+    assert net.attr("__ctx_group__") == "a"
+    assert net.attr_dict()["fc_weight"]["__data__"] == "great"
+
+
+def test_an_attribute_of_an_operator_can_name_an_input() -> None:
+    net = sym.FullyConnected(sym.var("x"), num_hidden=2, name="fc", attr={"weight_lr_mult": "3"})
+    assert net.attr_dict()["fc_weight"]["__lr_mult__"] == "3"
+    assert "__lr_mult__" not in net.attr_dict()["fc"]
+
+
+def test_attr_dict_lists_parameters_as_text() -> None:
+    net = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, no_bias=True, name="c")
+    expected = {"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True"}
+    assert net.attr_dict() == {"c": expected, "c_weight": expected}
+    net._set_attr(mood="angry")
+    assert net.attr("mood") == "angry"
+
+
+# -- arithmetic and methods -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b,
+        lambda a, b: a % b, lambda a, b: a**b, lambda a, b: a == b, lambda a, b: a != b,
+        lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a < b, lambda a, b: a <= b,
+        lambda a, b: 2 - a, lambda a, b: 2 / a, lambda a, b: 2**a, lambda a, b: 7 % a,
+        lambda a, b: a + 1.5, lambda a, b: a - 1.5, lambda a, b: a * 1.5, lambda a, b: a / 1.5,
+        lambda a, b: -a, lambda a, b: abs(a - b), lambda a, b: a > 1.5, lambda a, b: a == 2,
+        lambda a, b: np.float32(3) * a,
+    ],
+)  # fmt: skip
+def test_python_operators_agree_with_numpy(function: Any) -> None:
+    values = {"a": np.array([[1.0, 2.0, 3.5]], "f"), "b": np.array([[2.0, 2.0, 0.5]], "f")}
+    arrays = {key: mx.nd.array(value) for key, value in values.items()}
+    symbols = {key: sym.var(key) for key in values}
+    result = function(symbols["a"], symbols["b"])
+    assert isinstance(result, sym.Symbol)
+    used = {key: arrays[key] for key in result.list_arguments()}
+    np.testing.assert_allclose(
+        result.eval(**used)[0].asnumpy(), function(values["a"], values["b"]).astype("f"), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("maximum", 2.0), ("minimum", 2.0), ("hypot", 2.0), ("power", 2.0), ("add", 2.0),
+     ("subtract", 2.0), ("equal", 2.0), ("lesser", 2.0)],
+)  # fmt: skip
+def test_functions_of_symbols_and_numbers(name: str, number: float) -> None:
+    numpy_name = {"lesser": "less"}.get(name, name)
+    reference = getattr(np, numpy_name)
+    values = np.array([1.0, 2.0, 3.0], "f")
+    others = np.array([3.0, 2.0, 1.0], "f")
+    a, b = sym.var("a"), sym.var("b")
+    function = getattr(sym, name)
+    x, y = mx.nd.array(values), mx.nd.array(others)
+    for got, expected in (
+        (function(a, b).eval(a=x, b=y), reference(values, others)),
+        (function(a, number).eval(a=x), reference(values, number)),
+        (function(number, a).eval(a=x), reference(number, values)),
+    ):
+        np.testing.assert_allclose(got[0].asnumpy(), expected.astype("f"), rtol=1e-6)
+
+
+def test_methods_are_operators() -> None:
+    x = np.arange(6, dtype="f").reshape(2, 3)
+    a = sym.var("a")
+    for symbol, expected in (
+        (a.sum(axis=1), x.sum(1)), (a.reshape((3, 2)), x.reshape(3, 2)), (a.T, x.T),
+        (a.transpose(1, 0), x.T), (a.reshape(-1), x.reshape(-1)), (a.exp(), np.exp(x)),
+        (a.astype("int32"), x.astype("int32")), (a.expand_dims(axis=0), x[None]),
+        (a.slice_axis(axis=1, begin=0, end=2), x[:, :2]), (a.flatten(), x),
+        (a.clip(1, 2), x.clip(1, 2)),
+    ):  # fmt: skip
+        got = symbol.eval(a=mx.nd.array(x))[0].asnumpy()
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda s: bool(s), lambda s: s.asnumpy(), lambda s: s.wait_to_read(),
+        lambda s: s.asscalar(), lambda s: s.__iadd__(1),
+    ],
+)  # fmt: skip
+def test_a_symbol_has_no_value(act: Any) -> None:
+    with pytest.raises(NotImplementedError, match="Symbol") as caught:
+        act(sym.var("x"))
+    assert isinstance(caught.value, MXNetError)
+
+
+def test_an_operand_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="not supported"):
+        sym.var("x") + "text"
+
+
+# -- symbols without inputs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        (sym.zeros((2, 3)), np.zeros((2, 3), "f")),
+        (sym.ones(3, dtype="int32"), np.ones(3, "i4")),
+        (sym.full((2,), 7), np.full(2, 7, "f")),
+        (sym.arange(1, 7, 2), np.arange(1, 7, 2, dtype="f")),
+        (sym.arange(3, repeat=2), np.repeat(np.arange(3, dtype="f"), 2)),
+        (sym.linspace(0, 1, 5), np.linspace(0, 1, 5, dtype="f")),
+        (sym.eye(2, 3, 1), np.eye(2, 3, 1, dtype="f")),
+    ],
+)
+def test_creation(symbol: Any, expected: Any) -> None:
+    got = symbol.eval()[0].asnumpy()
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_random_symbols_draw_with_the_right_moments() -> None:
+    mx.random.seed(3)
+    draws = sym.random.normal(2.0, 0.5, shape=(4000,)).eval()[0].asnumpy()
+    assert abs(draws.mean() - 2) < 0.05
+    assert abs(draws.std() - 0.5) < 0.05
+    low, high = sym.var("low"), sym.var("high")
+    many = sym.random.uniform(low, high, shape=(1000,))
+    got = many.eval(low=mx.nd.array([0.0, 5.0]), high=mx.nd.array([1.0, 6.0]))[0].asnumpy()
+    assert got.shape == (2, 1000)
+    assert (got[0] < 1).all()
+    assert (got[1] >= 5).all()
+    with pytest.raises(TypeError, match="all be numbers or all be Symbols"):
+        sym.random.uniform(low, 3)
+
+
+def test_modules_of_operators() -> None:
+    a = sym.var("a")
+    product = sym.linalg.gemm2(a, a, transpose_b=True).eval(a=mx.nd.ones((2, 3)))[0]
+    assert (product.asnumpy() == 3).all()
+    assert sym.image.to_tensor(a).list_arguments() == ["a"]
+    assert sym.op.relu(a).list_arguments() == ["a"]
+    assert sym.contrib.div_sqrt_dim(a).list_arguments() == ["a"]
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "clone", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))]
+)
+def test_copies_are_independent(clone: Any) -> None:
+    net = mlp()
+    other = clone(net)
+    assert other.tojson() == net.tojson()
+    other.get_internals()["fc1_output"]._set_attr(mood="angry")
+    assert net.get_internals()["fc1_output"].attr("mood") is None
+
+
+def test_eval_names_the_missing_argument() -> None:
+    with pytest.raises(ValueError, match="key `b` is missing"):
+        (sym.var("a") + sym.var("b")).eval(a=mx.nd.ones(2))
+
+
+def test_symbols_are_hashable_and_usable_as_keys() -> None:
+    a = sym.var("a")
+    assert {a: 1}[a] == 1

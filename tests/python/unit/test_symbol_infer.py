@@ -1,0 +1,157 @@
+"""Shape and type inference of symbols, forward, backward and partial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.base import MXNetError
+
+sym = mx.sym
+
+
+def test_weights_follow_from_data() -> None:
+    net = sym.FullyConnected(sym.var("data"), num_hidden=30, name="fc1")
+    net = sym.FullyConnected(sym.Activation(net, act_type="relu"), num_hidden=10, name="fc2")
+    args, outs, aux = net.infer_shape(data=(100, 50))
+    assert dict(zip(net.list_arguments(), args)) == {
+        "data": (100, 50), "fc1_weight": (30, 50), "fc1_bias": (30,), "fc2_weight": (10, 30),
+        "fc2_bias": (10,),
+    }  # fmt: skip
+    assert outs == [(100, 10)]
+    assert aux == []
+
+
+def test_convolution_and_batch_norm() -> None:
+    net = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, num_group=2, name="c")
+    net = sym.BatchNorm(net, name="bn")
+    args, outs, aux = net.infer_shape(data=(2, 6, 8, 9))
+    assert args == [(2, 6, 8, 9), (4, 3, 3, 3), (4,), (4,), (4,)]
+    assert outs == [(2, 4, 6, 7)]
+    assert aux == [(4,), (4,)]
+
+
+def test_shapes_by_position() -> None:
+    net = sym.var("a") + sym.var("b")
+    assert net.infer_shape((2, 3), None) == ([(2, 3), (2, 3)], [(2, 3)], [])
+    with pytest.raises(ValueError, match="either by position or by keyword"):
+        net.infer_shape((2, 3), b=(2, 3))
+
+
+def test_elementwise_operators_spread_shapes_backward() -> None:
+    a, b = sym.var("a"), sym.var("b")
+    net = sym.relu(a) * b + sym.var("c")
+    assert net.infer_shape(c=(4, 5))[0] == [(4, 5)] * 3
+    assert net.infer_shape(a=(4, 0), b=(0, 5))[1] == [(4, 5)]
+
+
+def test_the_shape_of_a_variable_counts_and_zero_is_unknown() -> None:
+    x = sym.var("x", shape=(0, 7))
+    net = sym.FullyConnected(x, num_hidden=3, name="fc")
+    args, outs, _ = net.infer_shape_partial()
+    assert args == [(0, 7), (3, 7), (3,)]
+    assert outs == [(0, 3)]
+    assert net.infer_shape(x=(5, 7))[1] == [(5, 3)]
+
+
+def test_begin_states_get_their_batch_from_the_data() -> None:
+    # A recurrent cell: zeros((0, hidden)) meets the data's batch in an addition.
+    state = sym.zeros(shape=(0, 4))
+    step = sym.FullyConnected(sym.var("x"), num_hidden=8, name="i2h") + sym.FullyConnected(
+        state, num_hidden=8, name="h2h"
+    )
+    args, outs, _ = step.infer_shape(x=(6, 3))
+    assert dict(zip(step.list_arguments(), args))["h2h_weight"] == (8, 4)
+    assert outs == [(6, 8)]
+    executor = step.simple_bind(mx.cpu(), x=(6, 3))
+    assert executor.forward()[0].shape == (6, 8)
+
+
+def test_concat_and_split_spread_what_they_keep() -> None:
+    a, b = sym.var("a"), sym.var("b")
+    args, _, _ = sym.Concat(a, b, dim=1).infer_shape_partial(a=(2, 3, 4), b=(0, 5, 0))
+    assert args == [(2, 3, 4), (2, 5, 4)]
+    parts = sym.SliceChannel(a, num_outputs=2, axis=1, name="s")
+    total = parts[0] + sym.var("c")
+    assert total.infer_shape_partial(a=(0, 6), c=(9, 3))[0][0] == (9, 6)
+
+
+def test_unknown_shapes_give_none_and_a_warning() -> None:
+    net = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc")
+    with pytest.warns(UserWarning, match="Cannot decide shape.*\n.*data"):
+        assert net.infer_shape() == (None, None, None)
+    args, outs, _ = net.infer_shape_partial()
+    assert args[0] == ()
+    with pytest.warns(UserWarning, match="no argument 'dat'.*did you mean 'data'"):
+        net.infer_shape_partial(dat=(2, 3))
+
+
+def test_partial_inference_goes_through_operators_without_a_rule_of_their_own() -> None:
+    x = sym.var("x", shape=(0, 6, 8))
+    assert sym.transpose(x, axes=(2, 1, 0)).infer_shape_partial()[1] == [(8, 6, 0)]
+    assert sym.sum(x, axis=2).infer_shape_partial()[1] == [(0, 6)]
+    assert sym.Pooling(
+        sym.expand_dims(x, axis=1), kernel=(2, 2), stride=(2, 2), pool_type="max"
+    ).infer_shape_partial()[1] == [(0, 1, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("net", "shapes", "words"),
+    [
+        (sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc1"),
+         {"x": (2, 3), "fc1_weight": (4, 3)}, "Error in operator fc1"),
+        (sym.elemwise_add(sym.var("a"), sym.var("b"), name="plus"), {"a": (2, 3), "b": (3, 2)},
+         "Error in operator plus"),
+        (sym.Convolution(sym.var("x"), kernel=(9, 9), num_filter=1, name="conv"),
+         {"x": (1, 1, 3, 3)}, "Error in operator conv"),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_fit_name_the_node(net: Any, shapes: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        net.infer_shape(**shapes)
+    assert isinstance(caught.value, MXNetError)
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def test_types_spread_forward_and_backward() -> None:
+    net = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc")
+    args, outs, _ = net.infer_type(data="float16")
+    assert args == [np.float16] * 3
+    assert outs == [np.float16]
+    assert net.infer_type(fc_weight=np.float64)[0] == [np.float64] * 3
+
+
+def test_statistics_of_half_batch_norm_are_float32() -> None:
+    net = sym.BatchNorm(sym.var("data"), name="bn")
+    args, outs, aux = net.infer_type(data="float16")
+    assert args == [np.float16, np.float32, np.float32]
+    assert outs == [np.float16]
+    assert aux == [np.float32, np.float32]
+
+
+def test_casts_and_indices_are_borders_of_types() -> None:
+    x = sym.var("x")
+    net = sym.cast(x, dtype="int32")
+    assert net.infer_type(x="float64")[1] == [np.int32]
+    embedded = sym.Embedding(sym.var("i"), input_dim=3, output_dim=2, dtype="float16", name="e")
+    args, outs, _ = embedded.infer_type(i="int32")
+    assert args == [np.int32, np.float16]
+    assert outs == [np.float16]
+    taken = sym.take(sym.var("t"), sym.var("i"))
+    assert taken.infer_type(t="float64", i="int64")[1] == [np.float64]
+    assert sym.one_hot(x, depth=2, dtype="uint8").infer_type(x="int64")[1] == [np.uint8]
+
+
+def test_the_type_of_a_variable_counts() -> None:
+    net = sym.var("x", dtype="float64") * 2 + sym.var("y")
+    assert net.infer_type()[0] == [np.float64, np.float64]
+
+
+def test_unknown_types_give_none() -> None:
+    net = sym.var("a") + sym.var("b")
+    assert net.infer_type() == (None, None, None)
+    assert net.infer_type_partial()[0] == [None, None]
