@@ -34,7 +34,7 @@ from .util import (
     use_np_array,
     use_np_shape,
 )
-from . import executor, model, symbol, visualization
+from . import executor, symbol, visualization
 from . import symbol as sym
 from . import visualization as viz
 from .executor import Executor
