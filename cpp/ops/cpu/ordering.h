@@ -34,6 +34,21 @@ KeyOf<T> order_key(T raw) {
   }
 }
 
+// The value of a key. A key of 0 may have been -0 where T is a floating type.
+template <class T>
+T value_of_key(KeyOf<T> key) {
+  using Key = KeyOf<T>;
+  using Value = ComputeType<T>;
+  constexpr Key kSign = Key(1) << (sizeof(Key) * 8 - 1);
+  if constexpr (std::is_floating_point_v<Value>) {
+    return static_cast<T>(std::bit_cast<Value>(key & kSign ? key ^ kSign : static_cast<Key>(~key)));
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<T>(static_cast<std::make_signed_t<Key>>(key ^ kSign));
+  } else {
+    return static_cast<T>(key);
+  }
+}
+
 // Largest value first, NaN behind everything.
 template <class T>
 KeyOf<T> falling_key(T raw) {
@@ -64,7 +79,26 @@ struct WideEntry {
 template <class T>
 using EntryOf = std::conditional_t<sizeof(KeyOf<T>) == 8, WideEntry, NarrowEntry>;
 
-constexpr int64_t kRadixSortAbove = 96;  // fewer entries than this sort faster by comparing
+// Up to this many entries are sorted by counting how many are smaller.
+constexpr int64_t kFewEntries = 96;
+
+// The place of an entry is the number of smaller ones: no branch depends on the values.
+template <class Entry>
+Entry* sort_few(const Entry* entries, Entry* to, int64_t count) {
+  // Signed numbers of the key's width: compared and counted in vector instructions.
+  using Key = std::conditional_t<Entry::kKeyBits == 32, int32_t, int64_t>;
+  Key keys[kFewEntries];
+  for (int64_t i = 0; i < count; ++i)
+    keys[i] = static_cast<Key>(entries[i].key() ^ (uint64_t{1} << (Entry::kKeyBits - 1)));
+  for (int64_t i = 0; i < count; ++i) {
+    const Key key = keys[i];
+    Key place = 0;
+    for (int64_t j = 0; j < i; ++j) place += static_cast<Key>(keys[j] <= key);
+    for (int64_t j = i + 1; j < count; ++j) place += static_cast<Key>(keys[j] < key);
+    to[place] = entries[i];
+  }
+  return to;
+}
 
 // One stable counting pass per digit of the key, least significant first; digits that all entries
 // share cost nothing.
@@ -94,7 +128,8 @@ Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
 // result lies: in one of the two.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
-  if (count <= kRadixSortAbove || count > std::numeric_limits<uint32_t>::max()) {
+  if (count <= kFewEntries) return sort_few(entries, room, count);
+  if (count > std::numeric_limits<uint32_t>::max()) {
     std::sort(entries, entries + count);
     return entries;
   }
@@ -103,12 +138,64 @@ Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
                                          : radix_passes<8>(entries, room, count);
 }
 
+// Whether the first k of `count` are better selected than sorted with all others.
+inline bool selects(int64_t count, int64_t k) { return count > kFewEntries && k <= count / 32; }
+
+// Calls fn for the entries with keys below `limit`, which fn may lower. A block without one costs
+// no branch per entry.
+template <class EntryAt, class F>
+void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int64_t count, F fn) {
+  constexpr int64_t kBlock = 32;
+  for (int64_t begin = first; begin < count; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    unsigned any = 0;
+    for (int64_t i = begin; i < end; ++i) any |= static_cast<unsigned>(entry_at(i).key() < limit);
+    if (!any) continue;
+    for (int64_t i = begin; i < end; ++i)
+      if (const auto entry = entry_at(i); entry.key() < limit) fn(entry);
+  }
+}
+
+// Selects and sorts the first k of entry_at(0), ..., entry_at(count - 1), whose indices rise, where
+// selects(count, k). `best` takes count / 8 entries; entry_at may read from it. Of equal keys the
+// first are better, so that only smaller ones than the worst so far count.
+template <class Entry, class EntryAt>
+void select_first(EntryAt entry_at, int64_t count, int64_t k, Entry* best) {
+  constexpr int64_t kInsertUpTo = 24;  // a sorted list of more takes longer than selecting
+  const int64_t capacity = k <= kInsertUpTo ? k : 3 * k;
+  for (int64_t i = 0; i < capacity; ++i) best[i] = entry_at(i);
+  uint64_t limit = 0;
+  if (k <= kInsertUpTo) {
+    std::sort(best, best + k);
+    limit = best[k - 1].key();
+    for_each_below(limit, entry_at, k, count, [&](const Entry& entry) {
+      int64_t place = k - 1;
+      for (; place > 0 && entry.key() < best[place - 1].key(); --place)
+        best[place] = best[place - 1];
+      best[place] = entry;
+      limit = best[k - 1].key();
+    });
+    return;
+  }
+  int64_t size = capacity;
+  const auto shrink = [&] {
+    std::nth_element(best, best + (k - 1), best + size);
+    limit = best[k - 1].key();
+    size = k;
+  };
+  shrink();
+  for_each_below(limit, entry_at, capacity, count, [&](const Entry& entry) {
+    best[size++] = entry;
+    if (size == capacity) shrink();
+  });
+  std::sort(best, best + size);
+}
+
 // Sorts the first k of them, in `entries` or `room` as above.
 template <class Entry>
 Entry* sort_first(Entry* entries, Entry* room, int64_t count, int64_t k) {
-  if (k > count / 8) return sort_entries(entries, room, count);
-  std::nth_element(entries, entries + k, entries + count);
-  std::sort(entries, entries + k);
+  if (!selects(count, k)) return sort_entries(entries, room, count);
+  select_first([=](int64_t i) { return entries[i]; }, count, k, entries);
   return entries;
 }
 

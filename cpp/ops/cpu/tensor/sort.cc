@@ -1,85 +1,24 @@
-// Values become unsigned keys with the same order, so that one sort serves all dtypes: keys of up
-// to 32 bits are joined with the index to one 64-bit number, wider ones to a pair.
+// Rows of the sorted axis are entries of a key and an index (ordering.h). Where the axis is not the
+// last, neighbouring rows are read and written together: their elements share cache lines.
 #include "cpp/ops/tensor/sort.h"
 
 #include <omp.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <array>
 #include <limits>
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
 namespace {
 
-template <class T>
-using KeyOf = std::conditional_t<sizeof(ComputeType<T>) == 8, uint64_t, uint32_t>;
-
-template <class T>
-KeyOf<T> order_key(T raw) {
-  using Key = KeyOf<T>;
-  constexpr Key kSign = Key(1) << (sizeof(Key) * 8 - 1);
-  const auto value = static_cast<ComputeType<T>>(raw);
-  if constexpr (std::is_floating_point_v<ComputeType<T>>) {
-    if (std::isnan(value)) return std::numeric_limits<Key>::max();
-    const Key bits = std::bit_cast<Key>(value + 0);  // -0 and 0 are equal
-    return bits & kSign ? ~bits : bits | kSign;
-  } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<Key>(static_cast<std::make_signed_t<Key>>(value)) ^ kSign;
-  } else {
-    return static_cast<Key>(value);
-  }
-}
-
-struct NarrowEntry {
-  uint64_t key_and_index;
-  static NarrowEntry make(uint32_t key, int64_t i) {
-    return {uint64_t{key} << 32 | static_cast<uint32_t>(i)};
-  }
-  int64_t index() const { return static_cast<uint32_t>(key_and_index); }
-  bool operator<(const NarrowEntry& o) const { return key_and_index < o.key_and_index; }
-};
-struct WideEntry {
-  uint64_t key;
-  int64_t i;
-  static WideEntry make(uint64_t key, int64_t i) { return {key, i}; }
-  int64_t index() const { return i; }
-  bool operator<(const WideEntry& o) const { return key != o.key ? key < o.key : i < o.i; }
-};
-
-template <class Entry>
-void select_first(Entry* entries, int64_t count, int64_t k) {
-  if (k < count) std::nth_element(entries, entries + k, entries + count);
-  std::sort(entries, entries + k);
-}
-
-// Sorted indices of one row into `indices`; `step` elements lie between neighbours.
-template <class T>
-void sort_row(const T* values, int64_t step, int64_t length, int64_t k, bool ascend, void* memory,
-              int64_t* indices) {
-  using Entry = std::conditional_t<sizeof(KeyOf<T>) == 8, WideEntry, NarrowEntry>;
-  auto* const entries = static_cast<Entry*>(memory);
-  for (int64_t i = 0; i < length; ++i) {
-    const KeyOf<T> key = order_key(values[i * step]);
-    entries[i] = Entry::make(ascend ? key : static_cast<KeyOf<T>>(~key), i);
-  }
-  select_first(entries, length, k);
-  for (int64_t i = 0; i < k; ++i) indices[i] = entries[i].index();
-}
-
-void store_strided(const int64_t* values, int64_t count, const TensorRef& out, int64_t first,
-                   int64_t step) {
-  dispatch_dtype(out.dtype, [&]<class T>(T) {
-    T* const to = out.as<T>() + first;
-    for (int64_t i = 0; i < count; ++i)
-      to[i * step] = static_cast<T>(static_cast<ComputeType<T>>(values[i]));
-  });
-}
+constexpr int64_t kMaxRows = 16;                   // rows that are sorted together
+constexpr int64_t kGroupBytes = int64_t{4} << 20;  // of their entries at most
 
 struct SortRequest {
   SortView view;
@@ -90,46 +29,111 @@ struct SortRequest {
   const TensorRef* mask = nullptr;
 };
 
-void write_row(const SortRequest& r, const TensorRef& data, int64_t row, const int64_t* indices) {
-  const int64_t inner = r.view.inner;
-  const int64_t in_first = row / inner * r.view.length * inner + row % inner;
-  const int64_t out_first = row / inner * r.k * inner + row % inner;
-  if (r.indices) store_strided(indices, r.k, *r.indices, out_first, inner);
-  if (r.value)
-    cpu::dispatch_size(dtype_size(data.dtype), [&]<class T>(T) {
-      const T* const from = data.as<T>() + in_first;
-      T* const to = r.value->as<T>() + out_first;
-      for (int64_t i = 0; i < r.k; ++i) to[i * inner] = from[indices[i] * inner];
-    });
-  if (r.mask)
-    dispatch_dtype(data.dtype, [&]<class T>(T) {
-      T* const to = r.mask->as<T>() + in_first;
-      for (int64_t i = 0; i < r.k; ++i) to[indices[i] * inner] = T(1);
-    });
+// Rows that lie side by side: element i of row w is at first + i * step + w.
+struct RowGroup {
+  int64_t first_in, first_out, step, width;
+};
+
+template <class T>
+using Sorted = std::array<cpu::EntryOf<T>*, kMaxRows>;
+
+// The first k entries of every row of the group. `memory` has room for width + 1 rows.
+template <class T>
+Sorted<T> sort_group(const SortRequest& r, const T* data, const RowGroup& group,
+                     cpu::EntryOf<T>* memory) {
+  using Entry = cpu::EntryOf<T>;
+  using Key = cpu::KeyOf<T>;
+  const int64_t length = r.view.length, width = group.width;
+  const Key flip = r.ascend ? Key(0) : static_cast<Key>(~Key(0));
+  const T* const values = data + group.first_in;
+  Sorted<T> sorted;
+  if (group.step == 1 && cpu::selects(length, r.k)) {  // most elements never become entries
+    const auto entry_at = [=](int64_t i) {
+      return Entry::make(static_cast<Key>(cpu::order_key(values[i]) ^ flip), i);
+    };
+    cpu::select_first(entry_at, length, r.k, memory);
+    sorted[0] = memory;
+    return sorted;
+  }
+  for (int64_t i = 0; i < length; ++i)
+    for (int64_t w = 0; w < width; ++w)
+      memory[w * length + i] =
+          Entry::make(static_cast<Key>(cpu::order_key(values[i * group.step + w]) ^ flip), i);
+  Entry* const room = memory + width * length;
+  for (int64_t w = 0; w < width; ++w) {
+    Entry* const own = memory + w * length;
+    sorted[w] = cpu::sort_first(own, room, length, r.k);
+    if (width > 1 && sorted[w] == room) sorted[w] = std::copy_n(room, r.k, own) - r.k;
+  }
+  return sorted;
+}
+
+template <class T>
+void write_values(const SortRequest& r, const T* data, const RowGroup& group,
+                  const Sorted<T>& sorted) {
+  using Key = cpu::KeyOf<T>;
+  const Key flip = r.ascend ? Key(0) : static_cast<Key>(~Key(0));
+  const Key zero = cpu::order_key(T(0));
+  const T* const from = data + group.first_in;
+  T* const to = r.value->as<T>() + group.first_out;
+  for (int64_t i = 0; i < r.k; ++i)
+    for (int64_t w = 0; w < group.width; ++w) {
+      const Key key = static_cast<Key>(sorted[w][i].key()) ^ flip;
+      to[i * group.step + w] =
+          key == zero ? from[sorted[w][i].index() * group.step + w] : cpu::value_of_key<T>(key);
+    }
+}
+
+template <class Entry>
+void write_indices(const SortRequest& r, const RowGroup& group, Entry* const* sorted) {
+  dispatch_dtype(r.indices->dtype, [&]<class I>(I) {
+    I* const to = r.indices->as<I>() + group.first_out;
+    for (int64_t i = 0; i < r.k; ++i)
+      for (int64_t w = 0; w < group.width; ++w)
+        to[i * group.step + w] = static_cast<I>(static_cast<ComputeType<I>>(sorted[w][i].index()));
+  });
+}
+
+template <class T>
+void write_mask(const SortRequest& r, const RowGroup& group, const Sorted<T>& sorted) {
+  T* const to = r.mask->as<T>() + group.first_in;
+  for (int64_t w = 0; w < group.width; ++w)
+    for (int64_t i = 0; i < r.k; ++i) to[sorted[w][i].index() * group.step + w] = T(1);
+}
+
+template <class T>
+void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) {
+  using Entry = cpu::EntryOf<T>;
+  const SortView& v = r.view;
+  MX_CHECK_KIND(v.length <= std::numeric_limits<uint32_t>::max(), ErrorKind::kNotSupported,
+                "sort: ", v.length, " elements along the axis given, at most 2^32 - 1 supported");
+  const auto row_bytes = v.length * static_cast<int64_t>(sizeof(Entry));
+  const int64_t width =
+      std::clamp<int64_t>(kGroupBytes / row_bytes, 1, std::min(kMaxRows, v.inner));
+  const int64_t groups = (v.inner + width - 1) / width, tasks = v.outer * groups;
+  const bool parallel = tasks > 1 && data.size() > 8192 && !omp_in_parallel();
+  const int threads = parallel ? static_cast<int>(std::min<int64_t>(cpu_threads(), tasks)) : 1;
+  const int64_t entries_per_thread = (width + 1) * v.length;
+  auto* const memory = static_cast<Entry*>(
+      ctx.scratch(static_cast<size_t>(threads * entries_per_thread) * sizeof(Entry)));
+#pragma omp parallel for if (threads > 1) num_threads(threads)
+  for (int64_t task = 0; task < tasks; ++task) {
+    const int64_t outer = task / groups, first = task % groups * width;
+    const RowGroup group{outer * v.length * v.inner + first, outer * r.k * v.inner + first, v.inner,
+                         std::min(width, v.inner - first)};
+    const T* const values = data.as<T>();
+    const Sorted<T> sorted =
+        sort_group(r, values, group, memory + omp_get_thread_num() * entries_per_thread);
+    if (r.value) write_values(r, values, group, sorted);
+    if (r.indices) write_indices(r, group, sorted.data());
+    if (r.mask) write_mask<T>(r, group, sorted);
+  }
 }
 
 void sort_all(KernelContext& ctx, const TensorRef& data, const SortRequest& r) {
-  const SortView& v = r.view;
   if (data.size() == 0) return;
   if (r.mask) cpu::zero_fill(r.mask->data, r.mask->bytes());
-  const int64_t rows = v.outer * v.inner;
-  const bool parallel = rows > 1 && data.size() > 8192 && !omp_in_parallel();
-  const int threads = parallel ? static_cast<int>(std::min<int64_t>(cpu_threads(), rows)) : 1;
-  const size_t bytes_per_thread =
-      static_cast<size_t>(v.length) * (sizeof(WideEntry) + sizeof(int64_t));
-  auto* const memory =
-      static_cast<std::byte*>(ctx.scratch(static_cast<size_t>(threads) * bytes_per_thread));
-#pragma omp parallel for if (threads > 1) num_threads(threads)
-  for (int64_t row = 0; row < rows; ++row) {
-    std::byte* const own = memory + static_cast<size_t>(omp_get_thread_num()) * bytes_per_thread;
-    auto* const indices =
-        reinterpret_cast<int64_t*>(own + static_cast<size_t>(v.length) * sizeof(WideEntry));
-    const int64_t first = row / v.inner * v.length * v.inner + row % v.inner;
-    dispatch_dtype(data.dtype, [&]<class T>(T) {
-      sort_row(data.as<T>() + first, v.inner, v.length, r.k, r.ascend, own, indices);
-    });
-    write_row(r, data, row, indices);
-  }
+  dispatch_dtype(data.dtype, [&]<class T>(T) { sort_rows<T>(ctx, data, r); });
 }
 
 void sort_native(KernelContext& ctx, const SortParams& p, Inputs in, Outputs out) {

@@ -30,6 +30,24 @@ def mask(x: np.ndarray, k: int, axis: int) -> np.ndarray:
     return result
 
 
+def crowd(*shape: int) -> np.ndarray:
+    """Return values of which many are equal, some NaN and some -0."""
+    rng = np.random.RandomState(sum(shape))
+    x = np.round(rng.normal(0, 40, shape)) / 4
+    x[x == 0] = -0.0
+    x[rng.uniform(size=shape) < 0.01] = np.nan
+    return x
+
+
+LONG = [
+    ((2, 96), 1),
+    ((97,), 0),
+    ((3, 5000), 1),
+    ((600, 3, 2), 0),
+    ((2, 130, 20), 1),
+    ((530000,), 0),
+]
+WIDE = {"grad": False, "dtypes": ("float32", "float64"), "hybrid": False}
 F32 = {"out_dtype": "float32", "grad": False}
 
 CASES = [
@@ -41,6 +59,39 @@ CASES = [
     op("sort", randint(-128, 127, 4, 30, dtype="int8"), ref=lambda x: np.sort(x, -1)),
     op("sort", randint(0, 255, 4, 30, dtype="uint8"), axis=0, ref=lambda x: np.sort(x, 0)),
     op("sort", ints([2**40, -(2**41), 7, -1], "int64"), ref=lambda x: np.sort(x)),
+    # Lengths on both sides of each change of algorithm; values with ties, NaN and both zeros.
+    *[
+        op("sort", crowd(*shape), axis=axis, ref=lambda x, a=axis: np.sort(x, a), **WIDE)
+        for shape, axis in LONG
+    ],
+    *[
+        op(
+            "argsort",
+            crowd(*shape),
+            axis=axis,
+            is_ascend=False,
+            dtype="int64",
+            out_dtype="int64",
+            ref=lambda x, a=axis: np.argsort(np.where(np.isnan(x), -np.inf, -x), a, kind="stable"),
+            **WIDE,
+        )
+        for shape, axis in LONG
+    ],
+    *[
+        op(
+            "topk",
+            crowd(*shape),
+            axis=axis,
+            k=k,
+            is_ascend=True,
+            ret_typ="both",
+            dtype="int32",
+            ref=lambda x, a=axis, k=k: [values(x, k, a, True), top(x, k, a, True)],
+            **WIDE,
+        )
+        for shape, axis in LONG
+        for k in (1, 20, 90)
+    ],
     fails("sort", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
     op("argsort", distinct(3, 5), ref=lambda x: np.argsort(x, -1), **F32),
     op("argsort", TIES, ref=np.array([[1, 3, 0, 2, 4]]), **F32),
