@@ -3,6 +3,7 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/graph_node.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/tape.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/split.h"
 #include "cpp/ndarray/copy.h"
@@ -24,6 +25,28 @@ void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
   MX_CHECK_SHAPE(spec.shape.size() == 1, who, ": ", what, " is ", spec,
                  ", an array of one element expected");
 }
+
+// Of outputs that do not depend on the inputs in this run: their gradients are zeros.
+class ZeroGradients final : public TapeNode {
+ public:
+  explicit ZeroGradients(std::span<const NDArrayRef> inputs) {
+    for (const NDArrayRef& a : inputs) specs_.push_back(a->spec());
+  }
+  const char* name() const override { return "while_loop without a step"; }
+  std::vector<NDArrayRef> backward(std::span<const NDArrayRef>,
+                                   std::span<const uint8_t> needs) override {
+    std::vector<NDArrayRef> result(needs.size());
+    for (size_t i = 0; i < needs.size(); ++i)
+      if (needs[i])
+        result[i] = call_op("_zeros", {}, {{"shape", specs_[i].shape}, {"dtype", specs_[i].dtype}},
+                            device());
+    return result;
+  }
+  void release_saved() override {}
+
+ private:
+  std::vector<TensorSpec> specs_;
+};
 
 class WhileLoop final : public graph::HostOp {
  public:
@@ -59,6 +82,8 @@ class WhileLoop final : public graph::HostOp {
     NDArrays results;
     const Device device = variables[0]->device();
     for (size_t i = 0; i < num_outputs(); ++i) results.push_back(stacked(steps, i, device));
+    if (steps.empty() && mode.recording && needs_record(inputs))
+      make_ref<ZeroGradients>(inputs)->connect(inputs, results);
     for (const NDArrayRef& v : variables)
       results.push_back(steps.empty() ? call_op("_copy", {v}) : v);
     return results;

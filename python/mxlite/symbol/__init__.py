@@ -15,7 +15,7 @@ from .operators import SymbolOp as _SymbolOp
 from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
 from .custom import Custom
-from . import random
+from . import control_flow, random
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 
@@ -43,6 +43,7 @@ for _module in (op, _internal):
     _module.__dict__["Custom"] = Custom
 
 contrib = _namespace("contrib", ("_contrib_",))
+contrib.__dict__.update((_name, getattr(control_flow, _name)) for _name in control_flow.__all__)
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 sparse = _namespace("sparse", ("_sparse_",))

@@ -11,7 +11,7 @@ from .. import _core
 from .. import name as _name
 from .._core import NDArray
 from ..base import MXNetError, TypeError_
-from ..operator import Definition
+from ..custom_definition import Definition
 from .dtypes import dtype_type
 from .node import Entry, Node
 

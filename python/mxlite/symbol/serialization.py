@@ -6,7 +6,13 @@ import json
 import os
 from typing import Any
 
-from ..base import FileFormatError, MissingFileError, MXNetError, TypeError_
+from ..base import (
+    FileFormatError,
+    MissingFileError,
+    MXNetError,
+    NotSupportedError,
+    TypeError_,
+)
 from ..ndarray.serialization import replacing_file
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
@@ -82,6 +88,10 @@ def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
     items: list[str] = []
     rows = [0]
     for node in nodes:
+        if getattr(node.call, "graphs", None):
+            raise NotSupportedError(
+                f"{node.name}: symbols with {node.op} (control flow) cannot be saved as JSON"
+            )
         written = node.mutated_inputs()
         inputs = []
         for i, (source, index) in enumerate(node.inputs):

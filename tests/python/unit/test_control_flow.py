@@ -154,6 +154,20 @@ def test_while_loop_without_a_step():
     assert_array_equal(start.asnumpy(), X[0])
 
 
+def test_gradients_of_a_loop_without_a_step_are_zeros():
+    block = Lambda(count_up)
+    block.hybridize()
+    arrays = [nd.array([0]), nd.array(S), nd.array(X[0])]
+    for array in arrays:
+        array.attach_grad()
+        array.grad[:] = 7
+    with autograd.record():
+        outputs, (count, total) = block(*arrays)
+    autograd.backward([outputs, total])
+    assert_array_equal(arrays[1].grad.asnumpy(), [0, 0])
+    assert_array_equal(arrays[2].grad.asnumpy(), [1, 1])
+
+
 def test_while_loop_reaches_max_iterations():
     def run(F, x):  # noqa: N803
         return F.contrib.while_loop(lambda x: x.sum() < 1e9, lambda x: (None, x * 2), x, 7)

@@ -1,0 +1,393 @@
+"""Loops and branches in symbols: ``foreach``, ``while_loop`` and ``cond`` of ``mx.sym.contrib``.
+
+Their functions are called once on symbols and become graphs of their own; the nodes run as the
+functions of the same names in ``mx.nd.contrib``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from .. import name as _name
+from .._core import NDArray
+from ..base import ShapeError, TypeError_, ValueError_
+from ..ndarray import control_flow as arrays
+from ..ndarray.creation import zeros
+from ..ndarray.structure import Layout, unflatten
+from .node import Entry, Node
+from .subgraph import Spec, SubGraph, flatten_symbols
+from .symbol import Symbol
+
+__all__ = ["cond", "foreach", "while_loop"]
+
+
+class _Call:
+    """What the nodes of control flow have in common, with the methods of ``_core.OpCall``."""
+
+    name = ""
+    variadic = False
+    completes = True
+    pointwise = False
+    graphs: tuple[SubGraph, ...] = ()
+    outputs = 0
+    inputs = 0
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """No parameters."""
+        return {}
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of inputs."""
+        return self.inputs
+
+    def num_outputs(self, num_inputs: int) -> int:
+        """Return the number of outputs."""
+        return self.outputs
+
+    num_visible = num_outputs
+
+    def input_name(self, index: int) -> str:
+        """Return the name of an input."""
+        return f"data{index}"
+
+    def places(self) -> list[tuple[SubGraph, list[int]]]:
+        """Return for each graph which inputs of the node are its inputs."""
+        raise NotImplementedError
+
+    def mutated(self, num_inputs: int) -> list[int]:
+        """Return the positions of inputs that operators in the graphs write."""
+        return sorted({place[i] for graph, place in self.places() for i in graph.mutated()})
+
+    def inner(self, position: int, spec: Spec) -> Spec:
+        """Return the spec that the graphs see for an input of the node."""
+        return spec
+
+    def outer(self, position: int, spec: Spec, given: Spec) -> Spec:
+        """Return the input's spec for that of the graphs."""
+        return spec
+
+    def complete(self, specs: Sequence[Spec]) -> list[Spec]:
+        """Return the specs of the inputs as far as the graphs can tell them."""
+        result = list(specs)
+        for graph, place in self.places():
+            found, _ = graph.infer([self.inner(i, result[i]) for i in place])
+            for i, spec in zip(place, found):
+                if result[i][0] is None or -1 in result[i][0]:
+                    result[i] = self.outer(i, spec, result[i])
+        return result
+
+    def infer_graphs(self, specs: Sequence[Spec]) -> list[list[Spec]]:
+        """Return the specs of the graphs' outputs."""
+        return [
+            graph.infer([self.inner(i, specs[i]) for i in place])[1]
+            for graph, place in self.places()
+        ]
+
+    def types(self, known: Sequence[str | None]) -> tuple[list[str | None], list[str]] | None:
+        """Return types of the inputs and outputs; None while those of the inputs are not known."""
+        if any(dtype is None for dtype in known):
+            return None
+        found = self.infer_types([dtype or "float32" for dtype in known])
+        return list(known), found
+
+    def infer_types(self, known: list[str]) -> list[str]:
+        """Return the types of the outputs."""
+        graph, place = self.places()[-1]
+        return graph.infer_types([known[i] for i in place])
+
+
+class _Foreach(_Call):
+    name = "_foreach"
+
+    def __init__(self, body: SubGraph, num_data: int, num_states: int) -> None:
+        self.graphs = (body,)
+        self._body, self._num_data, self._num_states = body, num_data, num_states
+        self.inputs, self.outputs = body.num_inputs, body.num_outputs
+
+    def places(self) -> list[tuple[SubGraph, list[int]]]:
+        return [(self._body, list(range(self.inputs)))]
+
+    def inner(self, position: int, spec: Spec) -> Spec:
+        if position >= self._num_data or spec[0] is None:
+            return spec
+        return (tuple(spec[0][1:]) or (1,)), spec[1]
+
+    def outer(self, position: int, spec: Spec, given: Spec) -> Spec:
+        if position >= self._num_data or spec[0] is None:
+            return spec
+        return ((given[0][0] if given[0] else -1), *spec[0]), spec[1]
+
+    def infer(self, specs: Sequence[Spec]) -> list[Spec]:
+        """Return the specs of the stacked outputs and of the states."""
+        length = specs[0][0][0]
+        count = self.outputs - self._num_states
+        (found,) = self.infer_graphs(specs)
+        return [
+            ((length, *shape), dtype) if i < count and shape is not None else (shape, dtype)
+            for i, (shape, dtype) in enumerate(found)
+        ]
+
+    def run(self, inputs: list[NDArray]) -> list[NDArray]:
+        """Call the body on each slice."""
+        first = self._num_data + self._num_states
+        data, states, imports = (
+            inputs[: self._num_data],
+            inputs[self._num_data : first],
+            inputs[first:],
+        )
+        count = self.outputs - self._num_states
+
+        def body(slices: list[NDArray], now: list[NDArray]) -> tuple[Any, Any]:
+            results = self._body([*slices, *now, *imports])
+            return results[:count], results[count:]
+
+        outputs, last = arrays.foreach(body, data, states)
+        return [*outputs, *last]
+
+
+class _While(_Call):
+    name = "_while_loop"
+
+    def __init__(self, cond: SubGraph, body: SubGraph, num_vars: int, limit: int) -> None:
+        self.graphs = (cond, body)
+        self._cond, self._body, self._num_vars, self._limit = cond, body, num_vars, limit
+        self.inputs = num_vars + len(cond.imports) + len(body.imports)
+        self.outputs = body.num_outputs
+
+    def places(self) -> list[tuple[SubGraph, list[int]]]:
+        variables = list(range(self._num_vars))
+        middle = self._num_vars + len(self._cond.imports)
+        return [
+            (self._cond, variables + list(range(self._num_vars, middle))),
+            (self._body, variables + list(range(middle, self.inputs))),
+        ]
+
+    def infer(self, specs: Sequence[Spec]) -> list[Spec]:
+        """Return the specs of the padded outputs and of the variables."""
+        found = self.infer_graphs(specs)[1]
+        count = self.outputs - self._num_vars
+        return [
+            ((self._limit, *shape), dtype) if i < count and shape is not None else (shape, dtype)
+            for i, (shape, dtype) in enumerate(found)
+        ]
+
+    def run(self, inputs: list[NDArray]) -> list[NDArray]:
+        """Run the loop."""
+        middle = self._num_vars + len(self._cond.imports)
+        of_cond, of_body = inputs[self._num_vars : middle], inputs[middle:]
+        count = self.outputs - self._num_vars
+
+        def body(*variables: NDArray) -> tuple[Any, Any]:
+            results = self._body([*variables, *of_body])
+            return results[:count], results[count:]
+
+        outputs, last = arrays.while_loop(
+            lambda *variables: self._cond([*variables, *of_cond])[0],
+            body, inputs[: self._num_vars], self._limit,
+        )  # fmt: skip
+        if count and not outputs:  # no step was made
+            specs = [(tuple(array.shape), str(array.dtype.__name__)) for array in inputs]
+            ctx = inputs[0].ctx
+            outputs = [zeros(s, ctx=ctx, dtype=d) for s, d in self.infer(specs)[:count]]
+        return [*outputs, *last]
+
+
+class _Cond(_Call):
+    name = "_cond"
+
+    def __init__(self, then: SubGraph, otherwise: SubGraph) -> None:
+        self.graphs = (then, otherwise)
+        self._then, self._else = then, otherwise
+        self.inputs = 1 + then.num_inputs + otherwise.num_inputs
+        self.outputs = then.num_outputs
+
+    def places(self) -> list[tuple[SubGraph, list[int]]]:
+        middle = 1 + self._then.num_inputs
+        return [
+            (self._then, list(range(1, middle))),
+            (self._else, list(range(middle, self.inputs))),
+        ]
+
+    def infer(self, specs: Sequence[Spec]) -> list[Spec]:
+        """Return the specs of the results, which both functions must agree on."""
+        then, otherwise = self.infer_graphs(specs)
+        if then != otherwise:
+            raise ShapeError(
+                f"cond: then_func returns {then}, else_func {otherwise}; both must be the same"
+            )
+        return then
+
+    def run(self, inputs: list[NDArray]) -> list[NDArray]:
+        """Run one of the functions."""
+        (_, then), (_, otherwise) = self.places()
+        result = arrays.cond(
+            inputs[0],
+            lambda: self._then([inputs[i] for i in then]),
+            lambda: self._else([inputs[i] for i in otherwise]),
+        )
+        return list(result)
+
+
+def _symbol(call: _Call, name: str, inputs: list[Entry]) -> list[Symbol]:
+    from .compose import user_attrs
+
+    full = _name.current().get(None, name)
+    node = Node(call.name, full, user_attrs(None), inputs, call)
+    return [Symbol([(node, i)]) for i in range(call.outputs)]
+
+
+def foreach(
+    body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach"
+) -> tuple[Any, Any]:
+    """Call ``body`` on each slice of ``data``; see ``mx.nd.contrib.foreach``.
+
+    Parameters
+    ----------
+    body : callable
+        ``output, states = body(slice, states)``; called once, on symbols.
+    data : Symbol or list of Symbol
+    init_states : Symbol or nested lists of Symbol
+    name : str
+        Hint for the node's name.
+
+    Returns
+    -------
+    outputs, states : Symbol or nested lists of Symbol
+
+    Notes
+    -----
+    Matches ``mxnet.sym.contrib.foreach``; cannot be saved as JSON.
+    """
+    data_entries, data_layout = flatten_symbols(data, "foreach: data")
+    state_entries, state_layout = flatten_symbols(init_states, "foreach: init_states")
+    if not data_entries:
+        raise ValueError_("foreach: no data given")
+    layouts: list[Layout] = []
+
+    def function(symbols: list[Symbol]) -> list[Entry]:
+        count = len(data_entries)
+        slices = unflatten(symbols[:count], data_layout)
+        output, states = body(slices, unflatten(symbols[count:], state_layout))
+        flat, layout = flatten_symbols(output, "foreach: the output of body")
+        new, new_layout = flatten_symbols(states, "foreach: the states of body")
+        if len(new) != len(state_entries):
+            raise ValueError_(
+                f"foreach: body returned {len(new)} states, {len(state_entries)} were given"
+            )
+        layouts.extend((layout, new_layout))
+        return flat + new
+
+    graph = SubGraph(name, function, len(data_entries) + len(state_entries))
+    call = _Foreach(graph, len(data_entries), len(state_entries))
+    results = _symbol(call, name, data_entries + state_entries + graph.imports)
+    count = len(results) - len(state_entries)
+    return unflatten(results[:count], layouts[0]), unflatten(results[count:], layouts[1])
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    func: Callable[..., Any],
+    loop_vars: Any,
+    max_iterations: int | None = None,
+    name: str = "while_loop",
+) -> tuple[Any, Any]:
+    """Call ``func`` while ``cond`` holds; see ``mx.nd.contrib.while_loop``.
+
+    Parameters
+    ----------
+    cond, func : callable
+        Called once, on symbols.
+    loop_vars : Symbol or list of Symbol
+        They keep their shapes and types.
+    max_iterations : int
+    name : str
+        Hint for the node's name.
+
+    Returns
+    -------
+    outputs, loop_vars : Symbol or nested lists of Symbol
+
+    Notes
+    -----
+    Matches ``mxnet.sym.contrib.while_loop``; cannot be saved as JSON.
+    """
+    if max_iterations is None:
+        raise ValueError_("while_loop: max_iterations should be specified")
+    single = isinstance(loop_vars, Symbol)
+    variables = [loop_vars] if single else list(loop_vars)
+    entries, given = flatten_symbols(variables, "while_loop: loop_vars")
+    if not entries:
+        raise ValueError_("while_loop: loop_vars should contain at least one element")
+    layouts: list[Layout] = []
+
+    def condition(symbols: list[Symbol]) -> list[Entry]:
+        flat, _ = flatten_symbols(cond(*unflatten(symbols, given)), "while_loop: cond")
+        if len(flat) != 1:
+            raise ValueError_(f"while_loop: cond returned {len(flat)} symbols, one expected")
+        return flat
+
+    def body(symbols: list[Symbol]) -> list[Entry]:
+        output, new = func(*unflatten(symbols, given))
+        flat, layout = flatten_symbols(output, "while_loop: the output of func")
+        after, _ = flatten_symbols(new, "while_loop: the new loop_vars")
+        if len(after) != len(entries):
+            raise ValueError_(
+                "The length of loop_vars should be consistent during the loop: "
+                f"{len(entries)} given, func returned {len(after)}"
+            )
+        layouts.append(layout)
+        return flat + after
+
+    condition_graph = SubGraph(name + "_cond", condition, len(entries))
+    body_graph = SubGraph(name + "_body", body, len(entries))
+    call = _While(condition_graph, body_graph, len(entries), int(max_iterations))
+    inputs = entries + condition_graph.imports + body_graph.imports
+    results = _symbol(call, name, inputs)
+    count = len(results) - len(entries)
+    outputs = [] if layouts[0] == 1 else unflatten(results[:count], layouts[0])
+    last = unflatten(results[count:], given)
+    return outputs, last[0] if single else last
+
+
+def cond(
+    pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond"
+) -> Any:
+    """Call one of two functions; see ``mx.nd.contrib.cond``.
+
+    Parameters
+    ----------
+    pred : Symbol
+    then_func, else_func : callable
+        Without arguments; both are called once, on symbols.
+    name : str
+        Hint for the node's name.
+
+    Returns
+    -------
+    Symbol or nested lists of Symbol
+
+    Notes
+    -----
+    Matches ``mxnet.sym.contrib.cond``; cannot be saved as JSON.
+    """
+    if not isinstance(pred, Symbol) or len(pred._outputs) != 1:
+        raise TypeError_(f"cond: pred is {pred!r}, a Symbol of one output expected")
+    layouts: list[Layout] = []
+
+    def traced(function: Callable[[], Any], label: str) -> SubGraph:
+        def call(symbols: list[Symbol]) -> list[Entry]:
+            flat, layout = flatten_symbols(function(), f"cond: the result of {label}")
+            layouts.append(layout)
+            return flat
+
+        return SubGraph(f"{name}_{label}", call, 0)
+
+    then, otherwise = traced(then_func, "then_func"), traced(else_func, "else_func")
+    if layouts[0] != layouts[1]:
+        raise ValueError_("cond: then_func and else_func return differently nested symbols")
+    call = _Cond(then, otherwise)
+    results = _symbol(call, name, pred._outputs + then.imports + otherwise.imports)
+    return unflatten(results, layouts[0])

@@ -1,0 +1,170 @@
+"""Parts of symbols that operators of control flow call: the bodies of loops and branches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._core import NDArray
+from ..attribute import AttrScope
+from ..base import TypeError_
+from ..ndarray.structure import LEAF, NONE, Layout
+from .evaluate import evaluate
+from .infer import Inference, completed_calls
+from .node import Entry, Node, topological_order
+
+__all__ = ["Spec", "SubGraph", "flatten_symbols"]
+
+Spec = tuple[Any, str]
+_numbers = itertools.count()
+
+
+def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
+    """Take nested lists of symbols apart.
+
+    Parameters
+    ----------
+    nested : Symbol, None or nested lists of them
+    label : str
+        Named in errors.
+
+    Returns
+    -------
+    entries : list of (Node, int)
+    layout : Layout
+        What ``ndarray.structure.unflatten`` needs; a symbol of several outputs counts as a list.
+
+    Raises
+    ------
+    TypeError
+        For anything that is no symbol.
+    """
+    from .symbol import Symbol
+
+    if nested is None:
+        return [], NONE
+    if isinstance(nested, Symbol):
+        entries = list(nested._outputs)
+        return entries, LEAF if len(entries) == 1 else (LEAF,) * len(entries)
+    if not isinstance(nested, (list, tuple)):
+        raise TypeError_(
+            f"{label} must be Symbols or (nested) lists of them, but got {nested!r} of type "
+            f"{type(nested).__name__}"
+        )
+    parts = [flatten_symbols(part, label) for part in nested]
+    return [entry for part, _ in parts for entry in part], tuple(layout for _, layout in parts)
+
+
+class SubGraph:
+    """The graph of a function of symbols.
+
+    Parameters
+    ----------
+    name : str
+        Of the operator that calls it, for attributes and errors.
+    function : callable
+        Takes a list of symbols, returns entries of the graph.
+    count : int
+        Number of its arguments.
+
+    Attributes
+    ----------
+    imports : list of (Node, int)
+        Values of the surrounding graph that the function uses, behind its arguments.
+    """
+
+    def __init__(self, name: str, function: Callable[[list[Any]], list[Entry]], count: int) -> None:
+        from .symbol import Symbol
+
+        tag = f"{name}{next(_numbers)}"
+        self._variables = [Node(None, f"{tag}_arg{i}", {}, []) for i in range(count)]
+        with AttrScope(__subgraph_name__=tag):
+            heads = function([Symbol([(node, 0)]) for node in self._variables])
+        self.imports: list[Entry] = []
+        self._heads = self._cut(heads, tag)
+
+    def _cut(self, heads: list[Entry], tag: str) -> list[Entry]:
+        """Copy what the function made; everything else becomes an import."""
+        own = {id(node): node for node in self._variables}
+        imported: dict[tuple[int, int], Node] = {}
+
+        def source(entry: Entry) -> Entry:
+            node, index = entry
+            if id(node) in own:
+                return own[id(node)], index
+            key = (id(node), index)
+            if key not in imported:
+                imported[key] = Node(None, f"{tag}_import{len(self.imports)}", {}, [])
+                self.imports.append(entry)
+                self._variables.append(imported[key])
+            return imported[key], 0
+
+        for node in topological_order(heads):
+            if node.op is not None and node.attrs.get("__subgraph_name__") == tag:
+                inputs = [source(entry) for entry in node.inputs]
+                own[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
+        return [source(entry) for entry in heads]
+
+    @property
+    def num_inputs(self) -> int:
+        """Number of arguments and imports."""
+        return len(self._variables)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self._heads)
+
+    def mutated(self) -> set[int]:
+        """Return the positions of the inputs that operators of the graph write."""
+        written = {
+            id(node.inputs[i][0])
+            for node in topological_order(self._heads)
+            for i in node.mutated_inputs()
+        }
+        return {i for i, node in enumerate(self._variables) if id(node) in written}
+
+    def _inference(self, specs: Sequence[Spec]) -> Inference:
+        known = list(zip(self._variables, specs))
+        inference = Inference(
+            self._heads,
+            {node.name: shape for node, (shape, _) in known if shape is not None},
+            {node.name: dtype for node, (_, dtype) in known if dtype is not None},
+        )
+        inference.run_types("float32")
+        inference.run_shapes()
+        return inference
+
+    def infer(self, specs: Sequence[Spec]) -> tuple[list[Spec], list[Spec]]:
+        """Return shapes and types of the inputs, as far as they can be told, and of the outputs."""
+        found = self._inference(specs)
+
+        def spec(entry: Entry, given: Spec) -> Spec:
+            key = (id(entry[0]), entry[1])
+            return found.shapes.get(key, given[0]), found.types.get(key) or given[1]
+
+        inputs = [spec((node, 0), given) for node, given in zip(self._variables, specs)]
+        return inputs, [spec(entry, (None, "float32")) for entry in self._heads]
+
+    def infer_types(self, types: Sequence[str]) -> list[str]:
+        """Return the types of the outputs."""
+        named = {node.name: dtype for node, dtype in zip(self._variables, types)}
+        found = Inference(self._heads, {}, named)
+        found.run_types("float32")
+        return [found.types[id(node), index] or "float32" for node, index in self._heads]
+
+    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
+        """Run on arrays for the arguments and the imports."""
+        calls = None
+        if any(Inference.is_template(n) for n in topological_order(self._heads) if n.op):
+            specs = [(tuple(array.shape), _type_name(array)) for array in arrays]
+            calls = completed_calls(self._inference(specs))
+        values = {node.name: array for node, array in zip(self._variables, arrays)}
+        return evaluate(self._heads, values, calls)
+
+
+def _type_name(array: NDArray) -> str:
+    from ..ndarray.serialization import dtype_name
+
+    return dtype_name(array.dtype)

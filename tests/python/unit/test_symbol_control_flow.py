@@ -1,0 +1,160 @@
+"""mx.sym.contrib: foreach, while_loop and cond in symbols, bound and in blocks."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd, sym
+from numpy.testing import assert_allclose, assert_array_equal
+
+X = np.arange(6, dtype=np.float32).reshape(3, 2) + 1
+S = np.array([10, 20], np.float32)
+
+
+def run(symbol, grad=True, **arrays):
+    """Bind, run forward and backward; returns outputs and gradients by name."""
+    values = {name: nd.array(value) for name, value in arrays.items()}
+    grads = {name: nd.zeros(value.shape) for name, value in values.items()}
+    executor = symbol.bind(mx.cpu(), values, grads)
+    outputs = executor.forward(is_train=True)
+    if grad:
+        executor.backward([nd.ones(out.shape) for out in outputs])
+    return [out.asnumpy() for out in outputs], {k: g.asnumpy() for k, g in grads.items()}
+
+
+def foreach_symbol():
+    x, s, w = sym.var("x"), sym.var("s"), sym.var("w")
+    outputs, states = sym.contrib.foreach(lambda d, st: (d * w + st[0], [st[0] * 2]), x, [s])
+    return sym.Group([outputs, *states])
+
+
+def test_foreach_runs_and_differentiates():
+    symbol = foreach_symbol()
+    assert symbol.list_arguments() == ["x", "s", "w"]
+    (outputs, state), grads = run(symbol, x=X, s=S, w=np.array([1, 2], np.float32))
+    assert_array_equal(outputs, X * [1, 2] + S * np.array([[1], [2], [4]]))
+    assert_array_equal(state, S * 8)
+    assert_array_equal(grads["s"], [1 + 2 + 4 + 8] * 2)
+    assert_array_equal(grads["w"], X.sum(axis=0))
+
+
+def test_shapes_of_foreach_are_inferred():
+    _, outputs, _ = foreach_symbol().infer_shape(x=(7, 2), s=(2,), w=(2,))
+    assert outputs == [(7, 2), (2,)]
+
+
+def test_weights_of_a_layer_inside_a_loop_get_their_shapes():
+    def body(d, states):
+        h = sym.FullyConnected(d, num_hidden=4, name="fc")
+        return h, [states[0] + h]
+
+    outputs, _ = sym.contrib.foreach(body, sym.var("data"), [sym.var("init")])
+    arguments, outs, _ = outputs.infer_shape(data=(5, 2, 3), init=(2, 4))
+    named = dict(zip(outputs.list_arguments(), arguments))
+    assert named["fc_weight"] == (4, 3)
+    assert named["fc_bias"] == (4,)
+    assert outs == [(5, 2, 4)]
+    executor = outputs.simple_bind(mx.cpu(), data=(5, 2, 3), init=(2, 4))
+    for name in ("data", "fc_weight"):
+        executor.arg_dict[name][:] = 1
+    assert_array_equal(executor.forward()[0].asnumpy(), np.full((5, 2, 4), 3))
+
+
+def while_symbol():
+    limit, step, start = sym.var("limit"), sym.var("step"), sym.var("start")
+    outputs, (count, total) = sym.contrib.while_loop(
+        lambda i, total: i < limit,
+        lambda i, total: (total * 2, [i + 1, total + step]),
+        [sym.zeros_like(limit), start],
+        max_iterations=5,
+    )
+    return sym.Group([outputs, count, total])
+
+
+@pytest.mark.parametrize("limit", [0, 3, 9])
+def test_while_loop_runs_pads_and_differentiates(limit):
+    steps = min(limit, 5)
+    (outputs, count, total), grads = run(
+        while_symbol(), limit=np.array([limit], np.float32), step=S, start=X[0]
+    )
+    assert outputs.shape == (5, 2)
+    for i in range(5):
+        assert_array_equal(outputs[i], 2 * (X[0] + i * S) if i < steps else [0, 0])
+    assert count == steps
+    assert_array_equal(total, X[0] + steps * S)
+    assert_array_equal(grads["start"], [2 * steps + 1] * 2)
+
+
+def test_shapes_of_while_loop_are_inferred():
+    _, outputs, _ = while_symbol().infer_shape(limit=(1,), step=(2,), start=(2,))
+    assert outputs == [(5, 2), (1,), (2,)]
+
+
+@pytest.mark.parametrize("a", [1, 5])
+def test_cond_runs_one_branch(a):
+    x, y = sym.var("x"), sym.var("y")
+    symbol = sym.contrib.cond(x * y < 5, lambda: (x + 5) * (y + 5), lambda: (x - 5) * (y - 5))
+    (value,), grads = run(symbol, x=np.array([a], np.float32), y=np.array([2], np.float32))
+    offset = 5 if a == 1 else -5
+    assert value == (a + offset) * (2 + offset)
+    assert grads["x"] == 2 + offset
+    assert grads["y"] == a + offset
+
+
+def test_loops_nest():
+    def body(d, states):
+        inner = sym.contrib.while_loop(lambda y: y < 10, lambda y: (None, y * 3), d, 5)[1]
+        return inner, [states[0] + inner]
+
+    outputs, states = sym.contrib.foreach(body, sym.var("x"), [sym.var("s")])
+    (values, total), grads = run(
+        sym.Group([outputs, *states]), x=np.array([[1], [4], [20]], np.float32),
+        s=np.zeros(1, np.float32),
+    )  # fmt: skip
+    assert_array_equal(values, [[27], [12], [20]])
+    assert_array_equal(total, [59])
+    assert_array_equal(grads["x"], [[54], [6], [2]])
+
+
+class Net(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.layer = gluon.nn.Dense(2, in_units=2)
+        self.norm = gluon.nn.BatchNorm(in_channels=2)
+
+    def hybrid_forward(self, F, x, s):  # noqa: N803
+        return F.contrib.foreach(lambda d, st: (self.norm(self.layer(d)) + st, st * 2), x, s)[0]
+
+
+def test_a_block_gives_the_same_as_symbol_and_as_arrays():
+    net = Net()
+    net.initialize(mx.init.Xavier())
+    x, s = nd.array(np.random.RandomState(0).randn(3, 4, 2)), nd.ones((4, 2))
+    with autograd.train_mode():
+        for _ in range(3):
+            net(x, s)
+    expected = net(x, s).asnumpy()
+    symbol = net(sym.var("x"), sym.var("s"))
+    assert len(symbol.list_auxiliary_states()) == 2
+    block = gluon.SymbolBlock(symbol, [sym.var("x"), sym.var("s")], net.collect_params())
+    assert_allclose(block(x, s).asnumpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "match"),
+    [
+        (lambda x: sym.contrib.foreach(lambda d, s: (d, s), 1, []), TypeError, "must be Symbols"),
+        (lambda x: sym.contrib.foreach(lambda d, s: (d, [s, s]), x, x), ValueError, "2 states"),
+        (lambda x: sym.contrib.while_loop(lambda y: y, lambda y: (y, y), x), ValueError,
+         "max_iterations"),
+        (lambda x: sym.contrib.while_loop(lambda y: y, lambda y: (y, []), x, 3), ValueError,
+         "length of loop_vars"),
+        (lambda x: sym.contrib.cond(1, lambda: x, lambda: x), TypeError, "pred is 1"),
+        (lambda x: sym.contrib.cond(x, lambda: x, lambda: [x]), ValueError, "differently nested"),
+        (lambda x: foreach_symbol().tojson(), NotImplementedError, "_foreach .* cannot be saved"),
+    ],
+)  # fmt: skip
+def test_wrong_calls_are_named(call, kind, match):
+    with pytest.raises(kind, match=match):
+        call(sym.var("x"))
