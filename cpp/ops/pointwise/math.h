@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "cpp/ops/pointwise/simd_math.h"
+
 #ifdef __CUDACC__
 #define MX_HD __host__ __device__ inline
 #else
@@ -146,7 +148,43 @@ MX_HD float erf_of(float x) {
 }
 MX_HD double erf_of(double x) { return std::erf(x); }
 
-// Inverse of erf: Giles' single-precision polynomial as a start, then Newton steps.
+// log(1 + exp(x)) without overflow.
+template <class T>
+MX_HD T softrelu_of(T x) {
+  return (x > T(0) ? x : T(0)) + log1p_of(exp_of(-std::fabs(x)));
+}
+
+// Inverse of erf: Giles' single-precision polynomials, both computed so that loops vectorize.
+MX_HD float erfinv_of(float y) {
+  const float w = -log_of((1.0f - y) * (1.0f + y));
+  const float c = w - 2.5f;
+  float p = 2.81022636e-08f;
+  p = p * c + 3.43273939e-07f;
+  p = p * c - 3.5233877e-06f;
+  p = p * c - 4.39150654e-06f;
+  p = p * c + 0.00021858087f;
+  p = p * c - 0.00125372503f;
+  p = p * c - 0.00417768164f;
+  p = p * c + 0.246640727f;
+  p = p * c + 1.50140941f;
+  const float t = std::sqrt(w) - 3.0f;
+  float q = -0.000200214257f;
+  q = q * t + 0.000100950558f;
+  q = q * t + 0.00134934322f;
+  q = q * t - 0.00367342844f;
+  q = q * t + 0.00573950773f;
+  q = q * t - 0.0076224613f;
+  q = q * t + 0.00943887047f;
+  q = q * t + 1.00167406f;
+  q = q * t + 2.83297682f;
+  const float inside = (w < 5.0f ? p : q) * y;
+  const float a = std::fabs(y);
+  const float edge = a == 1.0f ? std::copysign(std::numeric_limits<float>::infinity(), y)
+                               : std::numeric_limits<float>::quiet_NaN();
+  return a < 1.0f ? inside : edge;
+}
+
+// The same in double: polynomial as a start, then Newton steps.
 MX_HD double erfinv_of(double y) {
   if (!(y > -1.0 && y < 1.0)) {
     constexpr double kInf = std::numeric_limits<double>::infinity();

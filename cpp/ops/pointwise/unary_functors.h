@@ -13,6 +13,7 @@ namespace mxlite::pointwise {
   struct Type {                                 \
     static constexpr const char* name = op;     \
     static constexpr bool math = kind;          \
+    static constexpr int num_args = 0;          \
     template <class T>                          \
     static MX_HD T apply(T x, const T* /*p*/) { \
       return static_cast<T>(expression);        \
@@ -22,6 +23,7 @@ namespace mxlite::pointwise {
   struct Type {                                   \
     static constexpr const char* name = op;       \
     static constexpr bool math = kind;            \
+    static constexpr int num_args = 2;            \
     template <class T>                            \
     static MX_HD T apply(T x, const T* p) {       \
       return static_cast<T>(expression);          \
@@ -117,7 +119,7 @@ MX_UNARY(Reciprocal, "reciprocal", true, T(1) / x)
 MX_UNARY(Sigmoid, "sigmoid", true, sigmoid_of(x))
 MX_UNARY(Softsign, "softsign", true, x / (T(1) + std::fabs(x)))
 MX_UNARY(Erf, "erf", true, erf_of(x))
-MX_UNARY(Erfinv, "erfinv", true, erfinv_of(static_cast<double>(x)))
+MX_UNARY(Erfinv, "erfinv", true, erfinv_of(x))
 MX_UNARY(Gamma, "gamma", true, gamma_of(x))
 MX_UNARY(GammaLn, "gammaln", true, std::lgamma(static_cast<double>(x)))
 MX_UNARY(Digamma, "_digamma", true, digamma_of(static_cast<double>(x)))

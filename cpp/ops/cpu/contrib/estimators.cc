@@ -12,6 +12,7 @@ namespace {
 
 struct Quadratic {
   static constexpr bool math = true;
+  static constexpr int num_args = 3;
   template <class T>
   static T apply(T x, const T* p) {
     return (p[0] * x + p[1]) * x + p[2];

@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 namespace {
@@ -14,6 +15,7 @@ void map(const TensorRef& in, const TensorRef& out, F f) {
   const T* x = in.as<T>();
   T* y = out.as<T>();
   cpu::parallel_ranges(in.size(), 1, [&](int64_t begin, int64_t end, int) {
+#pragma omp simd
     for (int64_t i = begin; i < end; ++i)
       y[i] = static_cast<T>(f(static_cast<ComputeType<T>>(x[i])));
   });
@@ -26,6 +28,7 @@ void map_backward(Inputs in, const TensorRef& out, F slope) {
   T* y = out.as<T>();
   cpu::parallel_ranges(out.size(), 1, [&](int64_t begin, int64_t end, int) {
     using Acc = ComputeType<T>;
+#pragma omp simd
     for (int64_t i = begin; i < end; ++i)
       y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * slope(static_cast<Acc>(value[i])));
   });
@@ -42,13 +45,11 @@ void activation_native(KernelContext&, const ActivationParams& p, Inputs in, Out
   dispatch_floating("Activation", in[0].dtype, [&]<class T>(T) {
     switch (p.act_type) {
       case Type::kSigmoid:
-        return map<T>(in[0], out[0], [](auto x) { return 1 / (1 + std::exp(-x)); });
+        return map<T>(in[0], out[0], [](auto x) { return pointwise::sigmoid_of(x); });
       case Type::kTanh:
-        return map<T>(in[0], out[0], [](auto x) { return std::tanh(x); });
-      case Type::kSoftrelu:  // log(1 + exp(x)) without overflow
-        return map<T>(in[0], out[0], [](auto x) {
-          return std::max(x, decltype(x)(0)) + std::log1p(std::exp(-std::abs(x)));
-        });
+        return map<T>(in[0], out[0], [](auto x) { return pointwise::tanh_of(x); });
+      case Type::kSoftrelu:
+        return map<T>(in[0], out[0], [](auto x) { return pointwise::softrelu_of(x); });
       case Type::kSoftsign:
         return map<T>(in[0], out[0], [](auto x) { return x / (1 + std::abs(x)); });
       case Type::kRelu:
@@ -72,7 +73,7 @@ void activation_backward_native(KernelContext&, const ActivationParams& p, Input
       case Type::kTanh:
         return map_backward<T>(in, out[0], [](auto y) { return 1 - y * y; });
       case Type::kSoftrelu:
-        return map_backward<T>(in, out[0], [](auto y) { return -std::expm1(-y); });
+        return map_backward<T>(in, out[0], [](auto y) { return -pointwise::expm1_of(-y); });
       case Type::kSoftsign:
         return map_backward<T>(in, out[0], [](auto x) {
           const auto base = 1 + std::abs(x);

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 namespace {
@@ -15,18 +16,19 @@ constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.673263242354
 
 template <class A>
 A gelu(A x) {
-  return x * static_cast<A>(0.5) * (1 + std::erf(x * static_cast<A>(M_SQRT1_2)));
+  return x * static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2)));
 }
 template <class A>
 A gelu_slope(A x) {
   const A density =
-      std::exp(x * x * static_cast<A>(-0.5)) * static_cast<A>(M_2_SQRTPI * M_SQRT1_2 / 2);
-  return static_cast<A>(0.5) * (1 + std::erf(x * static_cast<A>(M_SQRT1_2))) + x * density;
+      pointwise::exp_of(x * x * static_cast<A>(-0.5)) * static_cast<A>(M_2_SQRTPI * M_SQRT1_2 / 2);
+  return static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2))) + x * density;
 }
 
 template <class T, class F>
 void map(const T* x, T* y, int64_t n, F f) {
   cpu::parallel_ranges(n, 4, [&](int64_t begin, int64_t end, int) {
+#pragma omp simd
     for (int64_t i = begin; i < end; ++i)
       y[i] = static_cast<T>(f(static_cast<ComputeType<T>>(x[i])));
   });
@@ -36,6 +38,7 @@ void map_backward(Inputs in, T* y, F slope) {
   using Acc = ComputeType<T>;
   const T *grad = in[0].as<T>(), *x = in[1].as<T>();
   cpu::parallel_ranges(in[0].size(), 4, [&](int64_t begin, int64_t end, int) {
+#pragma omp simd
     for (int64_t i = begin; i < end; ++i)
       y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * slope(static_cast<Acc>(x[i])));
   });
@@ -112,11 +115,11 @@ void leaky_relu_native(KernelContext& ctx, const LeakyReLUParams& p, Inputs in, 
       case Type::kLeaky:
         return map(x, y, n, [=](Acc v) { return v > 0 ? v : v * slope; });
       case Type::kElu:
-        return map(x, y, n, [=](Acc v) { return v > 0 ? v : slope * std::expm1(v); });
+        return map(x, y, n, [=](Acc v) { return v > 0 ? v : slope * pointwise::expm1_of(v); });
       case Type::kSelu:
         return map(x, y, n, [](Acc v) {
           return static_cast<Acc>(kSeluScale) *
-                 (v > 0 ? v : static_cast<Acc>(kSeluAlpha) * std::expm1(v));
+                 (v > 0 ? v : static_cast<Acc>(kSeluAlpha) * pointwise::expm1_of(v));
         });
       case Type::kGelu:
         return map(x, y, n, [](Acc v) { return gelu(v); });
@@ -136,11 +139,12 @@ void leaky_relu_backward_native(KernelContext& ctx, const LeakyReLUParams& p, In
     const Acc slope = static_cast<Acc>(p.slope);
     switch (p.act_type) {
       case Type::kElu:
-        return map_backward<T>(in, y, [=](Acc v) { return v > 0 ? Acc(1) : slope * std::exp(v); });
+        return map_backward<T>(
+            in, y, [=](Acc v) { return v > 0 ? Acc(1) : slope * pointwise::exp_of(v); });
       case Type::kSelu:
         return map_backward<T>(in, y, [](Acc v) {
           return static_cast<Acc>(kSeluScale) *
-                 (v > 0 ? Acc(1) : static_cast<Acc>(kSeluAlpha) * std::exp(v));
+                 (v > 0 ? Acc(1) : static_cast<Acc>(kSeluAlpha) * pointwise::exp_of(v));
         });
       case Type::kGelu:
         return map_backward<T>(in, y, [](Acc v) { return gelu_slope(v); });

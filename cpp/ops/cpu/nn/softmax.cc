@@ -10,6 +10,7 @@
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 namespace {
@@ -35,75 +36,157 @@ void for_blocks(const ChannelBlocks& b, F&& fn) {
   });
 }
 
+// Neighbouring rows side by side: loops over r are vectors.
 template <Form kForm, class T, class To>
-void forward_block(const SoftmaxParams& p, const T* x, To* y, int64_t n, int64_t stride,
-                   int64_t rows, const int64_t* lengths) {
+void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t stride, int64_t rows,
+                   const int64_t* lengths) {
   using Acc = ComputeType<T>;
-  const Acc factor =
-      static_cast<Acc>((kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0));
+  const Acc factor = static_cast<Acc>(factor_of_x);
   Acc top[kBlock];
   double sum[kBlock] = {};
-  std::fill_n(top, rows, -std::numeric_limits<Acc>::infinity());
+  std::fill_n(top, kBlock, -std::numeric_limits<Acc>::infinity());
   for (int64_t k = 0; k < n; ++k)
-    for (int64_t r = 0; r < rows; ++r)
-      if (k < lengths[r]) top[r] = std::max(top[r], static_cast<Acc>(x[k * stride + r]) * factor);
+#pragma omp simd
+    for (int64_t r = 0; r < rows; ++r) {
+      const Acc v = static_cast<Acc>(x[k * stride + r]) * factor;
+      top[r] = k < lengths[r] && v > top[r] ? v : top[r];
+    }
   // A row of -inf only has no maximum to subtract; its exponentials are 0 / 0 as in NumPy.
   for (int64_t k = 0; k < n; ++k)
-    for (int64_t r = 0; r < rows; ++r)
-      if (k < lengths[r]) sum[r] += std::exp(static_cast<Acc>(x[k * stride + r]) * factor - top[r]);
+#pragma omp simd
+    for (int64_t r = 0; r < rows; ++r) {
+      const Acc e = pointwise::exp_of(static_cast<Acc>(x[k * stride + r]) * factor - top[r]);
+      sum[r] += static_cast<double>(k < lengths[r] ? e : Acc(0));
+    }
   Acc scale[kBlock];
   for (int64_t r = 0; r < rows; ++r)
     scale[r] = static_cast<Acc>(kForm == Form::kLogSoftmax ? std::log(sum[r]) : 1 / sum[r]);
   for (int64_t k = 0; k < n; ++k)
+#pragma omp simd
     for (int64_t r = 0; r < rows; ++r) {
       const Acc shifted = static_cast<Acc>(x[k * stride + r]) * factor - top[r];
-      const Acc v = kForm == Form::kLogSoftmax ? shifted - scale[r] : std::exp(shifted) * scale[r];
-      y[k * stride + r] = k < lengths[r] ? static_cast<To>(v) : To(0);
+      const Acc v =
+          kForm == Form::kLogSoftmax ? shifted - scale[r] : pointwise::exp_of(shifted) * scale[r];
+      y[k * stride + r] = static_cast<To>(k < lengths[r] ? v : Acc(0));
     }
+}
+
+// One row of neighbouring elements: loops over k are vectors.
+template <Form kForm, class T, class To>
+void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
+  using Acc = ComputeType<T>;
+  constexpr int64_t kPart = 256;  // summed in Acc, the parts in double
+  const Acc factor = static_cast<Acc>(factor_of_x);
+  Acc top = -std::numeric_limits<Acc>::infinity();
+#pragma omp simd reduction(max : top)
+  for (int64_t k = 0; k < length; ++k) {
+    const Acc v = static_cast<Acc>(x[k]) * factor;
+    top = v > top ? v : top;
+  }
+  double sum = 0;
+  for (int64_t begin = 0; begin < length; begin += kPart) {
+    const int64_t end = std::min(length, begin + kPart);
+    Acc part = 0;
+#pragma omp simd reduction(+ : part)
+    for (int64_t k = begin; k < end; ++k)
+      part += pointwise::exp_of(static_cast<Acc>(x[k]) * factor - top);
+    sum += static_cast<double>(part);
+  }
+  const Acc scale = static_cast<Acc>(kForm == Form::kLogSoftmax ? std::log(sum) : 1 / sum);
+#pragma omp simd
+  for (int64_t k = 0; k < length; ++k) {
+    const Acc shifted = static_cast<Acc>(x[k]) * factor - top;
+    y[k] = static_cast<To>(kForm == Form::kLogSoftmax ? shifted - scale
+                                                      : pointwise::exp_of(shifted) * scale);
+  }
+  std::fill(y + length, y + n, To(0));
 }
 
 template <Form kForm>
 void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outputs out) {
+  const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
   dispatch_floating("softmax", in[0].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
       for_blocks(b, [&](int64_t at, int64_t row, int64_t rows) {
         int64_t lengths[kBlock];
         for (int64_t r = 0; r < rows; ++r)
           lengths[r] = row_length(p, in.size() > 1 ? &in[1] : nullptr, row + r, b.channels);
-        forward_block<kForm>(p, in[0].as<T>() + at, out[0].as<To>() + at, b.channels, b.inner, rows,
-                             lengths);
+        const T* x = in[0].as<T>() + at;
+        To* y = out[0].as<To>() + at;
+        if (b.inner == 1)
+          forward_row<kForm>(factor, x, y, b.channels, lengths[0]);
+        else
+          forward_block<kForm>(factor, x, y, b.channels, b.inner, rows, lengths);
       });
     });
   });
 }
 
 // softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
+template <Form kForm, class Acc>
+Acc backward_term(Acc g, Acc y) {
+  return kForm == Form::kLogSoftmax ? g : g * y;
+}
+template <Form kForm, class Acc>
+Acc backward_value(Acc g, Acc y, Acc sum) {
+  return kForm == Form::kLogSoftmax ? g - pointwise::exp_of(y) * sum : y * (g - sum);
+}
+
+template <Form kForm, class T, class To>
+void backward_block(double factor, const T* grad, const T* y, To* target, int64_t n, int64_t stride,
+                    int64_t rows, const int64_t* lengths) {
+  using Acc = ComputeType<T>;
+  double sum[kBlock] = {};
+  for (int64_t k = 0; k < n; ++k)
+#pragma omp simd
+    for (int64_t r = 0; r < rows; ++r) {
+      const Acc term = backward_term<kForm>(static_cast<Acc>(grad[k * stride + r]),
+                                            static_cast<Acc>(y[k * stride + r]));
+      sum[r] += static_cast<double>(k < lengths[r] ? term : Acc(0));
+    }
+  for (int64_t k = 0; k < n; ++k)
+#pragma omp simd
+    for (int64_t r = 0; r < rows; ++r) {
+      const Acc v =
+          backward_value<kForm>(static_cast<Acc>(grad[k * stride + r]),
+                                static_cast<Acc>(y[k * stride + r]), static_cast<Acc>(sum[r]));
+      target[k * stride + r] =
+          static_cast<To>(k < lengths[r] ? v * static_cast<Acc>(factor) : Acc(0));
+    }
+}
+
+template <Form kForm, class T, class To>
+void backward_row(double factor, const T* grad, const T* y, To* target, int64_t n, int64_t length) {
+  using Acc = ComputeType<T>;
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t k = 0; k < length; ++k)
+    sum += static_cast<double>(
+        backward_term<kForm>(static_cast<Acc>(grad[k]), static_cast<Acc>(y[k])));
+#pragma omp simd
+  for (int64_t k = 0; k < length; ++k)
+    target[k] =
+        static_cast<To>(backward_value<kForm>(static_cast<Acc>(grad[k]), static_cast<Acc>(y[k]),
+                                              static_cast<Acc>(sum)) *
+                        static_cast<Acc>(factor));
+  std::fill(target + length, target + n, To(0));
+}
+
 template <Form kForm>
 void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outputs out) {
   const double factor = (kForm == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0);
   dispatch_floating("softmax", in[1].dtype, [&]<class T>(T) {
     dispatch_floating("softmax", out[0].dtype, [&]<class To>(To) {
-      using Acc = ComputeType<T>;
       for_blocks(b, [&](int64_t at, int64_t row, int64_t rows) {
         const T *grad = in[0].as<T>() + at, *y = in[1].as<T>() + at;
         To* target = out[0].as<To>() + at;
-        for (int64_t r = 0; r < rows; ++r) {
-          const int64_t length =
-              row_length(p, in.size() > 2 ? &in[2] : nullptr, row + r, b.channels);
-          double sum = 0;
-          for (int64_t k = 0; k < length; ++k) {
-            const Acc g = static_cast<Acc>(grad[k * b.inner + r]);
-            sum += kForm == Form::kLogSoftmax ? g : g * static_cast<Acc>(y[k * b.inner + r]);
-          }
-          for (int64_t k = 0; k < b.channels; ++k) {
-            const Acc g = static_cast<Acc>(grad[k * b.inner + r]);
-            const Acc v = static_cast<Acc>(y[k * b.inner + r]);
-            const Acc value = kForm == Form::kLogSoftmax ? g - std::exp(v) * static_cast<Acc>(sum)
-                                                         : v * (g - static_cast<Acc>(sum));
-            target[k * b.inner + r] =
-                k < length ? static_cast<To>(static_cast<Acc>(value * factor)) : To(0);
-          }
-        }
+        int64_t lengths[kBlock];
+        for (int64_t r = 0; r < rows; ++r)
+          lengths[r] = row_length(p, in.size() > 2 ? &in[2] : nullptr, row + r, b.channels);
+        if (b.inner == 1)
+          backward_row<kForm>(factor, grad, y, target, b.channels, lengths[0]);
+        else
+          backward_block<kForm>(factor, grad, y, target, b.channels, b.inner, rows, lengths);
       });
     });
   });

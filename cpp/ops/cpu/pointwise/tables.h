@@ -1,5 +1,9 @@
 // Instantiates functors as loops.
 #pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "cpp/ops/cpu/pointwise/loops.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/binary_functors.h"
@@ -12,7 +16,9 @@ template <class F, class C>
 void unary_loop(const void* x, void* y, int64_t n, const void* args) {
   const C* in = static_cast<const C*>(x);
   C* out = static_cast<C*>(y);
-  const C* p = static_cast<const C*>(args);
+  // A copy: `out` might be the same memory for all the compiler knows.
+  C p[F::num_args + 1] = {};
+  for (int i = 0; i < F::num_args; ++i) p[i] = static_cast<const C*>(args)[i];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) out[i] = F::apply(in[i], p);
 }
@@ -33,6 +39,35 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
     const C value = b[0];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = F::apply(a[i], value);
+  }
+}
+
+// In vectors where the quotient is small enough for the remainder to be exact: float in double.
+template <>
+inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
+                                    Form form) {
+  constexpr double kMostQuotient = 1 << 28;  // times 24 bits of the divisor: exact
+  constexpr double kMostDivisor = std::numeric_limits<float>::max();  // not infinite
+  constexpr int64_t kPart = 512;
+  const float* a = static_cast<const float*>(left);
+  const float* b = static_cast<const float*>(right);
+  float* out = static_cast<float*>(result);
+  const int64_t step_a = form != Form::kScalarLeft, step_b = form != Form::kScalarRight;
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t end = std::min(n, begin + kPart);
+    float done[kPart];
+    int exact = 1;
+#pragma omp simd reduction(& : exact)
+    for (int64_t i = begin; i < end; ++i) {
+      const double x = a[i * step_a], y = b[i * step_b], quotient = std::floor(x / y);
+      const double rest = x - quotient * y;
+      // The quotient may have been rounded up to a whole number.
+      const double mended = (rest < 0) != (y < 0) && rest != 0 ? rest + y : rest;
+      exact &= (std::fabs(quotient) < kMostQuotient) & (std::fabs(y) <= kMostDivisor);
+      done[i - begin] = static_cast<float>(mended);
+    }
+    for (int64_t i = begin; i < end; ++i)
+      out[i] = exact ? done[i - begin] : Mod::apply(a[i * step_a], b[i * step_b]);
   }
 }
 
