@@ -8,6 +8,10 @@ generator and needs no entry. Parameters with no meaning here that are accepted 
 from __future__ import annotations
 
 _NUMPY_MODE = "numpy mode is not part of mxlite: off is accepted, on raises NotSupportedError"
+_REGIONS = (
+    "a region of an image that data lacks is an IndexError (1.9.1: reads foreign memory), a region "
+    "with NaN is NaN"
+)
 
 DIFFERENCES: dict[str, str] = {
     # Faults of 1.9.1 that no script can rely on.
@@ -18,7 +22,27 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.ndarray.sum": "float16 is summed in float32 (1.9.1: overflow inside the sum)",
     "mxnet.ndarray.norm": "gradient at 0 is 0 (1.9.1: NaN)",
     "mxnet.ndarray.arcsinh": "second derivative with the right sign",
+    "mxnet.ndarray.ROIPooling": "NaN and -inf in a bin are kept (1.9.1: -3.4e38); " + _REGIONS,
+    "mxnet.ndarray.contrib.ROIAlign": _REGIONS,
+    "mxnet.ndarray.contrib.RROIAlign": "has a gradient; " + _REGIONS,
+    "mxnet.ndarray.contrib.PSROIPooling": _REGIONS,
+    "mxnet.ndarray.contrib.DeformablePSROIPooling": _REGIONS,
+    "mxnet.ndarray.GridGenerator": "an axis of one pixel has coordinate 0 (1.9.1: NaN or inf)",
+    "mxnet.ndarray.SpatialTransformer": "an axis of one pixel has coordinate 0 (1.9.1: NaN)",
+    "mxnet.ndarray.contrib.DeformableConvolution": "a NaN offset gives NaN (1.9.1: 0)",
+    "mxnet.ndarray.contrib.ModulatedDeformableConvolution": "has a gradient on the CPU, too; a NaN "
+    "offset gives NaN (1.9.1: 0)",
+    "mxnet.ndarray.contrib.count_sketch": "runs on the CPU (1.9.1: GPU only)",
+    "mxnet.ndarray.contrib.fft": "runs on the CPU (1.9.1: GPU only), any number of dimensions",
+    "mxnet.ndarray.contrib.ifft": "runs on the CPU (1.9.1: GPU only), any number of dimensions",
+    "mxnet.ndarray.contrib.hawkesll": "state, lags and max_time have gradients, too; a mark out of "
+    "range is an IndexError (1.9.1: reads foreign memory)",
+    "mxnet.ndarray.IdentityAttachKLSparseReg": "takes moving_avg as an array, and data of more "
+    "than two dimensions; the mean moves in forward (1.9.1: in backward)",
     # Refusals.
+    "mxnet.ndarray.contrib.SyncBatchNorm": "ndev above 1 is refused in training (1.9.1 waits for "
+    "the other devices)",
+    "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices above 1 is refused in training",
     "mxnet.util.set_np*": _NUMPY_MODE,
     "mxnet.util.use_np*": _NUMPY_MODE,
     "mxnet.util.np_shape": _NUMPY_MODE,

@@ -21,8 +21,8 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
         name: ("output",)
         for name in (
             "BilinearSampler", "Correlation", "ROIPooling", "Dropout", "GridGenerator",
-            "L2Normalization", "LRN", "LeakyReLU", "Pooling", "SpatialTransformer",
-            "_contrib_DeformablePSROIPooling",
+            "IdentityAttachKLSparseReg", "L2Normalization", "LRN", "LeakyReLU", "Pooling",
+            "SpatialTransformer", "_contrib_DeformablePSROIPooling",
             "_contrib_MultiProposal", "_contrib_Proposal", "SoftmaxOutput",
         )
     },
@@ -34,7 +34,8 @@ _TOTALS: dict[str, int] = {
     "UpSampling": 1, "CTCLoss": 2, "_contrib_box_nms": 2, "sort": 2, "_linalg_slogdet": 4,
     "_linalg_det": 3, "BilinearSampler": 2, "Correlation": 3, "SpatialTransformer": 3,
     "GridGenerator": 2, "_contrib_Proposal": 2, "_contrib_MultiProposal": 2,
-    "_contrib_DeformablePSROIPooling": 2,
+    "_contrib_DeformablePSROIPooling": 2, "_contrib_SyncBatchNorm": 3,
+    "IdentityAttachKLSparseReg": 1,
 }  # fmt: skip
 
 

@@ -96,6 +96,20 @@ def test_a_huge_region_ends(name: str) -> None:
     nd.waitall()
 
 
+def test_the_first_of_equal_maxima_gets_the_gradient_and_nan_is_the_largest() -> None:
+    values = np.zeros((1, 1, 4, 6), "float32")
+    values[0, 0, 2, 4], values[0, 0, 3, 1] = np.nan, np.inf
+    x = nd.array(values)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.ROIPooling(x, nd.array([[0, 0, 0, 5, 3]]), pooled_size=(2, 2), spatial_scale=1)
+    y.backward()
+    np.testing.assert_array_equal(y.asnumpy()[0, 0], [[0, 0], [np.inf, np.nan]])
+    want = np.zeros((4, 6))
+    want[[0, 0, 3, 2], [0, 3, 1, 4]] = 1
+    np.testing.assert_array_equal(x.grad.asnumpy()[0, 0], want)
+
+
 def test_half_data_takes_boxes_in_float32() -> None:
     data = nd.array(_rand(1, 2, 9, 9)).astype("float16")
     rois = nd.array([[0, 0, 0, 4099, 4100]])  # not a float16

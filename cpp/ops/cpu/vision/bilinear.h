@@ -19,18 +19,18 @@ struct Neighbours {
     for (int i = 0; i < 4; ++i) sum += weight[i] * static_cast<Acc>(plane[at[i]]);
     return sum;
   }
+  // sums[k] += grad * neighbour k: what all channels share of the derivatives below.
   template <class T>
-  Acc slope_y(const T* plane) const {
-    Acc sum = 0;
-    for (int i = 0; i < 4; ++i) sum += along_y[i] * static_cast<Acc>(plane[at[i]]);
-    return sum;
+  void add_products(const T* plane, Acc grad, Acc* sums) const {
+    for (int i = 0; i < 4; ++i) sums[i] += grad * static_cast<Acc>(plane[at[i]]);
   }
-  template <class T>
-  Acc slope_x(const T* plane) const {
-    Acc sum = 0;
-    for (int i = 0; i < 4; ++i) sum += along_x[i] * static_cast<Acc>(plane[at[i]]);
-    return sum;
+  Acc dot(const Acc (&factors)[4], const Acc* sums) const {
+    return factors[0] * sums[0] + factors[1] * sums[1] + factors[2] * sums[2] +
+           factors[3] * sums[3];
   }
+  Acc by_y(const Acc* sums) const { return dot(along_y, sums); }
+  Acc by_x(const Acc* sums) const { return dot(along_x, sums); }
+  Acc by_factor(const Acc* sums) const { return dot(weight, sums); }
   void scatter(Acc* plane, Acc grad) const {
     for (int i = 0; i < 4; ++i) plane[at[i]] += weight[i] * grad;
   }

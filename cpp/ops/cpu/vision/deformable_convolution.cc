@@ -93,7 +93,7 @@ struct Workspace {
     const size_t grad_col_at = plan.add<Acc>(backward ? g.col_size() : 0);
     const size_t grad_weight_at = plan.add<Acc>(backward ? weights : 0);
     planes_at = plan.add<Acc>(backward ? kPlanes * g.plane() * threads : 0);
-    sums_at = plan.add<Acc>(backward ? 3 * g.out_width * threads : 0);
+    sums_at = plan.add<Acc>(backward ? 4 * g.out_width * threads : 0);
     block = ctx.scratch(plan.bytes());
     col = cpu::part<Acc>(block, col_at);
     weight = cpu::part<Acc>(block, weight_at);
@@ -111,7 +111,7 @@ struct Workspace {
   Acc* planes(int t) const {
     return cpu::part<Acc>(block, planes_at) + t * kPlanes * geometry.plane();
   }
-  Acc* sums(int t) const { return cpu::part<Acc>(block, sums_at) + t * 3 * geometry.out_width; }
+  Acc* sums(int t) const { return cpu::part<Acc>(block, sums_at) + t * 4 * geometry.out_width; }
 
   const Geometry& geometry;
   cpu::ScratchPlan plan;
@@ -195,36 +195,37 @@ void point_gradients(const Workspace<T>& space, const T* image, const T* offset,
   using Kind = typename Points<T, kModulated>::Kind;
   const Geometry& g = space.geometry;
   const int64_t items = g.moved_groups * g.elements() * g.out_height;
-  const int64_t work = g.out_width * (24 * g.group_channels() + 16);
+  const int64_t work = g.out_width * (12 * g.group_channels() + 16);
   cpu::parallel_ranges(items, work, [&](int64_t begin, int64_t end, int thread) {
     const auto points = space.template points<kModulated>(offset, mask, thread);
-    Acc *y_sum = space.sums(thread), *x_sum = y_sum + g.out_width, *sum = x_sum + g.out_width;
+    Acc* sums = space.sums(thread);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t row = item % g.out_height, index = item / g.out_height;
       const int64_t group = index / g.elements(), element = index % g.elements();
       points.find(group, element, row);
-      std::fill_n(y_sum, 3 * g.out_width, Acc(0));
+      std::fill_n(sums, 4 * g.out_width, Acc(0));
       for (int64_t i = 0; i < g.group_channels(); ++i) {
         const int64_t c = group * g.group_channels() + i;
         const T* plane = image + c * g.plane();
         const Acc* grad =
             space.grad_col + (c * g.elements() + element) * g.positions() + row * g.out_width;
-        for (int64_t j = 0; j < g.out_width; ++j) {
-          if (points.kind[j] != Kind::kInside) continue;
-          y_sum[j] += points.at[j].slope_y(plane) * grad[j];
-          x_sum[j] += points.at[j].slope_x(plane) * grad[j];
-          if constexpr (kModulated) sum[j] += points.at[j].value(plane) * grad[j];
-        }
+        for (int64_t j = 0; j < g.out_width; ++j)
+          if (points.kind[j] == Kind::kInside)
+            points.at[j].add_products(plane, grad[j], sums + 4 * j);
       }
       T* dy = offset_grad + 2 * index * g.positions() + row * g.out_width;
       for (int64_t j = 0; j < g.out_width; ++j) {
+        const bool inside = points.kind[j] == Kind::kInside;
+        const Acc* values = sums + 4 * j;
         Acc factor = 1;
         if constexpr (kModulated) {
           factor = static_cast<Acc>(points.factors(group, element, row)[j]);
-          mask_grad[index * g.positions() + row * g.out_width + j] = static_cast<T>(sum[j]);
+          mask_grad[index * g.positions() + row * g.out_width + j] =
+              static_cast<T>(inside ? points.at[j].by_factor(values) : Acc(0));
         }
-        dy[j] = static_cast<T>(y_sum[j] * factor);
-        dy[g.positions() + j] = static_cast<T>(x_sum[j] * factor);
+        dy[j] = static_cast<T>(inside ? points.at[j].by_y(values) * factor : Acc(0));
+        dy[g.positions() + j] =
+            static_cast<T>(inside ? points.at[j].by_x(values) * factor : Acc(0));
       }
     }
   });

@@ -168,8 +168,10 @@ void trans_gradient(const BinGeometry<T>& g, const cpu::Regions<Acc>& regions,
             data_ref.as<T>() + (regions.image(r) * data[1] + c * groups + bin.group) * plane;
         Acc* to = sum + bin.moved_class * 2 * g.parts() + bin.part;
         g.for_points(bin, [&](const cpu::Neighbours<Acc>& point) {
-          to[0] += point.slope_x(image) * each * bin.size_x;
-          to[g.parts()] += point.slope_y(image) * each * bin.size_y;
+          Acc values[4] = {};
+          point.add_products(image, each, values);
+          to[0] += point.by_x(values) * bin.size_x;
+          to[g.parts()] += point.by_y(values) * bin.size_y;
         });
       }
       for (int64_t i = 0; i < size; ++i) target.as<T>()[r * size + i] = static_cast<T>(sum[i]);

@@ -31,53 +31,100 @@ struct PixelAxis {
   }
 };
 
-// First of the largest values; NaN is larger than all others.
-template <class T>
-void find_max(const T* plane, int64_t width, Range rows, Range columns, T* value,
+// Whether v at `row` comes before the best so far; NaN is larger than all numbers.
+template <class Acc>
+bool is_better(Acc v, Acc best) {
+  return (v > best) | ((v != v) & (best == best));
+}
+
+// Largest value of each column of the given rows, and the first row that has it.
+template <class T, class Acc>
+void column_maxima(const T* plane, int64_t width, Range rows, Range columns, Acc* line,
+                   int32_t* row_of) {
+  const T* first = plane + rows.begin * width;
+  for (int64_t x = columns.begin; x < columns.end; ++x) {
+    line[x] = static_cast<Acc>(first[x]);
+    row_of[x] = static_cast<int32_t>(rows.begin);
+  }
+  for (int64_t y = rows.begin + 1; y < rows.end; ++y) {
+    const T* from = plane + y * width;
+    for (int64_t x = columns.begin; x < columns.end; ++x) {
+      const Acc v = static_cast<Acc>(from[x]);
+      const bool better = is_better(v, line[x]);
+      line[x] = better ? v : line[x];
+      row_of[x] = better ? static_cast<int32_t>(y) : row_of[x];
+    }
+  }
+}
+
+// Of equal values the first one in the order of memory counts.
+template <class T, class Acc>
+void find_max(const Acc* line, const int32_t* row_of, int64_t width, Range columns, T* value,
               int32_t* position) {
-  using Acc = ComputeType<T>;
-  *value = static_cast<T>(Acc(0));
-  *position = -1;
-  if (rows.begin >= rows.end || columns.begin >= columns.end) return;
-  int64_t best_at = rows.begin * width + columns.begin;
-  Acc best = static_cast<Acc>(plane[best_at]);
-  for (int64_t y = rows.begin; y < rows.end; ++y)
-    for (int64_t at = y * width + columns.begin; at < y * width + columns.end; ++at) {
-      const Acc v = static_cast<Acc>(plane[at]);
-      if (v > best || (v != v && best == best)) {
-        best = v;
-        best_at = at;
+  int64_t at = columns.begin;
+  for (int64_t x = columns.begin + 1; x < columns.end; ++x) {
+    const bool better = is_better(line[x], line[at]);
+    const bool earlier = (line[x] == line[at]) & (row_of[x] < row_of[at]);
+    at = better | earlier ? x : at;
+  }
+  *value = static_cast<T>(line[at]);
+  *position = static_cast<int32_t>(row_of[at] * width + at);
+}
+
+// One channel of one region. line and row_of have room for one row of data.
+template <class T, class Acc>
+void pool_plane(const T* plane, const Shape& data, const PixelAxis<Acc>& y, const PixelAxis<Acc>& x,
+                int64_t bins_h, int64_t bins_w, Acc* line, int32_t* row_of, T* value,
+                int32_t* position) {
+  const Range all{x.range(0, data[3]).begin, x.range(bins_w - 1, data[3]).end};
+  for (int64_t i = 0; i < bins_h; ++i) {
+    const Range rows = y.range(i, data[2]);
+    if (rows.begin < rows.end) column_maxima(plane, data[3], rows, all, line, row_of);
+    for (int64_t j = 0; j < bins_w; ++j, ++value, ++position) {
+      const Range columns = x.range(j, data[3]);
+      if (rows.begin < rows.end && columns.begin < columns.end) {
+        find_max(line, row_of, data[3], columns, value, position);
+      } else {
+        *value = static_cast<T>(Acc(0));
+        *position = -1;
       }
     }
-  *value = plane[best_at];
-  *position = static_cast<int32_t>(best_at);
+  }
 }
 
 void roi_pooling_native(KernelContext& ctx, const RoiPoolingParams& p, Inputs in, Outputs out) {
   const Shape &data = in[0].shape, &o = out[0].shape;
   dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
-    Acc* buffer = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(in[1].size()) * sizeof(Acc)));
-    const cpu::Regions<Acc> regions = cpu::read_regions(kOp, in[1], data[0], buffer);
+    cpu::ScratchPlan plan;
+    const size_t regions_at = plan.add<Acc>(in[1].size());
+    const size_t lines_at = plan.add<Acc>(data[3] * cpu_threads());
+    const size_t rows_at = plan.add<int32_t>(data[3] * cpu_threads());
+    void* block = ctx.scratch(plan.bytes());
+    const cpu::Regions<Acc> regions =
+        cpu::read_regions(kOp, in[1], data[0], cpu::part<Acc>(block, regions_at));
     const int64_t bins = o[2] * o[3];
-    cpu::parallel_for(regions.count * data[1], bins * 16, [&](int64_t item) {
-      const int64_t r = item / data[1], c = item % data[1];
-      T* value = out[0].as<T>() + item * bins;
-      int32_t* position = out[1].as<int32_t>() + item * bins;
-      if (regions.ignored(r) || !regions.finite(r)) {
-        const Acc fill = regions.ignored(r) ? Acc(0) : std::numeric_limits<Acc>::quiet_NaN();
-        std::fill_n(value, bins, static_cast<T>(fill));
-        std::fill_n(position, bins, -1);
-        return;
-      }
-      const T* plane = in[0].as<T>() + (regions.image(r) * data[1] + c) * data[2] * data[3];
-      const Acc* box = regions.row(r);
-      const Acc scale = static_cast<Acc>(p.spatial_scale);
-      const PixelAxis<Acc> x(box[1], box[3], scale, o[3]), y(box[2], box[4], scale, o[2]);
-      for (int64_t i = 0; i < o[2]; ++i)
-        for (int64_t j = 0; j < o[3]; ++j, ++value, ++position)
-          find_max(plane, data[3], y.range(i, data[2]), x.range(j, data[3]), value, position);
-    });
+    cpu::parallel_ranges(
+        regions.count * data[1], bins * 16, [&](int64_t begin, int64_t end, int t) {
+          Acc* line = cpu::part<Acc>(block, lines_at) + t * data[3];
+          int32_t* row_of = cpu::part<int32_t>(block, rows_at) + t * data[3];
+          for (int64_t item = begin; item < end; ++item) {
+            const int64_t r = item / data[1], c = item % data[1];
+            T* value = out[0].as<T>() + item * bins;
+            int32_t* position = out[1].as<int32_t>() + item * bins;
+            if (regions.ignored(r) || !regions.finite(r)) {
+              const Acc fill = regions.ignored(r) ? Acc(0) : std::numeric_limits<Acc>::quiet_NaN();
+              std::fill_n(value, bins, static_cast<T>(fill));
+              std::fill_n(position, bins, -1);
+              continue;
+            }
+            const T* plane = in[0].as<T>() + (regions.image(r) * data[1] + c) * data[2] * data[3];
+            const Acc* box = regions.row(r);
+            const Acc scale = static_cast<Acc>(p.spatial_scale);
+            const PixelAxis<Acc> x(box[1], box[3], scale, o[3]), y(box[2], box[4], scale, o[2]);
+            pool_plane(plane, data, y, x, o[2], o[3], line, row_of, value, position);
+          }
+        });
   });
 }
 

@@ -147,20 +147,20 @@ void grid_gradient(Inputs in, const TensorRef& target) {
     const int64_t n = item / blocks;
     const PointBlock<Acc> block(data, item % blocks * kPoints, total,
                                 [&](int64_t i) { return point_at(n, i); });
-    Acc x_sum[kPoints] = {}, y_sum[kPoints] = {};
+    Acc sums[4 * kPoints] = {};
     for (int64_t c = 0; c < o[1]; ++c) {
       const T* from = in[1].as<T>() + (n * o[1] + c) * plane;
       const T* grad = in[0].as<T>() + (n * o[1] + c) * total + block.first;
-      for (int64_t i = 0; i < block.count; ++i) {
-        if (block.kind[i] != PointBlock<Acc>::kInside) continue;
-        x_sum[i] += block.points[i].slope_x(from) * static_cast<Acc>(grad[i]);
-        y_sum[i] += block.points[i].slope_y(from) * static_cast<Acc>(grad[i]);
-      }
+      for (int64_t i = 0; i < block.count; ++i)
+        if (block.kind[i] == PointBlock<Acc>::kInside)
+          block.points[i].add_products(from, static_cast<Acc>(grad[i]), sums + 4 * i);
     }
     T* to = target.as<T>() + n * 2 * total + block.first;
+    const Acc width = static_cast<Acc>(data[3] - 1) / 2, height = static_cast<Acc>(data[2] - 1) / 2;
     for (int64_t i = 0; i < block.count; ++i) {
-      to[i] = static_cast<T>(x_sum[i] * static_cast<Acc>(data[3] - 1) / 2);
-      to[total + i] = static_cast<T>(y_sum[i] * static_cast<Acc>(data[2] - 1) / 2);
+      const bool inside = block.kind[i] == PointBlock<Acc>::kInside;
+      to[i] = static_cast<T>(inside ? block.points[i].by_x(sums + 4 * i) * width : Acc(0));
+      to[total + i] = static_cast<T>(inside ? block.points[i].by_y(sums + 4 * i) * height : Acc(0));
     }
   });
 }
