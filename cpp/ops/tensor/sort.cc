@@ -119,6 +119,7 @@ void register_sort(OpRegistry& ops) {
               .inputs({"data"})
               .doc("Indices that sort along one axis; equal values keep their order.")
               .infer(infer_argsort)
+              .amp(AmpClass::kFloat32)
               .zero_gradient()
               .build());
   ops.add(OpBuilder<TopkParams>("topk")
@@ -127,6 +128,7 @@ void register_sort(OpRegistry& ops) {
               .output_count(
                   [](const TopkParams& p, int) { return p.ret_typ == TopkResult::kBoth ? 2 : 1; })
               .infer(infer_topk)
+              .amp(AmpClass::kFloat32)
               .gradient(grad_topk)
               .build());
   ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")

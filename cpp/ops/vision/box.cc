@@ -75,6 +75,7 @@ void register_box(OpRegistry& ops) {
               .outputs(2)
               .infer(infer_encode)
               .zero_gradient()
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(
       OpBuilder<BoxDecodeParams>(kDecode)

@@ -54,6 +54,7 @@ void register_box_nms(OpRegistry& ops) {
               .visible_outputs(1)
               .infer(infer_nms)
               .gradient(grad_nms)
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<NoParams>("_box_nms_backward")
               .inputs({"output_grad", "source"})

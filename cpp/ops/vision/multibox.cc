@@ -81,6 +81,7 @@ void register_multibox(OpRegistry& ops) {
                    "and one per further ratio. Only the shape of data counts.")
               .infer(infer_prior)
               .zero_gradient()
+              .amp(AmpClass::kFloat32)
               .build());
   ops.add(
       OpBuilder<MultiBoxTargetParams>(kTarget)
@@ -97,6 +98,7 @@ void register_multibox(OpRegistry& ops) {
                    "have class -1, rows without a detection are -1.")
               .infer(infer_detection)
               .zero_gradient()
+              .amp(AmpClass::kFloat32)
               .build());
 }
 

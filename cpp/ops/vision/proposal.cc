@@ -51,6 +51,7 @@ void add(OpRegistry& ops, const char* images) {
               .infer(infer<kName>)
               .complete(complete)
               .zero_gradient()
+              .amp(AmpClass::kWidest)
               .build());
 }
 

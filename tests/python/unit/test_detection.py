@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import mxlite as mx
@@ -9,6 +11,9 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
+
+GOLDEN = np.load(Path(__file__).parents[2] / "data" / "mxnet_1_9_1" / "detection.npz")
+CASES = json.loads(str(GOLDEN["cases"]))
 
 ZERO_GRADIENT = [
     ("box_iou", [(3, 4), (2, 4)], {}),
@@ -21,6 +26,23 @@ ZERO_GRADIENT = [
     ("Proposal", [(1, 2, 2, 2), (1, 4, 2, 2), (1, 3)], {"scales": (1,), "ratios": (1,)}),
     ("MultiProposal", [(2, 2, 2, 2), (2, 4, 2, 2), (2, 3)], {"scales": (1,), "ratios": (1,)}),
 ]
+
+
+def golden(case: int, kind: str) -> list[np.ndarray]:
+    """Return the inputs or outputs of a case that MXNet 1.9.1 ran."""
+    names = [n for n in GOLDEN.files if n.startswith(f"{case}_{kind}_")]
+    return [GOLDEN[n] for n in sorted(names)]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: f"{i}_{CASES[i][0]}")
+def test_ties_and_crowds_are_resolved_as_in_mxnet_1_9_1(case: int) -> None:
+    name, params = CASES[case]
+    result = getattr(nd.contrib, name)(*map(nd.array, golden(case, "input")), **params)
+    result = result if isinstance(result, list) else [result]
+    expected = golden(case, "output")
+    assert len(result) == len(expected)
+    for got, want in zip(result, expected):
+        np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "shapes", "params"), ZERO_GRADIENT, ids=lambda v: str(v)[:20])
