@@ -49,3 +49,12 @@ def test_classify_loads_a_parameter_file(tmp_path: Path) -> None:
     args = ["--network", "squeezenet1.1", "--params", str(tmp_path / "net.params")]
     text = run("classify/classify.py", str(photograph), *args, cwd=tmp_path)
     assert "weights are random" not in text and "flower.jpg" in text
+
+
+def test_a_character_lstm_learns_and_writes(tmp_path: Path) -> None:
+    text = run("char_rnn/train.py", "--smoke", "--save", "net.params", cwd=tmp_path)
+    epochs = [line.split() for line in text.splitlines() if line.startswith("epoch")]
+    first, last = float(epochs[0][3].rstrip(",")), float(epochs[-1][3].rstrip(","))
+    assert last < 0.6 * first, text
+    assert float(text.split()[-1]) < 20, text  # of 90 characters, about 30 by their frequency
+    assert (tmp_path / "net.params").exists()
