@@ -1,0 +1,121 @@
+// Tasks of the callback worker: they may wait for other workers, unlike all other tasks.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/naive_engine.h"
+#include "cpp/engine/threaded_engine.h"
+#include "tests/cpp/engine_test_util.h"
+
+namespace mxlite::engine {
+namespace {
+
+constexpr PushOptions kCallback{.worker = WorkerKind::kCallback};
+
+// As an operator written in Python does: reads and writes through variables of its own.
+template <class EngineType>
+void run_nested_work(EngineType& engine, int value, int& result) {
+  Var inner;
+  int doubled = 0;
+  push(engine, {}, {&inner}, {}, [&] { doubled = 2 * value; });
+  engine.wait(inner);
+  push(engine, {}, {}, {&inner}, [&] { ++doubled; });
+  engine.wait(inner);
+  result = doubled;
+}
+
+TEST(EngineCallback, WaitsForTasksOfTheCpuWorkerThatItPushed) {
+  ThreadedEngine engine;
+  Var x, y, z;
+  int value = 0, result = 0, after = 0;
+  push(engine, {}, {&x}, {}, [&] { value = 20; });
+  push(
+      engine, {&x}, {&y}, {}, [&] { run_nested_work(engine, value, result); }, kCallback);
+  push(engine, {&y}, {&z}, {}, [&] { after = result + 1; });
+  engine.wait(z);
+  EXPECT_EQ(result, 41);
+  EXPECT_EQ(after, 42);
+}
+
+TEST(EngineCallback, DoesTheSameInTheCallerOnTheNaiveEngine) {
+  NaiveEngine engine;
+  Var y;
+  int result = 0;
+  push(
+      engine, {}, {&y}, {}, [&] { run_nested_work(engine, 1, result); }, kCallback);
+  EXPECT_EQ(result, 3);
+}
+
+TEST(EngineCallback, DoesNotBlockTheCpuWorkerWhileItWaits) {
+  ThreadedEngine engine;
+  Var x, y;
+  Gate gate;
+  bool ran = false;
+  push(
+      engine, {}, {&y}, {}, [&] { gate.pass(); }, kCallback);
+  push(engine, {}, {&x}, {}, [&] { ran = true; });
+  engine.wait(x);
+  EXPECT_TRUE(ran);
+  gate.open();
+  engine.wait_all();
+}
+
+TEST(EngineCallback, WaitingForALaterCallbackIsAnErrorAndNoDeadlock) {
+  ThreadedEngine engine;
+  Var y, later;
+  Gate gate;
+  push(
+      engine, {}, {&y}, {},
+      [&] {
+        gate.pass();
+        engine.wait(later);
+      },
+      kCallback);
+  push(
+      engine, {}, {&later}, {}, [] {}, kCallback);
+  gate.open();
+  EXPECT_THROW(engine.wait(y), Error);
+  engine.wait(later);
+}
+
+TEST(EngineCallback, AFailureReachesTheTasksThatUseTheValue) {
+  ThreadedEngine engine;
+  Var y, z;
+  bool ran = false;
+  push(
+      engine, {}, {&y}, {}, [] { fail(ErrorKind::kError, "from the callback"); }, kCallback);
+  push(engine, {&y}, {&z}, {}, [&] { ran = true; });
+  try {
+    engine.wait(z);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("from the callback"), std::string::npos);
+  }
+  EXPECT_FALSE(ran);
+}
+
+TEST(EngineCallback, ManyThreadsPushCallbacksThatPushTasks) {
+  ThreadedEngine engine;
+  std::atomic<int> total{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        Var y;
+        int result = 0;
+        push(
+            engine, {}, {&y}, {}, [&] { run_nested_work(engine, i, result); }, kCallback);
+        engine.wait(y);
+        total += result;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(total, 4 * (2 * 49 * 50 / 2 + 50));
+}
+
+}  // namespace
+}  // namespace mxlite::engine
