@@ -26,6 +26,7 @@ __all__ = [
     "FileAccessError",
     "FileFormatError",
     "IndexError_",
+    "InputError",
     "MXNetError",
     "MissingFileError",
     "NotImplementedForSymbol",
@@ -77,6 +78,10 @@ class TypeError_(MXNetError, TypeError):  # noqa: N801, N818 - the builtin's nam
 
 class AxisError(IndexError_, ValueError):
     """An axis that an array does not have, where NumPy raises both kinds of error."""
+
+
+class InputError(TypeError_, ValueError):
+    """An input of the wrong type where 1.x raises a ValueError."""
 
 
 class DeviceError(MXNetError):

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import symbol as sym
-from ..base import MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..base import InputError, MXNetError, NotSupportedError, ShapeError, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
@@ -254,7 +254,7 @@ class HybridBlock(Block):
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
         flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
         if not flat:
-            raise TypeError_(f"{self.name}: a hybridized block needs at least one NDArray input")
+            raise InputError(f"{self.name}: a hybridized block needs at least one NDArray input")
         ctx = flat[0].ctx
         compiled = self._graphs.get((ctx, layout))
         if compiled is None or compiled.epoch != STATE.epoch:

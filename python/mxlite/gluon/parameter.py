@@ -496,6 +496,13 @@ class Parameter:
         self._require_grad()
         return self._pick(ctx).grad
 
+    @property
+    def _grad(self) -> list[NDArray] | None:
+        """The gradients; None before initialization or without any. Scripts of 1.x look at it."""
+        if self._data is None or self._grad_req == "null":
+            return None
+        return [array.grad for array in self._data]
+
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all contexts, in the order of `list_data`.
 

@@ -46,7 +46,7 @@ def split_data(
     num_slice : int
     batch_axis : int
     even_split : bool
-        Refuse a size that is no multiple of ``num_slice``; else the last slice is longer.
+        Refuse a size that is no multiple of ``num_slice``; else the first slices are longer by one.
 
     Returns
     -------
@@ -71,9 +71,10 @@ def split_data(
             f"Too many slices for data with shape {tuple(data.shape)}. Arguments are "
             f"num_slice={num_slice} and batch_axis={batch_axis}."
         )
-    step = size // num_slice
-    ends = [step * (index + 1) for index in range(num_slice - 1)] + [size]
-    begins = [0, *ends[:-1]]
+    # As numpy.array_split: the first parts take one more each.
+    step, rest = divmod(size, num_slice)
+    begins = [step * index + min(index, rest) for index in range(num_slice)]
+    ends = [*begins[1:], size]
     if batch_axis == 0:
         return [data[begin:end] for begin, end in zip(begins, ends)]
     return [nd.slice_axis(data, batch_axis, begin, end) for begin, end in zip(begins, ends)]

@@ -17,6 +17,23 @@ __all__ = ["NDArray", "waitall"]
 waitall = _core.waitall
 py_slice = slice  # mx.nd.slice hides it in 1.x, so packages import it under this name
 
+# Tables of codes that packages import from this module of 1.x.
+_DTYPE_MX_TO_NP = {
+    -1: None,
+    0: np.float32,
+    1: np.float64,
+    2: np.float16,
+    3: np.uint8,
+    4: np.int32,
+    5: np.int8,
+    6: np.int64,
+    7: np.bool_,
+}
+_DTYPE_NP_TO_MX = {dtype: code for code, dtype in _DTYPE_MX_TO_NP.items()}
+_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
+_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+_STORAGE_TYPE_ID_TO_STR = {code: name for name, code in _STORAGE_TYPE_STR_TO_ID.items()}
+
 _cast = _core.op("Cast")
 _negative = _core.op("negative")
 

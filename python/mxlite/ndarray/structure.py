@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Union
 
 from .._core import NDArray
-from ..base import TypeError_
+from ..base import InputError
 
 __all__ = ["LEAF", "Layout", "count_leaves", "first_array", "flatten", "unflatten"]
 
@@ -33,7 +33,7 @@ def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
 
     Raises
     ------
-    TypeError_
+    InputError
         For anything that is no array.
     """
     arrays: list[NDArray] = []
@@ -48,7 +48,7 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
         return NONE
     if isinstance(nested, (list, tuple)):
         return tuple(_flatten(entry, label, arrays) for entry in nested)
-    raise TypeError_(
+    raise InputError(
         f"{label} must be NDArrays or (nested) lists of them, but got {nested!r} of type "
         f"{type(nested).__name__}"
     )

@@ -217,3 +217,34 @@ def test_star_imports_bring_what_test_files_use():
     exec("from mxlite.ndarray import *", names)
     assert names["zeros"] is nd.zeros and names["FullyConnected"] is nd.FullyConnected
     assert nd.ndarray.py_slice is slice
+    assert nd.ndarray._DTYPE_NP_TO_MX[np.float16] == 2
+    assert nd.ndarray._STORAGE_TYPE_ID_TO_STR[2] == "csr"
+
+
+def test_uneven_splits_are_those_of_numpy():
+    for size in (5, 10, 11):
+        parts = mx.gluon.utils.split_data(nd.arange(size), 4, even_split=False)
+        expected = np.array_split(np.arange(size), 4)
+        assert [p.asnumpy().tolist() for p in parts] == [e.tolist() for e in expected]
+
+
+def test_unsuitable_inputs_of_hybridized_blocks_are_value_errors():
+    class Add(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, a, b=None):
+            return a if b is None else a + b
+
+    block = Add()
+    assert block(nd.ones(2), 1).asnumpy().tolist() == [2, 2]
+    block.hybridize()
+    for wrong in ((nd.ones(2), 1), (nd.ones(2), "1"), (None, None)):
+        with pytest.raises(ValueError, match="hybridized block"):
+            block(*wrong)
+
+
+def test_gradient_arrays_of_parameters_can_be_looked_at():
+    dense = mx.gluon.nn.Dense(2, in_units=3)
+    assert dense.weight._grad is None
+    dense.initialize()
+    assert dense.weight._grad[0].shape == (2, 3)
+    dense.weight.grad_req = "null"
+    assert dense.weight._grad is None
