@@ -43,7 +43,7 @@ class DeferredInitializationError(UninitializedParameterError):
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Say whether every dimension of a shape is known (0 and -1 mean unknown).
+    """Say whether every dimension of a shape is known (0, -1 and an empty shape mean unknown).
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     -------
     bool
     """
-    return shape is not None and all(extent > 0 for extent in shape)
+    return bool(shape) and all(extent > 0 for extent in shape or ())
 
 
 def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:

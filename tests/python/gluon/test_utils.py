@@ -28,6 +28,8 @@ def test_another_axis_and_uneven_parts() -> None:
     parts = utils.split_data(nd.array(np.arange(10).reshape(2, 5)), 2, 1, even_split=False)
     assert [part.shape for part in parts] == [(2, 3), (2, 2)]
     np.testing.assert_array_equal(parts[0].asnumpy(), [[0, 1, 2], [5, 6, 7]])
+    parts = utils.split_data(nd.array(np.arange(11)), 4, even_split=False)
+    assert [part.asnumpy().tolist() for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
 
 
 def test_what_cannot_be_split_is_an_error() -> None:
@@ -100,3 +102,11 @@ def test_replace_file_moves_onto_an_existing_file(tmp_path: Any) -> None:
     gluon.utils.replace_file(tmp_path / "new", tmp_path / "old")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("shape", "known"),
+    [((1, 2), True), ((0, 2), False), ((3, -1), False), (None, False), ((), False)],
+)
+def test_a_shape_is_known_when_no_dimension_is_missing(shape: Any, known: bool) -> None:
+    assert utils.shape_is_known(shape) is known
