@@ -24,6 +24,11 @@ class GraphNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
+  // The operators of this call; null once released.
+  const graph::Graph* traced() const {
+    return ready_.entry ? &ready_.entry->recorded->traced() : nullptr;
+  }
+
  private:
   void check_versions(const graph::RecordedGraph::Backward& plan) const;
   std::vector<NDArrayRef> replay(std::span<const NDArrayRef> output_grads,

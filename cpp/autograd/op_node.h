@@ -15,6 +15,9 @@ class OpNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
+  const OpSchema& op() const { return op_; }
+  const ParamsRef& params() const { return params_; }  // null once released
+
  private:
   friend class EagerGradBuilder;
   static constexpr uint64_t kAnyVersion = ~uint64_t{0};

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <vector>
@@ -200,7 +201,7 @@ Shape shape_from_python(py::handle o, const char* who) {
 }
 
 py::tuple shape_to_python(const Shape& shape) {
-  PyObject* t = PyTuple_New(shape.ndim());
+  PyObject* t = PyTuple_New(std::max(shape.ndim(), 0));  // unknown while parameters are inferred
   if (!t) throw py::error_already_set();
   for (int i = 0; i < shape.ndim(); ++i) PyTuple_SET_ITEM(t, i, PyLong_FromLongLong(shape[i]));
   return py::reinterpret_steal<py::tuple>(t);

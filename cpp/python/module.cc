@@ -19,6 +19,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_graph(m);
   mxlite::python::bind_control_flow(m);
   mxlite::python::bind_symbol(m);
+  mxlite::python::bind_recorded(m);
   mxlite::python::bind_custom(m);
   mxlite::python::bind_engine(m);
   mxlite::python::bind_profiler(m);

@@ -245,14 +245,26 @@ def grad(
 
 
 def get_symbol(x: NDArray) -> Any:
-    """Not available: a recorded computation as a Symbol.
+    """Return the recorded computation of an array as a symbol.
+
+    Parameters
+    ----------
+    x : NDArray
+        Computed inside `record`, from arrays with a gradient.
+
+    Returns
+    -------
+    Symbol
+        Its variables are ``var0``, ``var1``, ...; calls of hybridized blocks are taken apart.
 
     Raises
     ------
-    NotImplementedError
-        Always; hybridize a block instead.
+    MXNetError
+        If x was not recorded, or backward has freed the recording.
     """
-    raise NotSupportedError("autograd.get_symbol is not available in this version of mxlite")
+    from .symbol.recorded import recorded_symbol
+
+    return recorded_symbol(x)
 
 
 class Function:

@@ -13,7 +13,7 @@ from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
 from ..symbol.dtypes import dtype_type
 from ..symbol.evaluate import evaluate
-from ..symbol.infer import Inference, completed_calls
+from ..symbol.infer import Inference, completed_calls, parse_shape
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
 from .symbolic import has_symbol
@@ -174,7 +174,7 @@ class SymbolBlock(HybridBlock):
             return {}
         inference = Inference(
             self._symbol._outputs,
-            {name: tuple(array.shape) for name, array in values.items()},
+            {name: parse_shape(array.shape, name) for name, array in values.items()},
             {name: dtype_name(array.dtype) for name, array in values.items()},
         )
         inference.run_types("float32")

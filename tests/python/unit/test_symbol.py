@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from typing import Any
 
@@ -368,3 +369,43 @@ def test_eval_names_the_missing_argument() -> None:
 def test_symbols_are_hashable_and_usable_as_keys() -> None:
     a = sym.var("a")
     assert {a: 1}[a] == 1
+
+
+# -- recorded computations ------------------------------------------------------------------------
+
+
+def test_a_recorded_computation_is_a_symbol() -> None:
+    x, w = mx.nd.array([[1.0, 2.0]]), mx.nd.array([[3.0, 4.0], [5.0, 6.0]])
+    for array in (x, w):
+        array.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.FullyConnected(x, w, num_hidden=2, no_bias=True)
+        z = mx.nd.concat(y, y * 2, dim=1).sum()
+    symbol = mx.autograd.get_symbol(z)
+    assert symbol.list_arguments() == ["var0", "var1"]
+    assert symbol.eval(var0=x, var1=w)[0].asscalar() == z.asscalar()
+    assert [n["op"] for n in json.loads(symbol.tojson())["nodes"]] == [
+        "null", "null", "FullyConnected", "_mul_scalar", "Concat", "sum",
+    ]  # fmt: skip
+    z.backward()
+    with pytest.raises(MXNetError, match="freed by backward"):
+        mx.autograd.get_symbol(z)
+
+
+def test_a_recorded_call_of_a_hybridized_block_is_taken_apart() -> None:
+    net = mx.gluon.nn.Dense(2, in_units=3, activation="relu")
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.ones((4, 3))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x) * 3
+    symbol = mx.autograd.get_symbol(y)
+    values = [x, net.weight.data(), net.bias.data()]
+    got = symbol.bind(mx.cpu(), values).forward()[0]
+    np.testing.assert_allclose(got.asnumpy(), y.asnumpy(), rtol=1e-6)
+
+
+def test_what_was_not_recorded_has_no_symbol() -> None:
+    with pytest.raises(MXNetError, match="not computed inside autograd.record"):
+        mx.autograd.get_symbol(mx.nd.ones(2) * 2)

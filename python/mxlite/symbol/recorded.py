@@ -1,0 +1,40 @@
+"""Symbols of recorded computations (``mx.autograd.get_symbol``)."""
+
+from __future__ import annotations
+
+from .. import _core
+from .._core import NDArray
+from .compose import make_variable
+from .names import VARIADIC_COUNT, file_name
+from .node import Entry, Node
+from .symbol import Symbol
+
+__all__ = ["recorded_symbol"]
+
+
+def recorded_symbol(array: NDArray) -> Symbol:
+    """Return the computation that the tape has for an array.
+
+    Parameters
+    ----------
+    array : NDArray
+
+    Returns
+    -------
+    Symbol
+    """
+    listed, (head, output) = _core.recorded_nodes(array)
+    nodes: list[Node] = []
+    variables = 0
+    for op, attrs, inputs in listed:
+        if not op:
+            nodes.append(make_variable(f"var{variables}", {}))
+            variables += 1
+            continue
+        entries: list[Entry] = [(nodes[at], index) for at, index in inputs]
+        name = file_name(op, op)
+        count = VARIADIC_COUNT.get(name)
+        if count is not None:
+            attrs[count] = str(len(entries))
+        nodes.append(Node(name, f"node_{len(nodes) - variables}", attrs, entries))
+    return Symbol([(nodes[head], output)])

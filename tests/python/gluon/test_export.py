@@ -1,0 +1,274 @@
+"""Blocks and symbols: export, SymbolBlock, blocks called with symbols."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, nd
+from mxlite.base import MXNetError
+from mxlite.gluon import nn
+
+sym = mx.sym
+
+
+def close(got: Any, expected: Any) -> None:
+    np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def convnet(prefix: str = "net_") -> Any:
+    net = nn.HybridSequential(prefix=prefix)
+    with net.name_scope():
+        net.add(
+            nn.Conv2D(4, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Flatten(),
+            nn.Dropout(0.5), nn.Dense(5, activation="tanh"), nn.LayerNorm(), nn.Dense(3),
+        )  # fmt: skip
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def batch() -> Any:
+    return nd.array(np.random.default_rng(0).normal(size=(2, 3, 8, 8)))
+
+
+# -- blocks called with symbols -------------------------------------------------------------------
+
+
+def test_a_block_called_with_a_symbol_composes_it() -> None:
+    net = convnet()
+    symbol = net(sym.var("data"))
+    assert symbol.list_outputs() == ["net_dense1_fwd_output"]
+    assert symbol.list_auxiliary_states() == [
+        "net_batchnorm0_running_mean", "net_batchnorm0_running_var",
+    ]  # fmt: skip
+    # Equal as sets: collect_params has them in another order.
+    assert set(symbol.list_inputs()) == {"data", *net.collect_params()}
+
+
+def test_nodes_have_the_names_of_1_x() -> None:
+    internals = convnet()(sym.var("data")).get_internals().list_outputs()
+    assert [name for name in internals if name.endswith("_output")] == [
+        "net_conv0_fwd_output", "net_conv0_relu_fwd_output", "net_batchnorm0_fwd_output",
+        "net_pool0_fwd_output", "net_flatten0_flatten0_output", "net_dropout0_fwd_output",
+        "net_dense0_fwd_output", "net_dense0_tanh_fwd_output", "net_layernorm0_layernorm0_output",
+        "net_dense1_fwd_output",
+    ]  # fmt: skip
+
+
+def test_the_composed_symbol_computes_what_the_block_computes() -> None:
+    net, x = convnet(), batch()
+    expected = net(x)
+    symbol = net(sym.var("data"))
+    values = {name: param.data() for name, param in net.collect_params().items()}
+    states = {name: values[name] for name in symbol.list_auxiliary_states()}
+    executor = symbol.bind(mx.cpu(), {"data": x, **values}, aux_states=states)
+    close(executor.forward()[0], expected)
+
+
+def test_hybrid_forward_gets_mx_sym() -> None:
+    seen = []
+
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            seen.append(F)
+            return F.concat(x, F.zeros_like(x), dim=1) * 2
+
+    net = Net()
+    symbol = net(sym.var("x"))
+    assert seen == [mx.sym]
+    assert symbol.eval(x=nd.ones((1, 2)))[0].asnumpy().tolist() == [[2, 2, 0, 0]]
+
+
+def test_forward_may_ask_parameters_for_data() -> None:
+    class Net(gluon.HybridBlock):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.scale = self.params.get("scale", shape=(1, 2), init="ones")
+
+        def forward(self, x: Any) -> Any:
+            return mx.nd.broadcast_mul(x, self.scale.data())
+
+    assert Net(prefix="n_")(sym.var("x")).list_arguments() == ["x", "n_scale"]
+
+
+def test_shared_parameters_are_one_variable() -> None:
+    one = nn.Dense(2, in_units=2, prefix="d_")
+    two = nn.Dense(2, in_units=2, prefix="d_", params=one.collect_params())
+    assert two(one(sym.var("x"))).list_arguments() == ["x", "d_weight", "d_bias"]
+
+
+def test_variables_tell_what_the_parameter_is() -> None:
+    dense = nn.Dense(3, in_units=2, prefix="d_")
+    dense.weight.lr_mult = 2.0
+    attrs = dense.weight.var().list_attr()
+    assert attrs["__shape__"] == "(3, 2)"
+    assert attrs["__dtype__"] == "0"
+    assert attrs["__lr_mult__"] == "2.0"
+    assert dense.weight.var().list_outputs() == ["d_weight"]
+
+
+# -- export and import ----------------------------------------------------------------------------
+
+
+def test_export_and_import(tmp_path: Path) -> None:
+    net, x = convnet(), batch()
+    net.hybridize()
+    expected = net(x)
+    symbol_file, params_file = net.export(str(tmp_path / "model"), epoch=7)
+    assert Path(symbol_file).name == "model-symbol.json"
+    assert Path(params_file).name == "model-0007.params"
+    saved = nd.load(params_file)
+    assert {name.split(":")[0] for name in saved} == {"arg", "aux"}
+    assert "aux:net_batchnorm0_running_mean" in saved
+    block = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
+    close(block(x), expected)
+    block.hybridize(False)
+    close(block(x), expected)
+
+
+def test_export_needs_a_run_of_the_hybridized_block(tmp_path: Path) -> None:
+    net = convnet()
+    net(batch())
+    with pytest.raises(RuntimeError, match="first call block.hybridize\\(\\)"):
+        net.export(str(tmp_path / "model"))
+
+
+def test_several_inputs_and_outputs(tmp_path: Path) -> None:
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:  # noqa: N803
+            return x + states[0], [states[1] * 2, F.split(x, num_outputs=2, axis=1)[0]]
+
+    net = Net()
+    net.hybridize()
+    x, states = nd.ones((2, 4)), [nd.ones((2, 4)), nd.full((2, 4), 3)]
+    expected = net(x, states)
+    files = net.export(str(tmp_path / "many"))
+    assert files[1] is None
+    block = gluon.SymbolBlock.imports(files[0], ["data0", "data1", "data2"])
+    got = block(x, *states)
+    close(got[0], expected[0])
+    close(got[1], expected[1][0])
+    close(got[2], expected[1][1])
+
+
+def test_the_exported_block_trains(tmp_path: Path) -> None:
+    net, x = convnet(), batch()
+    net.hybridize()
+    net(x)
+    block = gluon.SymbolBlock.imports(
+        *[net.export(str(tmp_path / "m"))[0], "data", str(tmp_path / "m-0000.params")]
+    )
+    trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
+    weight = block.collect_params()["net_dense1_weight"]
+    mean = block.collect_params()["net_batchnorm0_running_mean"]
+    before, mean_before = weight.data().asnumpy(), mean.data().asnumpy()
+    with mx.autograd.record():
+        loss = (block(x) ** 2).sum()
+    loss.backward()
+    trainer.step(2)
+    assert not np.allclose(weight.data().asnumpy(), before)
+    assert not np.allclose(mean.data().asnumpy(), mean_before)
+    assert mean.grad_req == "null"
+
+
+def test_a_symbol_block_in_another_block(tmp_path: Path) -> None:
+    net, x = convnet(), batch()
+    net.hybridize()
+    net(x)
+    inner = gluon.SymbolBlock.imports(
+        *[net.export(str(tmp_path / "m"))[0], "data", str(tmp_path / "m-0000.params")]
+    )
+
+    class Outer(gluon.HybridBlock):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.inner = inner
+                self.top = nn.Dense(2)
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return self.top(F.relu(self.inner(x)))
+
+    outer = Outer(prefix="outer_")
+    outer.top.initialize()
+    expected = outer(x)
+    outer.hybridize()
+    close(outer(x), expected)
+    again = gluon.SymbolBlock.imports(
+        *[outer.export(str(tmp_path / "o"))[0], "data", str(tmp_path / "o-0000.params")]
+    )
+    close(again(x), expected)
+
+
+def test_features_of_a_network_share_its_parameters() -> None:
+    net, x = convnet(), batch()
+    net(x)
+    internals = net(sym.var("data")).get_internals()
+    outputs = [internals["net_pool0_fwd_output"], internals["net_dense0_tanh_fwd_output"]]
+    block = gluon.SymbolBlock(outputs, sym.var("data"), params=net.collect_params())
+    maps, features = block(x)
+    assert maps.shape == (2, 4, 3, 3)
+    close(features, nn.HybridSequential.forward(net[:6], x))
+    assert block.collect_params()["net_conv0_weight"] is net[0].weight
+
+
+def test_begin_states_of_an_imported_symbol_take_the_batch(tmp_path: Path) -> None:
+    step = sym.FullyConnected(sym.var("x"), num_hidden=8, name="i2h") + sym.FullyConnected(
+        sym.zeros(shape=(0, 4)), num_hidden=8, name="h2h"
+    )
+    step.save(tmp_path / "cell-symbol.json")
+    block = gluon.SymbolBlock.imports(tmp_path / "cell-symbol.json", ["x"])
+    block.initialize()
+    assert block(nd.ones((3, 5))).shape == (3, 8)
+    assert block(nd.ones((6, 5))).shape == (6, 8)
+
+
+def test_uninitialized_import_finds_its_shapes(tmp_path: Path) -> None:
+    net = convnet()
+    net.hybridize()
+    net(batch())
+    symbol_file, _ = net.export(str(tmp_path / "m"))
+    block = gluon.SymbolBlock.imports(symbol_file, ["data"])
+    block.initialize()
+    assert block(batch()).shape == (2, 3)
+
+
+def test_parameters_survive_save_and_load(tmp_path: Path) -> None:
+    net, x = convnet(), batch()
+    symbol_block = gluon.SymbolBlock(net(sym.var("data")), sym.var("data"), net.collect_params())
+    expected = symbol_block(x)
+    symbol_block.save_parameters(tmp_path / "p.params")
+    other = gluon.SymbolBlock(convnet()(sym.var("data")), sym.var("data"))
+    other.load_parameters(tmp_path / "p.params")
+    close(other(x), expected)
+
+
+def test_half_precision_leaves_statistics_in_float32(tmp_path: Path) -> None:
+    net = convnet()
+    net.hybridize()
+    net(batch())
+    files = net.export(str(tmp_path / "m"))
+    block = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    block.cast("float16")
+    assert block.collect_params()["net_conv0_weight"].dtype in ("float16", np.float16)
+    assert block.collect_params()["net_batchnorm0_gamma"].dtype in ("float32", np.float32)
+
+
+def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
+    net = convnet()
+    net.hybridize()
+    net(batch())
+    symbol_file, params_file = net.export(str(tmp_path / "m"))
+    with pytest.raises(ValueError, match="has no input 'image'") as caught:
+        gluon.SymbolBlock.imports(symbol_file, ["image"], params_file)
+    assert isinstance(caught.value, MXNetError)
+    with pytest.raises(FileNotFoundError, match="nothing-symbol.json"):
+        gluon.SymbolBlock.imports(str(tmp_path / "nothing-symbol.json"), ["data"])
+    with pytest.raises(TypeError, match="must be variable"):
+        gluon.SymbolBlock(sym.var("x") + 1, sym.var("x") * 2)
+    block = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
+    with pytest.raises(ValueError, match="2 inputs given, 1 expected \\(data\\)"):
+        block(batch(), batch())
