@@ -204,7 +204,7 @@ struct Arguments {
   bool listed = false;  // the arrays of a variadic call came as one list
   bool in_params = false;
   PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter
-  bool symbolic = false;  // a Symbol among the inputs: the call composes
+  bool symbolic = false;        // a Symbol among the inputs: the call composes
   Device device = current_device();
 };
 

@@ -435,7 +435,7 @@ def test_a_wrong_number_of_gradients_is_named():
             ValueError,
             r"\(2,?\).*\(3,?\)|\(3,?\).*\(2,?\)",
         ),
-        (lambda: autograd.get_symbol(nd.ones((1,))), MXNetError, "get_symbol"),
+        (lambda: autograd.get_symbol(nd.ones((1,))), mx.MXNetError, "get_symbol"),
     ],
 )
 def test_bad_arguments_are_named(act, error, match):
