@@ -1,5 +1,4 @@
-// Activation: relu, sigmoid, tanh, softrelu, softsign. relu maps NaN to 0, as MXNet 1.x does on
-// the CPU (mx.nd.relu propagates it).
+// Activation: relu, sigmoid, tanh, softrelu, softsign. relu keeps a NaN (MXNet 1.x on the CPU: 0).
 #pragma once
 #include <array>
 #include <tuple>

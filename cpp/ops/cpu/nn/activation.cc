@@ -38,7 +38,7 @@ void activation_native(KernelContext&, const ActivationParams& p, Inputs in, Out
   using Type = ActivationType;
   if (p.act_type == Type::kRelu) {
     dispatch_dtype(in[0].dtype, [&]<class T>(T) {
-      map<T>(in[0], out[0], [](auto x) { return x > 0 ? x : decltype(x)(0); });
+      map<T>(in[0], out[0], [](auto x) { return x < decltype(x)(0) ? decltype(x)(0) : x; });
     });
     return;
   }

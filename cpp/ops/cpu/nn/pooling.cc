@@ -101,7 +101,7 @@ void pool_window(const Geometry& g, const PoolingParams& p, const Window& w, con
     if (max) {
       for (int64_t c = 0; c < channels; ++c) {
         const Acc v = static_cast<Acc>(x[c]);
-        if (v > acc[c]) acc[c] = v;
+        if (v > acc[c] || v != v) acc[c] = v;  // a NaN stays
       }
     } else {
       for (int64_t c = 0; c < channels; ++c)
@@ -144,7 +144,7 @@ void max_backward(const Geometry& g, const Window& w, const T* grad, const T* da
   for_each_pixel(g, w, [&](int64_t at) {
     for (int64_t c = 0; c < channels; ++c) {
       const Acc v = static_cast<Acc>(data[at + c]);
-      if (v > best[c] || (where[c] < 0 && v == best[c])) {
+      if (v > best[c] || (where[c] < 0 && v == best[c]) || (v != v && best[c] == best[c])) {
         best[c] = v;
         where[c] = at / g.pixel_stride;
       }

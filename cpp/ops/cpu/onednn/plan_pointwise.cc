@@ -76,7 +76,9 @@ std::optional<Plan> plan_any(const PlanRequest& r) {
 
 std::optional<Plan> plan_eltwise(const PlanRequest& r) {
   const auto e = eltwise_of(r.op, r.params);
-  if (!e || e->scale != 1 || !is_plannable(r) || r.outputs[0].dtype != r.inputs[0].dtype)
+  // oneDNN's relu makes 0 of a NaN.
+  const bool relu = e && e->algorithm == dnnl::algorithm::eltwise_relu && e->alpha == 0;
+  if (!e || relu || e->scale != 1 || !is_plannable(r) || r.outputs[0].dtype != r.inputs[0].dtype)
     return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
     apply_thread_count();

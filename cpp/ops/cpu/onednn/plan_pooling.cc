@@ -10,6 +10,44 @@
 namespace mxlite::onednn {
 namespace {
 
+Desc first_samples(const Desc& d, int64_t count) {
+  Dims dims = d.get_dims();
+  dims[0] = count;
+  return d.submemory_desc(dims, Dims(dims.size(), 0));
+}
+
+// Max pooling of a few samples at a time, with a look for NaNs after each.
+void keep_nans_in(Plan& plan, const PlanRequest& r, PoolDescs d,
+                  const dnnl::pooling_forward::primitive_desc& whole) {
+  const auto& p = *static_cast<const PoolingParams*>(r.params);
+  int64_t count = samples_at_once(p, r.inputs[0]);
+  const int64_t batch = r.inputs[0].shape[0];
+  const Desc src = whole.src_desc(), dst = whole.dst_desc();
+  dnnl::pooling_forward::primitive_desc pd = whole;
+  if (count < batch) {
+    d.data = first_samples(d.data, count);
+    d.output = first_samples(d.output, count);
+    pd = forward_desc(d, first_samples(src, count), first_samples(dst, count), user_scratchpad());
+    if (!pd.get(true)) {
+      pd = whole;
+      count = batch;
+    }
+  }
+  bind_run(plan, pd, {{DNNL_ARG_SRC}, {DNNL_ARG_DST}});
+  const auto parts = static_cast<size_t>(batch / count);
+  plan.run = [pool = std::move(plan.run), d, parts, from = pd.src_desc(), to = pd.dst_desc(),
+              in_step = src.get_size() / parts,
+              out_step = dst.get_size() / parts](KernelContext& ctx, std::span<void* const> in,
+                                                 std::span<void* const> out, void* scratch) {
+    for (size_t i = 0; i < parts; ++i) {
+      void* const data = static_cast<std::byte*>(in[0]) + i * in_step;
+      void* const result = static_cast<std::byte*>(out[0]) + i * out_step;
+      pool(ctx, {&data, 1}, {&result, 1}, scratch);
+      keep_nans(d, from, to, data, result);
+    }
+  };
+}
+
 std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
   return guarded("Pooling", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const PoolingParams*>(r.params);
@@ -25,6 +63,7 @@ std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
     plan.inputs = {r.layouts[0]};
     plan.outputs = {make_layout(last ? channels_to_last(pd.dst_desc()) : pd.dst_desc())};
     bind_run(plan, pd, {{DNNL_ARG_SRC}, {DNNL_ARG_DST}});
+    if (p.pool_type == PoolType::kMax) keep_nans_in(plan, r, *d, pd);
     return plan;
   });
 }

@@ -54,7 +54,9 @@ CallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
   key.add(static_cast<int64_t>(p.pool_type)).add(int64_t{p.includes_pad()});
   key.add(int64_t{p.channels_last()}).add(in[0]).add(out[0]);
   return cached_call("Pooling", key, [&] {
-    const auto d = describe(p, in[0].shape, out[0].shape, in[0].dtype);
+    Shape data = in[0].shape, output = out[0].shape;
+    data[0] = output[0] = samples_at_once(p, in[0]);
+    const auto d = describe(p, data, output, in[0].dtype);
     if (!d) return Call();
     const auto pd = forward_desc(*d, d->data, d->output, user_scratchpad());
     return pd.get(true) ? Call(pd, {}) : Call();
@@ -62,8 +64,22 @@ CallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
 }
 
 void run(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
-  prepare(p, specs_of(in), specs_of(out))
-      ->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
+  const CallRef call = prepare(p, specs_of(in), specs_of(out));
+  if (p.pool_type != PoolType::kMax) {
+    call->run(ctx, {{DNNL_ARG_SRC, in[0].data}, {DNNL_ARG_DST, out[0].data}});
+    return;
+  }
+  const int64_t batch = in[0].shape[0], count = samples_at_once(p, {in[0].shape, in[0].dtype});
+  Shape data = in[0].shape, output = out[0].shape;
+  data[0] = output[0] = count;
+  const auto d = describe(p, data, output, in[0].dtype);
+  const size_t parts = static_cast<size_t>(batch / count);
+  for (size_t i = 0; i < parts; ++i) {
+    auto* const from = in[0].as<std::byte>() + in[0].bytes() / parts * i;
+    auto* const to = out[0].as<std::byte>() + out[0].bytes() / parts * i;
+    call->run(ctx, {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}});
+    keep_nans(*d, d->data, d->output, from, to);
+  }
 }
 
 }  // namespace

@@ -22,4 +22,12 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr);
 
+// How many samples to pool at once: max pooling looks for NaNs in its input, which should still be
+// in the cache then.
+int64_t samples_at_once(const PoolingParams& p, const TensorSpec& data);
+
+// After max pooling of `data` (memory like `from`) into `out` (like `to`): a window with a NaN
+// gives NaN.
+void keep_nans(const PoolDescs& d, const Desc& from, const Desc& to, const void* data, void* out);
+
 }  // namespace mxlite::onednn

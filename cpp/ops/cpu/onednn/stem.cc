@@ -57,7 +57,7 @@ void pixels(const StemProblem& p, const StemArgs& args, const float* rows, int64
     if (i >= count) break;
     MX_UNROLL for (int v = 0; v < kVectors; ++v) {
       __m512 y = sum[i][v];
-      if (args.relu) y = _mm512_maskz_max_ps(0xffff, y, _mm512_setzero_ps());
+      if (args.relu) y = _mm512_maskz_max_ps(0xffff, _mm512_setzero_ps(), y);  // NaN stays
       _mm512_storeu_ps(output + (x + i) * p.filters + k + v * kLane, y);
     }
   }

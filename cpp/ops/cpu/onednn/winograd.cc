@@ -199,7 +199,7 @@ void finish_tile(const WinogradProblem& p, const WinogradArgs& args, int64_t ind
           float* const pixel = first + (i * p.out_width() + j) * p.filters + k;
           __m512 v = add(y[i], bias);
           if (args.add) v = add(v, _mm512_loadu_ps(pixel));
-          if (args.relu) v = _mm512_maskz_max_ps(0xffff, v, _mm512_setzero_ps());
+          if (args.relu) v = _mm512_maskz_max_ps(0xffff, _mm512_setzero_ps(), v);  // NaN stays
           _mm512_storeu_ps(pixel, v);
         }
     }

@@ -161,7 +161,7 @@ CASES = [
     _activation("tanh", np.tanh),
     _activation("softrelu", lambda x: np.log1p(np.exp(x))),
     _activation("softsign", lambda x: x / (1 + np.abs(x))),
-    op("Activation", _NAN, act_type="relu", ref=np.array([0.0, 0.0, 2.0]), grad=False),
+    op("Activation", _NAN, act_type="relu", ref=np.array([np.nan, 0.0, 2.0]), grad=False),
     op(
         "Activation",
         np.array([1000.0, -1000.0]),

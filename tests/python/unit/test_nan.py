@@ -1,0 +1,58 @@
+"""NaN is not lost: relu and max pooling keep it, eagerly and hybridized, in every layout."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, nd
+
+
+def _pooled(x: np.ndarray, kernel: int, stride: int) -> np.ndarray:
+    windows = np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), axis=(2, 3))
+    return windows[:, :, ::stride, ::stride].max(axis=(4, 5))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 40])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_window_with_nan_gives_nan(dtype, channels, layout):
+    x = np.random.RandomState(0).randint(-9, 9, (5, channels, 13, 12)).astype(np.float64)
+    x[1, 0, 4, 5] = x[3, channels - 1, 12, 0] = x[4, channels // 2, 0, 11] = np.nan
+    want = _pooled(x, 3, 2)
+    if layout == "NHWC":
+        x, want = np.moveaxis(x, 1, -1), np.moveaxis(want, 1, -1)
+    array = nd.array(x, dtype=dtype)
+    got = nd.Pooling(array, kernel=(3, 3), stride=(2, 2), pool_type="max", layout=layout)
+    np.testing.assert_array_equal(got.asnumpy().astype(np.float64), want)
+    assert np.isnan(want).sum() >= 3
+
+
+@pytest.mark.parametrize("channels", [3, 16, 40])
+def test_hybridized_pooling_and_relu_keep_nan(channels):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            x = F.Convolution(x, w, no_bias=True, kernel=(1, 1), num_filter=channels)
+            return F.Pooling(F.tanh(x), kernel=(2, 2), stride=(2, 2)), F.Activation(x * 2, "relu")
+
+    w = nd.array(np.eye(channels).reshape(channels, channels, 1, 1))
+    x = np.random.RandomState(1).uniform(-1, 1, (4, channels, 8, 8)).astype(np.float32)
+    x[2, :, 3, 6] = np.nan
+    net = Net()
+    net.hybridize()
+    pooled, rectified = net(nd.array(x))
+    np.testing.assert_allclose(pooled.asnumpy(), _pooled(np.tanh(x), 2, 2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rectified.asnumpy(), np.where(x < 0, 0, 2 * x), rtol=1e-5, atol=1e-6)
+
+
+def test_training_shows_nan_behind_normalization():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.BatchNorm(in_channels=3), gluon.nn.Activation("relu"))
+    net.initialize()
+    net.hybridize()
+    x = np.ones((2, 3, 8, 8), np.float32)
+    x[0, 1, 0, 0] = np.nan
+    with mx.autograd.record():
+        y = net(nd.array(x))
+    assert np.isnan(y.asnumpy()[:, 1]).all()
+    assert not np.isnan(y.asnumpy()[:, [0, 2]]).any()
