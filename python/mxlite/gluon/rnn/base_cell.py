@@ -107,7 +107,7 @@ class RecurrentCell(Block):
         batch = steps_of.batch_size(inputs, layout)
         if isinstance(first, NDArray):
             return self.begin_state(batch, nd.zeros, ctx=first.ctx, dtype=first.dtype)
-        return self.begin_state(batch, nd.zeros)
+        return self.begin_state(batch, steps_of.symbolic_zeros(inputs, layout))
 
     def unroll(
         self,

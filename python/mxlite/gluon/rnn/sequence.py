@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 from ... import ndarray as nd
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
 
-__all__ = ["TIME_LAYOUTS", "batch_size", "is_merged", "mask_steps", "merge", "reverse", "split"]
+__all__ = [
+    "TIME_LAYOUTS",
+    "batch_size",
+    "is_merged",
+    "mask_steps",
+    "merge",
+    "reverse",
+    "split",
+    "symbolic_zeros",
+]
 
 TIME_LAYOUTS = ("NTC", "TNC")
 
@@ -44,6 +53,35 @@ def batch_size(inputs: Any, layout: str) -> int:
     if not isinstance(first, NDArray):
         return 0
     return int(first.shape[layout.find("N") if is_merged(inputs) else 0])
+
+
+def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
+    """Return a function that makes zeros for as many samples as a symbolic sequence has.
+
+    Parameters
+    ----------
+    inputs : Symbol or list of Symbol
+    layout : str
+        Of a merged symbol.
+
+    Returns
+    -------
+    callable
+        Takes the shape of a state, whose first size is replaced.
+    """
+    samples = first_step(inputs)
+    if is_merged(inputs) and layout.find("N") == 1:
+        samples = nd.swapaxes(samples, dim1=0, dim2=1)
+    flat: Any = nd.reshape(samples, shape=(0, -1))
+    column: Any = nd.zeros_like(nd.slice_axis(flat, axis=1, begin=0, end=1))
+
+    def zeros(name: str, shape: tuple[int, ...], **kwargs: Any) -> Any:
+        ndim = len(shape)
+        expanded = nd.reshape(column, shape=(0,) + (1,) * (ndim - 1))
+        axes = tuple(range(1, ndim))
+        return nd.broadcast_axis(expanded, axis=axes, size=tuple(shape[1:]), name=name)
+
+    return zeros
 
 
 def check_length(length: int | None, inputs: Any, layout: str) -> None:
