@@ -159,7 +159,9 @@ def core_stub() -> str:
     body = re.sub(
         r"(typing_extensions\.)?CapsuleType|collections\.abc\.Callable(?!\[)", "Any", body
     )
-    body = re.sub(r"(-> |: |ClassVar\[)(dict|list|tuple)(?=[,:)=\]\s])", r"\1\2[Any, Any]", body)
+    body = re.sub(
+        r"(-> |: |ClassVar\[|tuple\[)(dict|list|tuple)(?=[,:)=\]\s])", r"\1\2[Any, Any]", body
+    )
     body = body.replace("list[Any, Any]", "list[Any]").replace("tuple[Any, Any]", "tuple[Any, ...]")
     op_class = (
         "class Op:\n"

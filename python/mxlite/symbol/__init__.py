@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys as _sys
 import types as _types
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .symbol import Symbol
@@ -15,7 +16,7 @@ from .operators import SymbolOp as _SymbolOp
 from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
 from .custom import Custom
-from . import control_flow, random
+from . import contrib_functions, control_flow, random
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 
@@ -43,7 +44,11 @@ for _module in (op, _internal):
     _module.__dict__["Custom"] = Custom
 
 contrib = _namespace("contrib", ("_contrib_",))
-contrib.__dict__.update((_name, getattr(control_flow, _name)) for _name in control_flow.__all__)
+for _module in (control_flow, contrib_functions):
+    contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
+for _name, _op in _OPS.items():
+    if _name.startswith("_random_") and _name.endswith("_like"):
+        random.__dict__[_name[len("_random_") :]] = _op
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 sparse = _namespace("sparse", ("_sparse_",))
@@ -52,3 +57,8 @@ sparse = _namespace("sparse", ("_sparse_",))
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Operators are set above; type checkers cannot see them."""

@@ -338,6 +338,16 @@ def test_random_symbols_draw_with_the_right_moments() -> None:
         sym.random.uniform(low, 3)
 
 
+def test_random_symbols_like_another_and_zipfian_classes() -> None:
+    x = sym.var("x")
+    assert sym.random.normal_like(x).eval(x=mx.nd.ones((2, 3)))[0].shape == (2, 3)
+    group = sym.Group(list(sym.contrib.rand_zipfian(x, num_sampled=50, range_max=8)))
+    samples, true, count = (out.asnumpy() for out in group.eval(x=mx.nd.array([3.0])))
+    assert ((samples >= 0) & (samples < 8)).all()
+    np.testing.assert_allclose(true, np.log(5 / 4) / np.log(9) * 50)
+    np.testing.assert_allclose(count, np.log((samples + 2) / (samples + 1)) / np.log(9) * 50)
+
+
 def test_modules_of_operators() -> None:
     a = sym.var("a")
     product = sym.linalg.gemm2(a, a, transpose_b=True).eval(a=mx.nd.ones((2, 3)))[0]

@@ -1,0 +1,41 @@
+"""Functions of ``mx.sym.contrib`` that are no single operator."""
+
+from __future__ import annotations
+
+import math
+
+from . import random
+from .symbol import Symbol
+
+__all__ = ["rand_zipfian"]
+
+
+def rand_zipfian(
+    true_classes: Symbol, num_sampled: int, range_max: int
+) -> tuple[Symbol, Symbol, Symbol]:
+    """Draw classes from an approximately Zipfian distribution; see ``mx.nd.contrib.rand_zipfian``.
+
+    Parameters
+    ----------
+    true_classes : Symbol, shape (n,)
+    num_sampled : int
+        How many classes to draw, with replacement.
+    range_max : int
+        Number of classes.
+
+    Returns
+    -------
+    samples : Symbol of int64, shape (num_sampled,)
+    expected_count_true : Symbol of float64, shape (n,)
+    expected_count_sample : Symbol of float64, shape (num_sampled,)
+    """
+    log_range = math.log(range_max + 1)
+    draws = random.uniform(0, log_range, shape=(num_sampled,), dtype="float64")
+    samples = (draws.exp() - 1).astype("int64") % range_max
+
+    def expected_count(classes: Symbol) -> Symbol:
+        exact = classes.astype("float64")
+        count: Symbol = ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
+        return count
+
+    return samples, expected_count(true_classes), expected_count(samples)
