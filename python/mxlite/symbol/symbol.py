@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,15 @@ class Symbol:
     __slots__ = ("__weakref__", "_outputs")
 
     _outputs: list[Entry]
+
+    if TYPE_CHECKING:
+        # Operators, as methods and as signs: set by operators.py.
+        _operator: Any = None
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _operator
+        __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _operator
+        __gt__ = __ge__ = __lt__ = __le__ = _operator
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, outputs: Sequence[Entry]) -> None:
         self._outputs = list(outputs)
