@@ -133,10 +133,10 @@ class Survey:
         full_name = f"{self.section.module}.{name}"
         text = difference(full_name)
         refused = refused_parameters(wanted or [], value, self._schemas) if there else []
-        if text is not None:
-            self.section.differs[name] = text
-        elif not there:
+        if not there:
             self.section.missing.append(name)
+        elif text is not None:
+            self.section.differs[name] = text
         elif refused:
             self.section.differs[name] = not_taken(refused)
         else:
@@ -148,10 +148,23 @@ def not_taken(parameters: list[str]) -> str:
     return "does not take " + ", ".join(f"`{p}`" for p in parameters)
 
 
+def check_differences(names: dict[str, dict[str, Any]]) -> None:
+    """Raise an error if the table of differences names what 1.9.1 does not have."""
+    known = [f"{module}.{name}" for module, entries in names.items() for name in entries]
+    for module, entries in names.items():
+        for name, entry in entries.items():
+            if isinstance(entry, dict):
+                known += [f"{module}.{name}.{member}" for member in entry]
+    wrong = [pattern for pattern in DIFFERENCES if not fnmatch.filter(known, pattern)]
+    if wrong:
+        raise SystemExit(f"gen_compat: differences.py names what 1.9.1 does not have: {wrong}")
+
+
 def sections() -> list[Section]:
     """Return the sections of all modules, sorted by name."""
     schemas = all_by_name()
     names = _surface.surface()
+    check_differences(names)
     return [Survey(module, schemas).run(names[module]) for module in sorted(names)]
 
 

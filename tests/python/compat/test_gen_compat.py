@@ -1,0 +1,60 @@
+"""The generator of docs/compat.md."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import pytest
+from mxlite import _surface
+from mxlite._dev import gen_compat
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {section.module: section for section in gen_compat.sections()}
+
+
+def test_every_name_of_the_list_is_in_one_of_three_groups(found):
+    for module, names in _surface.surface().items():
+        section = found[module]
+        listed = [*section.done, *section.differs, *section.missing]
+        assert len(listed) == len(set(listed))
+        assert set(names) <= set(listed), module
+
+
+def test_what_is_there_is_done_and_what_is_not_is_missing(found):
+    assert {"Context", "cpu"} <= set(found["mxnet.context"].done)
+    assert "NDArrayHandle" in found["mxnet.base"].missing
+    assert "np" in found["mxnet"].missing and "nd" in found["mxnet"].done
+    assert "off is accepted" in found["mxnet.util"].differs["set_np"]
+
+
+def test_parameters_that_are_not_taken_are_a_difference():
+    def function(a, b):
+        return a + b
+
+    assert gen_compat.refused_parameters(["a", "b", "c"], function, {}) == ["c"]
+    assert gen_compat.refused_parameters(["self", "a", "*args", "name"], function, {}) == []
+    assert gen_compat.refused_parameters(["x"], lambda **kwargs: kwargs, {}) == []
+    schemas = gen_compat.all_by_name()
+    wanted = ["data", "act_type", "temperature"]
+    refused = gen_compat.refused_parameters(wanted, mx.nd.op.Activation, schemas)
+    assert refused == ["temperature"]
+
+
+def test_table_of_differences_names_only_what_exists(monkeypatch):
+    monkeypatch.setitem(gen_compat.DIFFERENCES, "mxnet.no_such_name", "text")
+    with pytest.raises(SystemExit, match="mxnet.no_such_name"):
+        gen_compat.sections()
+
+
+def test_page_and_readme_have_the_counts(found):
+    sections = list(found.values())
+    done, differs, missing = gen_compat.totals(
+        [s for s in sections if not s.module.startswith(gen_compat.NUMPY_MODE)]
+    )
+    page = gen_compat.page(sections)
+    assert f"| all but numpy mode | {done} | {differs} | {missing} |" in page
+    assert "- `set_np` differs: numpy mode" in page
+    if gen_compat.README.is_file():
+        text = " ".join(gen_compat.readme(sections).split())
+        assert f"{done} are done, {differs} differ and {missing} are missing" in text
