@@ -1,4 +1,5 @@
-// Pooling over 1 to 3 spatial dimensions. Max pooling skips NaN, as MXNet 1.x does on the CPU.
+// Pooling over 1 to 3 spatial dimensions. A window with a NaN has maximum NaN (MXNet 1.x on the CPU
+// skips it).
 // The divisor of an average counts padding up to size + pad at most (conventions full and same
 // may reach beyond it), or only data where count_include_pad is False.
 #pragma once
