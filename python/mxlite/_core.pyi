@@ -111,8 +111,8 @@ class NDArray:
         ...
 
     @property
-    def _fresh_grad(self) -> bool:
-        """Has backward stored a gradient since this was last set to False?"""
+    def _fresh_grad(self, *args: Any, **kwargs: Any) -> Any:
+        """Return an attribute of instance, which is of type owner."""
         ...
 
     @property
@@ -255,6 +255,10 @@ class NDArray:
 
     def as_in_ctx(self: "NDArray", context: "Any") -> "NDArray":
         """Return the array on a device; itself when it is there already."""
+        ...
+
+    def as_nd_ndarray(self: "NDArray") -> "NDArray":
+        """Return the array itself: it is no ``mx.np`` array."""
         ...
 
     def asnumpy(self) -> Any:
@@ -1014,6 +1018,12 @@ class NDArray:
         """
         ...
 
+    def split_v2(
+        self: "NDArray", indices_or_sections: "Any", axis: "int" = 0, squeeze_axis: "bool" = False
+    ) -> "Any":
+        """Return the parts of the array along an axis; see ``mx.nd.split_v2``."""
+        ...
+
     def sqrt(self, out: Any = None, **kwargs: Any) -> NDArray:
         """Square root."""
         ...
@@ -1022,16 +1032,8 @@ class NDArray:
         """data * data."""
         ...
 
-    def squeeze(
-        self, axis: int | Sequence[int] | None = None, out: Any = None, **kwargs: Any
-    ) -> NDArray:
-        """Removes axes of length 1; at least one dimension stays.
-
-        Parameters
-        ----------
-        axis : int | Sequence[int] | None, default None
-            Axes of length 1 to remove; None removes all of them.
-        """
+    def squeeze(self: "NDArray", axis: "Any" = None, inplace: "bool" = False) -> "NDArray":
+        """Return the array without dimensions of 1; inplace: sharing memory."""
         ...
 
     @property
@@ -1109,6 +1111,14 @@ class NDArray:
         reps : int | Sequence[int]
             How often the array is repeated along every axis.
         """
+        ...
+
+    def to_dlpack_for_read(self: "NDArray") -> "Any":
+        """Return a DLPack capsule of the array once its value is there."""
+        ...
+
+    def to_dlpack_for_write(self: "NDArray") -> "Any":
+        """Return a DLPack capsule of the array once nobody uses its memory."""
         ...
 
     def topk(
@@ -1299,6 +1309,16 @@ def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) 
     Node for one of two functions.
     """
 
+def call_custom(definition: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """
+    Run (or trace) an operator written in Python; inputs, then auxiliary states.
+    """
+
+def call_observed(hook: Any, function: Any) -> Any:
+    """
+    Return function(); hook(op, input names, inputs, outputs) follows each operator that this thread runs meanwhile.
+    """
+
 def check_writable(array: NDArray) -> None:
     """
     Raise if the array is part of a recorded computation and recording is on.
@@ -1453,6 +1473,11 @@ def record_function(
 ) -> None:
     """
     Put a Python function on the tape; backward(list of output gradients) -> list.
+    """
+
+def recorded_nodes(array: NDArray) -> tuple[list[Any], tuple[int, int]]:
+    """
+    The computation of an array: nodes as (operator or '' for a variable, parameters that are not the default as text, inputs as (node, output)), and the array's own (node, output).
     """
 
 def release_cached_memory() -> None:

@@ -188,6 +188,8 @@ def Convolution(
     """
     ...
 
+Convolution_v1 = Convolution
+
 def Correlation(
     data1: NDArray,
     data2: NDArray | None = ...,
@@ -412,6 +414,28 @@ def GroupNorm(
         Added to the variance.
     output_mean_var : bool, default False
         Also return mean and standard deviation.
+    """
+    ...
+
+def IdentityAttachKLSparseReg(
+    data: NDArray,
+    moving_avg: NDArray | None = ...,
+    sparseness_target: float | None = 0.1,
+    penalty: float | None = 0.001,
+    momentum: float | None = 0.9,
+    out: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Identity whose gradient makes sigmoid activations sparse.
+
+    Parameters
+    ----------
+    sparseness_target : float, default 0.1
+        Mean activation that is wanted.
+    penalty : float, default 0.001
+        Weight of the term.
+    momentum : float, default 0.9
+        Running mean: running * m + batch * (1 - m).
     """
     ...
 
