@@ -134,7 +134,7 @@ def main() -> int:
 
     text = read_text(args.files)
     if args.smoke:
-        text, args.epochs, args.hidden, args.steps = text[:80000], 3, 96, 32
+        text, args.epochs, args.hidden, args.steps = text[:60000], 3, 64, 32
     if len(text) < 4 * args.batch_size * args.steps:
         parser.error(f"the text has {len(text)} characters only")
     mx.random.seed(args.seed)

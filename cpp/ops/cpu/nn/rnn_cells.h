@@ -9,14 +9,25 @@
 namespace mxlite::cpu {
 namespace {
 
-using pointwise::sigmoid_of;
-using pointwise::tanh_of;
-
-template <class T>
-struct CellState {
-  const T* previous;
-  T* next;
-};
+// Functions of gates. For float shorter than those of all arguments in math.h: exponents are never
+// positive, so that one factor scales them, and tanh takes the way of expm1 everywhere.
+MX_INLINE pointwise::ExpParts split_decay(float x) {
+  return pointwise::split_exponent(x < -87.0f ? -87.0f : x);  // a NaN stays
+}
+MX_INLINE float sigmoid_of(float x) {
+  const pointwise::ExpParts p = split_decay(-std::fabs(x));
+  const float e = (1.0f + pointwise::expm1_reduced(p.rest)) * pointwise::power_of_two(p.n);
+  const float positive = 1.0f / (1.0f + e);
+  return x < 0.0f ? e * positive : positive;
+}
+MX_INLINE float tanh_of(float x) {
+  const pointwise::ExpParts p = split_decay(-2.0f * std::fabs(x));
+  const float scale = pointwise::power_of_two(p.n);
+  const float minus = pointwise::expm1_reduced(p.rest) * scale + (scale - 1.0f);  // e^-2|x| - 1
+  return std::copysign(minus / (2.0f + minus), x);
+}
+MX_INLINE double sigmoid_of(double x) { return pointwise::sigmoid_of(x); }
+MX_INLINE double tanh_of(double x) { return pointwise::tanh_of(x); }
 
 template <class T>
 MX_INLINE T clip_state(const RnnClip& clip, T c) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 #include "cpp/ops/pointwise/math.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #ifndef MX_RNN_WIDE
 #error "define MX_RNN_WIDE: 1 with 32 registers of 64 bytes, 0 with 16 of 32 bytes"
@@ -14,23 +15,30 @@ namespace mxlite::cpu {
 namespace {
 
 #define MX_INLINE inline __attribute__((always_inline))
-#define MX_UNROLL _Pragma("GCC unroll 8")
+#define MX_UNROLL _Pragma("GCC unroll 16")
 
+// Blocks of weights and states are counted in 64 bytes, whatever the registers are.
 template <class T>
 struct Lanes {
   static constexpr int64_t kCount = 64 / sizeof(T);
   using Vec [[gnu::vector_size(64)]] = T;
 };
+// Wider vectors than the registers would live in memory.
+template <class T>
+struct Register {
+  static constexpr int64_t kBytes = MX_RNN_WIDE ? 64 : 32, kCount = kBytes / sizeof(T);
+  using Vec [[gnu::vector_size(kBytes)]] = T;
+};
 
 // Depth of a block of weights that stays in the first-level cache while all rows pass.
 constexpr int64_t kTileDepth = 128;
 
-// c (kRows x kVecs vectors) += a (kRows x depth) * b (depth x kVecs vectors).
+// c (kRows x kVecs registers) += a (kRows x depth) * b (depth x kVecs registers).
 template <class T, int kRows, int kVecs>
 MX_INLINE void tile(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth, T* c,
                     int64_t ldc) {
-  using Vec = typename Lanes<T>::Vec;
-  constexpr int64_t kLanes = Lanes<T>::kCount;
+  using Vec = typename Register<T>::Vec;
+  constexpr int64_t kLanes = Register<T>::kCount;
   Vec sum[kRows][kVecs];
   MX_UNROLL for (int r = 0; r < kRows; ++r) MX_UNROLL for (int v = 0; v < kVecs; ++v)
       std::memcpy(&sum[r][v], c + r * ldc + v * kLanes, sizeof(Vec));
@@ -81,28 +89,54 @@ void product(int64_t vecs, int64_t rows, int64_t depth, const T* a, int64_t lda,
   if (vecs == 4) return panel<T, 4, 6>(rows, a, lda, b, ldb, depth, c, ldc);
   panel<T, 3, 8>(rows, a, lda, b, ldb, depth, c, ldc);
 #else
-  for (int64_t v = 0; v + 1 < vecs; v += 2)
-    panel<T, 2, 3>(rows, a, lda, b + v * Lanes<T>::kCount, ldb, depth, c + v * Lanes<T>::kCount,
-                   ldc);
-  if (vecs == 3)
-    panel<T, 1, 6>(rows, a, lda, b + 2 * Lanes<T>::kCount, ldb, depth, c + 2 * Lanes<T>::kCount,
-                   ldc);
+  for (int64_t v = 0; v < vecs * Lanes<T>::kCount; v += Lanes<T>::kCount)
+    panel<T, 2, 6>(rows, a, lda, b + v, ldb, depth, c + v, ldc);
 #endif
+}
+
+// Transposes kLanes vectors: blocks of size kStep trade places in pairs, for every power of two.
+template <class T, int64_t kStep>
+MX_INLINE void transpose(typename Lanes<T>::Vec* rows) {
+  using Vec = typename Lanes<T>::Vec;
+  using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  using Mask [[gnu::vector_size(64)]] = Index;
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  if constexpr (kStep < kLanes) {
+    Mask low, high;
+    for (int64_t j = 0; j < kLanes; ++j) {
+      low[j] = static_cast<Index>(j & kStep ? kLanes + j - kStep : j);
+      high[j] = static_cast<Index>(j & kStep ? kLanes + j : j + kStep);
+    }
+    MX_UNROLL for (int64_t i = 0; i < kLanes; ++i) {
+      if (i & kStep) continue;
+      const Vec first = rows[i], second = rows[i + kStep];
+      rows[i] = __builtin_shuffle(first, second, low);
+      rows[i + kStep] = __builtin_shuffle(first, second, high);
+    }
+    transpose<T, 2 * kStep>(rows);
+  }
 }
 
 // Rows of weights become columns: to[k * width + column] = from[column's row][k]. rows[i] is null
 // for columns beyond the last unit.
 template <class T>
 void pack_rows(const T* const* rows, int64_t width, int64_t depth, T* to) {
-  constexpr int64_t kBlock = 16;
-  for (int64_t k0 = 0; k0 < depth; k0 += kBlock) {
-    const int64_t deep = std::min(kBlock, depth - k0);
-    for (int64_t i = 0; i < width; ++i) {
-      T* column = to + k0 * width + i;
-      if (rows[i])
-        for (int64_t k = 0; k < deep; ++k) column[k * width] = rows[i][k0 + k];
-      else
-        for (int64_t k = 0; k < deep; ++k) column[k * width] = T(0);
+  using Vec = typename Lanes<T>::Vec;
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  for (int64_t k0 = 0; k0 < depth; k0 += kLanes) {
+    const int64_t deep = std::min(kLanes, depth - k0);
+    for (int64_t i0 = 0; i0 < width; i0 += kLanes) {
+      Vec block[kLanes] = {};
+      for (int64_t i = 0; i < kLanes; ++i) {
+        if (!rows[i0 + i]) continue;
+        if (deep == kLanes)
+          std::memcpy(&block[i], rows[i0 + i] + k0, sizeof(Vec));
+        else
+          std::memcpy(&block[i], rows[i0 + i] + k0, static_cast<size_t>(deep) * sizeof(T));
+      }
+      transpose<T, 1>(block);
+      for (int64_t k = 0; k < deep; ++k)
+        std::memcpy(to + (k0 + k) * width + i0, &block[k], sizeof(Vec));
     }
   }
 }
