@@ -444,3 +444,24 @@ def test_misuse_of_cells() -> None:
         rnn.ResidualCell(cell)
     with pytest.raises(TypeError, match="rate '0.5' given, a number"):
         rnn.DropoutCell("0.5")
+
+
+def test_layers_and_cells_compose_symbols(tmp_path: Any) -> None:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(rnn.LSTM(HIDDEN, 2, layout="NTC", bidirectional=True), nn.Dense(2))
+    net.initialize()
+    net.hybridize()
+    x = data(BATCH, STEPS, INPUTS)
+    want = net(x)
+    net.export(str(tmp_path / "net"))
+    loaded = gluon.SymbolBlock.imports(
+        str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+    )
+    assert_same(loaded(x), want)
+    cell = rnn.BidirectionalCell(rnn.LSTMCell(HIDDEN, prefix="a_"), rnn.GRUCell(3, prefix="b_"))
+    for valid in (None, mx.sym.var("valid")):
+        output, states = cell.unroll(STEPS, mx.sym.var("x"), merge_outputs=True, valid_length=valid)
+        shapes = {"x": x.shape} if valid is None else {"x": x.shape, "valid": (BATCH,)}
+        assert output.infer_shape(**shapes)[1] == [(BATCH, STEPS, HIDDEN + 3)]
+        assert len(states) == 3

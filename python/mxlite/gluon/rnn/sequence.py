@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 from ... import ndarray as nd
+from ... import symbol as sym
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
 
@@ -123,8 +124,10 @@ def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
     if not is_merged(inputs):
         return list(inputs)
     axis = time_axis(layout)
-    steps = inputs.shape[axis] if isinstance(inputs, NDArray) else length or 0
-    result: Any = nd.SliceChannel(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
+    is_array = isinstance(inputs, NDArray)
+    steps = inputs.shape[axis] if is_array else length
+    cut: Any = nd.split if is_array else sym.split  # the name of its nodes in symbols
+    result = cut(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
     return list(result) if steps != 1 or isinstance(result, list) else [result]
 
 
