@@ -5,6 +5,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/sparse_grad.h"
 #include "cpp/autograd/tape.h"
 
 namespace mxlite::autograd {
@@ -64,6 +65,12 @@ class Walk {
       if (leaf->req == GradReq::kNull) continue;
       NDArrayRef value = std::move(arrived.grad);
       leaf->fresh = true;
+      if (leaf->stype != StorageType::kDefault) {
+        const ModeScope quiet({false, options_.training});
+        store_sparse(*leaf, value);
+        continue;
+      }
+      if (value->is_sparse()) value = densified(value);
       // Nobody else has this array: it becomes the gradient without a copy.
       const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
                        !options_.retain_graph && !options_.create_graph;
@@ -118,7 +125,7 @@ class Walk {
   }
 
   static void accumulate(NDArrayRef& slot, NDArrayRef grad) {
-    slot = slot ? call_op("elemwise_add", {slot, grad}) : std::move(grad);
+    slot = slot ? add_gradients(slot, grad) : std::move(grad);
   }
 
   void step(TapeNode& node) {
@@ -130,6 +137,9 @@ class Walk {
     std::vector<uint8_t> needs;
     for (const ArrayInfoRef& in : node.inputs())
       needs.push_back(in && (in->node || in->req != GradReq::kNull));
+    if (!node.takes_sparse())
+      for (NDArrayRef& grad : output_grads)
+        if (grad && grad->is_sparse()) grad = densified(grad);
     std::vector<NDArrayRef> input_grads;
     try {
       input_grads = node.backward(output_grads, needs);
@@ -165,7 +175,9 @@ NDArrayRef gradient_of(const NDArray& array) {
   if (!info || info->node) return nullptr;
   if (!info->grad) {
     ModeScope quiet({false, mode.training});
-    info->grad = filled("_zeros", array.spec(), array.device());
+    info->grad = info->stype == StorageType::kDefault
+                     ? filled("_zeros", array.spec(), array.device())
+                     : empty_sparse(info->stype, array.spec(), array.device());
   }
   return info->grad;
 }
@@ -197,6 +209,11 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
     ArrayInfo* info = info_of(*v);
     NDArrayRef grad =
         info->node ? walk.value_grad(info->node.get(), info->output) : walk.leaf_grad(info);
+    if (grad && info->stype == StorageType::kDefault) grad = densified(grad);
+    if (grad && !grad->is_sparse() && info->stype != StorageType::kDefault)
+      grad = make_sparse_from_dense(info->stype, grad);
+    if (!grad && info->stype != StorageType::kDefault)
+      grad = empty_sparse(info->stype, v->spec(), v->device());
     result.push_back(grad ? grad : filled("_zeros", v->spec(), v->device()));
   }
   walk.release();

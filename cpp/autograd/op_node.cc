@@ -2,6 +2,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
+#include "cpp/autograd/sparse_grad.h"
 #include "cpp/ops/higher_order.h"
 
 namespace mxlite::autograd {
@@ -60,7 +61,14 @@ class EagerGradBuilder final : public GradBuilder {
   std::vector<ValueRef> emit_all(const OpSchema& op, std::span<const ValueRef> inputs,
                                  ParamsRef params) override {
     NDArrays arrays;
-    for (ValueRef v : inputs) arrays.push_back(array(v));
+    for (ValueRef v : inputs) arrays.push_back(densified(array(v)));
+    // Rules that end with this operator have a row-sparse gradient; graphs run it as it stands.
+    static const OpSchema& to_dense = ops().get("_row_sparse_to_dense");
+    if (&op == &to_dense && !mode.recording) {
+      const TensorSpec spec =
+          infer_outputs(op, params.get(), std::array{arrays[0]->spec(), arrays[1]->spec()})[0];
+      return {add(make_row_sparse(spec, arrays[0], arrays[1], SparseForm::kRows))};
+    }
     // A reshape of an array that nobody else can change is a view.
     if (op.alias && !mode.recording && arrays[0]->contiguous()) {
       const Specs specs = infer_outputs(op, params.get(), std::array{arrays[0]->spec()});

@@ -51,14 +51,15 @@ bool needs_record(std::span<const NDArrayRef> inputs) {
   });
 }
 
-void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req) {
+void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
+                   StorageType stype) {
   if (grad) {
     MX_CHECK_SHAPE(grad->shape() == array->shape(), "mark_variables: gradient has shape ",
                    grad->shape(), ", the variable ", array->shape());
     MX_CHECK_DTYPE(grad->dtype() == array->dtype(), "mark_variables: gradient has dtype ",
                    grad->dtype(), ", the variable ", array->dtype());
   }
-  array->set_autograd(make_ref<ArrayInfo>(grad, req));
+  array->set_autograd(make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype));
 }
 
 }  // namespace mxlite::autograd

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "cpp/ndarray/ndarray.h"
+#include "cpp/ndarray/sparse.h"
 #include "cpp/ops/invoke.h"
 
 namespace mxlite::autograd {
@@ -16,12 +16,14 @@ enum class GradReq : uint8_t { kNull, kWrite, kAdd };
 class ArrayInfo final : public AutogradInfo {
  public:
   ArrayInfo(TapeNodeRef n, int i) : node(std::move(n)), output(i) {}
-  ArrayInfo(NDArrayRef g, GradReq r) : grad(std::move(g)), req(r) {}
+  ArrayInfo(NDArrayRef g, GradReq r, StorageType s = StorageType::kDefault)
+      : grad(std::move(g)), req(r), stype(s) {}
 
   TapeNodeRef node;  // null: a variable
   int output = 0;
   NDArrayRef grad;  // of a variable: null until backward or the user asks for it (gradient_of)
   GradReq req = GradReq::kNull;
+  StorageType stype = StorageType::kDefault;  // of the gradient
   bool fresh = false;  // backward stored a gradient since the last step of a trainer
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
@@ -40,6 +42,8 @@ class TapeNode : public RefCounted {
                                            std::span<const uint8_t> needs) = 0;
   // Frees what was saved for backward; a later backward through this node is an error.
   virtual void release_saved() = 0;
+  // Does backward take sparse output gradients? Otherwise they are made dense before.
+  virtual bool takes_sparse() const { return false; }
 
   // Links inputs (arrays without history count as constants) and outputs.
   void connect(std::span<const NDArrayRef> node_inputs, std::span<const NDArrayRef> node_outputs);
@@ -60,7 +64,9 @@ class TapeNode : public RefCounted {
 // Would a call on these inputs be recorded?
 bool needs_record(std::span<const NDArrayRef> inputs);
 
-void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req);
+// stype: of a gradient that is not given.
+void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
+                   StorageType stype = StorageType::kDefault);
 
 // The gradient array of a variable, made of zeros if there is none yet; null for other arrays.
 NDArrayRef gradient_of(const NDArray& array);

@@ -50,6 +50,12 @@ NDArrayRef NDArray::traced(const TensorSpec& spec, Device device, IntrusivePtr<T
   return array;
 }
 
+NDArrayRef NDArray::sparse(const TensorSpec& spec, Device device, IntrusivePtr<SparseInfo> parts) {
+  NDArrayRef array(new NDArray(nullptr, spec, Strides(), 0, device));
+  array->sparse_ = std::move(parts);
+  return array;
+}
+
 NDArrayRef NDArray::reshaped(const Shape& shape) const {
   MX_ASSERT(contiguous_ && shape.size() == size());
   return view_of(storage_, {shape, dtype()}, contiguous_strides(shape), offset_);
@@ -62,6 +68,7 @@ NDArrayRef NDArray::strided(const Shape& shape, const Strides& strides, int64_t 
 NDArrayRef NDArray::detached() const {
   NDArrayRef array(new NDArray(storage_, spec_, strides_, offset_, device_));
   array->trace_ = trace_;
+  array->sparse_ = sparse_;
   return array;
 }
 

@@ -7,9 +7,10 @@
 
 namespace mxlite {
 
-// What autograd and tracing hang on an array; their classes derive from these.
+// What autograd, tracing and sparse storage hang on an array; their classes derive from these.
 class AutogradInfo : public RefCounted {};
 class TraceInfo : public RefCounted {};
+class SparseInfo : public RefCounted {};
 
 class NDArray;
 using NDArrayRef = IntrusivePtr<NDArray>;
@@ -22,6 +23,8 @@ class NDArray final : public RefCounted {
   static NDArrayRef view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
                             int64_t offset);
   static NDArrayRef traced(const TensorSpec& spec, Device device, IntrusivePtr<TraceInfo> trace);
+  // An array whose memory is other arrays (sparse.h); operators never see one.
+  static NDArrayRef sparse(const TensorSpec& spec, Device device, IntrusivePtr<SparseInfo> parts);
 
   const Shape& shape() const { return spec_.shape; }
   DType dtype() const { return spec_.dtype; }
@@ -32,6 +35,7 @@ class NDArray final : public RefCounted {
   Device device() const { return device_; }
   bool contiguous() const { return contiguous_; }
   bool is_traced() const { return static_cast<bool>(trace_); }
+  bool is_sparse() const { return static_cast<bool>(sparse_); }
 
   const StorageRef& storage() const { return storage_; }
   // First element. Only for kernels and after a wait.
@@ -53,6 +57,7 @@ class NDArray final : public RefCounted {
   const IntrusivePtr<AutogradInfo>& autograd() const { return autograd_; }
   void set_autograd(IntrusivePtr<AutogradInfo> info) { autograd_ = std::move(info); }
   const IntrusivePtr<TraceInfo>& trace() const { return trace_; }
+  const IntrusivePtr<SparseInfo>& sparse_info() const { return sparse_; }
   // While shapes of parameters are inferred, a traced array's shape is completed.
   void complete_spec(const TensorSpec& spec) { spec_ = spec; }
   // Exchanges what the handle stands for (Parameter data, `out=` of a view-returning op).
@@ -73,6 +78,7 @@ class NDArray final : public RefCounted {
   bool contiguous_ = true;
   IntrusivePtr<AutogradInfo> autograd_;
   IntrusivePtr<TraceInfo> trace_;
+  IntrusivePtr<SparseInfo> sparse_;
 };
 
 }  // namespace mxlite

@@ -16,6 +16,7 @@ void register_random(OpRegistry&);        // random/
 void register_reduce(OpRegistry&);        // reduce/, itself a list
 void register_reshape_to(OpRegistry&);    // tensor/
 void register_sequence(OpRegistry&);      // sequence/, itself a list
+void register_sparse(OpRegistry&);        // sparse/, itself a list
 void register_tensor(OpRegistry&);        // tensor/, itself a list
 void register_vision(OpRegistry&);        // vision/, itself a list
 void register_where(OpRegistry&);         // tensor/
@@ -35,6 +36,7 @@ void register_random_cpu(OpRegistry&);
 void register_reduce_cpu(OpRegistry&);
 void register_reshape_to_cpu(OpRegistry&);
 void register_sequence_cpu(OpRegistry&);
+void register_sparse_cpu(OpRegistry&);
 void register_tensor_cpu(OpRegistry&);
 void register_vision_cpu(OpRegistry&);
 void register_where_cpu(OpRegistry&);
@@ -53,6 +55,7 @@ void register_all_ops(OpRegistry& ops) {
   register_reduce(ops);
   register_reshape_to(ops);
   register_sequence(ops);
+  register_sparse(ops);
   register_tensor(ops);
   register_vision(ops);
   register_where(ops);
@@ -73,6 +76,7 @@ void register_all_ops(OpRegistry& ops) {
   register_reduce_cpu(ops);
   register_reshape_to_cpu(ops);
   register_sequence_cpu(ops);
+  register_sparse_cpu(ops);
   register_tensor_cpu(ops);
   register_vision_cpu(ops);
   register_where_cpu(ops);

@@ -16,6 +16,7 @@ void bind_autograd(py::module_& m);
 void bind_graph(py::module_& m);
 void bind_control_flow(py::module_& m);  // while_loop and cond inside hybridized forwards
 void bind_custom(py::module_& m);        // operators written in Python
+void bind_sparse(py::module_& m);
 void bind_symbol(py::module_& m);
 void bind_recorded(py::module_& m);  // autograd.get_symbol
 void bind_engine(py::module_& m);

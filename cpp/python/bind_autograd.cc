@@ -20,7 +20,7 @@ std::vector<NDArrayRef> grads_of(const py::object& grads) {
   std::vector<NDArrayRef> result;
   if (grads.is_none()) return result;
   for (const py::handle g : grads)
-    result.push_back(g.is_none() ? nullptr : py::cast<NDArrayRef>(g));
+    result.push_back(g.is_none() ? nullptr : any_array_of(g, "gradient"));
   return result;
 }
 
@@ -28,8 +28,8 @@ std::vector<NDArrayRef> grads_of(const py::object& grads) {
 // thread, so the GIL is held or taken there.
 class FunctionNode final : public autograd::TapeNode {
  public:
-  FunctionNode(py::object backward, std::string name)
-      : backward_(std::move(backward)), name_(std::move(name)) {}
+  FunctionNode(py::object backward, std::string name, bool takes_sparse)
+      : backward_(std::move(backward)), name_(std::move(name)), takes_sparse_(takes_sparse) {}
   ~FunctionNode() override {
     const py::gil_scoped_acquire gil;
     backward_ = py::object();
@@ -49,10 +49,12 @@ class FunctionNode final : public autograd::TapeNode {
     const py::gil_scoped_acquire gil;
     backward_ = py::object();
   }
+  bool takes_sparse() const override { return takes_sparse_; }
 
  private:
   py::object backward_;
   std::string name_;
+  bool takes_sparse_;
 };
 
 // Calls a Python function after each operator; not for the operators that the function calls.
@@ -77,6 +79,12 @@ class PythonObserver final : public autograd::CallObserver {
   py::function hook_;
 };
 
+std::vector<NDArrayRef> arrays_of(const py::object& list, const char* who) {
+  std::vector<NDArrayRef> result;
+  for (const py::handle item : list) result.push_back(any_array_of(item, who));
+  return result;
+}
+
 bool exchange(bool& flag, bool value) { return std::exchange(flag, value); }
 
 }  // namespace
@@ -94,29 +102,32 @@ void bind_autograd(py::module_& m) {
       "is_training", [] { return mode.training; }, "Is this thread in training mode?");
   m.def(
       "mark_variable",
-      [](const NDArrayRef& array, const std::optional<NDArrayRef>& grad, int req) {
-        autograd::mark_variable(array, grad.value_or(nullptr), static_cast<autograd::GradReq>(req));
+      [](const py::handle& array, const py::handle& grad, int req, int stype) {
+        autograd::mark_variable(any_array_of(array, "mark_variables"),
+                                grad.is_none() ? nullptr : any_array_of(grad, "mark_variables"),
+                                static_cast<autograd::GradReq>(req),
+                                static_cast<StorageType>(stype));
       },
-      py::arg("array"), py::arg("grad"), py::arg("req"),
-      "Attach a gradient array (None: made when needed); req: 0 null, 1 write, 2 add.");
+      py::arg("array"), py::arg("grad"), py::arg("req"), py::arg("stype") = 0,
+      "Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, "
+      "1 write, 2 add.");
   m.def(
-      "drop_grad", [](const NDArrayRef& a) { a->set_autograd(nullptr); }, py::arg("array"),
-      "Forget gradient and history.");
+      "drop_grad", [](const py::handle& a) { any_array_of(a, "drop_grad")->set_autograd(nullptr); },
+      py::arg("array"), "Forget gradient and history.");
   m.def(
       "backward",
-      [](const std::vector<NDArrayRef>& heads, const py::object& head_grads, bool retain_graph,
-         bool train_mode) {
-        autograd::backward(heads, grads_of(head_grads),
+      [](const py::list& heads, const py::object& head_grads, bool retain_graph, bool train_mode) {
+        autograd::backward(arrays_of(heads, "backward"), grads_of(head_grads),
                            {.retain_graph = retain_graph, .training = train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("retain_graph"), py::arg("train_mode"),
       "Gradients of heads into the variables' grad arrays.");
   m.def(
       "gradients",
-      [](const std::vector<NDArrayRef>& heads, const py::object& head_grads,
-         const std::vector<NDArrayRef>& variables, bool retain_graph, bool create_graph,
-         bool train_mode) {
-        return autograd::gradients(heads, grads_of(head_grads), variables,
+      [](const py::list& heads, const py::object& head_grads, const py::list& variables,
+         bool retain_graph, bool create_graph, bool train_mode) {
+        return autograd::gradients(arrays_of(heads, "grad"), grads_of(head_grads),
+                                   arrays_of(variables, "grad"),
                                    {retain_graph, create_graph, train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("variables"), py::arg("retain_graph"),
@@ -133,13 +144,16 @@ void bind_autograd(py::module_& m) {
       "thread runs meanwhile.");
   m.def(
       "record_function",
-      [](py::object backward, const std::string& name, const std::vector<NDArrayRef>& inputs,
-         const std::vector<NDArrayRef>& outputs) {
+      [](py::object backward, const std::string& name, const py::list& input_list,
+         const py::list& output_list, bool takes_sparse) {
+        const std::vector<NDArrayRef> inputs = arrays_of(input_list, name.c_str());
         if (!mode.recording || !autograd::needs_record(inputs)) return;
-        auto node = make_ref<FunctionNode>(std::move(backward), name);
+        const std::vector<NDArrayRef> outputs = arrays_of(output_list, name.c_str());
+        auto node = make_ref<FunctionNode>(std::move(backward), name, takes_sparse);
         node->connect(inputs, outputs);
       },
       py::arg("backward"), py::arg("name"), py::arg("inputs"), py::arg("outputs"),
+      py::arg("takes_sparse") = false,
       "Put a Python function on the tape; backward(list of output gradients) -> list.");
 }
 

@@ -80,11 +80,16 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, Py
       const std::array<NDArrayRef, 2> inputs =
           row.swapped ? std::array{rhs, array} : std::array{array, rhs};
       result = autograd::call(*object.array_op, object.array_op->default_params, inputs, options);
-    } else if (is_number(other)) {
+    } else if (!is_sparse_array(other) && is_number(other)) {
       const AttrValue value = PyFloat_AsDouble(other);
       if (PyErr_Occurred()) return nullptr;
       result = autograd::call(*object.scalar_op, object.scalar_op->make_params({&value, 1}, 1),
                               {&array, 1}, options);
+    } else if (is_sparse_array(other)) {
+      const py::object op = make_op_object(*object.array_op), names = py::make_tuple("out");
+      PyObject* const operands[] = {row.swapped ? other : args[0], row.swapped ? args[0] : other,
+                                    args[0]};
+      return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);
     } else {
       Py_RETURN_NOTIMPLEMENTED;
     }

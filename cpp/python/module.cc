@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_autograd(m);
   mxlite::python::bind_graph(m);
   mxlite::python::bind_control_flow(m);
+  mxlite::python::bind_sparse(m);
   mxlite::python::bind_symbol(m);
   mxlite::python::bind_recorded(m);
   mxlite::python::bind_custom(m);

@@ -35,6 +35,9 @@ PyObject* interned(const char* text) {
   return o;
 }
 
+// Thrown when an argument is a sparse array: the whole call goes to mx.nd.sparse.
+struct SparseArgument {};
+
 // What one call was given, sorted into inputs, parameters and out=.
 struct Arguments {
   explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
@@ -50,12 +53,14 @@ struct Arguments {
       symbolic = true;
       return;
     }
+    if (is_sparse_array(o)) throw SparseArgument{};
     if (!in_params && (PyList_Check(o) || PyTuple_Check(o)) && op.variadic && next_input == 0) {
       py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, ""));
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
         symbolic |= is_symbol(item);
         if (symbolic) return;
+        if (is_sparse_array(item)) throw SparseArgument{};
         if (!is_array(item)) fail_input(next_input, item);
         set_input(next_input++, item);
       }
@@ -120,6 +125,7 @@ struct Arguments {
     if (o != Py_None && !is_array(o)) {
       symbolic |= is_symbol(o);
       if (symbolic) return;
+      if (is_sparse_array(o)) throw SparseArgument{};
       fail_input(i, o);
     }
     if (inputs.size() <= i) inputs.resize(i + 1);
@@ -138,12 +144,14 @@ struct Arguments {
       out.push_back(array_of(o));
       return;
     }
+    if (is_sparse_array(o)) throw SparseArgument{};
     MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name, ": out: a ",
                   Py_TYPE(o)->tp_name, " given, an NDArray or a list of NDArrays expected");
     py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
     if (!fast) throw py::error_already_set();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+      if (is_sparse_array(item)) throw SparseArgument{};
       MX_CHECK_KIND(is_array(item), ErrorKind::kType, op.name, ": out: a ", Py_TYPE(item)->tp_name,
                     " given, NDArrays expected");
       out.push_back(array_of(item));
@@ -215,9 +223,13 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     const OpSchema& op = *object.op;
     Arguments a(object);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
-    for (size_t i = 0; i < n; ++i) a.add_positional(args[i]);
-    for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
-      a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
+    try {
+      for (size_t i = 0; i < n; ++i) a.add_positional(args[i]);
+      for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
+        a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
+    } catch (const SparseArgument&) {
+      return call_sparse(self, args, n, keywords);
+    }
     if (a.symbolic) return compose_symbol(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));

@@ -4,9 +4,12 @@
 
 #include <new>
 
+#include "cpp/ndarray/sparse.h"
+
 namespace mxlite::python {
 
 PyTypeObject* array_type = nullptr;
+SparseHooks sparse_hooks;
 
 namespace {
 
@@ -56,11 +59,31 @@ PyObject* wrap_array(NDArrayRef array) {
     Py_INCREF(existing);
     return existing;
   }
-  PyObject* self = allocate(array_type);
+  PyTypeObject* type = array_type;
+  if (array->is_sparse())
+    type = storage_type(*array) == StorageType::kCSR ? sparse_hooks.csr : sparse_hooks.row_sparse;
+  PyObject* self = allocate(type);
   if (!self) throw pybind11::error_already_set();
   array->python_object = self;
   reinterpret_cast<PyArray*>(self)->ref = std::move(array);
   return self;
+}
+
+NDArrayRef any_array_of(pybind11::handle o, const char* who) {
+  MX_CHECK_KIND(is_any_array(o.ptr()), ErrorKind::kType, who, ": a ", Py_TYPE(o.ptr())->tp_name,
+                " given, an NDArray expected");
+  return array_of(o.ptr());
+}
+
+PyObject* call_sparse(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords) {
+  namespace py = pybind11;
+  py::tuple positional(nargs);
+  for (size_t i = 0; i < nargs; ++i) positional[i] = py::handle(args[i]);
+  py::dict named;
+  for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
+    named[PyTuple_GET_ITEM(keywords, k)] = py::handle(args[nargs + static_cast<size_t>(k)]);
+  return PyObject_CallFunctionObjArgs(sparse_hooks.dispatch, op, positional.ptr(), named.ptr(),
+                                      nullptr);
 }
 
 }  // namespace mxlite::python

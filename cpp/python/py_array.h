@@ -15,13 +15,29 @@ struct PyArray {
 extern PyTypeObject* array_type;  // set by init_array_type, never freed
 
 PyTypeObject* init_array_type();
-// A subclass counts too.
-inline bool is_array(PyObject* o) {
-  return Py_TYPE(o) == array_type || PyType_IsSubtype(Py_TYPE(o), array_type);
+// Subclasses of mx.nd.sparse hold arrays that operators do not take: is_array is false for them.
+inline bool is_sparse_array(PyObject* o) {
+  return Py_TYPE(o) != array_type && PyType_IsSubtype(Py_TYPE(o), array_type);
 }
+inline bool is_array(PyObject* o) { return Py_TYPE(o) == array_type; }
+inline bool is_any_array(PyObject* o) { return is_array(o) || is_sparse_array(o); }
 inline const NDArrayRef& array_of(PyObject* o) { return reinterpret_cast<PyArray*>(o)->ref; }
 // New reference; the same array gives the same Python object as long as that lives.
 PyObject* wrap_array(NDArrayRef array);
+
+// An argument that may also be sparse; a type error for anything else names what asked.
+NDArrayRef any_array_of(pybind11::handle o, const char* who);
+
+// The classes of mx.nd.sparse and the function that runs operators on them:
+// dispatch(op, args, kwargs). Set once, by mxlite/ndarray/sparse.
+struct SparseHooks {
+  PyTypeObject* row_sparse = nullptr;
+  PyTypeObject* csr = nullptr;
+  PyObject* dispatch = nullptr;
+};
+extern SparseHooks sparse_hooks;
+// A call of `op` with a sparse argument, as vectorcall got it; a new reference.
+PyObject* call_sparse(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords);
 
 }  // namespace mxlite::python
 

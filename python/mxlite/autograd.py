@@ -338,11 +338,21 @@ def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = Non
     grad_req : str
         'write', 'add' or 'null'.
     stype : str, optional
-        Only 'default'.
+        Storage type of the gradient; default is the array's.
+
+    Raises
+    ------
+    ValueError
+        If there is no such storage type.
     """
-    if stype not in (None, "default"):
-        raise TypeError_(f"attach_grad: stype {stype!r} given, 'default' expected")
-    _core.mark_variable(self, None, _grad_req(grad_req))
+    stypes = {"default": 0, "row_sparse": 1, "csr": 2}
+    if stype is None:
+        stype = self.stype
+    if stype not in stypes:
+        raise ValueError_(
+            f"attach_grad: stype {stype!r} given, 'default', 'row_sparse' or 'csr' expected"
+        )
+    _core.mark_variable(self, None, _grad_req(grad_req), stypes[stype])
 
 
 def _array_backward(

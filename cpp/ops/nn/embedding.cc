@@ -21,7 +21,14 @@ Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  return {{}, g.emit("_embedding_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
+  const auto& p = g.params<EmbeddingParams>();
+  if (!p.sparse_grad)
+    return {{}, g.emit("_embedding_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
+  const Shape rows{g.input_spec(0).shape.size(), p.output_dim};
+  const ValueRef indices = g.emit("_embedding_rows", {g.input(0)}, {{"input_dim", p.input_dim}});
+  return {{},
+          g.emit("_row_sparse_to_dense", {g.reshape(g.output_grad(0), rows), indices},
+                 {{"shape", Shape{p.input_dim, p.output_dim}}})};
 }
 
 }  // namespace

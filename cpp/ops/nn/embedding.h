@@ -18,7 +18,7 @@ struct EmbeddingParams {
         required_field("input_dim", &P::input_dim, "Number of rows of the table."),
         required_field("output_dim", &P::output_dim, "Length of a row."),
         field("dtype", &P::dtype, "dtype of a weight that is created for this layer."),
-        field("sparse_grad", &P::sparse_grad, "Accepted; gradients are dense."));
+        field("sparse_grad", &P::sparse_grad, "Give the gradient of weight as single rows."));
   }
 };
 

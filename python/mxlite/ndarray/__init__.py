@@ -18,7 +18,8 @@ from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .functions import *  # noqa: F403
 from .serialization import load, load_frombuffer, save
-from . import contrib_functions, random
+from . import contrib_functions, random, sparse
+from .sparse import cast_storage
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403
@@ -49,6 +50,10 @@ for _module in (op, _internal):
 contrib = _namespace("contrib", ("_contrib_",))
 for _module in (contrib_functions, control_flow):
     contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
+contrib.__dict__.update(getnnz=sparse.functions.getnnz, edge_id=sparse.functions.edge_id)
+_internal.__dict__.update(
+    _square_sum=sparse.functions.square_sum, _sparse_retain=sparse.retain, cast_storage=cast_storage
+)
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 

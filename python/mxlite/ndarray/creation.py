@@ -56,6 +56,10 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         If the values are no rectangular array of numbers.
     """
     if isinstance(source_array, NDArray):
+        if type(source_array) is not NDArray:
+            from . import sparse
+
+            return sparse.array(source_array, ctx=ctx, dtype=dtype)
         result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
         source_array.detach().copyto(result)
         return result
@@ -93,16 +97,12 @@ def _lists_of_arrays(values: Any) -> Any:
     return np.array([_lists_of_arrays(v) for v in values])
 
 
-def _check_stype(name: str, stype: str | None) -> None:
-    if stype not in (None, "default"):
-        from ..base import NotSupportedError
-
-        raise NotSupportedError(f"{name}: stype {stype!r}: sparse arrays are not built")
-
-
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """Return an array whose values are not set."""
-    _check_stype("empty", stype)
+    if stype not in (None, "default"):
+        from . import sparse
+
+        return sparse.empty(stype, shape, ctx, dtype)
     return _core.empty(shape, ctx, dtype)
 
 
@@ -110,7 +110,10 @@ def zeros(
     shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
     """Return an array of zeros (float32 by default)."""
-    _check_stype("zeros", stype)
+    if stype not in (None, "default"):
+        from . import sparse
+
+        return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
 

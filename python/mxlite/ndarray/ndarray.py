@@ -163,12 +163,10 @@ def _broadcast_to(self: NDArray, shape: Any) -> NDArray:
 
 
 def _tostype(self: NDArray, stype: str) -> NDArray:
-    """Return the array in a storage type; only 'default' is built."""
-    if stype != "default":
-        from ..base import NotSupportedError
+    """Return the array in a storage type: 'default', 'row_sparse' or 'csr'."""
+    from .sparse import cast_storage
 
-        raise NotSupportedError(f"tostype: stype {stype!r}: sparse arrays are not built")
-    return self
+    return cast_storage(self, stype)
 
 
 def _slice_assign(self: NDArray, rhs: NDArray, begin: Any, end: Any, step: Any = None) -> NDArray:

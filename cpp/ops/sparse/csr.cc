@@ -1,0 +1,169 @@
+// Products, sums and conversions of csr arrays.
+#include "cpp/ops/sparse/sparse.h"
+
+namespace mxlite {
+namespace sparse {
+
+void check_index(const char* op, const char* name, const TensorSpec& index) {
+  MX_CHECK_DTYPE(index.dtype == DType::kInt64, op, ": ", name, " of dtype ", index.dtype,
+                 " given, int64 expected");
+  MX_CHECK_SHAPE(index.shape.ndim() == 1, op, ": ", name, " of shape ", index.shape,
+                 " given, a vector expected");
+}
+
+void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
+               const TensorSpec& indptr) {
+  MX_CHECK_SHAPE(shape.ndim() == 2, op, ": shape ", shape, " given, two dimensions expected");
+  check_index(op, "indices", indices);
+  check_index(op, "indptr", indptr);
+  MX_CHECK_SHAPE(indptr.shape[0] == shape[0] + 1, op, ": indptr of shape ", indptr.shape,
+                 " given, ", shape[0] + 1, " elements expected for ", shape[0], " rows");
+}
+
+namespace {
+
+void check_values(const char* op, const TensorSpec& values, const TensorSpec& indices) {
+  MX_CHECK_SHAPE(values.shape == indices.shape, op, ": data of shape ", values.shape,
+                 " given with indices of shape ", indices.shape);
+}
+
+Specs infer_dot(const CsrDotParams& p, std::span<const TensorSpec> in) {
+  check_csr("_csr_dot", p.shape, in[1], in[2]);
+  check_values("_csr_dot", in[0], in[1]);
+  MX_CHECK_DTYPE(in[0].dtype == in[3].dtype, "dot: lhs has dtype ", in[0].dtype, ", rhs has ",
+                 in[3].dtype);
+  const int64_t inner = p.shape[p.transpose ? 0 : 1], outer = p.shape[p.transpose ? 1 : 0];
+  MX_CHECK_SHAPE(in[3].shape.ndim() == 2 && in[3].shape[0] == inner, "dot: csr lhs of shape ",
+                 p.shape, p.transpose ? " (transposed)" : "", " and rhs of shape ", in[3].shape,
+                 " cannot be multiplied");
+  return Specs{TensorSpec{Shape{outer, in[3].shape[1]}, in[0].dtype}};
+}
+
+std::vector<ValueRef> grad_dot(GradBuilder& g) {
+  const auto& p = g.params<CsrDotParams>();
+  const ValueRef grad = g.output_grad(0);
+  std::vector<ValueRef> grads(4);
+  if (g.needs_grad(0)) {
+    const ValueRef rhs = g.input(3);
+    grads[0] = g.emit("_csr_sampled_dot",
+                      {p.transpose ? rhs : grad, p.transpose ? grad : rhs, g.input(1), g.input(2)});
+  }
+  if (g.needs_grad(3) && p.sparse_grad && !p.transpose) {
+    const Shape rhs = g.input_spec(3).shape;
+    grads[3] = g.emit("_row_sparse_to_dense",
+                      {g.emit("_csr_spread", {g.input(0), g.input(2), grad}), g.input(1)},
+                      {{"shape", rhs}});
+  } else if (g.needs_grad(3)) {
+    grads[3] = g.emit("_csr_dot", {g.input(0), g.input(1), g.input(2), grad},
+                      {{"shape", p.shape}, {"transpose", !p.transpose}});
+  }
+  return grads;
+}
+
+void register_products(OpRegistry& ops) {
+  ops.add(OpBuilder<CsrDotParams>("_csr_dot")
+              .inputs({"data", "indices", "indptr", "rhs"})
+              .doc("Product of a csr matrix and a dense one.")
+              .infer(infer_dot)
+              .gradient(grad_dot)
+              .build());
+  ops.add(OpBuilder<NoParams>("_csr_sampled_dot")
+              .inputs({"lhs", "rhs", "indices", "indptr"})
+              .doc("Products of row r of lhs and row c of rhs for every stored (r, c) of a csr.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[1].shape.ndim() == 2 &&
+                                   in[0].shape[1] == in[1].shape[1],
+                               "_csr_sampled_dot: lhs of shape ", in[0].shape, " and rhs of shape ",
+                               in[1].shape, " given, matrices with rows of one length expected");
+                check_csr("_csr_sampled_dot", Shape{in[0].shape[0], in[1].shape[0]}, in[2], in[3]);
+                return Specs{TensorSpec{in[2].shape, in[0].dtype}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_csr_spread")
+              .inputs({"data", "indptr", "rhs"})
+              .doc("Row r of rhs times the value, for every stored value of row r of a csr.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_index("_csr_spread", "indptr", in[1]);
+                MX_CHECK_SHAPE(in[2].shape.ndim() == 2 && in[1].shape[0] == in[2].shape[0] + 1,
+                               "_csr_spread: indptr of shape ", in[1].shape,
+                               " given with rhs of shape ", in[2].shape);
+                return Specs{TensorSpec{Shape{in[0].shape[0], in[2].shape[1]}, in[2].dtype}};
+              })
+              .build());
+}
+
+void register_conversions(OpRegistry& ops) {
+  ops.add(OpBuilder<ShapeParams>("_csr_to_dense")
+              .inputs({"data", "indices", "indptr"})
+              .doc("The dense matrix of a csr one; values stored twice are added.")
+              .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
+                check_csr("_csr_to_dense", p.shape, in[1], in[2]);
+                check_values("_csr_to_dense", in[0], in[1]);
+                return Specs{TensorSpec{p.shape, in[0].dtype}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_csr_gather")
+              .inputs({"dense", "indices", "indptr"})
+              .doc("Elements of a matrix, broadcast to a csr's shape, where the csr stores values.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_index("_csr_gather", "indices", in[1]);
+                check_index("_csr_gather", "indptr", in[2]);
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
+                                   (in[0].shape[0] == 1 || in[0].shape[0] + 1 == in[2].shape[0]),
+                               "_csr_gather: dense of shape ", in[0].shape,
+                               " given for a csr array of ", in[2].shape[0] - 1, " rows");
+                return Specs{TensorSpec{in[1].shape, in[0].dtype}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_csr_count")
+              .inputs({"dense"})
+              .doc("indptr of the csr matrix with a dense one's values other than 0.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2, "cast_storage: data of shape ", in[0].shape,
+                               " given, csr needs two dimensions");
+                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<CountParams>("_csr_collect")
+              .inputs({"dense", "indptr"})
+              .outputs(2)
+              .doc("data and indices of the csr matrix whose indptr _csr_count gave.")
+              .infer([](const CountParams& p, std::span<const TensorSpec> in) {
+                check_index("_csr_collect", "indptr", in[1]);
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[0].shape[0] + 1 == in[1].shape[0],
+                               "_csr_collect: indptr of shape ", in[1].shape,
+                               " given with dense of shape ", in[0].shape);
+                return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},
+                             TensorSpec{Shape{p.nnz}, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<CountParams>("_csr_rows")
+              .inputs({"indptr"})
+              .doc("The row of every stored value.")
+              .infer([](const CountParams& p, std::span<const TensorSpec> in) {
+                check_index("_csr_rows", "indptr", in[0]);
+                return Specs{TensorSpec{Shape{p.nnz}, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<CsrSumParams>("_csr_sum")
+              .inputs({"data", "indices", "indptr"})
+              .doc("Sums of a csr matrix along one axis.")
+              .infer([](const CsrSumParams& p, std::span<const TensorSpec> in) {
+                check_csr("_csr_sum", p.shape, in[1], in[2]);
+                check_values("_csr_sum", in[0], in[1]);
+                MX_CHECK_KIND(p.axis == 0 || p.axis == 1, ErrorKind::kIndex, "sum: axis ", p.axis,
+                              " is out of range for a csr array");
+                return Specs{TensorSpec{Shape{p.shape[p.axis == 0 ? 1 : 0]}, in[0].dtype}};
+              })
+              .build());
+}
+
+}  // namespace
+}  // namespace sparse
+
+void register_csr(OpRegistry& ops) {
+  sparse::register_products(ops);
+  sparse::register_conversions(ops);
+}
+
+}  // namespace mxlite

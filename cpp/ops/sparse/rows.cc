@@ -1,0 +1,99 @@
+// Row-sparse arrays: values holds the rows that indices names.
+#include "cpp/ops/sparse/sparse.h"
+
+namespace mxlite {
+namespace sparse {
+namespace {
+
+void check_rows(const char* op, const TensorSpec& values, const TensorSpec& indices) {
+  check_index(op, "indices", indices);
+  MX_CHECK_SHAPE(values.shape.ndim() >= 1 && values.shape[0] == indices.shape[0], op,
+                 ": values of shape ", values.shape, " given with ", indices.shape[0], " indices");
+}
+
+Shape with_rows(Shape shape, int64_t rows) {
+  shape[0] = rows;
+  return shape;
+}
+
+void register_conversions(OpRegistry& ops) {
+  ops.add(OpBuilder<ShapeParams>("_row_sparse_to_dense")
+              .inputs({"values", "indices"})
+              .doc("The dense array of a row-sparse one; rows of one index are added up.")
+              .infer([](const ShapeParams& p, std::span<const TensorSpec> in) {
+                check_rows("_row_sparse_to_dense", in[0], in[1]);
+                MX_CHECK_SHAPE(p.shape.ndim() == in[0].shape.ndim() &&
+                                   with_rows(p.shape, in[0].shape[0]) == in[0].shape,
+                               "_row_sparse_to_dense: values of shape ", in[0].shape,
+                               " given for an array of shape ", p.shape);
+                return Specs{TensorSpec{p.shape, in[0].dtype}};
+              })
+              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+                return {g.emit("take", {g.output_grad(0), g.input(1)}), {}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_nonzero_rows")
+              .inputs({"data"})
+              .doc("Indices of the rows with a value other than 0, and their number at the end.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_nonzero_rows: data of shape ",
+                               in[0].shape, " given, at least one dimension expected");
+                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")
+              .inputs({"data"})
+              .doc("The rows that Embedding looks up, as a vector.")
+              .infer([](const EmbeddingRowsParams&, std::span<const TensorSpec> in) {
+                return Specs{TensorSpec{Shape{in[0].shape.size()}, DType::kInt64}};
+              })
+              .build());
+}
+
+void register_selection(OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>("_unique_rows")
+              .inputs({"indices"})
+              .doc("Indices in order, each once, and their number at the end.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_index("_unique_rows", "indices", in[0]);
+                return Specs{TensorSpec{Shape{in[0].shape[0] + 1}, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_merge_rows")
+              .inputs({"values", "indices", "unique"})
+              .doc("Adds up the rows of one index; unique holds all indices in order.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_rows("_merge_rows", in[0], in[1]);
+                check_index("_merge_rows", "unique", in[2]);
+                return Specs{TensorSpec{with_rows(in[0].shape, in[2].shape[0]), in[0].dtype}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_find_rows")
+              .inputs({"indices", "queries"})
+              .doc("Where queries stand among ascending indices; -1 where they are missing.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_index("_find_rows", "indices", in[0]);
+                check_index("_find_rows", "queries", in[1]);
+                return Specs{TensorSpec{in[1].shape, DType::kInt64}};
+              })
+              .build());
+  ops.add(OpBuilder<NoParams>("_row_sparse_take")
+              .inputs({"values", "indices", "queries"})
+              .doc("Rows of a row-sparse array with ascending indices; 0 where they are missing.")
+              .infer([](const NoParams&, std::span<const TensorSpec> in) {
+                check_rows("_row_sparse_take", in[0], in[1]);
+                check_index("_row_sparse_take", "queries", in[2]);
+                return Specs{TensorSpec{with_rows(in[0].shape, in[2].shape[0]), in[0].dtype}};
+              })
+              .build());
+}
+
+}  // namespace
+}  // namespace sparse
+
+void register_rows(OpRegistry& ops) {
+  sparse::register_conversions(ops);
+  sparse::register_selection(ops);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,59 @@
+// Weight updates that touch only the rows of a row-sparse gradient (1.x: lazy_update). Rows of one
+// index are added up first, so gradients need no normal form.
+#include "cpp/ops/optimizer/params.h"
+#include "cpp/ops/sparse/sparse.h"
+
+namespace mxlite {
+namespace sparse {
+namespace {
+
+template <class P>
+void add_update(OpRegistry& ops, const std::string& name, std::vector<std::string> states,
+                bool row_states = false) {
+  std::vector<std::string> inputs = {"weight", "values", "indices"};
+  inputs.insert(inputs.end(), states.begin(), states.end());
+  std::vector<int> mutated;
+  for (size_t i = 3; i < inputs.size(); ++i) mutated.push_back(static_cast<int>(i));
+  ops.add(OpBuilder<P>(name)
+              .inputs(inputs)
+              .doc("The update of that name on the rows that indices holds; others stay.")
+              .infer([name, inputs, row_states](const P&, std::span<const TensorSpec> in) -> Specs {
+                const TensorSpec& weight = in[0];
+                MX_CHECK_DTYPE(is_floating(weight.dtype), name, ": weight of dtype ", weight.dtype,
+                               " given, a floating type expected");
+                check_index(name.c_str(), "indices", in[2]);
+                Shape rows = weight.shape;
+                MX_CHECK_SHAPE(rows.ndim() >= 1, name, ": weight of shape ", rows, " has no rows");
+                rows[0] = in[2].shape[0];
+                MX_CHECK_SHAPE(in[1].shape == rows, name, ": gradient of shape ", in[1].shape,
+                               " given, ", rows, " expected");
+                for (size_t i = 1; i < in.size(); ++i) {
+                  if (i == 2) continue;
+                  MX_CHECK_DTYPE(in[i].dtype == weight.dtype, name, ": ", inputs[i], " of dtype ",
+                                 in[i].dtype, " given, ", weight.dtype, " expected");
+                  const bool fits = row_states ? in[i].shape.size() == weight.shape[0]
+                                               : in[i].shape == weight.shape;
+                  MX_CHECK_SHAPE(i == 1 || fits, name, ": ", inputs[i], " of shape ", in[i].shape,
+                                 " given for a weight of shape ", weight.shape);
+                }
+                return {weight};
+              })
+              .mutates(mutated)
+              .inplace(0, 0)
+              .build());
+}
+
+}  // namespace
+}  // namespace sparse
+
+void register_row_updates(OpRegistry& ops) {
+  using namespace optimizer;  // NOLINT: the parameters of the dense updates
+  sparse::add_update<SgdParams>(ops, "_rows_sgd_update", {});
+  sparse::add_update<SgdMomParams>(ops, "_rows_sgd_mom_update", {"mom"});
+  sparse::add_update<AdamParams>(ops, "_rows_adam_update", {"mean", "var"});
+  sparse::add_update<FtrlParams>(ops, "_rows_ftrl_update", {"z", "n"});
+  sparse::add_update<AdagradParams>(ops, "_rows_adagrad_update", {"history"});
+  sparse::add_update<GroupAdagradParams>(ops, "_rows_group_adagrad_update", {"history"}, true);
+}
+
+}  // namespace mxlite

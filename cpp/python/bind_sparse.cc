@@ -1,0 +1,111 @@
+// Sparse arrays for mxlite/ndarray/sparse: made from parts, taken apart, changed.
+#include "cpp/autograd/tape.h"
+#include "cpp/ndarray/sparse.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+PyTypeObject* subclass(const py::handle& cls) {
+  MX_ASSERT(PyType_Check(cls.ptr()));
+  cls.inc_ref();  // lives as long as the module
+  return reinterpret_cast<PyTypeObject*>(cls.ptr());
+}
+
+SparseParts& parts_of(const py::handle& array) {
+  const NDArrayRef a = any_array_of(array, "sparse");
+  MX_ASSERT(a->is_sparse());
+  return sparse_parts(*a);
+}
+
+py::tuple take_apart(const py::handle& array) {
+  const SparseParts& p = parts_of(array);
+  return py::make_tuple(static_cast<int>(p.form), p.values, p.indices, p.indptr);
+}
+
+}  // namespace
+
+void bind_sparse(py::module_& m) {
+  m.def(
+      "set_sparse_types",
+      [](const py::handle& row_sparse, const py::handle& csr, const py::handle& dispatch) {
+        sparse_hooks = {subclass(row_sparse), subclass(csr), dispatch.inc_ref().ptr()};
+      },
+      py::arg("row_sparse"), py::arg("csr"), py::arg("dispatch"),
+      "The classes of sparse arrays and dispatch(op, args, kwargs) for operators called on them.");
+  m.def(
+      "make_row_sparse",
+      [](const NDArrayRef& values, const NDArrayRef& indices, const py::object& shape, int form) {
+        return make_row_sparse({shape_from_python(shape, "row_sparse_array"), values->dtype()},
+                               values, indices, static_cast<SparseForm>(form));
+      },
+      py::arg("values"), py::arg("indices"), py::arg("shape"), py::arg("form") = 0,
+      "Row-sparse array of its parts.");
+  m.def(
+      "make_csr",
+      [](const NDArrayRef& values, const NDArrayRef& indices, const NDArrayRef& indptr,
+         const py::object& shape) {
+        return make_csr({shape_from_python(shape, "csr_matrix"), values->dtype()}, values, indices,
+                        indptr);
+      },
+      py::arg("values"), py::arg("indices"), py::arg("indptr"), py::arg("shape"),
+      "CSR array of its parts.");
+  m.def("sparse_parts", &take_apart, py::arg("array"),
+        "(form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.");
+  m.def(
+      "set_sparse_parts",
+      [](const py::handle& array, const NDArrayRef& values, const NDArrayRef& indices,
+         const py::object& indptr) {
+        SparseParts& p = parts_of(array);
+        p.form = SparseForm::kNormal;
+        p.values = values;
+        p.indices = indices;
+        p.indptr = indptr.is_none() ? nullptr : py::cast<NDArrayRef>(indptr);
+      },
+      py::arg("array"), py::arg("values"), py::arg("indices"), py::arg("indptr"),
+      "Replace the parts, which are in the normal form.");
+  m.def(
+      "array_shape",
+      [](const py::handle& a) { return shape_to_python(any_array_of(a, "shape")->shape()); },
+      py::arg("array"), "Shape of an array of any storage.");
+  m.def(
+      "detach_sparse", [](const py::handle& a) { return any_array_of(a, "detach")->detached(); },
+      py::arg("array"), "The same parts without history.");
+  m.def(
+      "grad_of",
+      [](const py::handle& a) { return autograd::gradient_of(*any_array_of(a, "grad")); },
+      py::arg("array"), "Gradient array of a variable of any storage, or None.");
+  m.def(
+      "grad_stype",
+      [](const py::handle& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*any_array_of(a, "grad_stype"));
+        const bool leaf = info && !info->node && info->req != autograd::GradReq::kNull;
+        return static_cast<int>(leaf ? info->stype : StorageType::kDefault);
+      },
+      py::arg("array"), "Storage type of a variable's gradient: 0 default, 1 row_sparse, 2 csr.");
+  m.def(
+      "is_recorded",
+      [](const py::handle& a) {
+        const NDArrayRef array = any_array_of(a, "is_recorded");
+        return autograd::needs_record({&array, 1});
+      },
+      py::arg("array"), "Would a call on this array be recorded?");
+  m.def(
+      "exchange_fresh_grad",
+      [](const py::handle& a, bool fresh) {
+        autograd::ArrayInfo* info = autograd::info_of(*any_array_of(a, "grad"));
+        return info ? std::exchange(info->fresh, fresh) : false;
+      },
+      py::arg("array"), py::arg("fresh"), "Set _fresh_grad of any array; returns the old value.");
+  m.def(
+      "grad_request",
+      [](const py::handle& a) {
+        const autograd::ArrayInfo* info = autograd::info_of(*any_array_of(a, "grad"));
+        return static_cast<int>(info ? info->req : autograd::GradReq::kNull);
+      },
+      py::arg("array"), "0 null, 1 write, 2 add.");
+}
+
+}  // namespace mxlite::python

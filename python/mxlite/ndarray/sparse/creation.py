@@ -1,0 +1,266 @@
+"""Making sparse arrays (MXNet 1.x: ``mxnet.ndarray.sparse``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._core import NDArray
+from ...base import ShapeError, TypeError_, ValueError_
+from . import storage
+from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
+
+__all__ = ["array", "csr_matrix", "empty", "row_sparse_array", "zeros"]
+
+
+def _array(source: Any, ctx: Any, dtype: Any) -> NDArray:
+    """Return a dense array; like `mx.nd.array`, but NumPy sources keep the dtype asked for."""
+    if isinstance(source, NDArray):
+        source = storage.dense(source)
+        moved = source if ctx is None or source.ctx == ctx else source.copyto(ctx)
+        if dtype is not None and moved.dtype != _core.dtype_type(dtype):
+            return moved.astype(dtype)
+        return moved.copy() if moved is source else moved
+    return _core.array_from_numpy(np.asarray(source), ctx, dtype)
+
+
+def _values_dtype(source: Any, dtype: Any) -> Any:
+    """Return the dtype of values: the one asked for, the source's, float32 for lists."""
+    if dtype is not None:
+        return dtype
+    return getattr(source, "dtype", None) or np.float32
+
+
+def _checked_shape(given: Any, found: tuple[int, ...]) -> tuple[int, ...]:
+    if given is None:
+        return found
+    given = (given,) if isinstance(given, (int, np.integer)) else tuple(given)
+    if len(given) != len(found):
+        raise ShapeError(f"invalid shape: {given} was given, {len(found)} dimensions expected")
+    return tuple(int(extent) for extent in given)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(d, (int, np.integer)) for d in value)
+
+
+def _of_dense(source: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> NDArray:
+    if not isinstance(source, NDArray):
+        dtype = _values_dtype(source, dtype)
+    dense = _array(source, ctx, dtype)
+    if shape is not None and tuple(shape) != dense.shape:
+        raise ShapeError(
+            f"{stype}: shape {tuple(shape)} was given for an array of shape {dense.shape}"
+        )
+    return storage.cast_parts(dense, stype)
+
+
+def _is_scipy(source: Any) -> bool:
+    return type(source).__module__.startswith("scipy.sparse")
+
+
+def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:
+    """Return a csr matrix.
+
+    Parameters
+    ----------
+    arg1 : tuple, array_like or sparse matrix
+        ``(data, indices, indptr)``, ``(data, (row, column))`` whose duplicates are added up, a
+        shape ``(M, N)`` for zeros, a dense matrix, a SciPy matrix, or a csr array.
+    shape : tuple of int, optional
+        Default is what the indices need.
+    ctx : Context, optional
+    dtype : dtype, optional
+        Default is that of the values, float32 for lists.
+
+    Returns
+    -------
+    CSRNDArray
+
+    Raises
+    ------
+    ValueError
+        If the tuple has another length or the values are no matrix.
+    """
+    if isinstance(arg1, CSRNDArray):
+        same = arg1.copyto(ctx) if ctx is not None else arg1.copy()
+        return same if dtype is None else same.astype(dtype)
+    if _is_scipy(arg1):
+        matrix = arg1.tocsr()
+        matrix.sum_duplicates()
+        return _csr_of_parts(matrix.data, matrix.indices, matrix.indptr, matrix.shape, ctx, dtype)
+    if not isinstance(arg1, tuple):
+        if isinstance(arg1, BaseSparseNDArray):
+            raise ValueError_(f"csr_matrix: a {arg1.stype} array given, a csr or dense one expected")
+        return _of_dense(arg1, shape, ctx, dtype, "csr")
+    if len(arg1) == 2 and _is_shape(arg1):
+        _checked_shape(shape, arg1)
+        return storage.empty_array("csr", arg1, ctx, dtype or np.float32)
+    if len(arg1) == 2 and isinstance(arg1[1], (tuple, list)) and len(arg1[1]) == 2:
+        return _csr_of_coordinates(arg1[0], *arg1[1], shape, ctx, dtype)
+    if len(arg1) == 3:
+        return _csr_of_parts(*arg1, shape, ctx, dtype)
+    raise ValueError_(f"csr_matrix: Unexpected length of input tuple: {len(arg1)}")
+
+
+def _csr_of_parts(
+    data: Any, indices: Any, indptr: Any, shape: Any, ctx: Any, dtype: Any
+) -> CSRNDArray:
+    values = _array(data, ctx, _values_dtype(data, dtype))
+    columns, starts = _array(indices, ctx, np.int64), _array(indptr, ctx, np.int64)
+    if values.ndim != 1 or columns.shape != values.shape or starts.ndim != 1 or not len(starts):
+        raise ShapeError(
+            f"csr_matrix: data of shape {values.shape}, indices of shape {columns.shape} and "
+            f"indptr of shape {starts.shape} given, vectors expected, two of one length"
+        )
+    if shape is None:
+        if not len(columns):
+            raise ValueError_("csr_matrix: invalid shape: it cannot be inferred without values")
+        shape = (len(starts) - 1, int(columns.asnumpy().max()) + 1)
+    shape = _checked_shape(shape, (len(starts) - 1, 0))
+    return storage.csr(values, columns, starts, shape)
+
+
+def _csr_of_coordinates(
+    data: Any, row: Any, column: Any, shape: Any, ctx: Any, dtype: Any
+) -> CSRNDArray:
+    values, rows, columns = (_numpy(part) for part in (data, row, column))
+    if not values.shape == rows.shape == columns.shape:
+        raise ShapeError(
+            f"csr_matrix: data, row and column of shapes {values.shape}, {rows.shape} and "
+            f"{columns.shape} given, equal ones expected"
+        )
+    found = tuple(int(index.max()) + 1 if index.size else 0 for index in (rows, columns))
+    shape = _checked_shape(shape, found)
+    for index, extent in zip((rows, columns), shape):
+        if index.size and not 0 <= index.min() <= index.max() < extent:
+            raise ValueError_(f"csr_matrix: coordinates exceed the shape {shape}")
+    keys, slots = np.unique(rows.astype(np.int64) * shape[1] + columns, return_inverse=True)
+    sums = np.zeros(len(keys), values.dtype)
+    np.add.at(sums, slots.reshape(-1), values)
+    extent = max(shape[1], 1)
+    indptr = np.searchsorted(keys // extent, np.arange(shape[0] + 1))
+    dtype = _values_dtype(data, dtype)
+    return _csr_of_parts(sums, keys % extent, indptr, shape, ctx, dtype)
+
+
+def _numpy(source: Any) -> np.ndarray[Any, Any]:
+    return source.asnumpy() if isinstance(source, NDArray) else np.asarray(source)
+
+
+def row_sparse_array(
+    arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None
+) -> RowSparseNDArray:
+    """Return a row-sparse array.
+
+    Parameters
+    ----------
+    arg1 : tuple, array_like or NDArray
+        ``(data, indices)``, a shape for zeros, a dense array, or a row-sparse one.
+    shape : tuple of int, optional
+        Default is what the indices need.
+    ctx : Context, optional
+    dtype : dtype, optional
+        Default is that of the values, float32 for lists.
+
+    Returns
+    -------
+    RowSparseNDArray
+
+    Raises
+    ------
+    ValueError
+        If the tuple has another length or data and indices do not fit.
+    """
+    if isinstance(arg1, RowSparseNDArray):
+        same = arg1.copyto(ctx) if ctx is not None else arg1.copy()
+        return same if dtype is None else same.astype(dtype)
+    if isinstance(arg1, BaseSparseNDArray):
+        raise ValueError_("row_sparse_array: a csr array given, a row_sparse or dense one expected")
+    if _is_shape(arg1):
+        _checked_shape(shape, arg1)
+        return storage.empty_array("row_sparse", arg1, ctx, dtype or np.float32)
+    if not isinstance(arg1, tuple):
+        return _of_dense(arg1, shape, ctx, dtype, "row_sparse")
+    if len(arg1) != 2:
+        raise ValueError_(f"row_sparse_array: Unexpected length of input tuple: {len(arg1)}")
+    values = _array(arg1[0], ctx, _values_dtype(arg1[0], dtype))
+    indices = _array(arg1[1], ctx, np.int64)
+    if values.ndim < 1 or indices.ndim != 1 or values.shape[0] != len(indices):
+        raise ShapeError(
+            f"row_sparse_array: data of shape {values.shape} and indices of shape {indices.shape} "
+            "given, one index per row expected"
+        )
+    if shape is None:
+        if not len(indices):
+            raise ValueError_("row_sparse_array: invalid shape: it cannot be inferred without rows")
+        shape = (int(indices.asnumpy().max()) + 1, *values.shape[1:])
+    shape = _checked_shape(shape, values.shape)
+    if shape[1:] != values.shape[1:]:
+        raise ShapeError(
+            f"row_sparse_array: data of shape {values.shape} given for an array of shape {shape}"
+        )
+    order = indices.asnumpy()
+    if (np.diff(order) < 0).any():  # 1.x keeps the order and reads it wrong in some operators
+        ranks = _core.array_from_numpy(np.argsort(order, kind="stable"), ctx, np.int64)
+        take = _core.op("take")
+        values, indices = take(values, ranks, axis=0), take(indices, ranks, axis=0)
+    return storage.row_sparse(values, indices, shape)
+
+
+def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> BaseSparseNDArray:
+    """Return a sparse array with the values of a sparse one of mxlite or SciPy.
+
+    Parameters
+    ----------
+    source_array : CSRNDArray, RowSparseNDArray or scipy.sparse matrix
+    ctx : Context, optional
+    dtype : dtype, optional
+
+    Raises
+    ------
+    ValueError
+        For dense sources, which `mx.nd.array` takes.
+    """
+    if isinstance(source_array, RowSparseNDArray):
+        return row_sparse_array(source_array, ctx=ctx, dtype=dtype)
+    if isinstance(source_array, CSRNDArray) or _is_scipy(source_array):
+        return csr_matrix(source_array, ctx=ctx, dtype=dtype)
+    raise ValueError_(
+        "sparse.array: Please use mx.nd.array to create an NDArray with source_array of type "
+        f"{type(source_array).__name__}"
+    )
+
+
+def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """Return an array of zeros in a storage type.
+
+    Parameters
+    ----------
+    stype : {'default', 'csr', 'row_sparse'}
+    shape : int or tuple of int
+    ctx : Context, optional
+    dtype : dtype, optional
+        Default float32.
+    """
+    stype = storage.check_stype("zeros", stype)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if stype == "default":
+        return _core.op("_zeros")(shape=shape, ctx=ctx, dtype=dtype or np.float32, **kwargs)
+    result = storage.empty_array(stype, shape, ctx, dtype or np.float32)
+    out = kwargs.pop("out", None)
+    if kwargs:
+        raise TypeError_(f"zeros() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if out is None:
+        return result
+    storage.assign(out, result)
+    return out
+
+
+def empty(stype: str, shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+    """Return an array in a storage type; sparse ones have no stored values."""
+    if storage.check_stype("empty", stype) == "default":
+        return _core.empty(shape, ctx, dtype)
+    return zeros(stype, shape, ctx, dtype)

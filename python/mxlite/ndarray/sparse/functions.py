@@ -1,0 +1,150 @@
+"""Functions of ``mx.nd.sparse`` that are no operators of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import _core
+from ..._core import NDArray
+from ...base import ShapeError, TypeError_
+from . import storage
+from .arrays import CSRNDArray, RowSparseNDArray, as_rows
+from .products import recorded
+from .rules import csr_keys, scatter_div
+from .storage import dense, parts, stype_of
+
+__all__ = ["add", "divide", "edge_id", "getnnz", "multiply", "retain", "square_sum", "subtract"]
+
+
+def _binary(lhs: Any, rhs: Any, elemwise: str, broadcast: str, scalar: str, swapped: str) -> Any:
+    if isinstance(lhs, NDArray) and isinstance(rhs, NDArray):
+        name = elemwise if lhs.shape == rhs.shape else broadcast
+        return _core.op(name)(lhs, rhs)
+    if isinstance(lhs, NDArray):
+        return _core.op(scalar)(lhs, scalar=rhs)
+    return _core.op(swapped)(rhs, scalar=lhs)
+
+
+def add(lhs: Any, rhs: Any) -> NDArray:
+    """Return lhs + rhs; sparse where both have one sparse storage type and equal shapes."""
+    return _binary(lhs, rhs, "elemwise_add", "broadcast_add", "_plus_scalar", "_plus_scalar")
+
+
+def subtract(lhs: Any, rhs: Any) -> NDArray:
+    """Return lhs - rhs; sparse where both have one sparse storage type and equal shapes."""
+    return _binary(lhs, rhs, "elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar")
+
+
+def multiply(lhs: Any, rhs: Any) -> NDArray:
+    """Return lhs * rhs; sparse if a sparse operand has the result's shape."""
+    return _binary(lhs, rhs, "elemwise_mul", "broadcast_mul", "_mul_scalar", "_mul_scalar")
+
+
+def divide(lhs: Any, rhs: Any) -> NDArray:
+    """Return lhs / rhs; sparse for a csr array divided by a number, row or column."""
+    return _binary(lhs, rhs, "elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar")
+
+
+def retain(data: NDArray, indices: Any, out: NDArray | None = None) -> NDArray:
+    """Return the rows of a row-sparse array that ``indices`` names.
+
+    Parameters
+    ----------
+    data : RowSparseNDArray
+    indices : NDArray
+        Row numbers; rows without stored values are 0 in the result.
+    out : RowSparseNDArray, optional
+
+    Raises
+    ------
+    TypeError
+        If ``data`` is not row-sparse.
+    """
+    if not isinstance(data, RowSparseNDArray):
+        raise TypeError_(f"retain: {type(data).__name__} given, a RowSparseNDArray expected")
+    with storage.unrecorded():
+        result = storage.retained(data, as_rows(indices, data.context))
+    if recorded(data):
+        rows = result.indices
+
+        def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
+            (grad,) = grads
+            if grad is None or type(grad) is not NDArray:
+                return [grad]
+            return [storage.row_sparse(_core.op("take")(grad, rows, axis=0), rows, grad.shape)]
+
+        _core.record_function(backward, "retain", [data], [result], True)
+    if out is None:
+        return result
+    storage.assign(out, result)
+    return out
+
+
+def square_sum(data: NDArray, axis: Any = None, keepdims: bool = False) -> NDArray:
+    """Return sums of squares; row-sparse for ``axis=1, keepdims=True`` of a row-sparse matrix.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis : int, optional
+    keepdims : bool
+    """
+    op_sum, square = _core.op("sum"), _core.op("square")
+    if stype_of(data) != "row_sparse" or axis not in (1, -1) or len(data.shape) != 2:
+        squares = square(data)
+        return op_sum(dense(squares), axis=() if axis is None else axis, keepdims=keepdims)
+    values, indices, _ = parts(data)
+    sums = op_sum(square(values), axis=1, keepdims=True)
+    result = storage.row_sparse(sums, indices, (data.shape[0], 1))
+    return result if keepdims else dense(result).reshape((-1,))
+
+
+def getnnz(data: CSRNDArray, axis: int | None = None) -> NDArray:
+    """Return how many values a csr array stores: in all, or by column (0) or row (1).
+
+    Parameters
+    ----------
+    data : CSRNDArray
+    axis : int, optional
+    """
+    if not isinstance(data, CSRNDArray):
+        raise TypeError_(f"getnnz: {type(data).__name__} given, a CSRNDArray expected")
+    _, indices, indptr = parts(data)
+    assert indptr is not None
+    if axis is None:
+        counts = np.array([len(indices)])
+    elif axis in (1, -1):
+        counts = np.diff(indptr.asnumpy())
+    elif axis in (0, -2):
+        counts = np.bincount(indices.asnumpy(), minlength=data.shape[1])
+    else:
+        raise ShapeError(f"getnnz: axis {axis} is out of range for a matrix")
+    return _core.array_from_numpy(counts, data.context, np.int64)
+
+
+def edge_id(data: CSRNDArray, u: NDArray, v: NDArray) -> NDArray:
+    """Return the values at (u[i], v[i]) of a csr array, -1 where none is stored.
+
+    Parameters
+    ----------
+    data : CSRNDArray
+    u, v : NDArray
+        Rows and columns, vectors of one length.
+    """
+    if not isinstance(data, CSRNDArray):
+        raise TypeError_(f"edge_id: {type(data).__name__} given, a CSRNDArray expected")
+    if u.shape != v.shape:
+        raise ShapeError(f"edge_id: u of shape {u.shape} and v of shape {v.shape} given")
+    with storage.unrecorded():
+        values, keys = storage.merged(parts(data)[0], csr_keys(data))
+        wanted = u.astype(np.int64) * data.shape[1] + v.astype(np.int64)
+        places = _core.op("_find_rows")(keys, wanted)
+        found = _core.op("_row_sparse_take")(values, keys, wanted)
+        return _core.op("where")(places >= 0, found, _core.op("ones_like")(found) * -1)
+
+
+def scatter_divide(lhs: NDArray, rhs: NDArray) -> NDArray:
+    """Return the stored rows of a row-sparse array divided by those of another array."""
+    return scatter_div(lhs, rhs)
