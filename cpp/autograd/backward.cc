@@ -67,7 +67,8 @@ class Walk {
       leaf->fresh = true;
       if (leaf->stype != StorageType::kDefault) {
         const ModeScope quiet({false, options_.training});
-        store_sparse(*leaf, value);
+        store_sparse(*leaf, value,
+                     value->use_count() == 1 && !options_.retain_graph && !options_.create_graph);
         continue;
       }
       if (value->is_sparse()) value = densified(value);

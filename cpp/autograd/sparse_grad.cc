@@ -9,12 +9,6 @@ bool has_rows(const NDArrayRef& a) {
   return storage_type(*a) == StorageType::kRowSparse && sparse_parts(*a).form != SparseForm::kDense;
 }
 
-// Merging is put off until somebody looks, so nobody else may change the memory until then.
-NDArrayRef owned(const NDArrayRef& a) {
-  if (a->storage()->use_count() == 1 && a->contiguous()) return a;
-  return call_op("_copy", {a});
-}
-
 }  // namespace
 
 NDArrayRef densified(const NDArrayRef& array) {
@@ -47,22 +41,28 @@ NDArrayRef empty_sparse(StorageType stype, const TensorSpec& spec, Device device
   return make_row_sparse(spec, zeros(rows, spec.dtype), indices);
 }
 
-void store_sparse(ArrayInfo& variable, const NDArrayRef& value) {
-  NDArrayRef total = value;
-  if (variable.grad && variable.req == GradReq::kAdd) total = add_gradients(variable.grad, value);
+void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own) {
+  const bool added = variable.grad && variable.req == GradReq::kAdd;
+  const NDArrayRef total = added ? add_gradients(variable.grad, value) : value;
   if (!variable.grad) variable.grad = empty_sparse(variable.stype, value->spec(), value->device());
+  // Merging is put off until somebody looks, so nobody else may change the memory until then.
+  const auto taken = [&](const NDArrayRef& a) {
+    const bool alone =
+        own && a->use_count() == 1 && a->storage()->use_count() == 1 && a->contiguous();
+    return added || alone ? a : call_op("_copy", {a});
+  };
   SparseParts& to = sparse_parts(*variable.grad);
   if (has_rows(total) && variable.stype == StorageType::kRowSparse) {
     const SparseParts& from = sparse_parts(*total);
     to.form = from.form;
-    const NDArrayRef values = from.values, indices = from.indices;
-    total = nullptr;
-    to.values = owned(values);
-    to.indices = owned(indices);
+    to.values = taken(from.values);
+    to.indices = taken(from.indices);
     return;
   }
   to.form = SparseForm::kDense;
-  to.values = owned(densified(total));
+  to.values = total->is_sparse() ? densified(total) : taken(total);
+  if (total->is_sparse() && sparse_parts(*total).form == SparseForm::kDense)
+    to.values = taken(to.values);
   to.indices = to.indptr = nullptr;
 }
 

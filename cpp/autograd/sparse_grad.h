@@ -10,7 +10,8 @@ NDArrayRef densified(const NDArrayRef& array);
 NDArrayRef add_gradients(const NDArrayRef& a, const NDArrayRef& b);
 // An array of zeros in a storage type other than the default.
 NDArrayRef empty_sparse(StorageType stype, const TensorSpec& spec, Device device);
-// Writes or adds a gradient, dense or not, into a variable whose gradient is sparse.
-void store_sparse(ArrayInfo& variable, const NDArrayRef& value);
+// Writes or adds a gradient, dense or not, into a variable whose gradient is sparse. own: nobody
+// else has the array `value`.
+void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own);
 
 }  // namespace mxlite::autograd

@@ -136,6 +136,15 @@ void bind_copies() {
           copy_to(a, target);
           return target;
         }
+        if (is_sparse_array(other.ptr())) {
+          const py::object copy = make_op_object(ops().get("_copy")), names = py::make_tuple("out");
+          PyObject* const operands[] = {wrap_array(a), other.ptr()};
+          const py::object source = py::reinterpret_steal<py::object>(operands[0]);
+          const py::object done =
+              py::reinterpret_steal<py::object>(call_sparse(copy.ptr(), operands, 1, names.ptr()));
+          if (!done) throw py::error_already_set();
+          return array_of(other.ptr());
+        }
         NDArrayRef target = NDArray::empty(a->spec(), device_from_python(other));
         copy_to(a, target);
         return target;

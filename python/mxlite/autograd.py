@@ -7,7 +7,7 @@ from typing import Any, Callable, TypeVar, Union, cast
 
 from . import _core
 from ._core import NDArray, is_recording, is_training
-from .base import NotSupportedError, TypeError_, ValueError_
+from .base import NotSupportedError, ValueError_
 from .ndarray.ndarray import attach
 
 __all__ = [

@@ -30,7 +30,6 @@ __all__ = [
     "MXNetError",
     "MissingFileError",
     "NotImplementedForSymbol",
-    "NotSupportedForSparseNDArray",
     "NotSupportedError",
     "NotSupportedForSparseNDArray",
     "OutOfMemoryError",
@@ -103,28 +102,6 @@ class CommunicatorError(MXNetError):
 
 class NotSupportedError(MXNetError, NotImplementedError):
     """A feature of MXNet 1.x that this build of mxlite does not have."""
-
-
-class NotSupportedForSparseNDArray(NotSupportedError):
-    """A method that sparse arrays do not have (1.x: the class of the same name).
-
-    Parameters
-    ----------
-    function : str or callable
-    alias : str or None
-        How the function is usually written.
-    *args
-        What it was called with.
-    """
-
-    def __init__(self, function: object, alias: str | None = None, *args: object) -> None:
-        name = getattr(function, "__name__", None) or str(function)
-        shown = f"{name} (namely operator {alias!r})" if alias else name
-        types = ", ".join(type(arg).__name__ for arg in args)
-        super().__init__(
-            f"Function {shown} with arguments ({types}) is not supported for SparseNDArray and "
-            "only available in NDArray."
-        )
 
 
 class MissingFileError(MXNetError, FileNotFoundError):

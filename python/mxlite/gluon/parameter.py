@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import autograd, initializer
 from .. import ndarray as nd
-from ..base import DTypeError, MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
@@ -91,8 +91,8 @@ class Parameter:
         Whether an unknown shape is allowed in `initialize`.
     differentiable : bool
         False for running statistics; their ``grad_req`` stays ``'null'``.
-    stype, grad_stype : str
-        Storage types; only ``'default'`` is supported.
+    stype, grad_stype : {'default', 'row_sparse', 'csr'}
+        Storage types of data and gradient. Row-sparse data is read with `row_sparse_data`.
 
     Notes
     -----
@@ -119,11 +119,6 @@ class Parameter:
                     f"Parameter {name!r}: {label} is {value!r}, expected 'default', 'row_sparse' "
                     "or 'csr'"
                 )
-            if value != "default":
-                raise NotSupportedError(
-                    f"Parameter {name!r}: {label}={value!r} needs sparse arrays, which mxlite does "
-                    "not have; use 'default'"
-                )
         self._data: list[NDArray] | None = None
         self._by_ctx: dict[Context, NDArray] = {}
         self._deferred_init: tuple[Any, ...] = ()
@@ -132,6 +127,8 @@ class Parameter:
         self._grad_req = "null"
         self._trainer: Any = None
         self._var: tuple[Any, Any] | None = None
+        self._stype = stype
+        self._grad_stype = grad_stype
         self._shape = None if shape is None else _as_shape(shape)
         self.name = name
         self._dtype = dtype
@@ -147,13 +144,13 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """Storage type of the data, always ``'default'``."""
-        return "default"
+        """Storage type of the data."""
+        return self._stype
 
     @property
     def grad_stype(self) -> str:
-        """Storage type of the gradient, always ``'default'``."""
-        return "default"
+        """Storage type of the gradient."""
+        return self._grad_stype
 
     @property
     def dtype(self) -> Any:
@@ -281,6 +278,7 @@ class Parameter:
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         """Take ``data``, which nobody else holds, as the value on the first matching context."""
         self._shape = tuple(int(extent) for extent in data.shape)
+        data = self._stored(data)
         arrays = []
         taken = False
         for ctx in contexts:
@@ -292,6 +290,12 @@ class Parameter:
         self._set_arrays(arrays)
         self._attach_grads()
 
+    def _stored(self, data: NDArray) -> NDArray:
+        """Return a value in the parameter's storage type."""
+        if data.stype == self._stype:
+            return data
+        return data.tostype("default").tostype(self._stype)
+
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:
         self._data = arrays
         self._by_ctx = {} if arrays is None else {array.ctx: array for array in arrays}
@@ -301,7 +305,7 @@ class Parameter:
         if self._grad_req == "null" or self._data is None:
             return
         for array in self._data:
-            array.attach_grad(self._grad_req)
+            array.attach_grad(self._grad_req, stype=self._grad_stype)
         STATE.handles_changed()
 
     def _load_init(
@@ -322,7 +326,7 @@ class Parameter:
                 f"expected {known} vs saved {saved}"
             )
         self._shape = saved
-        data = self._checked_dtype(data, cast_dtype, dtype_source)
+        data = self._stored(self._checked_dtype(data, cast_dtype, dtype_source))
         contexts = None if ctx is None else _as_context_list(ctx)
         if self._data is None:
             if self._deferred_init:
@@ -464,6 +468,11 @@ class Parameter:
                         "attribute"
                     )
                 return array
+        if self._stype != "default":
+            raise MXNetError(
+                f"Cannot return a copy of Parameter {self.name!r} on ctx {ctx} via data() because "
+                f"its storage type is {self._stype}. Please use row_sparse_data() instead."
+            )
         return self._pick(ctx)
 
     def list_data(self) -> list[NDArray]:
@@ -473,9 +482,72 @@ class Parameter:
         -------
         list of NDArray
         """
+        if self._stype != "default":
+            raise MXNetError(
+                f"Cannot return copies of Parameter {self.name!r} on all contexts via list_data() "
+                f"because its storage type is {self._stype}. Please use row_sparse_data() instead."
+            )
+        return self._arrays()
+
+    def _arrays(self) -> list[NDArray]:
+        """Return the arrays on all contexts, in any storage type."""
         if self._data is None:
             raise self._missing()
         return list(self._data)
+
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """Return rows of a row-sparse parameter, on the context of ``row_id``.
+
+        Parameters
+        ----------
+        row_id : NDArray
+            Numbers of the rows, in any order.
+
+        Returns
+        -------
+        RowSparseNDArray
+            The rows named, each once; gradients reach the parameter.
+
+        Raises
+        ------
+        MXNetError
+            If the parameter is not row-sparse or belongs to no `Trainer`.
+        """
+        self._check_rows("row_sparse_data", row_id)
+        return self._rows(self._pick(row_id.ctx), row_id)
+
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """Return rows of a row-sparse parameter on all contexts; see `row_sparse_data`.
+
+        Parameters
+        ----------
+        row_id : NDArray
+
+        Returns
+        -------
+        list of RowSparseNDArray
+        """
+        self._check_rows("list_row_sparse_data", row_id)
+        return [self._rows(array, row_id) for array in self._arrays()]
+
+    def _check_rows(self, method: str, row_id: Any) -> None:
+        if self._stype != "row_sparse":
+            raise MXNetError(
+                f"Cannot return copies of Parameter {self.name!r} via {method}() because its "
+                f"storage type is {self._stype}. Please use data() instead."
+            )
+        if not isinstance(row_id, NDArray):
+            raise TypeError_(f"{method}: row_id is a {type(row_id).__name__}, expected an NDArray")
+        if self._trainer is None:
+            raise MXNetError(
+                f"Cannot get row_sparse data for Parameter {self.name!r} when no Trainer is "
+                "created with it."
+            )
+
+    @staticmethod
+    def _rows(array: NDArray, row_id: NDArray) -> NDArray:
+        rows = np.unique(row_id.asnumpy().astype(np.int64))
+        return nd.sparse.retain(array, nd.array(rows, ctx=array.ctx, dtype=np.int64))
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on one context.
@@ -511,7 +583,7 @@ class Parameter:
         list of NDArray
         """
         self._require_grad()
-        return [array.grad for array in self.list_data()]
+        return [array.grad for array in self._arrays()]
 
     def _require_grad(self) -> None:
         if self._data is not None and self._grad_req == "null":
@@ -568,7 +640,7 @@ class Parameter:
 
     def _reduce(self) -> NDArray:
         """Return the mean of the copies, on the CPU, as an array of its own."""
-        copies = self.list_data()
+        copies = self._arrays()
         with autograd.pause():
             if len(copies) == 1:
                 return copies[0].copyto(cpu())

@@ -231,7 +231,7 @@ class Trainer:
         ]
         with autograd.pause():
             for index, param in fresh:
-                arrays, grads = param.list_data(), param.list_grad()
+                arrays, grads = param._arrays(), param.list_grad()
                 for updater, array, grad in zip(self._updaters, arrays, grads):
                     updater(index, grad, array)
                 for array in arrays[len(self._updaters) :]:
@@ -241,7 +241,7 @@ class Trainer:
 
     def _is_fresh(self, param: Parameter, ignore_stale_grad: bool) -> bool:
         """Say whether backward computed the gradient; complain if it did not."""
-        stale = [array.ctx for array in param.list_data() if not array._fresh_grad]
+        stale = [array.ctx for array in param._arrays() if not array._fresh_grad]
         if not stale:
             return True
         if ignore_stale_grad:

@@ -1,7 +1,7 @@
 """Saving and loading arrays: the ``.params`` format of MXNet 1.x.
 
 A file is a header, a list of array blobs and a list of names (`dict` files only). All versions
-that MXNet ever wrote are read: blobs V0 to V3, sparse blobs (as dense arrays), and the npz files of
+that MXNet ever wrote are read: blobs V0 to V3, dense and sparse, and the npz files of
 MXNet 2.0. What is written is version 2, byte for byte what 1.9.1 writes. Files are
 written beside their destination, flushed to disk and renamed, so a full disk or a killed process
 leaves the old file as it was.
@@ -288,6 +288,9 @@ def _chunks(names: list[str], arrays: list[NDArray]) -> Iterator[Buffer]:
 
 
 def _array_chunks(array: NDArray) -> Iterator[Buffer]:
+    if type(array) is not NDArray:
+        yield from _sparse_chunks(array)
+        return
     shape = tuple(int(extent) for extent in array.shape)
     code, values = _to_storage(array)
     # MXNet 1.x has neither scalars nor empty arrays outside of numpy mode, which version 3 marks.
@@ -297,6 +300,25 @@ def _array_chunks(array: NDArray) -> Iterator[Buffer]:
     yield struct.pack("<iii", 1, 0, code)
     if values.size:
         yield np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+def _sparse_chunks(array: NDArray) -> Iterator[Buffer]:
+    """Yield values and index arrays; csr stores indptr before the columns."""
+    from .sparse.storage import parts
+
+    values, indices, indptr = parts(array)
+    stype = _ROW_SPARSE if indptr is None else _CSR
+    code, raw = _to_storage(values)
+    index_arrays = [(_to_storage(i)) for i in (indptr, indices) if i is not None]
+    yield struct.pack("<Ii", _V2, stype)
+    for shape in (values.shape, array.shape):
+        yield struct.pack(f"<I{len(shape)}q", len(shape), *shape)
+    yield struct.pack("<iii", 1, 0, code)
+    for index_code, numbers in index_arrays:
+        yield struct.pack(f"<iI{numbers.ndim}q", index_code, numbers.ndim, *numbers.shape)
+    for part in (raw, *(numbers for _, numbers in index_arrays)):
+        if part.size:
+            yield np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
 
 
 def _to_storage(array: NDArray) -> tuple[int, np.ndarray[Any, Any]]:
@@ -535,41 +557,36 @@ class _Reader:
         return self.bytes(size, f"data of {what} with shape {shape}")
 
     def _sparse(self, stype: int, what: str) -> NDArray | None:
-        """Read a row_sparse or csr blob and return it as a dense array."""
+        """Read a row_sparse or csr blob."""
+        from . import sparse
+
         storage = self.shape(f"values of {what}")
         shape = self.shape(what)
         if not shape:
             return None
         code = self._context_and_code(what)
-        indices_count = 1 if stype == _ROW_SPARSE else 2
         descriptions = []
-        for position in range(indices_count):
+        for position in range(1 if stype == _ROW_SPARSE else 2):
             label = f"index array {position} of {what}"
             index_code = self._code(label)
             descriptions.append((index_code, self.shape(label), label))
-        values = _to_numpy(code, self._values(code, storage, what)).reshape(storage)
+        values = _from_storage(code, self._values(code, storage, what), storage)
         indices = [
-            _to_numpy(index_code, self._values(index_code, extent, label)).astype(np.int64)
+            _from_storage(index_code, self._values(index_code, extent, label), extent)
             for index_code, extent, label in descriptions
         ]
-        dense = np.zeros(shape, values.dtype)
         try:
+            array: sparse.BaseSparseNDArray
             if stype == _ROW_SPARSE:
-                dense[indices[0]] = values
+                array = sparse.row_sparse_array((values, indices[0]), shape=shape)
             else:
-                pointers, columns = indices
-                rows = np.repeat(np.arange(shape[0]), np.diff(pointers))
-                dense[rows, columns] = values
-        except (IndexError, ValueError) as error:
+                array = sparse.csr_matrix((values, indices[1], indices[0]), shape=shape)
+            # 1.9.1 writes the columns of a row in any order (csr + csr): only ranges are checked.
+            array.check_format(full_check=False)
+            numbers = array.indices.asnumpy()
+            extent = shape[0] if stype == _ROW_SPARSE else shape[1]
+            if ((numbers < 0) | (numbers >= extent)).any():
+                raise MXNetError(f"indices from 0 to {extent - 1} were expected")
+        except (MXNetError, IndexError) as error:
             raise self.error(f"{what} is sparse with indices that do not fit: {error}") from None
-        if code == _BFLOAT16:
-            return _core_array(dense).astype("bfloat16")
-        return _core_array(dense)
-
-
-def _to_numpy(code: int, raw: memoryview) -> np.ndarray[Any, Any]:
-    """Return values as NumPy array; bfloat16 as float32."""
-    if code == _BFLOAT16:
-        bits = np.frombuffer(raw, np.dtype("<u2")).astype(np.uint32) << 16
-        return bits.view(np.float32)
-    return np.frombuffer(raw, np.dtype(_DTYPES[code]).newbyteorder("<"))
+        return array

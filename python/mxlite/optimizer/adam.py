@@ -45,7 +45,7 @@ class Adam(_TwoMoments):
         Decay of mean and variance.
     epsilon : float
     lazy_update : bool
-        For row-sparse gradients; without effect on dense ones.
+        Of a row-sparse gradient, update only the rows that it has.
     **kwargs
         As in `Optimizer`.
     """
@@ -69,7 +69,8 @@ class Adam(_TwoMoments):
         mean, variance = state
         nd.adam_update(
             weight, grad, mean, variance, out=weight, lr=lr, wd=wd, beta1=self.beta1,
-            beta2=self.beta2, epsilon=self.epsilon, **self._op_options(),
+            beta2=self.beta2, epsilon=self.epsilon, lazy_update=self.lazy_update,
+            **self._op_options(),
         )  # fmt: skip
 
 

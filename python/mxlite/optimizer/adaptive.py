@@ -33,6 +33,12 @@ class AdaGrad(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Change a weight in place."""
         lr, wd, _ = self._begin_update(index)
+        if grad.stype == "row_sparse":
+            nd.sparse.adagrad_update(
+                weight, grad, state, out=weight, lr=lr, wd=wd, epsilon=self.float_stable_eps,
+                **self._op_options(),
+            )  # fmt: skip
+            return
         grad = self._rescaled(grad)
         state[:] = state + nd.square(grad)
         step = grad / nd.sqrt(state + self.float_stable_eps)

@@ -41,6 +41,12 @@ class GroupAdaGrad(Optimizer):
         lr, wd, _ = self._begin_update(index)
         if wd != 0:
             raise ValueError_(f"GroupAdaGrad: wd is {wd}, weight decay is not supported")
+        if grad.stype == "row_sparse":
+            nd.contrib.group_adagrad_update(
+                weight, grad, state, out=weight, lr=lr, epsilon=self.float_stable_eps,
+                **self._op_options(),
+            )  # fmt: skip
+            return
         grad = self._rescaled(grad)
         state[:] = state + nd.mean(nd.square(grad), axis=1, keepdims=True)
         scale = nd.sqrt(state + self.float_stable_eps)

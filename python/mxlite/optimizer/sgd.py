@@ -83,7 +83,7 @@ class SGD(_MomentumOptimizer):
     ----------
     momentum : float
     lazy_update : bool
-        For row-sparse gradients; without effect on dense ones.
+        Of a row-sparse gradient, update only the rows that it has.
     **kwargs
         As in `Optimizer`.
     """
@@ -97,6 +97,8 @@ class SGD(_MomentumOptimizer):
     ) -> None:
         lr, wd, _ = self._begin_update(index)
         options = {"lr": lr, "wd": wd, "momentum": self.momentum, **self._op_options()}
+        if master is None and not self.lazy_update:
+            options["lazy_update"] = False
         _sgd_step(weight, grad, mom, master, options)
 
 

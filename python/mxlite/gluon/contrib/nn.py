@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ... import autograd
 from ...base import NotSupportedError, ShapeError
+from ..base_block import Block
 from ..hybrid_block import HybridBlock
-from ..nn.basic_layers import BatchNorm, Embedding, HybridSequential, Sequential
+from ..nn.basic_layers import BatchNorm, HybridSequential, Sequential
 from ..nn.conv_layers import Sizes, spatial_sizes
 
 __all__ = [
@@ -75,8 +78,8 @@ class Identity(HybridBlock):
         return x
 
 
-class SparseEmbedding(Embedding):
-    """`Embedding` whose gradient is a row_sparse array.
+class SparseEmbedding(Block):
+    """`nn.Embedding` with a row-sparse weight, of which a forward reads only the rows it needs.
 
     Parameters
     ----------
@@ -86,11 +89,6 @@ class SparseEmbedding(Embedding):
         Length of a row.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
-
-    Raises
-    ------
-    NotSupportedError
-        Where `Embedding` does not take ``sparse_grad=True``.
     """
 
     def __init__(
@@ -101,9 +99,28 @@ class SparseEmbedding(Embedding):
         weight_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            input_dim, output_dim, dtype, weight_initializer, sparse_grad=True, **kwargs
-        )
+        super().__init__(**kwargs)
+        self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
+        with self.name_scope():
+            self.weight = self.params.get(
+                "weight",
+                shape=(input_dim, output_dim),
+                init=weight_initializer,
+                dtype=dtype,
+                grad_stype="row_sparse",
+                stype="row_sparse",
+            )
+
+    def forward(self, x: Any) -> Any:
+        """Look the rows up: shape ``x.shape + (output_dim,)``."""
+        from ... import ndarray as nd
+
+        weight = self.weight.row_sparse_data(x)
+        return nd.Embedding(x, weight, sparse_grad=True, **self._kwargs)
+
+    def __repr__(self) -> str:
+        dims, dtype = self._kwargs, np.dtype(self._kwargs["dtype"]).name
+        return f"{type(self).__name__}({dims['input_dim']} -> {dims['output_dim']}, {dtype})"
 
 
 class SyncBatchNorm(BatchNorm):

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
-from ...base import NotSupportedError, TypeError_, ValueError_, suggestion
+from ...base import TypeError_, ValueError_, suggestion
 from ..base_block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
@@ -151,7 +151,7 @@ class Embedding(HybridBlock):
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
     sparse_grad : bool
-        Only False is supported.
+        The weight's gradient is row-sparse: only rows that were looked up are updated.
     """
 
     _node_op = "embedding"
@@ -166,14 +166,10 @@ class Embedding(HybridBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if sparse_grad:
-            raise NotSupportedError(
-                "Embedding: sparse_grad=True needs sparse arrays, which mxlite does not have; use "
-                "sparse_grad=False"
-            )
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = dtype
+        self._sparse_grad = bool(sparse_grad)
         with self.name_scope():
             self.weight = self.params.get(
                 "weight",
@@ -181,12 +177,18 @@ class Embedding(HybridBlock):
                 init=weight_initializer,
                 dtype=dtype,
                 allow_deferred_init=True,
+                grad_stype="row_sparse" if sparse_grad else "default",
             )
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
         """Look the rows up: shape ``x.shape + (output_dim,)``."""
         return F.Embedding(
-            x, weight, input_dim=self._input_dim, output_dim=self._output_dim, dtype=self._dtype
+            x,
+            weight,
+            input_dim=self._input_dim,
+            output_dim=self._output_dim,
+            dtype=self._dtype,
+            sparse_grad=self._sparse_grad,
         )
 
     def cast(self, dtype: Any) -> None:

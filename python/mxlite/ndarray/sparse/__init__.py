@@ -10,10 +10,9 @@ from typing import Any
 
 from ... import _core
 from ..._core import NDArray
-from . import functions, products, rules, updates
+from . import dispatch, functions, products, rules, updates
 from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast_storage
 from .creation import array, csr_matrix, empty, row_sparse_array, zeros
-from .dispatch import dispatch
 from .functions import add, divide, multiply, retain, subtract
 
 # The operators that 1.x has in this module; they are the same objects as in mx.nd.
@@ -38,7 +37,7 @@ def _entry(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if result is not NotImplemented:
             return result
         kwargs["out"] = out
-    return dispatch(op, args, kwargs)
+    return dispatch.run(op, args, kwargs)
 
 
 def _swapped(name: str, function: Any) -> Any:
@@ -73,7 +72,12 @@ def _comparison(name: str, array_op: str, scalar_op: str) -> Any:
 
 
 def _attach_operators() -> None:
-    for label, function in (("add", add), ("sub", subtract), ("mul", multiply), ("truediv", divide)):
+    for label, function in (
+        ("add", add),
+        ("sub", subtract),
+        ("mul", multiply),
+        ("truediv", divide),
+    ):
         setattr(BaseSparseNDArray, f"__{label}__", lambda a, b, f=function: f(a, b))
         setattr(BaseSparseNDArray, f"__r{label}__", _swapped(f"__r{label}__", function))
         setattr(BaseSparseNDArray, f"__i{label}__", _in_place(f"__i{label}__", function))

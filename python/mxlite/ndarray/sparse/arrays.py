@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ from . import storage
 from .storage import parts
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray"]
+
+
+def _named(name: str) -> Any:
+    """Return what stands for a function in an error."""
+    return SimpleNamespace(__name__=name)
 
 
 class BaseSparseNDArray(NDArray):
@@ -49,7 +55,7 @@ class BaseSparseNDArray(NDArray):
     @property
     def size(self) -> int:
         """Not defined, as in 1.x: stored values or elements could be meant."""
-        raise NotSupportedForSparseNDArray("size", None)
+        raise NotSupportedForSparseNDArray(_named("size"), None)
 
     @property
     def context(self) -> Any:
@@ -125,7 +131,7 @@ class BaseSparseNDArray(NDArray):
         NotSupportedForSparseNDArray
             Always, as in 1.x.
         """
-        raise NotSupportedForSparseNDArray("asscalar", None)
+        raise NotSupportedForSparseNDArray(_named("asscalar"), None)
 
     def tostype(self, stype: str) -> NDArray:
         """Return the array in a storage type; itself if it has it.
@@ -200,11 +206,11 @@ class BaseSparseNDArray(NDArray):
         NotSupportedForSparseNDArray
             Always.
         """
-        raise NotSupportedForSparseNDArray("reshape", None, shape)
+        raise NotSupportedForSparseNDArray(_named("reshape"), None, shape)
 
     def slice_assign(self, *args: Any, **kwargs: Any) -> NDArray:
         """Refuse; only ``x[:] = value`` is defined."""
-        raise NotSupportedForSparseNDArray("slice_assign", None, args)
+        raise NotSupportedForSparseNDArray(_named("slice_assign"), None, args)
 
     def check_format(self, full_check: bool = True) -> None:
         """Check that the parts fit together.
@@ -389,7 +395,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     def __getitem__(self, key: Any) -> NDArray:
         if isinstance(key, slice) and key == slice(None):
             return self
-        raise NotSupportedForSparseNDArray("__getitem__", "[idx]", key)
+        raise NotSupportedForSparseNDArray(_named("__getitem__"), "[idx]", key)
 
 
 def _from_numpy(

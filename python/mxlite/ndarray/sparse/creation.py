@@ -93,7 +93,9 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
         return _csr_of_parts(matrix.data, matrix.indices, matrix.indptr, matrix.shape, ctx, dtype)
     if not isinstance(arg1, tuple):
         if isinstance(arg1, BaseSparseNDArray):
-            raise ValueError_(f"csr_matrix: a {arg1.stype} array given, a csr or dense one expected")
+            raise ValueError_(
+                f"csr_matrix: a {arg1.stype} array given, a csr or dense one expected"
+            )
         return _of_dense(arg1, shape, ctx, dtype, "csr")
     if len(arg1) == 2 and _is_shape(arg1):
         _checked_shape(shape, arg1)

@@ -1,6 +1,6 @@
 """What happens when an operator gets a sparse array.
 
-The core hands the whole call to `dispatch`. A rule of the tables in ``rules``, ``products`` and
+The core hands the whole call to `run`. A rule of the tables in ``rules``, ``products`` and
 ``updates`` computes it on the parts; without a rule, or where the rule does not know the storage
 types, the arguments are made dense (and a warning is logged once, as in 1.x).
 """
@@ -38,7 +38,7 @@ def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
     return enter
 
 
-def dispatch(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator of which an argument or ``out=`` is sparse."""
     out = kwargs.pop("out", None)
     for label in ("name", "attr", "stype"):
@@ -165,9 +165,10 @@ def _recorded(
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]
     training = _core.is_training()
-    keyed = _mapped(args, lambda a: _Slot(id(a))), {
-        key: _mapped(value, lambda a: _Slot(id(a))) for key, value in kwargs.items()
-    }
+    keyed = (
+        _mapped(args, lambda a: _Slot(id(a))),
+        {key: _mapped(value, lambda a: _Slot(id(a))) for key, value in kwargs.items()},
+    )
 
     def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
         for key, array in saved.items():

@@ -236,9 +236,7 @@ def assign(target: NDArray, source: NDArray) -> None:
     if target is source:
         return
     if target.shape != source.shape:
-        raise ShapeError(
-            f"copyto: an array of shape {source.shape} given, {target.shape} expected"
-        )
+        raise ShapeError(f"copyto: an array of shape {source.shape} given, {target.shape} expected")
     if type(target) is NDArray:
         dense(source).copyto(target)
         return
