@@ -12,11 +12,11 @@ from ..base import InputError, MXNetError, NotSupportedError, ShapeError, ValueE
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.sparse.storage import is_sparse
 from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
 from .base_block import Block
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
+from .sparse_use import SparseUse
 from .symbolic import Variables, call_symbolic, flatten_symbols, has_symbol, input_variables
 from .tracing import STATE, stand_ins, standing_in
 
@@ -119,8 +119,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix, params)
         self._active = False
-        self._has_sparse = False  # as of _sparse_epoch
-        self._sparse_epoch = -1
+        self._sparse_use = SparseUse()
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], _Compiled] = {}
         self._fast: Any = None  # the graph that __call__ may run at once
@@ -249,20 +248,10 @@ class HybridBlock(Block):
         if self._op_hook is not None:
             self._resolve_deferred(args)
             return self._op_hook.run(self.name, lambda: self.forward(*args))
-        if self._active and not self._needs_eager(args):
+        if self._active and not self._sparse_use(self, args):
             return self._run_graph(args)
         self._resolve_deferred(args)
         return self.forward(*args)
-
-    def _needs_eager(self, args: tuple[Any, ...]) -> bool:
-        """Say whether sparse arrays are involved: graphs have dense values only."""
-        if self._sparse_epoch != STATE.epoch:
-            self._has_sparse = any(
-                param.stype != "default" or param.grad_stype != "default"
-                for param in self.collect_params().values()
-            )
-            self._sparse_epoch = STATE.epoch
-        return self._has_sparse or any(is_sparse(array) for array in args)
 
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
         flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")

@@ -52,7 +52,10 @@ for _module in (contrib_functions, control_flow):
     contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
 contrib.__dict__.update(getnnz=sparse.functions.getnnz, edge_id=sparse.functions.edge_id)
 _internal.__dict__.update(
-    _square_sum=sparse.functions.square_sum, _sparse_retain=sparse.retain, cast_storage=cast_storage
+    _scatter_elemwise_div=sparse.rules.scatter_div,
+    _sparse_retain=sparse.retain,
+    _square_sum=sparse.functions.square_sum,
+    cast_storage=cast_storage,
 )
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))

@@ -253,18 +253,6 @@ def test_summary_of_a_hybridized_block_is_refused() -> None:
     assert isinstance(caught.value, MXNetError)
 
 
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [
-        (lambda: nn.Embedding(2, 3, sparse_grad=True), "sparse_grad=True"),
-    ],
-)
-def test_what_is_not_there_yet_says_so_by_name(act: Any, words: str) -> None:
-    with pytest.raises(NotImplementedError, match=words) as caught:
-        act()
-    assert isinstance(caught.value, MXNetError)
-
-
 # -- files --------------------------------------------------------------------------------------
 
 

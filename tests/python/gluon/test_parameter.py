@@ -187,10 +187,12 @@ def test_bad_arguments_are_named(act: Any, words: str) -> None:
     assert isinstance(caught.value, MXNetError)
 
 
-def test_sparse_storage_is_refused_by_name() -> None:
+def test_storage_types_are_kept_and_wrong_ones_named() -> None:
     for option in ("stype", "grad_stype"):
-        with pytest.raises(NotImplementedError, match=f"{option}='row_sparse' needs sparse arrays"):
-            gluon.Parameter("p", **{option: "row_sparse"})  # type: ignore[arg-type]
+        param = gluon.Parameter("w", shape=(2, 2), **{option: "row_sparse"})
+        assert getattr(param, option) == "row_sparse"
+        with pytest.raises(ValueError, match=f"{option} is 'coo'"):
+            gluon.Parameter("w", shape=(2, 2), **{option: "coo"})
 
 
 # -- dictionaries -------------------------------------------------------------------------------

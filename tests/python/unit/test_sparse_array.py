@@ -304,6 +304,9 @@ def test_square_sum_norm_counts_and_edges():
     squares = nd._internal._square_sum(rows, axis=1, keepdims=True)
     assert squares.stype == "row_sparse" and squares.shape == (6, 1)
     np.testing.assert_allclose(squares.asnumpy()[:, 0], (random_rows() ** 2).sum(1))
+    divided = nd._internal._scatter_elemwise_div(rows, nd.full((6, 3), 4))
+    assert divided.stype == "row_sparse"
+    np.testing.assert_array_equal(divided.asnumpy(), random_rows() / 4)
     matrix = random_csr()
     array = nd.sparse.csr_matrix(matrix)
     np.testing.assert_allclose(nd.norm(array).asscalar(), np.sqrt((matrix.data**2).sum()), 1e-6)

@@ -303,7 +303,7 @@ class CSRNDArray(BaseSparseNDArray):
 
     def asscipy(self) -> Any:
         """Return a ``scipy.sparse.csr_matrix`` with copies of the parts."""
-        from scipy import sparse
+        from scipy import sparse  # type: ignore[import-untyped]
 
         data, indices, indptr = (p.asnumpy() for p in parts(self) if p is not None)
         return sparse.csr_matrix((data, indices, indptr), shape=self.shape, dtype=self.dtype)
@@ -401,10 +401,10 @@ class RowSparseNDArray(BaseSparseNDArray):
 def _from_numpy(
     values: Any, indices: Any, indptr: Any, shape: tuple[int, ...], dtype: str
 ) -> NDArray:
-    found = [_core.array_from_numpy(values, None, dtype)]
+    found: list[Any] = [_core.array_from_numpy(values, None, dtype)]
     for index in (indices, indptr):
         found.append(None if index is None else _core.array_from_numpy(index, None, np.int64))
-    return storage.of_parts(tuple(found), shape)  # type: ignore[arg-type]
+    return storage.of_parts((found[0], found[1], found[2]), shape)
 
 
 def cast_storage(data: NDArray, stype: str) -> NDArray:

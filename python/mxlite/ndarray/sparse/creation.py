@@ -46,7 +46,7 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(d, (int, np.integer)) for d in value)
 
 
-def _of_dense(source: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> NDArray:
+def _of_dense(source: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> Any:
     if not isinstance(source, NDArray):
         dtype = _values_dtype(source, dtype)
     dense = _array(source, ctx, dtype)
@@ -85,7 +85,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
         If the tuple has another length or the values are no matrix.
     """
     if isinstance(arg1, CSRNDArray):
-        same = arg1.copyto(ctx) if ctx is not None else arg1.copy()
+        same: Any = arg1.copyto(ctx) if ctx is not None else arg1.copy()
         return same if dtype is None else same.astype(dtype)
     if _is_scipy(arg1):
         matrix = arg1.tocsr()
@@ -101,7 +101,8 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
         _checked_shape(shape, arg1)
         return storage.empty_array("csr", arg1, ctx, dtype or np.float32)
     if len(arg1) == 2 and isinstance(arg1[1], (tuple, list)) and len(arg1[1]) == 2:
-        return _csr_of_coordinates(arg1[0], *arg1[1], shape, ctx, dtype)
+        row, column = arg1[1]
+        return _csr_of_coordinates(arg1[0], row, column, shape, ctx, dtype)
     if len(arg1) == 3:
         return _csr_of_parts(*arg1, shape, ctx, dtype)
     raise ValueError_(f"csr_matrix: Unexpected length of input tuple: {len(arg1)}")
@@ -177,7 +178,7 @@ def row_sparse_array(
         If the tuple has another length or data and indices do not fit.
     """
     if isinstance(arg1, RowSparseNDArray):
-        same = arg1.copyto(ctx) if ctx is not None else arg1.copy()
+        same: Any = arg1.copyto(ctx) if ctx is not None else arg1.copy()
         return same if dtype is None else same.astype(dtype)
     if isinstance(arg1, BaseSparseNDArray):
         raise ValueError_("row_sparse_array: a csr array given, a row_sparse or dense one expected")

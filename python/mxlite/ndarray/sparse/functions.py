@@ -12,7 +12,7 @@ from ...base import ShapeError, TypeError_
 from . import storage
 from .arrays import CSRNDArray, RowSparseNDArray, as_rows
 from .products import recorded
-from .rules import csr_keys, scatter_div
+from .rules import csr_keys
 from .storage import dense, parts, stype_of
 
 __all__ = ["add", "divide", "edge_id", "getnnz", "multiply", "retain", "square_sum", "subtract"]
@@ -143,8 +143,3 @@ def edge_id(data: CSRNDArray, u: NDArray, v: NDArray) -> NDArray:
         places = _core.op("_find_rows")(keys, wanted)
         found = _core.op("_row_sparse_take")(values, keys, wanted)
         return _core.op("where")(places >= 0, found, _core.op("ones_like")(found) * -1)
-
-
-def scatter_divide(lhs: NDArray, rhs: NDArray) -> NDArray:
-    """Return the stored rows of a row-sparse array divided by those of another array."""
-    return scatter_div(lhs, rhs)

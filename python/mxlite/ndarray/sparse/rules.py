@@ -157,7 +157,6 @@ def _elemwise_mul(lhs: NDArray, rhs: NDArray) -> Any:
     return with_values(pattern, parts(pattern)[0] * _looked_up(other, pattern))
 
 
-@rule("_scatter_elemwise_div") if "_scatter_elemwise_div" in _core.all_ops() else lambda f: f
 def scatter_div(lhs: NDArray, rhs: NDArray) -> Any:
     """Return the stored rows of ``lhs`` divided by those of ``rhs``."""
     _check_shapes("_scatter_elemwise_div", lhs, rhs)

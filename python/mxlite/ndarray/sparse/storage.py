@@ -138,12 +138,12 @@ def dense(array: NDArray) -> NDArray:
         return _to_dense_csr(values, indices, indptr, shape=array.shape)
 
 
-def row_sparse(values: NDArray, indices: NDArray, shape: Any) -> NDArray:
+def row_sparse(values: NDArray, indices: NDArray, shape: Any) -> Any:
     """Return the row-sparse array of its parts."""
     return _core.make_row_sparse(values, indices, tuple(shape))
 
 
-def csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> NDArray:
+def csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> Any:
     """Return the csr array of its parts."""
     return _core.make_csr(values, indices, indptr, tuple(shape))
 
@@ -167,7 +167,7 @@ def empty_parts(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Par
     return _core.empty((0,), ctx, dtype), indices, indptr
 
 
-def of_parts(found: Parts, shape: tuple[int, ...]) -> NDArray:
+def of_parts(found: Parts, shape: tuple[int, ...]) -> Any:
     """Return the sparse array of its parts."""
     values, indices, indptr = found
     if indptr is None:
@@ -175,7 +175,7 @@ def of_parts(found: Parts, shape: tuple[int, ...]) -> NDArray:
     return csr(values, indices, indptr, shape)
 
 
-def empty_array(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> NDArray:
+def empty_array(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Any:
     """Return a sparse array without stored values."""
     return of_parts(empty_parts(stype, shape, ctx, dtype), shape)
 
@@ -216,7 +216,7 @@ def full_rows(array: NDArray) -> NDArray:
     return values
 
 
-def retained(array: NDArray, rows: NDArray) -> NDArray:
+def retained(array: NDArray, rows: NDArray) -> Any:
     """Return the rows of a row-sparse array that ``rows`` names, 0 where it has none."""
     values, indices, _ = parts(array)
     wanted = _cast(rows.reshape((-1,)), dtype=np.int64)
