@@ -1,27 +1,34 @@
-"""DataLoader: batches of a data set, made by threads if wanted."""
+"""DataLoader: batches of a data set, prepared by forked processes or threads if wanted."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
+import random
+import zlib
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable, Protocol
 
 import numpy as np
 
 from ... import ndarray as nd
-from ...base import MXNetError, TypeError_, ValueError_
+from ... import random as mx_random
+from ...base import TypeError_, ValueError_
+from ...context import cpu_pinned
 from ...ndarray import NDArray
 from .dataset import Dataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .worker_pool import WorkerDiedError, WorkerError, WorkerPool, WorkerTimeoutError
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-__all__ = ["DataLoader", "WorkerTimeoutError", "default_batchify_fn"]
-
-
-class WorkerTimeoutError(MXNetError, TimeoutError):
-    """A worker did not deliver its batch in time."""
+__all__ = [
+    "DataLoader",
+    "WorkerDiedError",
+    "WorkerError",
+    "WorkerTimeoutError",
+    "default_batchify_fn",
+    "default_mp_batchify_fn",
+]
 
 
 def default_batchify_fn(data: list[Any]) -> Any:
@@ -44,6 +51,33 @@ def default_batchify_fn(data: list[Any]) -> Any:
     return nd.array(values, dtype=values.dtype)
 
 
+def default_mp_batchify_fn(data: list[Any]) -> Any:
+    """Stack samples to a batch inside a worker; its memory is shared when the batch is sent.
+
+    Parameters
+    ----------
+    data : list of NDArray, of numbers or of tuples of them
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        As `default_batchify_fn`.
+    """
+    return default_batchify_fn(data)
+
+
+def _as_in_context(data: Any, ctx: Any) -> Any:
+    if isinstance(data, NDArray):
+        return data.as_in_context(ctx)
+    if isinstance(data, (list, tuple)):
+        return [_as_in_context(part, ctx) for part in data]
+    return data
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
 class DataLoader:
     """Iterates over the batches of a data set.
 
@@ -64,21 +98,36 @@ class DataLoader:
     batchify_fn : callable, optional
         Makes a batch of a list of samples; default is `default_batchify_fn`.
     num_workers : int
-        Number of threads that prepare batches; 0 prepares them in the caller.
+        Number of processes that prepare batches; 0 prepares them in the caller. They are forked
+        with the first pass, so the data set may hold lambdas and open files of its own, and live
+        until the loader does. Batches arrive in shared memory.
     pin_memory : bool, pin_device_id : int
-        Accepted for MXNet 1.x scripts; CPU memory needs no pinning.
+        Copy batches to memory from which devices copy faster; the CPU's own memory without one.
     prefetch : int, optional
-        Number of batches prepared ahead; default is twice the number of workers.
+        Number of batches asked for ahead; default is twice the number of workers.
     thread_pool : bool
-        Accepted for MXNet 1.x scripts; workers are always threads.
-    timeout : int
+        Threads instead of processes.
+    timeout : float
         Seconds to wait for a batch.
     auto_reload : bool
-        Accepted for MXNet 1.x scripts; preparation starts with each pass.
+        Start preparing the next pass as soon as one ends, and the first at once.
+
+    Raises
+    ------
+    WorkerDiedError
+        While iterating, if a worker is killed or stopped.
+    WorkerTimeoutError
+        While iterating, if a batch does not arrive in time.
+    Exception
+        While iterating: what the data set, a transform or ``batchify_fn`` raised in a worker, with
+        the worker's traceback as its cause.
 
     Notes
     -----
-    Matches ``mxnet.gluon.data.DataLoader``.
+    Matches ``mxnet.gluon.data.DataLoader``. In workers, ``random``, ``numpy.random`` and
+    ``mx.random`` are seeded for each batch from the three generators of the loader's process, so
+    that the samples do not depend on the number of workers; MXNet 1.x hands all workers the same
+    state. The order of shuffling comes from ``numpy.random`` as there.
     """
 
     def __init__(
@@ -114,9 +163,19 @@ class DataLoader:
         if timeout <= 0:
             raise ValueError_(f"DataLoader: timeout is {timeout}, expected more than 0 seconds")
         self._num_workers = num_workers
-        self._prefetch = max(1, 2 * num_workers if prefetch is None else prefetch)
-        self._batchify_fn = batchify_fn or default_batchify_fn
+        self._prefetch = max(0, 2 * num_workers if prefetch is None else int(prefetch))
+        default = default_mp_batchify_fn if num_workers > 0 else default_batchify_fn
+        self._batchify_fn = batchify_fn or default
         self._timeout = timeout
+        self._thread_pool = thread_pool
+        self._finish: Callable[[Any], Any] = _unchanged
+        if pin_memory:
+            self._finish = functools.partial(_as_in_context, ctx=cpu_pinned(pin_device_id))
+        self._processes: WorkerPool | None = None
+        self._iter: Iterator[Any] | None = None
+        self.auto_reload = auto_reload
+        if auto_reload:
+            self.refresh()
 
     def _make_sampler(
         self,
@@ -149,37 +208,201 @@ class DataLoader:
         return self._batchify_fn([self._dataset[index] for index in indices])
 
     def __iter__(self) -> Iterator[Any]:
+        if self._iter is None:
+            self.refresh()
+        started, self._iter = self._iter, None
+        assert started is not None
+        yield from started
+        if self._iter is None and self.auto_reload:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Start a pass now; the next iteration takes it."""
+        prepare = _Prepare(self._dataset, self._batchify_fn)
         if self._num_workers == 0:
-            return (self._batch(indices) for indices in self._batch_sampler)
-        return self._threaded()
+            self._iter = (self._finish(prepare(indices)) for indices in self._batch_sampler)
+        elif self._thread_pool:
+            self._iter = self._start(_Threads(self._num_workers, prepare))
+        else:
+            if self._processes is None or not self._processes.usable:
+                self._processes = WorkerPool(self._num_workers, prepare)
+            self._iter = self._start(_Processes(self._processes))
 
-    def _threaded(self) -> Iterator[Any]:
-        """Prepare batches ahead, in order; leaving the loop early ends the threads."""
-        import concurrent.futures
+    def clean(self) -> None:
+        """Drop a pass that was started and not taken."""
+        self._iter = None
 
-        pool = concurrent.futures.ThreadPoolExecutor(
-            self._num_workers, thread_name_prefix="mxlite-dataloader"
+    def _start(self, pool: _Pool) -> _MultiWorkerIter:
+        return _MultiWorkerIter(
+            pool, self._batch_sampler, self._prefetch, self._timeout, self._finish
         )
-        waiting: deque[Future[Any]] = deque()
-        order = iter(self._batch_sampler)
+
+
+class _Prepare:
+    """What a worker needs of a loader: not the loader, whose end must end the workers."""
+
+    def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
+        self._dataset = dataset
+        self._batchify_fn = batchify_fn
+
+    def __call__(self, indices: Any) -> Any:
+        return self._batchify_fn([self._dataset[index] for index in indices])
+
+
+class _Pool(Protocol):
+    """Prepares the batches of one pass."""
+
+    def submit(self, indices: Any) -> None:
+        """Ask for a batch."""
+
+    def take(self, timeout: float) -> Any:
+        """Wait for the oldest batch that was asked for."""
+
+    def end(self) -> None:
+        """Forget batches that were not taken."""
+
+
+class _MultiWorkerIter:
+    """One pass over batches that others prepare, in order.
+
+    Parameters
+    ----------
+    pool : _Pool
+    batch_sampler : Sampler
+    prefetch : int
+        Batches asked for at once; then one more for each that is taken.
+    timeout : float
+    finish : callable
+        Applied to each batch here.
+    """
+
+    def __init__(
+        self,
+        pool: _Pool,
+        batch_sampler: Sampler,
+        prefetch: int,
+        timeout: float,
+        finish: Callable[[Any], Any],
+    ) -> None:
+        self._ended = False
+        self._pool = pool
+        self._batch_sampler = batch_sampler
+        self._timeout = timeout
+        self._finish = finish
+        self._order = iter(batch_sampler)
+        self._under_way = 0
         try:
-            exhausted = False
-            while True:
-                while not exhausted and len(waiting) < self._prefetch:
-                    indices = next(order, None)
-                    exhausted = indices is None
-                    if indices is not None:
-                        waiting.append(pool.submit(self._batch, indices))
-                if not waiting:
-                    return
-                try:
-                    yield waiting.popleft().result(timeout=self._timeout)
-                except concurrent.futures.TimeoutError as error:
-                    raise WorkerTimeoutError(
-                        f"DataLoader: a worker did not deliver its batch within {self._timeout} "
-                        "seconds; make the data set faster or timeout longer"
-                    ) from error
-        finally:
-            for future in waiting:
-                future.cancel()
-            pool.shutdown(wait=False)
+            for _ in range(prefetch):
+                self._push_next()
+        except BaseException:
+            self._end()
+            raise
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        try:
+            self._push_next()
+            if self._under_way == 0:
+                raise StopIteration
+            batch = self._pool.take(self._timeout)
+            self._under_way -= 1
+            return self._finish(batch)
+        except BaseException:
+            self._end()
+            raise
+
+    next = __next__
+
+    def __del__(self) -> None:
+        self._end()
+
+    def _push_next(self) -> None:
+        indices = next(self._order, None)
+        if indices is not None:
+            self._pool.submit(indices)
+            self._under_way += 1
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._pool.end()
+
+
+class _Processes:
+    """A pass in a pool of processes, which outlives it."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._workers = pool
+        self._numbers: deque[int] = deque()
+        self._count = 0
+        self._entropy = _draw_entropy()
+
+    def submit(self, indices: Any) -> None:
+        try:
+            number = self._workers.submit(self._count, indices, (*self._entropy, self._count))
+        except WorkerDiedError:
+            self._workers.close()
+            raise
+        self._numbers.append(number)
+        self._count += 1
+
+    def take(self, timeout: float) -> Any:
+        try:
+            batch = self._workers.result(self._numbers[0], timeout)
+        except (WorkerDiedError, WorkerTimeoutError):
+            self._workers.close()
+            raise
+        self._numbers.popleft()
+        return batch
+
+    def end(self) -> None:
+        self._workers.forget(list(self._numbers))
+
+
+class _Threads:
+    """A pass in threads of its own."""
+
+    def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
+        self._executor = concurrent.futures.ThreadPoolExecutor(
+            size, thread_name_prefix="mxlite-dataloader"
+        )
+        self._size = size
+        self._prepare = prepare
+        self._futures: deque[concurrent.futures.Future[Any]] = deque()
+
+    def submit(self, indices: Any) -> None:
+        self._futures.append(self._executor.submit(self._prepare, indices))
+
+    def take(self, timeout: float) -> Any:
+        future = self._futures.popleft()
+        if not concurrent.futures.wait([future], timeout).done:
+            raise WorkerTimeoutError(f"any of {self._size} threads", timeout)
+        return future.result()
+
+    def end(self) -> None:
+        for future in self._futures:
+            future.cancel()
+        self._executor.shutdown(wait=False)
+
+
+def _draw_entropy() -> tuple[int, ...]:
+    """Return numbers that follow the seeds of this process and differ from pass to pass.
+
+    NumPy's and Python's generators are only looked at: shuffling stays as without workers.
+    """
+    drawn = int(mx_random.randint(0, 2**31 - 1, shape=(1,)).asscalar())
+    numpy_state = np.random.get_state(legacy=False)["state"]
+    _, python_state, _ = random.getstate()
+    return (
+        drawn,
+        zlib.crc32(numpy_state["key"].tobytes()),
+        int(numpy_state["pos"]),
+        zlib.crc32(np.asarray(python_state, np.uint32).tobytes()),
+    )

@@ -1,0 +1,162 @@
+"""Messages between the DataLoader and its workers: a socket, with large ones in shared memory.
+
+Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor travels
+with the message, so that whoever is killed at whatever moment, the system frees it.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import socket
+import struct
+import tempfile
+from collections.abc import Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...ndarray import NDArray
+
+__all__ = ["Channel", "dumps", "loads"]
+
+_INLINE_BYTES = 16384  # two messages under way stay far below a socket's buffer: sends never block
+_MAX_BUFFERS = 1000  # their sizes fit into an inline message
+_ALIGNMENT = 64
+_LENGTH = struct.Struct("<Q")
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles dense arrays as buffers beside the stream."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is NDArray and obj.stype == "default":
+            values = obj.asnumpy()
+            if values.dtype.isbuiltin == 1:
+                return _from_numpy, (np.ascontiguousarray(values).reshape(values.shape),)
+        return NotImplemented
+
+
+def _from_numpy(values: np.ndarray[Any, Any]) -> NDArray:
+    # Read-only when the values came inside the message.
+    return nd.from_numpy(values if values.flags.writeable else values.copy())
+
+
+def dumps(value: Any) -> list[memoryview]:
+    """Return the pickle of a value and the buffers of the arrays in it."""
+    buffers: list[pickle.PickleBuffer] = []
+
+    def into_stream(buffer: pickle.PickleBuffer) -> bool:
+        if len(buffers) < _MAX_BUFFERS:
+            buffers.append(buffer)
+            return False
+        return True
+
+    stream = io.BytesIO()
+    _Pickler(stream, 5, buffer_callback=into_stream).dump(value)
+    return [stream.getbuffer(), *(buffer.raw() for buffer in buffers)]
+
+
+def loads(parts: Sequence[Any]) -> Any:
+    """Return the value that `dumps` was given; arrays in it share the parts' memory."""
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+class Channel:
+    """One end of a connection that keeps messages apart.
+
+    Parameters
+    ----------
+    sock : socket.socket
+        Of type ``SOCK_SEQPACKET``; to be waited for by others.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+
+    @staticmethod
+    def pair() -> tuple[Channel, Channel]:
+        """Return two connected ends."""
+        first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return Channel(first), Channel(second)
+
+    def close(self) -> None:
+        """End the connection; the other end reads the end of the file."""
+        self.socket.close()
+
+    def send(self, value: Any) -> None:
+        """Send a picklable value.
+
+        Raises
+        ------
+        OSError
+            If the other end is closed.
+        """
+        parts = dumps(value)
+        offsets, size = _layout([part.nbytes for part in parts])
+        head = _LENGTH.pack(len(parts)) + b"".join(_LENGTH.pack(part.nbytes) for part in parts)
+        if size + len(head) <= _INLINE_BYTES:
+            body = bytearray(size)
+            for part, offset in zip(parts, offsets):
+                body[offset : offset + part.nbytes] = part
+            self.socket.sendmsg([head, body])
+            return
+        with _memory_file() as file:
+            for part, offset in zip(parts, offsets):
+                _write(file.fileno(), part, offset)
+            rights = struct.pack("i", file.fileno())
+            self.socket.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+    def receive(self) -> Any:
+        """Return the next value.
+
+        Raises
+        ------
+        EOFError
+            If the other end is closed or its process is gone.
+        """
+        try:
+            message, rights, _, _ = self.socket.recvmsg(
+                _INLINE_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionError as error:
+            raise EOFError("the connection was closed") from error
+        if not message:
+            raise EOFError("the connection was closed")
+        (count,) = _LENGTH.unpack_from(message)
+        sizes = [_LENGTH.unpack_from(message, 8 * (i + 1))[0] for i in range(count)]
+        offsets, size = _layout(sizes)
+        if rights:
+            (descriptor,) = struct.unpack("i", rights[0][2])
+            try:
+                body = memoryview(mmap.mmap(descriptor, size))
+            finally:
+                os.close(descriptor)
+        else:
+            body = memoryview(message)[8 * (count + 1) :]
+        return loads([body[begin : begin + n] for begin, n in zip(offsets, sizes)])
+
+
+def _layout(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Return aligned offsets for parts of these sizes, and the end of the last."""
+    offsets, end = [], 0
+    for size in sizes:
+        begin = -(-end // _ALIGNMENT) * _ALIGNMENT
+        offsets.append(begin)
+        end = begin + size
+    return offsets, end
+
+
+def _memory_file() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("mxlite-batch"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _write(descriptor: int, part: memoryview, offset: int) -> None:
+    written = 0
+    while written < part.nbytes:  # one call writes at most 2 GiB
+        written += os.pwrite(descriptor, part[written:], offset + written)

@@ -1,0 +1,342 @@
+"""Forked processes that prepare batches.
+
+Each worker has a connection of its own: no lock or queue is shared, so a killed worker leaves
+nothing behind that others could wait for. Its end of the connection closes with it, which the
+loader sees at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+import traceback
+import weakref
+from collections import deque
+from multiprocessing.connection import wait
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+from ... import random as mx_random
+from ...base import MXNetError
+from ...ndarray import waitall
+from .channel import Channel
+
+__all__ = [
+    "Task",
+    "WorkerDiedError",
+    "WorkerError",
+    "WorkerPool",
+    "WorkerTimeoutError",
+    "WorkerTraceback",
+]
+
+_POLL_SECONDS = 1.0
+_STOPPED_SECONDS = 2.0  # a stopped worker (SIGSTOP, debugger) is an error after that long
+_EXIT_SECONDS = 2.0
+_QUEUED = 2  # tasks at a worker: one under way and one to go on with
+
+
+class WorkerError(MXNetError):
+    """A worker failed with something that cannot be raised again here."""
+
+
+class WorkerDiedError(MXNetError):
+    """The process of a worker is gone or stopped."""
+
+
+class WorkerTimeoutError(MXNetError, TimeoutError):
+    """A worker did not deliver its batch in time."""
+
+    def __init__(self, worker: str, timeout: float) -> None:
+        super().__init__(
+            f"DataLoader: {worker} did not deliver its batch within {timeout} seconds; make the "
+            "data set faster or timeout longer"
+        )
+
+
+class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, as its text
+    """Where a worker's exception came from."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\n{self.text}"
+
+
+class Task(NamedTuple):
+    """One batch to prepare."""
+
+    number: int  # unique in the pool
+    batch: int  # position in its pass, for messages
+    indices: Any
+    entropy: tuple[int, ...]
+
+
+class _Worker(NamedTuple):
+    place: int
+    process: Any
+    channel: Channel
+    tasks: deque[Task]  # sent and not answered, oldest first
+
+
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+class WorkerPool:
+    """Processes forked now, each with the data set as it is now.
+
+    Parameters
+    ----------
+    size : int
+    prepare : callable
+        Makes a batch of a list of indices.
+    """
+
+    def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
+        waitall()  # a value that is still being computed would never arrive in the child
+        context = multiprocessing.get_context("fork")
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._waiting: deque[Task] = deque()  # guarded by _lock
+        self._results: dict[int, Any] = {}  # guarded by _lock; None while under way
+        self._workers: list[_Worker] = []
+        self._owner = os.getpid()
+        self._close = weakref.finalize(self, _end, self._workers, self._owner)
+        _pools.add(self)
+        try:
+            for place in range(size):
+                ours, theirs = Channel.pair()
+                process = context.Process(
+                    target=_run,
+                    args=(theirs, ours, prepare, os.getpid()),
+                    name=f"mxlite-dataloader-{place}",
+                    daemon=True,
+                )
+                try:
+                    process.start()
+                except BaseException:
+                    ours.close()
+                    raise
+                finally:
+                    theirs.close()
+                self._workers.append(_Worker(place, process, ours, deque()))
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, batch: int, indices: Any, entropy: tuple[int, ...]) -> int:
+        """Ask for a batch and return its number for `result`."""
+        with self._lock:
+            task = Task(next(self._numbers), batch, indices, entropy)
+            self._results[task.number] = None
+            self._waiting.append(task)
+            self._send_waiting()
+            return task.number
+
+    def forget(self, numbers: list[int]) -> None:
+        """Drop tasks whose batches nobody wants."""
+        with self._lock:
+            for number in numbers:
+                self._results.pop(number, None)
+            self._waiting = deque(t for t in self._waiting if t.number in self._results)
+
+    def result(self, number: int, timeout: float) -> Any:
+        """Wait for a batch.
+
+        Raises
+        ------
+        Exception
+            What the worker raised, with its traceback as the cause.
+        WorkerDiedError
+            If a worker is gone or stopped.
+        WorkerTimeoutError
+            If the batch does not arrive in time.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._lock:
+                answer = self._results[number]
+                if answer is not None:
+                    del self._results[number]
+                    break
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise WorkerTimeoutError(self._whereabouts(number), timeout)
+                self._receive(min(left, _POLL_SECONDS))
+        succeeded, value = answer
+        if succeeded:
+            return value
+        error, text = value
+        raise error from WorkerTraceback(text)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the workers are there and this process is the one that started them."""
+        return self._close.alive and os.getpid() == self._owner
+
+    def close(self) -> None:
+        """End the workers; those that do not listen are killed."""
+        self._close()
+
+    def _send_waiting(self) -> None:
+        while self._waiting:
+            worker = min(self._workers, key=lambda w: len(w.tasks))
+            if len(worker.tasks) >= _QUEUED:
+                return
+            task = self._waiting.popleft()
+            worker.tasks.append(task)
+            try:
+                worker.channel.send(task)
+            except OSError:
+                raise self._death(worker) from None
+
+    def _receive(self, timeout: float) -> None:
+        """Take the answers that are there, waiting for the first."""
+        ready = wait([worker.channel.socket for worker in self._workers], timeout)
+        if not ready:
+            self._check_alive()
+        for worker in self._workers:
+            if worker.channel.socket not in ready:
+                continue
+            try:
+                number, succeeded, value = worker.channel.receive()
+            except EOFError:
+                raise self._death(worker) from None
+            worker.tasks.popleft()
+            if number in self._results:
+                self._results[number] = (succeeded, value)
+        self._send_waiting()
+
+    def _check_alive(self) -> None:
+        for worker in self._workers:
+            if not worker.process.is_alive() and not wait([worker.channel.socket], 0):
+                raise self._death(worker)
+        stopped = [w for w in self._workers if w.tasks and _is_stopped(w.process.pid)]
+        if not stopped:
+            return
+        time.sleep(_STOPPED_SECONDS)
+        for worker in stopped:
+            if _is_stopped(worker.process.pid):
+                raise WorkerDiedError(
+                    f"DataLoader: {self._name(worker)} has been stopped (SIGSTOP or a debugger) "
+                    f"while preparing batch {worker.tasks[0].batch}"
+                )
+
+    def _death(self, worker: _Worker) -> WorkerDiedError:
+        worker.process.join(1.0)
+        code = worker.process.exitcode
+        if code is None:
+            how = "closed its connection"
+        elif code < 0:
+            how = f"was killed by signal {-code} ({_signal_name(-code)})"
+            if code == -signal.SIGKILL:
+                how += ", perhaps because the machine ran out of memory"
+        else:
+            how = f"exited with code {code}"
+        doing = f" while preparing batch {worker.tasks[0].batch}" if worker.tasks else ""
+        return WorkerDiedError(f"DataLoader: {self._name(worker)} {how}{doing}")
+
+    def _name(self, worker: _Worker) -> str:
+        return f"worker {worker.place} of {len(self._workers)} (process {worker.process.pid})"
+
+    def _whereabouts(self, number: int) -> str:
+        for worker in self._workers:
+            if any(task.number == number for task in worker.tasks):
+                return self._name(worker)
+        return f"any of {len(self._workers)} workers"
+
+
+def _end(workers: list[_Worker], owner: int) -> None:
+    for worker in workers:
+        worker.channel.close()
+    if os.getpid() != owner:  # a forked copy: the workers are not its children
+        return
+    for worker in workers:
+        if _is_stopped(worker.process.pid):
+            worker.process.kill()
+        elif worker.tasks:
+            worker.process.terminate()
+    deadline = time.monotonic() + _EXIT_SECONDS
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.process.close()
+    workers.clear()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    return False
+
+
+def _run(channel: Channel, other_end: Channel, prepare: Callable[[Any], Any], parent: int) -> None:
+    """Prepare batches until the loader closes the connection or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()  # collecting must not touch, and so copy, the pages of the loader's process
+    other_end.close()
+    for pool in list(_pools):  # inherited ends would keep other workers from seeing the end
+        for worker in pool._workers:
+            worker.channel.close()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            while not wait([channel.socket], 5.0):
+                if os.getppid() != parent:
+                    return
+            task: Task = channel.receive()
+            answer = _answer(task, prepare)
+            try:
+                channel.send(answer)
+            except ConnectionError:
+                return
+            except Exception as error:  # noqa: BLE001 - a batch that does not pickle
+                channel.send((task.number, False, _portable(error)))
+
+
+def _answer(task: Task, prepare: Callable[[Any], Any]) -> tuple[int, bool, Any]:
+    try:
+        _seed(task.entropy)
+        return task.number, True, prepare(task.indices)
+    except BaseException as error:  # noqa: BLE001 - SystemExit too must reach the loader
+        return task.number, False, _portable(error)
+
+
+def _portable(error: BaseException) -> tuple[BaseException, str]:
+    """Return the exception, or a `WorkerError` with its text if it does not survive pickling."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        if isinstance(error, Exception):
+            pickle.loads(pickle.dumps(error))
+            return error, text
+    except Exception:  # noqa: BLE001, S110 - whatever a foreign __reduce__ raises
+        pass
+    return WorkerError(f"DataLoader: a worker raised {type(error).__name__}: {error}"), text
+
+
+def _seed(entropy: tuple[int, ...]) -> None:
+    """Seed the three generators, so that a batch does not depend on the worker that makes it."""
+    words = np.random.SeedSequence(entropy).generate_state(4, np.uint32).tolist()
+    np.random.seed(words[0])
+    random.seed(words[1])
+    mx_random.seed(words[2] << 32 | words[3])
