@@ -39,7 +39,11 @@ from . import symbol as sym
 from . import visualization as viz
 from .executor import Executor
 from .symbol import Symbol
+from . import kvstore
+from . import kvstore as kv
 from . import gluon, io, model, profiler, rnn
+from . import callback, monitor
+from . import monitor as mon
 from . import _surface
 
 __version__ = "0.1.0"

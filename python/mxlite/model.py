@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -53,7 +54,9 @@ def save_checkpoint(
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
     arrays = {f"arg:{name}": value for name, value in arg_params.items()}
     arrays.update({f"aux:{name}": value for name, value in aux_params.items()})
-    nd.save(f"{prefix}-{epoch:04d}.params", arrays)
+    path = f"{prefix}-{epoch:04d}.params"
+    nd.save(path, arrays)
+    logging.info('Saved checkpoint to "%s"', path)
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:

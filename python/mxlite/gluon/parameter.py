@@ -629,6 +629,8 @@ class Parameter:
         with autograd.pause():
             for array in self._data:
                 array[:] = data
+        if self._trainer is not None:
+            self._trainer._value_was_set(self)
 
     def zero_grad(self) -> None:
         """Set the gradients on all contexts to 0; does nothing without gradient."""

@@ -7,25 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import autograd
-from .. import ndarray as nd
 from .. import optimizer as opt
-from ..base import (
-    FileAccessError,
-    MissingFileError,
-    MXNetError,
-    NotSupportedError,
-    TypeError_,
-    ValueError_,
-    suggestion,
-)
+from ..base import MXNetError, TypeError_, ValueError_
 from ..context import Context
+from ..kvstore.base import KVStoreBase, read_states
+from ..kvstore.choice import chosen_store
+from ..kvstore.local import checked_name
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import load_states
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
-
-_STORES = ("local", "local_update_cpu", "local_allreduce_cpu", "device", "local_allreduce_device")
 
 
 class StaleGradientWarning(MXNetError, UserWarning):
@@ -46,16 +38,19 @@ class Trainer:
     optimizer : str or Optimizer
     optimizer_params : dict, optional
         Arguments of the optimizer; only with a name.
-    kvstore : str or None
-        ``'device'`` or ``'local'``: the gradients of all contexts are summed in this process.
+    kvstore : str, KVStoreBase or None
+        What sums the gradients of several contexts, see `mx.kv.create`. One context needs none
+        unless an object is given; None lets every context go its own way.
     compression_params : dict, optional
-        Only None is supported.
+        See ``KVStore.set_gradient_compression``.
     update_on_kvstore : bool, optional
-        True updates one copy and sends it to all contexts; else each context updates its own.
+        True updates one copy in the store and sends it to all contexts; False sums gradients and
+        lets each context update its own. None chooses: True where the store can.
 
     Notes
     -----
-    Matches ``mxnet.gluon.Trainer`` for one process.
+    Matches ``mxnet.gluon.Trainer`` for one process. With ``ignore_stale_grad`` a parameter is left
+    alone when no context has computed its gradient.
     """
 
     def __init__(
@@ -85,13 +80,21 @@ class Trainer:
             self._param2idx[param.name] = position
             self._params.append(param)
             param._trainer = self
-        _check_store(kvstore, compression_params)
-        self._update_on_kvstore = bool(update_on_kvstore) and kvstore is not None
+        if isinstance(kvstore, str):
+            checked_name(kvstore)
+        elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
+            raise TypeError_(f"Trainer: kvstore must be KVStore, str or None, {kvstore!r} given")
+        if kvstore is None and update_on_kvstore:
+            raise ValueError_("Trainer: update_on_kvstore=True needs a kvstore, None was given")
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = float(self._optimizer.rescale_grad)
         self._updaters: list[opt.Updater] = []
+        # gluon-nlp and other trainers derived from this one read these.
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._distributed = False
+        self._reset_kvstore()
 
     def _init_optimizer(self, optimizer: str | opt.Optimizer, options: dict[str, Any]) -> None:
         param_dict = dict(enumerate(self._params))
@@ -120,13 +123,63 @@ class Trainer:
             contexts = found
         return contexts or []
 
-    def _ready(self) -> None:
-        """Make the updaters on first use, when the parameters are initialized."""
-        if self._updaters:
-            return
+    def _reset_kvstore(self) -> None:
+        """Forget the store; the next step makes one of the parameters' values."""
+        self._kv_initialized = False
+        self._kvstore: Any = None
+        self._update_on_kvstore: bool | None = None
+        self._params_to_init = list(self._params)
+
+    def _value_was_set(self, param: Parameter) -> None:
+        """Take over a value that `Parameter.set_data` wrote."""
+        if self._update_on_kvstore and not any(p is param for p in self._params_to_init):
+            self._reset_kvstore()
+
+    def _init_kvstore(self) -> None:
+        """Make store and updaters on first use, when the parameters are initialized."""
         self._contexts = self._check_contexts()
-        count = 1 if self._update_on_kvstore else len(self._contexts)
-        self._updaters = [opt.get_updater(self._optimizer) for _ in range(max(count, 1))]
+        count = max(len(self._contexts), 1)
+        given = self._kvstore_params["update_on_kvstore"]
+        store, on_store = chosen_store(
+            self._kvstore_params["kvstore"],
+            count,
+            [param._arrays()[0].size for param in self._params if param._data is not None],
+            needed=bool(given),
+        )
+        if store is not None and given is not None:
+            if given and not store.is_capable(KVStoreBase.OPTIMIZER):
+                raise ValueError_(
+                    f"Please set update_on_kvstore=False when training with {type(store)}"
+                )
+            on_store = bool(given)
+        if store is not None and self._compression_params:
+            store.set_gradient_compression(self._compression_params)  # type: ignore[attr-defined]
+        if not self._updaters:
+            updaters = 1 if on_store else count
+            self._updaters = [opt.get_updater(self._optimizer) for _ in range(updaters)]
+        if store is not None and on_store:
+            store.set_optimizer(self._optimizer)
+            if isinstance(getattr(store, "_updater", None), opt.Updater):
+                store._set_updater(self._updaters[0])  # type: ignore[attr-defined]
+        self._kvstore, self._update_on_kvstore = store, on_store
+        self._kv_initialized = True
+
+    def _init_params(self) -> None:
+        """Give the store the parameters that have a value by now."""
+        pending = []
+        for param in self._params_to_init:
+            if param._data is None:
+                pending.append(param)
+            elif self._kvstore is not None:
+                arrays = param._arrays()
+                self._kvstore.broadcast(self._param2idx[param.name], arrays[0], arrays)
+        self._params_to_init = pending
+
+    def _ready(self) -> None:
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
 
     @property
     def optimizer(self) -> opt.Optimizer:
@@ -170,8 +223,9 @@ class Trainer:
         """
         self._ready()
         self._optimizer.rescale_grad = self._scale / _checked_batch_size(batch_size)
-        self._allreduce()
-        self._update(ignore_stale_grad)
+        fresh = self._fresh(ignore_stale_grad)
+        self._allreduce(fresh)
+        self._update(fresh)
 
     def allreduce_grads(self) -> None:
         """Sum the gradients over contexts; `update` is to follow.
@@ -183,7 +237,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_on_store("allreduce_grads()")
-        self._allreduce()
+        self._allreduce([entry for entry in enumerate(self._params) if _has_grad(entry[1])])
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update the parameters with gradients summed before by `allreduce_grads`.
@@ -202,7 +256,7 @@ class Trainer:
         self._ready()
         self._refuse_on_store("update()")
         self._optimizer.rescale_grad = self._scale / _checked_batch_size(batch_size)
-        self._update(ignore_stale_grad)
+        self._update(self._fresh(ignore_stale_grad))
 
     def _refuse_on_store(self, method: str) -> None:
         if self._update_on_kvstore:
@@ -211,41 +265,43 @@ class Trainer:
                 "`update_on_kvstore` to False when creating trainer."
             )
 
-    def _allreduce(self) -> None:
-        if self._contexts is None or len(self._contexts) < 2:
+    def _allreduce(self, params: list[tuple[int, Parameter]]) -> None:
+        """Sum gradients in the store; with update_on_kvstore the sums become new values."""
+        if self._kvstore is None:
             return
         with autograd.pause():
-            for param in self._params:
-                if param.grad_req == "null":
-                    continue
+            for index, param in params:
                 grads = param.list_grad()
-                total = nd.add_n(*(grad.as_in_context(grads[0].ctx) for grad in grads))
-                for grad in grads:
-                    total.copyto(grad)
+                out = param._arrays() if self._update_on_kvstore else grads
+                self._kvstore.pushpull(index, grads, out=out, priority=-index)
 
-    def _update(self, ignore_stale_grad: bool) -> None:
-        fresh = [
-            (index, param)
-            for index, param in enumerate(self._params)
-            if param.grad_req != "null" and self._is_fresh(param, ignore_stale_grad)
-        ]
+    def _update(self, params: list[tuple[int, Parameter]]) -> None:
         with autograd.pause():
-            for index, param in fresh:
-                arrays, grads = param._arrays(), param.list_grad()
-                for updater, array, grad in zip(self._updaters, arrays, grads):
-                    updater(index, grad, array)
-                for array in arrays[len(self._updaters) :]:
-                    arrays[0].copyto(array)
+            for index, param in params:
+                arrays = param._arrays()
+                if not self._update_on_kvstore:
+                    for updater, array, grad in zip(self._updaters, arrays, param.list_grad()):
+                        if self._kvstore is not None or array._fresh_grad:
+                            updater(index, grad, array)
                 for array in arrays:
                     array._set_fresh_grad(False)
 
+    def _fresh(self, ignore_stale_grad: bool) -> list[tuple[int, Parameter]]:
+        """Return the parameters with a gradient that backward has computed."""
+        return [
+            (index, param)
+            for index, param in enumerate(self._params)
+            if _has_grad(param) and self._is_fresh(param, ignore_stale_grad)
+        ]
+
     def _is_fresh(self, param: Parameter, ignore_stale_grad: bool) -> bool:
         """Say whether backward computed the gradient; complain if it did not."""
-        stale = [array.ctx for array in param._arrays() if not array._fresh_grad]
+        arrays = param._arrays()
+        stale = [array.ctx for array in arrays if not array._fresh_grad]
         if not stale:
             return True
         if ignore_stale_grad:
-            return False
+            return len(stale) < len(arrays)
         raise StaleGradientWarning(
             f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been updated by "
             "backward since last `step`. This could mean a bug in your model that made it only use "
@@ -287,18 +343,9 @@ class Trainer:
         FileFormatError
             If it is truncated, damaged or something else.
         """
-        path = os.fspath(fname)
-        try:
-            with open(path, "rb") as stream:
-                content = stream.read()
-        except FileNotFoundError as error:
-            raise MissingFileError(f"load_states: file {path!r} does not exist") from error
-        except OSError as error:
-            raise FileAccessError(
-                f"load_states: cannot read file {path!r}: {error.strerror or error}"
-            ) from error
+        content = read_states(fname)
         self._ready()
-        self._take_states(content, f"file {path!r}")
+        self._take_states(content, f"file {os.fspath(fname)!r}")
 
     def _take_states(self, content: bytes, source: str) -> None:
         for updater in self._updaters:
@@ -319,25 +366,5 @@ def _checked_batch_size(batch_size: float) -> float:
     return batch_size
 
 
-def _check_store(kvstore: Any, compression_params: Any) -> None:
-    if compression_params:
-        raise NotSupportedError(
-            f"Trainer: compression_params {compression_params} were given, mxlite does not "
-            "compress gradients yet"
-        )
-    if kvstore is None or kvstore in _STORES:
-        return
-    if isinstance(kvstore, str):
-        if "dist" in kvstore or kvstore in ("nccl", "horovod", "p3", "byteps"):
-            raise NotSupportedError(
-                f"Trainer: kvstore {kvstore!r} was given, mxlite has no distributed training yet; "
-                "use 'device' or None"
-            )
-        raise ValueError_(
-            f"Trainer: kvstore is {kvstore!r}, expected 'device', 'local' or None"
-            f"{suggestion(kvstore, _STORES)}"
-        )
-    raise NotSupportedError(
-        f"Trainer: a kvstore object of type {type(kvstore).__name__} was given, mxlite takes "
-        "'device', 'local' or None"
-    )
+def _has_grad(param: Parameter) -> bool:
+    return param.grad_req != "null"

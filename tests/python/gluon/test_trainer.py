@@ -64,7 +64,7 @@ def test_gradients_of_all_contexts_are_summed(on_store: bool) -> None:
 def test_reduction_and_update_can_be_called_apart() -> None:
     param = gluon.Parameter("x", shape=(1,))
     param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
-    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0})
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0}, update_on_kvstore=False)
     with autograd.record():
         losses = [(param.data(mx.cpu(i)) * (i + 1)).sum() for i in range(2)]
     autograd.backward(losses)
@@ -238,7 +238,8 @@ def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
         ),
         (lambda: gluon.Trainer([], "sgd", kvstore="devise"), "did you mean 'device'"),
         (lambda: gluon.Trainer([], "sgd", kvstore="dist_sync"), "no distributed training"),
-        (lambda: gluon.Trainer([], "sgd", compression_params={"type": "2bit"}), "compress"),
+        (lambda: gluon.Trainer([], "sgd", kvstore=3), "kvstore must be KVStore, str or None, 3"),
+        (lambda: gluon.Trainer([], "sgd", kvstore=None, update_on_kvstore=True), "needs a kvstore"),
         (
             lambda: gluon.Trainer([scalar(1.0)], "sgd").step(0),
             "batch_size is 0, expected .*above 0",
@@ -259,3 +260,121 @@ def test_parameters_on_different_contexts_are_refused() -> None:
     two.initialize(ctx=mx.cpu(1))
     with pytest.raises(ValueError, match=r"'b' is initialized on \[cpu\(1\)\] while previous"):
         gluon.Trainer([one, two], "sgd").step(1)
+
+
+# -- stores -------------------------------------------------------------------------------------
+
+TWO = [mx.cpu(0), mx.cpu(1)]
+
+
+def backward(param: gluon.Parameter) -> None:
+    """Gradient 1 on the first context, 2 on the second, ..."""
+    with autograd.record():
+        losses = [(array * (i + 1)).sum() for i, array in enumerate(param.list_data())]
+    autograd.backward(losses)
+
+
+def spread(contexts: list[mx.Context] = TWO) -> gluon.Parameter:
+    param = gluon.Parameter("x", shape=(1,))
+    param.initialize(init="ones", ctx=contexts)
+    return param
+
+
+@pytest.mark.parametrize(
+    ("kvstore", "given", "store", "on_store"),
+    [
+        ("device", None, "device", True),
+        ("local", None, "local", True),
+        ("device", False, "device", False),
+        ("teststore", None, "teststore", False),
+        (None, None, None, False),
+    ],
+)
+def test_which_store_two_contexts_get(
+    kvstore: Any, given: bool | None, store: str | None, on_store: bool
+) -> None:
+    param = spread()
+    trainer = gluon.Trainer(
+        [param], "sgd", {"learning_rate": 0.1}, kvstore=kvstore, update_on_kvstore=given
+    )
+    assert trainer._kvstore_params == {"kvstore": kvstore, "update_on_kvstore": given}
+    for _ in range(2):
+        backward(param)
+        trainer.step(1)
+    assert (trainer._kvstore and trainer._kvstore.type) == store
+    assert bool(trainer._update_on_kvstore) == on_store
+    values = [array.asscalar() for array in param.list_data()]
+    assert values == pytest.approx([0.4, 0.4] if kvstore else [0.8, 0.6])
+
+
+def test_one_context_needs_no_store_unless_one_is_given() -> None:
+    for kvstore in ("device", None):
+        param = spread([mx.cpu()])
+        trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.1}, kvstore=kvstore)
+        step(trainer, param)
+        assert trainer._kvstore is None
+    param, store = spread([mx.cpu()]), mx.kv.create("local")
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.1}, kvstore=store)
+    step(trainer, param)
+    assert trainer._kvstore is store
+    assert trainer._update_on_kvstore
+
+
+def test_a_store_that_cannot_update_is_refused() -> None:
+    trainer = gluon.Trainer([spread()], "sgd", kvstore="teststore", update_on_kvstore=True)
+    with pytest.raises(ValueError, match="Please set update_on_kvstore=False when training with"):
+        trainer.step(1)
+
+
+def test_gradients_are_compressed() -> None:
+    param = spread()
+    options = {"type": "2bit", "threshold": 0.5}
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0}, compression_params=options)
+    backward(param)
+    trainer.step(2)
+    # Two times 0.5 instead of 1 + 2.
+    assert [array.asscalar() for array in param.list_data()] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("on_store", [True, False])
+def test_a_value_set_between_steps_counts(on_store: bool) -> None:
+    param = spread()
+    trainer = gluon.Trainer(
+        [param], "sgd", {"learning_rate": 1.0, "momentum": 0.5}, update_on_kvstore=on_store
+    )
+    backward(param)
+    trainer.step(1)
+    param.set_data(mx.nd.array([10.0]))
+    backward(param)
+    trainer.step(1)
+    # 10 less the gradient 3 and half of the last step: the momentum stays.
+    assert [array.asscalar() for array in param.list_data()] == [5.5, 5.5]
+
+
+def test_parameters_whose_shape_comes_later_join_the_store() -> None:
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(2), gluon.nn.Dense(1))
+    net.initialize(mx.init.One(), ctx=TWO)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    assert trainer.learning_rate == 0.5
+    for _ in range(2):
+        with autograd.record():
+            losses = [net(mx.nd.ones((1, 3), ctx=ctx)).sum() for ctx in TWO]
+        autograd.backward(losses)
+        trainer.step(2)
+    for param in net.collect_params().values():
+        first, second = (array.asnumpy() for array in param.list_data())
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, np.ones_like(first))
+
+
+def test_a_context_without_samples_stays_in_step() -> None:
+    param = spread()
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0}, update_on_kvstore=False)
+    with autograd.record():
+        loss = param.data(mx.cpu(0)) * 2
+    loss.backward()
+    with pytest.raises(UserWarning, match=r"on context cpu\(1\)"):
+        trainer.step(1)
+    trainer.step(1, ignore_stale_grad=True)
+    assert [array.asscalar() for array in param.list_data()] == [-1, -1]

@@ -1,0 +1,8 @@
+"""Stores that sum and share arrays between devices (``mx.kvstore``, ``mx.kv``)."""
+
+from __future__ import annotations
+
+from .base import KVStoreBase
+from .local import KVStore, KVStoreError, KVStoreModeError, create
+
+__all__ = ["KVStore", "KVStoreBase", "KVStoreError", "KVStoreModeError", "create"]

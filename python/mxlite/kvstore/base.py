@@ -1,0 +1,240 @@
+"""The interface of stores, and a register for stores of one's own."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ndarray as nd
+from ..base import FileAccessError, MissingFileError, NotSupportedError, TypeError_, ValueError_
+from ..ndarray import NDArray
+
+__all__ = ["KVStoreBase", "TestStore", "create"]
+
+
+class KVStoreBase:
+    """What `gluon.Trainer` needs of a store; plug-ins derive from it and register.
+
+    Notes
+    -----
+    Matches ``mxnet.kvstore.KVStoreBase``: a plug-in defines broadcast, pushpull, is_capable, type,
+    rank and num_workers, and is made by ``mx.kv.create`` with its class name in lower case.
+    """
+
+    OPTIMIZER: ClassVar[str] = "optimizer"
+    kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Give the value of rank 0 to all outputs of all workers.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        value : NDArray, or list of NDArray
+        out : NDArray, or list of NDArray
+        priority : int
+            Larger ones may go first.
+        """
+        raise self._undefined("broadcast")
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sum values over devices and workers into the outputs.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        value : NDArray, or list of NDArray
+        out : NDArray, or list of NDArray, optional
+            None: the values themselves.
+        priority : int
+        """
+        raise self._undefined("pushpull")
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Let the store update its arrays by an optimizer.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+        """
+        raise self._undefined("set_optimizer")
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Say whether the store can do something: ``KVStoreBase.OPTIMIZER``.
+
+        Parameters
+        ----------
+        capability : str
+
+        Returns
+        -------
+        bool
+        """
+        raise NotSupportedError(f"kvstore: is_capable({capability!r}) is not defined")
+
+    def save_optimizer_states(
+        self, fname: str | os.PathLike[str], dump_optimizer: bool = False
+    ) -> None:
+        """Save the states of the optimizer that runs in the store.
+
+        Parameters
+        ----------
+        fname : str or path
+        dump_optimizer : bool
+            The optimizer's options and counts as well.
+        """
+        raise self._undefined("save_optimizer_states")
+
+    def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
+        """Load what `save_optimizer_states` wrote.
+
+        Parameters
+        ----------
+        fname : str or path
+        """
+        raise self._undefined("load_optimizer_states")
+
+    @property
+    def type(self) -> str:
+        """The store's type."""
+        raise self._undefined("type")
+
+    @property
+    def rank(self) -> int:
+        """Number of this worker, from 0."""
+        raise self._undefined("rank")
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        raise self._undefined("num_workers")
+
+    def _undefined(self, name: str) -> NotSupportedError:
+        return NotSupportedError(f"kvstore: {type(self).__name__} does not define {name}")
+
+    @staticmethod
+    def register(klass: builtins.type[Any]) -> builtins.type[Any]:
+        """Register a store under its class name in lower case; to be used as a decorator.
+
+        Parameters
+        ----------
+        klass : type
+
+        Returns
+        -------
+        type
+            The same class.
+        """
+        if not isinstance(klass, builtins.type):
+            raise TypeError_(f"KVStoreBase.register: {klass!r} given, a class expected")
+        name = klass.__name__.lower()
+        old = KVStoreBase.kv_registry.get(name)
+        if old is not None and old is not klass:
+            warnings.warn(
+                f"kvstore {name!r} was {old.__qualname__} and is now {klass.__qualname__}",
+                UserWarning,
+                stacklevel=2,
+            )
+        KVStoreBase.kv_registry[name] = klass
+        return klass
+
+
+@KVStoreBase.register
+class TestStore(KVStoreBase):
+    """The smallest store: sums on the first device, keeps nothing; for tests of plug-ins."""
+
+    __test__ = False  # pytest: no tests in here
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Copy the value to all outputs."""
+        for array in out if isinstance(out, (list, tuple)) else [out]:
+            value.copyto(array)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sum the values into the outputs, or into themselves."""
+        values = value if isinstance(value, (list, tuple)) else [value]
+        outputs = values if out is None else out if isinstance(out, (list, tuple)) else [out]
+        total = summed(values)
+        for array in outputs:
+            total.copyto(array)
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Return False: it has no optimizer."""
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return False
+        raise ValueError_(f"Unknown capability: {capability}")
+
+    @property
+    def type(self) -> str:
+        """``'teststore'``."""
+        return "teststore"
+
+    @property
+    def rank(self) -> int:
+        """Always 0."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """Always 1."""
+        return 1
+
+
+def summed(values: Sequence[NDArray]) -> NDArray:
+    """Return the sum of arrays on the context of the first: a new array.
+
+    Parameters
+    ----------
+    values : sequence of NDArray
+        One or more of the same shape.
+
+    Returns
+    -------
+    NDArray
+    """
+    if len(values) == 1:
+        return values[0].copy()
+    context = values[0].ctx
+    return nd.add_n(*(value.as_in_context(context) for value in values))
+
+
+def read_states(fname: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file of optimizer states.
+
+    Parameters
+    ----------
+    fname : str or path
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileAccessError
+        If it cannot be read.
+    """
+    path = os.fspath(fname)
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise MissingFileError(f"load_states: file {path!r} does not exist") from error
+    except OSError as error:
+        raise FileAccessError(
+            f"load_states: cannot read file {path!r}: {error.strerror or error}"
+        ) from error
+
+
+def create(name: str = "local") -> KVStoreBase:
+    """Make a store: as ``mx.kv.create``."""
+    from .local import create as create_store
+
+    return create_store(name)

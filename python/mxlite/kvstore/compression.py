@@ -1,0 +1,93 @@
+"""Gradient compression with error feedback: what is rounded away is sent later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .. import ndarray as nd
+from ..base import InputError, TypeError_, ValueError_, suggestion
+from ..ndarray import NDArray
+
+__all__ = ["Compression"]
+
+_TYPES = ("2bit", "1bit")
+
+
+class Compression:
+    """Rounds gradients to few values; keeps the rest of every sender for its next gradient.
+
+    Parameters
+    ----------
+    options : dict
+        ``type``: '2bit' sends threshold, -threshold or 0; '1bit' sends 1 (above the threshold) or
+        -1. ``threshold``: float, default 0.5, above 0 for '2bit'.
+
+    Raises
+    ------
+    TypeError
+        If options are no dict.
+    ValueError
+        For unknown options or types, or a bad threshold.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        if not isinstance(options, Mapping):
+            raise InputError(
+                f"set_gradient_compression: unexpected type for param_dict: {type(options)}, a "
+                "dict such as {'type': '2bit', 'threshold': 0.5} expected"
+            )
+        for name in options:
+            if name not in ("type", "threshold"):
+                raise ValueError_(
+                    f"set_gradient_compression: option {name!r} given, 'type' and 'threshold' "
+                    f"expected{suggestion(str(name), ('type', 'threshold'))}"
+                )
+        if "type" not in options:
+            raise ValueError_("set_gradient_compression: no type given, '2bit' or '1bit' expected")
+        self.type = str(options["type"])
+        if self.type not in _TYPES:
+            raise ValueError_(
+                f"Unknown type for gradient compression {self.type}, '2bit' or '1bit' expected"
+            )
+        try:
+            self.threshold = float(options.get("threshold", 0.5))
+        except (TypeError, ValueError) as error:
+            raise TypeError_(
+                "set_gradient_compression: threshold "
+                f"{options.get('threshold')!r} given, a number expected"
+            ) from error
+        if not math.isfinite(self.threshold) or (self.type == "2bit" and self.threshold <= 0):
+            raise ValueError_(
+                f"set_gradient_compression: threshold must be greater than 0, {self.threshold} "
+                "given"
+            )
+        self._residuals: dict[Any, NDArray] = {}
+
+    def __call__(self, sender: Any, grad: NDArray) -> NDArray:
+        """Return what arrives of a gradient.
+
+        Parameters
+        ----------
+        sender : hashable
+            Key and device: the rest is kept for it.
+        grad : NDArray
+            Not changed.
+
+        Returns
+        -------
+        NDArray
+            Shape and dtype of the gradient.
+        """
+        residual = self._residuals.get(sender)
+        if residual is None or residual.shape != grad.shape or residual.ctx != grad.ctx:
+            residual = nd.zeros(grad.shape, ctx=grad.ctx, dtype=grad.dtype)
+        total = residual + grad
+        limit = self.threshold
+        if self.type == "2bit":
+            sent = ((total >= limit) - (total <= -limit)) * limit
+        else:
+            sent = (total > limit) * 2 - 1
+        self._residuals[sender] = total - sent
+        return sent

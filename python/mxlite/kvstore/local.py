@@ -1,0 +1,480 @@
+"""The store of one process: sums arrays of its devices, and updates them where it has an updater.
+
+Arrays are summed and copied by the engine in the background, like every operation on arrays; so
+push and pull return at once, and a later pull sees all pushes before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+from .. import autograd
+from .. import ndarray as nd
+from .. import optimizer as opt
+from ..base import (
+    InputError,
+    MXNetError,
+    NotSupportedError,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+    suggestion,
+)
+from ..ndarray import NDArray
+from ..ndarray.serialization import replacing_file
+from .base import KVStoreBase, read_states, summed
+from .compression import Compression
+
+__all__ = ["KVStore", "KVStoreError", "KVStoreModeError", "create"]
+
+_WORDS = ("local", "device", "update", "allreduce", "cpu")
+_OTHER = ("dist", "nccl", "horovod", "byteps", "p3")
+
+
+class KVStoreError(MXNetError, KeyError):
+    """A key that the store does not have, or has already."""
+
+    __str__ = RuntimeError.__str__  # a KeyError prints quotes
+
+
+class KVStoreModeError(MXNetError, AssertionError):
+    """A call for which the store has no updater (1.x: ``AssertionError``)."""
+
+
+class KVStore(KVStoreBase):
+    """A store of arrays by key, shared by the devices of this process; made by `create`.
+
+    Notes
+    -----
+    Matches ``mxnet.kvstore.KVStore`` for one process.
+    """
+
+    def __init__(self, name: str = "local") -> None:
+        self._type = name
+        self._arrays: dict[Any, NDArray] = {}
+        self._updater: Any = None
+        self._compression: Compression | None = None
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def init(self, key: Any, value: Any) -> None:
+        """Set the first value of keys.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+            All of one type.
+        value : NDArray, or list of NDArray
+            One for each key; copied.
+
+        Raises
+        ------
+        KVStoreError
+            For a key that has a value.
+        """
+        for name, values in self._pairs("init", key, value):
+            if len(values) != 1:
+                raise KVStoreError(f"init: {len(values)} values given for key {name}, 1 expected")
+            if name in self._arrays:
+                raise KVStoreError(
+                    f"duplicate init of key {name}: a key gets its first value once, by init or "
+                    "broadcast"
+                )
+            self._check_kind(name)
+            with autograd.pause():
+                self._arrays[name] = values[0].copy()
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """Sum values of each key and store the sum, or give it to the updater.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        value : NDArray, list of NDArray, or a list of these for a list of keys
+            Arrays of one key are summed.
+        priority : int
+            Accepted: the engine orders by dependency.
+
+        Raises
+        ------
+        KVStoreError
+            For a key without a first value.
+        ShapeError
+            For a value of another shape.
+        """
+        for name, values in self._pairs("push", key, value):
+            stored = self._stored("push", name)
+            self._check_shapes("push", name, values, stored)
+            self._push(name, values, stored)
+
+    def _push(self, name: Any, values: list[NDArray], stored: NDArray) -> None:
+        if not values:
+            return
+        with autograd.pause():
+            if self._compression is not None:
+                values = [self._compression((name, i), v) for i, v in enumerate(values)]
+            total = summed(values)
+            if self._updater is None:
+                self._arrays[name] = total
+                return
+            if total.ctx != stored.ctx:
+                stored = self._arrays[name] = stored.as_in_context(total.ctx)
+            self._updater(name, total, stored)
+
+    def pull(
+        self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
+    ) -> None:
+        """Copy stored values into arrays.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        out : NDArray, list of NDArray, or a list of these for a list of keys
+        priority : int
+        ignore_sparse : bool
+            Leave row-sparse values out.
+
+        Raises
+        ------
+        KVStoreError
+            For a key without a value.
+        """
+        if out is None:
+            raise InputError("pull: no out given, NDArrays expected")
+        for name, arrays in self._pairs("pull", key, out):
+            stored = self._stored("pull", name)
+            self._check_shapes("pull", name, arrays, stored)
+            if ignore_sparse and _stype(stored) == "row_sparse":
+                continue
+            with autograd.pause():
+                for array in arrays:
+                    stored.copyto(array)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Push, then pull.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        value : as in `push`
+        out : as in `pull`, optional
+            None: the values themselves.
+        priority : int
+        """
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority, ignore_sparse=False)
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Set the first value of keys and pull it.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        value : as in `init`
+        out : as in `pull`
+        priority : int
+        """
+        self.init(key, value)
+        self.pull(key, out, priority, ignore_sparse=False)
+
+    def row_sparse_pull(
+        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+    ) -> None:
+        """Pull some rows of row-sparse values.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        out : NDArray or list of NDArray
+        priority : int
+        row_ids : NDArray or list of NDArray
+
+        Raises
+        ------
+        ValueError
+            For values or outputs that are not row-sparse, or without out or row_ids.
+        """
+        if out is None or row_ids is None:
+            raise InputError("row_sparse_pull: out and row_ids expected, one is None")
+        rows = row_ids if isinstance(row_ids, (list, tuple)) else [row_ids]
+        for name, arrays in self._pairs("row_sparse_pull", key, out):
+            stored = self._stored("row_sparse_pull", name)
+            for array in (stored, *arrays):
+                if _stype(array) != "row_sparse":
+                    raise ValueError_(
+                        f"row_sparse_pull: key {name}: Expected row_sparse storage type for "
+                        f"row_sparse_pull values, but detected storage type {_stype(array)}"
+                    )
+            chosen = itertools.cycle(rows) if len(rows) == 1 else iter(rows)
+            for array, ids in zip(arrays, chosen):
+                wanted = nd.array(np.unique(ids.asnumpy()), dtype="int64")
+                rows_of: Any = stored
+                rows_of.retain(wanted).copyto(array)
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _pairs(self, method: str, key: Any, value: Any) -> list[tuple[Any, list[NDArray]]]:
+        """Return (key, arrays) by key, in the order of the keys."""
+        if isinstance(key, (list, tuple)):
+            if not isinstance(value, (list, tuple)) or len(value) != len(key):
+                given = len(value) if isinstance(value, (list, tuple)) else type(value).__name__
+                raise InputError(f"{method}: {given} values given for {len(key)} keys")
+            grouped: dict[Any, list[NDArray]] = {}
+            for name, entry in zip(key, value):
+                grouped.setdefault(_checked_key(method, name), []).extend(_arrays(method, entry))
+            kinds = {type(name) for name in grouped}
+            if len(kinds) > 1:
+                raise InputError(
+                    f"{method}: Mixed key types are not allowed: keys {list(grouped)} given"
+                )
+            return list(grouped.items())
+        return [(_checked_key(method, key), _arrays(method, value))]
+
+    def _check_kind(self, key: Any) -> None:
+        other = next(iter(self._arrays), key)
+        if type(other) is not type(key):
+            raise InputError(
+                f"Mixed key types are not allowed: key {key!r} given, the store has {other!r}"
+            )
+
+    def _stored(self, method: str, key: Any) -> NDArray:
+        if key not in self._arrays:
+            self._check_kind(key)
+            raise KVStoreError(
+                f"{method}: key {key} has not been inited"
+                f"{suggestion(str(key), (str(k) for k in self._arrays))}"
+            )
+        return self._arrays[key]
+
+    @staticmethod
+    def _check_shapes(method: str, key: Any, arrays: Sequence[NDArray], stored: NDArray) -> None:
+        for array in arrays:
+            if array.shape != stored.shape:
+                raise ShapeError(
+                    f"{method}: key {key}: an array of shape {array.shape} given, the store has "
+                    f"{stored.shape}"
+                )
+
+    # -- updating --------------------------------------------------------------------------------
+
+    def set_updater(self, updater: Callable[[Any, NDArray, NDArray], None] | None) -> None:
+        """Call ``updater(key, sum, stored)`` at every push.
+
+        Parameters
+        ----------
+        updater : callable or None
+            Changes the stored array in place.
+        """
+        self._updater = updater
+
+    _set_updater = set_updater
+
+    def set_optimizer(self, optimizer: opt.Optimizer) -> None:
+        """Update stored values by an optimizer at every push.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+        """
+        if not isinstance(optimizer, opt.Optimizer):
+            raise InputError(
+                f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
+                "expected"
+            )
+        self.set_updater(opt.get_updater(optimizer))
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Round what is pushed to few bits, and send the rest later.
+
+        Parameters
+        ----------
+        compression_params : dict
+            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'.
+
+        Raises
+        ------
+        NotSupportedError
+            For a store whose type has no ``device``: there is no traffic to save.
+        """
+        if "device" not in self._type:
+            raise NotSupportedError(
+                "Gradient compression is not supported for this type of kvstore"
+            )
+        self._compression = Compression(compression_params)
+
+    def save_optimizer_states(
+        self, fname: str | os.PathLike[str], dump_optimizer: bool = False
+    ) -> None:
+        """Save the states of the optimizer.
+
+        Parameters
+        ----------
+        fname : str or path
+            Replaced only after everything was written. Has a checksum and no pickle.
+        dump_optimizer : bool
+            The optimizer's options and counts as well.
+
+        Raises
+        ------
+        KVStoreModeError
+            Without optimizer.
+        """
+        content = self._states_updater("save").get_states(dump_optimizer)
+        with replacing_file(os.fspath(fname)) as stream:
+            stream.write(content)
+
+    def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
+        """Load states that `save_optimizer_states` wrote or MXNet 1.x pickled.
+
+        Parameters
+        ----------
+        fname : str or path
+
+        Raises
+        ------
+        KVStoreModeError
+            Without optimizer.
+        MissingFileError
+            If there is no such file.
+        FileFormatError
+            If it is damaged or something else.
+        """
+        updater = self._states_updater("load")
+        updater.set_states(read_states(fname))
+
+    def _states_updater(self, verb: str) -> opt.Updater:
+        if not isinstance(self._updater, opt.Updater):
+            raise KVStoreModeError(
+                f"Cannot {verb} states: the kvstore has no optimizer (set_optimizer)"
+            )
+        return self._updater
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Say whether the store can do something: only ``'optimizer'`` is known.
+
+        Parameters
+        ----------
+        capability : str
+
+        Returns
+        -------
+        bool
+        """
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return True
+        raise ValueError_(f"Unknown capability: {capability}")
+
+    @property
+    def type(self) -> str:
+        """The name it was made with, in lower case."""
+        return self._type
+
+    @property
+    def rank(self) -> int:
+        """Number of this worker: 0."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are: 1."""
+        return 1
+
+    def barrier(self) -> None:
+        """Wait for all workers: there is one, so nothing is waited for."""
+
+    _barrier = barrier
+
+
+def _checked_key(method: str, key: Any) -> Any:
+    if isinstance(key, str):
+        return key
+    if hasattr(key, "__index__") and not isinstance(key, bool):
+        return int(key)
+    raise InputError(f"{method}: unexpected type for keys: {type(key)}, int or str expected")
+
+
+def _arrays(method: str, value: Any) -> list[NDArray]:
+    arrays = list(value) if isinstance(value, (list, tuple)) else [value]
+    for array in arrays:
+        if not isinstance(array, NDArray):
+            raise InputError(
+                f"{method}: a value of type {type(array).__name__} given, an NDArray or a list "
+                "of NDArrays expected"
+            )
+    return arrays
+
+
+def _stype(array: NDArray) -> str:
+    return str(getattr(array, "stype", "default"))
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a type of store in lower case, if there is one.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, NotSupportedError, ValueError
+        As `create`.
+    """
+    if not isinstance(name, str):
+        raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
+    lower = name.lower()
+    if lower in KVStoreBase.kv_registry:
+        return lower
+    words = lower.split("_")
+    if any(word in _OTHER for word in words):
+        raise NotSupportedError(
+            f"kvstore.create: {name!r} given, mxlite has no distributed training yet; 'local' and "
+            "'device' are the stores of one process"
+        )
+    if not all(word in _WORDS for word in words) or not {"local", "device"} & set(words):
+        raise ValueError_(
+            f"kvstore.create: {name!r} given, 'local', 'device', 'local_update_cpu', "
+            "'local_allreduce_cpu', 'local_allreduce_device' or a registered plug-in expected"
+            f"{suggestion(lower, ('local', 'device', *KVStoreBase.kv_registry))}"
+        )
+    return lower
+
+
+def create(name: str = "local") -> KVStoreBase:
+    """Make a store.
+
+    Parameters
+    ----------
+    name : str
+        ``'local'`` or ``'device'`` (also ``'local_update_cpu'``, ``'local_allreduce_cpu'``,
+        ``'local_allreduce_device'``; words in any order, any case), or the class name of a
+        registered plug-in.
+
+    Returns
+    -------
+    KVStoreBase
+
+    Raises
+    ------
+    TypeError
+        If the name is no string.
+    NotSupportedError
+        For the types of several processes.
+    ValueError
+        For an unknown name.
+    """
+    lower = checked_name(name)
+    plugin: type[KVStoreBase] | None = KVStoreBase.kv_registry.get(lower)
+    return KVStore(lower) if plugin is None else plugin()

@@ -1,0 +1,139 @@
+"""Statistics of arrays inside executors, for debugging (``mx.monitor``)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from typing import Any, Callable
+
+from . import ndarray as nd
+from .base import TypeError_
+from .ndarray import NDArray
+
+__all__ = ["Monitor"]
+
+
+def _mean_size(array: NDArray) -> NDArray:
+    """Return the root of the mean of squares."""
+    norm: NDArray = nd.norm(array)
+    return norm / math.sqrt(max(array.size, 1))
+
+
+class Monitor:
+    """Collects statistics of outputs and arguments of executors every few batches.
+
+    Parameters
+    ----------
+    interval : int
+        Batches between collections.
+    stat_func : callable, optional
+        NDArray to NDArray or list of NDArray; None: the root of the mean of squares.
+    pattern : str
+        Regular expression that names must match from their beginning.
+    sort : bool
+        Results by name.
+    monitor_all : bool
+        Inputs of operators as well as outputs.
+
+    Notes
+    -----
+    Matches ``mxnet.monitor.Monitor``; what `install` sees is forward.
+    """
+
+    def __init__(
+        self,
+        interval: int,
+        stat_func: Callable[[NDArray], Any] | None = None,
+        pattern: str = ".*",
+        sort: bool = False,
+        monitor_all: bool = False,
+    ) -> None:
+        self.stat_func = _mean_size if stat_func is None else stat_func
+        self.interval = interval
+        self.activated = False
+        self.queue: list[tuple[int, str, Any]] = []
+        self.step = 0
+        self.exes: list[Any] = []
+        self.re_prog = re.compile(pattern)
+        self.sort = sort
+        self.monitor_all = monitor_all
+
+    def install(self, exe: Any) -> None:
+        """Watch an executor.
+
+        Parameters
+        ----------
+        exe : Executor
+        """
+        exe.set_monitor_callback(self.stat_helper, self.monitor_all)
+        self.exes.append(exe)
+
+    def stat_helper(self, name: str, array: NDArray) -> None:
+        """Note the statistic of an array, if it is collected now.
+
+        Parameters
+        ----------
+        name : str
+        array : NDArray
+        """
+        if self.activated and self.re_prog.match(name):
+            self.queue.append((self.step, name, self.stat_func(array)))
+
+    def tic(self) -> None:
+        """Begin a batch: every ``interval`` batches statistics are collected."""
+        if self.step % self.interval == 0:
+            self._wait()
+            self.queue = []
+            self.activated = True
+        self.step += 1
+
+    def toc(self) -> list[tuple[int, str, str]]:
+        """End a batch.
+
+        Returns
+        -------
+        list of (int, str, str)
+            Batch, name and statistic; empty where nothing was collected.
+
+        Raises
+        ------
+        TypeError
+            If the statistic is no NDArray.
+        """
+        if not self.activated:
+            return []
+        self._wait()
+        for exe in self.exes:
+            for arrays in (exe.arg_dict, exe.aux_dict):
+                for name, array in arrays.items():
+                    self.stat_helper(name, array)
+        self.activated = False
+        if self.sort:
+            self.queue.sort(key=lambda entry: entry[1])
+        found = [(step, name, _text(value)) for step, name, value in self.queue]
+        self.queue = []
+        return found
+
+    def toc_print(self) -> None:
+        """End a batch and log what was collected."""
+        for step, name, text in self.toc():
+            logging.info("Batch: %7d %-30s %s", step, name, text)
+
+    def _wait(self) -> None:
+        for exe in self.exes:
+            for array in (*exe.arg_arrays, *exe.aux_arrays):
+                array.wait_to_read()
+
+
+def _text(value: Any) -> str:
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    text = ""
+    for part in parts:
+        if not isinstance(part, NDArray):
+            raise TypeError_(
+                f"Monitor: stat_func returned a {type(part).__name__}, an NDArray or a list of "
+                "NDArrays expected"
+            )
+        text += f"{part.asscalar() if part.size == 1 else part.asnumpy()}\t"
+    return text
