@@ -137,7 +137,7 @@ class KVStore(KVStoreBase):
         out : NDArray, list of NDArray, or a list of these for a list of keys
         priority : int
         ignore_sparse : bool
-            Leave row-sparse values out.
+            Leave row-sparse outputs as they are.
 
         Raises
         ------
@@ -149,8 +149,8 @@ class KVStore(KVStoreBase):
         for name, arrays in self._pairs("pull", key, out):
             stored = self._stored("pull", name)
             self._check_shapes("pull", name, arrays, stored)
-            if ignore_sparse and _stype(stored) == "row_sparse":
-                continue
+            if ignore_sparse:
+                arrays = [array for array in arrays if _stype(array) != "row_sparse"]
             with autograd.pause():
                 for array in arrays:
                     stored.copyto(array)

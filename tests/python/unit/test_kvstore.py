@@ -168,6 +168,23 @@ def test_compression_loses_nothing_in_the_long_run(kind: str) -> None:
     assert np.abs(sent - wanted).max() <= 1.5  # what is left is one step at most
 
 
+def test_rows_of_sparse_arrays() -> None:
+    def rows(values: list[list[float]], numbers: list[int]) -> Any:
+        pair = mx.nd.array(values), mx.nd.array(numbers)
+        return mx.nd.sparse.row_sparse_array(pair, shape=(4, 2))
+
+    store = mx.kv.create("local")
+    store.init("e", mx.nd.ones((4, 2)).tostype("row_sparse"))
+    store.push("e", [rows([[1, 2]], [1]), rows([[10, 20], [3, 4]], [1, 3])])
+    out, dense = mx.nd.sparse.zeros("row_sparse", (4, 2)), mx.nd.zeros((4, 2))
+    store.pull("e", out=out)  # ignores sparse outputs
+    assert out.asnumpy().sum() == 0
+    store.row_sparse_pull("e", out=out, row_ids=mx.nd.array([3, 2, 3]))
+    assert out.asnumpy().tolist() == [[0, 0], [0, 0], [0, 0], [3, 4]]
+    store.pull("e", out=dense)
+    assert dense.asnumpy().tolist() == [[0, 0], [11, 22], [0, 0], [3, 4]]
+
+
 def test_a_store_of_ones_own() -> None:
     @mx.kv.KVStoreBase.register
     class HalfStore(mx.kv.KVStoreBase):
