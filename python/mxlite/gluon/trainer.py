@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -143,7 +144,7 @@ class Trainer:
         store, on_store = chosen_store(
             self._kvstore_params["kvstore"],
             count,
-            [param._arrays()[0].size for param in self._params if param._data is not None],
+            [math.prod(param.shape or ()) for param in self._params if param._data is not None],
             needed=bool(given),
         )
         if store is not None and given is not None:
