@@ -57,6 +57,7 @@ JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& n
   if (tjDecompressHeader3(handle.get(), raw(bytes), bytes.size(), &info.width, &info.height,
                           &subsampling, &colorspace) != 0)
     fail_decode(name, handle, bytes.size());
+  info.gray = colorspace == TJCS_GRAY;
   return info;
 }
 

@@ -12,6 +12,7 @@ enum class ColorOrder : uint8_t { kGray, kRGB, kBGR };
 
 struct JpegInfo {
   int width = 0, height = 0;
+  bool gray = false;
 };
 
 struct DecodeOptions {

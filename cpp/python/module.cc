@@ -25,4 +25,5 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_engine(m);
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
+  mxlite::python::bind_record(m);
 }

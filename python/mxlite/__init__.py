@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit as _atexit
 
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
-from . import attribute, image, name, ndarray, operator, optimizer, random, runtime, util
-from . import error, libinfo, log, registry
+from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, runtime
+from . import error, libinfo, log, registry, util
 from . import initializer as init
 from . import image as img
 from . import ndarray as nd

@@ -1,0 +1,492 @@
+"""Record files: sequences of byte strings, with or without an index (``mxnet.recordio``).
+
+Files are byte for byte those of MXNet 1.x. A damaged record raises a :class:`RecordError` that
+names file, record and offset; the next ``read()`` goes on with the next whole record.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+import struct
+from collections import namedtuple
+from typing import Any, Callable, TextIO
+
+import numpy as np
+
+from . import _core
+from .base import (
+    FileAccessError,
+    MissingFileError,
+    MXNetError,
+    NotSupportedError,
+    RecordError,
+    TypeError_,
+    ValueError_,
+)
+
+__all__ = [
+    "IRHeader",
+    "MXIndexedRecordIO",
+    "MXRecordIO",
+    "pack",
+    "pack_img",
+    "unpack",
+    "unpack_img",
+]
+
+
+class MissingKeyError(MXNetError, KeyError):
+    """A key that an index file does not have."""
+
+    __str__ = Exception.__str__  # KeyError's quotes the text
+
+
+class MXRecordIO:
+    """A record file, read from front to back or written.
+
+    Parameters
+    ----------
+    uri : str or path
+    flag : str
+        ``'r'`` reads, ``'w'`` makes a new file.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be opened.
+    ValueError
+        If the flag is another one.
+
+    Notes
+    -----
+    Matches ``mxnet.recordio.MXRecordIO``. It can be pickled (for workers): the copy opens the file
+    itself and reads from the beginning.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str], flag: str) -> None:
+        self.uri = os.fspath(uri)
+        self.flag = flag
+        self.pid: int | None = None
+        self.is_open = False
+        self.writable = False
+        self.handle: Any = None
+        self.open()
+
+    def open(self) -> None:
+        """Open the file; a writer empties it."""
+        if self.flag not in ("r", "w"):
+            raise ValueError_(
+                f"{type(self).__name__}: flag {self.flag!r} given, 'r' or 'w' expected"
+            )
+        self.writable = self.flag == "w"
+        if not self.writable and not os.path.exists(self.uri):
+            raise _MissingRecordFileError(f"{type(self).__name__}: there is no file {self.uri!r}")
+        make = _core.RecordWriter if self.writable else _core.RecordReader
+        self.handle = make(self.uri)
+        self.pid = os.getpid()
+        self.is_open = True
+
+    def close(self) -> None:
+        """Close the file.
+
+        Raises
+        ------
+        RecordError
+            If what a writer still held back cannot be written (full disk).
+        """
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.pid = None
+        handle, self.handle = self.handle, None
+        if self.writable:
+            handle.close()
+
+    def reset(self) -> None:
+        """Begin again; a writer empties the file."""
+        self.close()
+        self.open()
+
+    def write(self, buf: bytes) -> None:
+        """Append a record.
+
+        Parameters
+        ----------
+        buf : bytes
+            Below 512 MiB.
+        """
+        self._require(writable=True, method="write")
+        self._check_pid()
+        self.handle.write(buf)
+
+    def read(self) -> bytes | None:
+        """Return the next record; None at the end.
+
+        Returns
+        -------
+        bytes or None
+
+        Raises
+        ------
+        RecordError
+            If the record is damaged. The next call goes on behind the damage.
+        """
+        self._require(writable=False, method="read")
+        self._check_pid()
+        record: bytes | None = self.handle.next()
+        return record
+
+    def _require(self, writable: bool, method: str) -> None:
+        if not self.is_open:
+            raise RecordError(f"{type(self).__name__}.{method}: {self.uri!r} is closed")
+        if self.writable != writable:
+            raise RecordError(
+                f"{type(self).__name__}.{method}: {self.uri!r} is open with flag {self.flag!r}"
+            )
+
+    def _check_pid(self, allow_reset: bool = False) -> None:
+        if self.pid == os.getpid():
+            return
+        if not allow_reset:
+            raise MXNetError(
+                f"{type(self).__name__}: Forbidden operation in multiple processes: {self.uri!r} "
+                "was opened before this process was forked; call reset()"
+            )
+        self.reset()
+
+    def __enter__(self) -> MXRecordIO:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "is_open", False) and self.pid == os.getpid():
+            self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state["handle"] = None
+        if self.writable:
+            self.close()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        was_open, self.is_open = self.is_open, False
+        if was_open:
+            self.open()
+
+
+class _MissingRecordFileError(RecordError, MissingFileError):
+    """A record file that does not exist: both an error of records and a FileNotFoundError."""
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A record file with an index: records are read by their keys.
+
+    Parameters
+    ----------
+    idx_path : str or path
+        Text file with a line ``key<tab>offset`` for each record.
+    uri : str or path
+    flag : str
+        ``'r'`` or ``'w'``.
+    key_type : callable
+        Makes the key from its text.
+
+    Attributes
+    ----------
+    idx : dict
+        Offsets by keys.
+    keys : list
+        In the order of the index file.
+
+    Notes
+    -----
+    Matches ``mxnet.recordio.MXIndexedRecordIO``.
+    """
+
+    def __init__(
+        self,
+        idx_path: str | os.PathLike[str],
+        uri: str | os.PathLike[str],
+        flag: str,
+        key_type: Callable[[Any], Any] = int,
+    ) -> None:
+        self.idx_path = os.fspath(idx_path)
+        self.key_type = key_type
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.fidx: TextIO | None = None
+        super().__init__(uri, flag)
+
+    def open(self) -> None:
+        """Open both files; reading, the index is loaded."""
+        super().open()
+        self.idx = {}
+        self.keys = []
+        try:
+            self.fidx = open(self.idx_path, self.flag, encoding="utf-8")  # noqa: SIM115
+        except FileNotFoundError as error:
+            super().close()
+            raise _MissingRecordFileError(
+                f"MXIndexedRecordIO: there is no index file {self.idx_path!r}; "
+                "python -m mxlite.tools.rec2idx makes one"
+            ) from error
+        except OSError as error:
+            super().close()
+            raise FileAccessError(
+                f"MXIndexedRecordIO: index file {self.idx_path!r}: {error.strerror}"
+            ) from error
+        if not self.writable:
+            self._load_index(self.fidx)
+
+    def _load_index(self, lines: TextIO) -> None:
+        for number, line in enumerate(lines, 1):
+            fields = line.strip().split("\t")
+            if fields == [""]:
+                continue
+            try:
+                key, offset = self.key_type(fields[0]), int(fields[1])
+            except (IndexError, ValueError) as error:
+                raise RecordError(
+                    f"MXIndexedRecordIO: index file {self.idx_path!r}, line {number}: "
+                    f"{line.rstrip()!r} given, key<tab>offset expected"
+                ) from error
+            self.idx[key] = offset
+            self.keys.append(key)
+
+    def close(self) -> None:
+        """Close both files."""
+        if not self.is_open:
+            return
+        try:
+            super().close()  # first the records, so that the index never runs ahead of them
+        finally:
+            if self.fidx is not None:
+                self.fidx.close()
+                self.fidx = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state["fidx"] = None
+        return state
+
+    def seek(self, idx: Any) -> None:
+        """Let the next ``read()`` return the record with this key.
+
+        Parameters
+        ----------
+        idx : key_type
+
+        Raises
+        ------
+        KeyError
+            If the index does not have the key.
+        """
+        self._require(writable=False, method="seek")
+        self._check_pid(allow_reset=True)
+        if idx not in self.idx:
+            raise MissingKeyError(
+                f"MXIndexedRecordIO: key {idx!r} is not among the {len(self.idx)} keys of "
+                f"{self.idx_path!r}"
+            )
+        self.handle.seek(self.idx[idx])
+
+    def tell(self) -> int:
+        """Return the offset at which a writer will put the next record.
+
+        Returns
+        -------
+        int
+        """
+        self._require(writable=True, method="tell")
+        offset: int = self.handle.tell()
+        return offset
+
+    def read_idx(self, idx: Any) -> bytes | None:
+        """Return the record with this key.
+
+        Parameters
+        ----------
+        idx : key_type
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        KeyError
+            If the index does not have the key.
+        RecordError
+            If no whole record is there.
+        """
+        self.seek(idx)
+        return self.read()
+
+    def write_idx(self, idx: Any, buf: bytes) -> None:
+        """Append a record and its line of the index.
+
+        Parameters
+        ----------
+        idx : key_type
+        buf : bytes
+        """
+        key = self.key_type(idx)
+        position = self.tell()
+        self.write(buf)
+        assert self.fidx is not None
+        self.fidx.write(f"{key}\t{position}\n")
+        self.idx[key] = position
+        self.keys.append(key)
+
+
+# The class's name is what 1.x prints.
+IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # noqa: PYI024
+IRHeader.__doc__ = """What precedes the image in a record: labels and identity.
+
+Parameters
+----------
+flag : int
+    Number of labels behind the header; 0: one label, inside it.
+label : float or array of float32
+id, id2 : int
+"""
+
+_IR_FORMAT = "IfQQ"
+_IR_SIZE = struct.calcsize(_IR_FORMAT)
+
+
+def pack(header: Any, s: bytes) -> bytes:
+    """Put a header before bytes.
+
+    Parameters
+    ----------
+    header : IRHeader
+        Its flag is ignored: a number as label is written into the header, several behind it.
+    s : bytes
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ValueError
+        If id or id2 do not fit into 64 bits without sign.
+    """
+    flag, label, first_id, second_id = header
+    labels = b""
+    if isinstance(label, numbers.Number):
+        flag = 0
+    else:
+        vector = np.asarray(label, dtype=np.float32)
+        flag, label, labels = vector.size, 0, vector.tobytes()
+    try:
+        head = struct.pack(_IR_FORMAT, flag, label, first_id, second_id)
+    except struct.error as error:
+        raise ValueError_(
+            f"recordio.pack: label {label!r}, id {first_id!r}, id2 {second_id!r} given: {error}"
+        ) from error
+    return head + labels + s
+
+
+def unpack(s: bytes) -> tuple[Any, bytes]:
+    """Take a record apart.
+
+    Parameters
+    ----------
+    s : bytes
+        What :func:`pack` made.
+
+    Returns
+    -------
+    tuple of (IRHeader, bytes)
+        The label is a float, or a float32 array if there are several.
+
+    Raises
+    ------
+    RecordError
+        If the record is shorter than its header says.
+    """
+    if len(s) < _IR_SIZE:
+        raise RecordError(
+            f"recordio.unpack: a record of {len(s)} bytes given, its header needs {_IR_SIZE}"
+        )
+    header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
+    if header.flag == 0:
+        return header, s[_IR_SIZE:]
+    end = _IR_SIZE + 4 * header.flag
+    if len(s) < end:
+        raise RecordError(
+            f"recordio.unpack: a record of {len(s)} bytes given, its header promises {header.flag} "
+            f"labels, which end at byte {end}"
+        )
+    labels = np.frombuffer(s, np.float32, header.flag, _IR_SIZE)
+    return header._replace(label=labels), s[end:]
+
+
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Take a record apart and decode its image.
+
+    Parameters
+    ----------
+    s : bytes
+    iscolor : int
+        1: three channels, 0: gray, -1: as it was written.
+
+    Returns
+    -------
+    tuple of (IRHeader, numpy.ndarray)
+        uint8 (height, width, 3), BGR, or (height, width) if gray.
+
+    Raises
+    ------
+    RecordError
+        If the image is damaged or no JPEG.
+    """
+    if iscolor not in (-1, 0, 1):
+        raise ValueError_(f"recordio.unpack_img: iscolor {iscolor!r} given, -1, 0 or 1 expected")
+    header, image = unpack(s)
+    name = "recordio.unpack_img"
+    color = iscolor == 1 or (iscolor == -1 and not _core.jpeg_is_gray(image, name))
+    pixels = _core.decode_jpeg(image, color=color, to_rgb=False, name=name).asnumpy()
+    return header, pixels if color else pixels[:, :, 0]
+
+
+def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+    """Encode an image and put a header before it.
+
+    Parameters
+    ----------
+    header : IRHeader
+    img : numpy.ndarray or NDArray
+        uint8 (height, width, 3), BGR, or (height, width[, 1]).
+    quality : int
+        1 to 100.
+    img_fmt : str
+        ``'.jpg'``.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    TypeError
+        If the image is not uint8.
+    """
+    if img_fmt.lower() not in (".jpg", ".jpeg"):
+        raise NotSupportedError(
+            f"recordio.pack_img: img_fmt {img_fmt!r} given, only '.jpg' can be written; pack() "
+            "takes bytes that another library encoded"
+        )
+    pixels = np.ascontiguousarray(img.asnumpy() if hasattr(img, "asnumpy") else img)
+    if pixels.dtype != np.uint8:
+        raise TypeError_(
+            f"recordio.pack_img: an image of dtype {pixels.dtype} given, uint8 expected"
+        )
+    return pack(header, _core.encode_jpeg(pixels, quality))
