@@ -285,7 +285,12 @@ class NDArray:
         grad_req : str
             'write', 'add' or 'null'.
         stype : str, optional
-            Only 'default'.
+            Storage type of the gradient; default is the array's.
+
+        Raises
+        ------
+        ValueError
+            If there is no such storage type.
         """
         ...
 
@@ -1149,7 +1154,7 @@ class NDArray:
         ...
 
     def tostype(self: "NDArray", stype: "str") -> "NDArray":
-        """Return the array in a storage type; only 'default' is built."""
+        """Return the array in a storage type: 'default', 'row_sparse' or 'csr'."""
         ...
 
     def transpose(self: "NDArray", *axes: "int", **kwargs: "object") -> "NDArray":
@@ -1287,6 +1292,36 @@ class OpCall:
     @property
     def variadic(self) -> bool: ...
 
+class RecordReader:
+    """
+    Reads a record file from front to back.
+    """
+    def __init__(self, path: str) -> None: ...
+    def find_head(self, offset: int) -> int:
+        """
+        Offset of the first record head at or behind offset.
+        """
+    def next(self) -> Any:
+        """
+        The next record; None at the end.
+        """
+    def seek(self, offset: int) -> None: ...
+    def tell(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+class RecordWriter:
+    """
+    Writes a record file.
+    """
+    def __init__(self, path: str) -> None: ...
+    def close(self) -> None: ...
+    def flush(self) -> None: ...
+    def tell(self) -> int: ...
+    def write(self, record: Any) -> None: ...
+
 def all_ops() -> dict[Any, Any]:
     """
     Name or alias -> operator, hidden ones too.
@@ -1297,9 +1332,12 @@ def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray
     Copy of a NumPy array.
     """
 
-def backward(
-    heads: Sequence[NDArray], head_grads: Any, retain_graph: bool, train_mode: bool
-) -> None:
+def array_shape(array: Any) -> tuple[Any, ...]:
+    """
+    Shape of an array of any storage.
+    """
+
+def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: bool) -> None:
     """
     Gradients of heads into the variables' grad arrays.
     """
@@ -1341,7 +1379,12 @@ def decode_jpeg(
     uint8 array (height, width, channels) from JPEG bytes.
     """
 
-def drop_grad(array: NDArray) -> None:
+def detach_sparse(array: Any) -> NDArray:
+    """
+    The same parts without history.
+    """
+
+def drop_grad(array: Any) -> None:
     """
     Forget gradient and history.
     """
@@ -1356,6 +1399,11 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     Array whose values are not set.
     """
 
+def encode_jpeg(image: Any, quality: int = 95, rgb: bool = False) -> bytes:
+    """
+    JPEG bytes of uint8 pixels (height, width, 3 or 1), BGR unless rgb.
+    """
+
 def engine_stats() -> dict[Any, Any]:
     """
     Counts of tasks: pushed, run_by_caller, in_flight, bytes_in_flight.
@@ -1364,6 +1412,11 @@ def engine_stats() -> dict[Any, Any]:
 def engine_stop() -> None:
     """
     Finish queued work and join the workers.
+    """
+
+def exchange_fresh_grad(array: Any, fresh: bool) -> bool:
+    """
+    Set _fresh_grad of any array; returns the old value.
     """
 
 def from_dlpack(capsule: Any) -> NDArray:
@@ -1381,10 +1434,25 @@ def gpu_memory_info(device_id: int) -> tuple[int, int]:
     (free, total) bytes of a CUDA device.
     """
 
+def grad_of(array: Any) -> NDArray:
+    """
+    Gradient array of a variable of any storage, or None.
+    """
+
+def grad_request(array: Any) -> int:
+    """
+    0 null, 1 write, 2 add.
+    """
+
+def grad_stype(array: Any) -> int:
+    """
+    Storage type of a variable's gradient: 0 default, 1 row_sparse, 2 csr.
+    """
+
 def gradients(
-    heads: Sequence[NDArray],
+    heads: list[Any],
     head_grads: Any,
-    variables: Sequence[NDArray],
+    variables: list[Any],
     retain_graph: bool,
     create_graph: bool,
     train_mode: bool,
@@ -1403,6 +1471,11 @@ def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
     """
 
+def is_recorded(array: Any) -> bool:
+    """
+    Would a call on this array be recorded?
+    """
+
 def is_recording() -> bool:
     """
     Is this thread recording?
@@ -1418,6 +1491,11 @@ def is_training() -> bool:
     Is this thread in training mode?
     """
 
+def jpeg_is_gray(data: Any, name: str = "imdecode") -> bool:
+    """
+    Whether JPEG bytes have one channel.
+    """
+
 def jpeg_size(data: Any, name: str = "imdecode") -> tuple[int, int]:
     """
     (height, width) of JPEG bytes.
@@ -1428,9 +1506,19 @@ def list_ops() -> list[Any]:
     All operators: name, aliases, doc, inputs, variadic, params, signature, differentiable, hidden, cpu_kernels.
     """
 
-def mark_variable(array: NDArray, grad: NDArray | None, req: int) -> None:
+def make_csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> NDArray:
     """
-    Attach a gradient array (None: made when needed); req: 0 null, 1 write, 2 add.
+    CSR array of its parts.
+    """
+
+def make_row_sparse(values: NDArray, indices: NDArray, shape: Any, form: int = 0) -> NDArray:
+    """
+    Row-sparse array of its parts.
+    """
+
+def mark_variable(array: Any, grad: Any, req: int, stype: int = 0) -> None:
+    """
+    Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, 1 write, 2 add.
     """
 
 def memory_stats() -> dict[Any, Any]:
@@ -1469,7 +1557,7 @@ def profiler_take() -> dict[Any, Any]:
     """
 
 def record_function(
-    backward: Any, name: str, inputs: Sequence[NDArray], outputs: Sequence[NDArray]
+    backward: Any, name: str, inputs: list[Any], outputs: list[Any], takes_sparse: bool = False
 ) -> None:
     """
     Put a Python function on the tape; backward(list of output gradients) -> list.
@@ -1505,6 +1593,16 @@ def set_recording(value: bool) -> bool:
     Switch recording in this thread; returns the old value.
     """
 
+def set_sparse_parts(array: Any, values: NDArray, indices: NDArray, indptr: Any) -> None:
+    """
+    Replace the parts, which are in the normal form.
+    """
+
+def set_sparse_types(row_sparse: Any, csr: Any, dispatch: Any) -> None:
+    """
+    The classes of sparse arrays and dispatch(op, args, kwargs) for operators called on them.
+    """
+
 def set_symbol_type(type: type, compose: Any) -> None:
     """
     Operators called on instances of type return compose(op, args, kwargs).
@@ -1518,6 +1616,11 @@ def set_trace_scope(scope: str) -> str:
 def set_training(value: bool) -> bool:
     """
     Switch training mode in this thread; returns the old value.
+    """
+
+def sparse_parts(array: Any) -> tuple[Any, ...]:
+    """
+    (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
     """
 
 def waitall() -> None:

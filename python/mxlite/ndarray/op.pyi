@@ -342,7 +342,7 @@ def Embedding(
     dtype : DTypeLike, default float32
         dtype of a weight that is created for this layer.
     sparse_grad : bool, default False
-        Accepted; gradients are dense.
+        Give the gradient of weight as single rows.
     """
     ...
 
