@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from .dataloader import DataLoader, default_batchify_fn
-from .dataset import ArrayDataset, Dataset, SimpleDataset
+from . import vision
+from .dataloader import (
+    DataLoader,
+    WorkerDiedError,
+    WorkerError,
+    WorkerTimeoutError,
+    default_batchify_fn,
+    default_mp_batchify_fn,
+)
+from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from .sampler import (
     BatchSampler,
     FilterSampler,
@@ -21,8 +29,14 @@ __all__ = [
     "FilterSampler",
     "IntervalSampler",
     "RandomSampler",
+    "RecordFileDataset",
     "Sampler",
     "SequentialSampler",
     "SimpleDataset",
+    "WorkerDiedError",
+    "WorkerError",
+    "WorkerTimeoutError",
     "default_batchify_fn",
+    "default_mp_batchify_fn",
+    "vision",
 ]

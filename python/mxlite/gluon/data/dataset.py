@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
-from ...base import IndexError_, ShapeError, ValueError_
+from ...base import IndexError_, MissingFileError, ShapeError, ValueError_
 from ...ndarray import NDArray
 
-__all__ = ["ArrayDataset", "Dataset", "SimpleDataset"]
+__all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 
 
 class Dataset:
@@ -172,6 +174,59 @@ class ArrayDataset(Dataset):
 
     def __len__(self) -> int:
         return self._length
+
+
+class RecordFileDataset(Dataset):
+    """The records of a record file, as bytes.
+
+    Parameters
+    ----------
+    filename : str
+        The ``.rec`` file; its ``.idx`` lies beside it.
+
+    Raises
+    ------
+    MissingFileError
+        If one of the two is not there.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.RecordFileDataset``. Each process and each pickled copy opens the
+    file for itself.
+    """
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.idx_file = os.path.splitext(filename)[0] + ".idx"
+        for path in (self.filename, self.idx_file):
+            if not os.path.isfile(path):
+                raise MissingFileError(f"{type(self).__name__}: there is no file {path!r}")
+        self._open()
+
+    def _open(self) -> None:
+        from ... import recordio
+
+        self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, idx: int) -> Any:
+        if self._owner != os.getpid():  # a forked worker must not move its parent's position
+            self._open()
+        with self._lock:
+            return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickled copy needs to open the file for itself."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_record", "_owner", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the file again."""
+        self.__dict__.update(state)
+        self._open()
 
 
 class _Chosen(Dataset):

@@ -1,0 +1,179 @@
+"""Transforms of brightness, contrast and color of (height, width, channels) images."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from .....base import ValueError_
+from .....ndarray import NDArray
+from ....block import Block, HybridBlock
+
+__all__ = [
+    "RandomBrightness",
+    "RandomColorJitter",
+    "RandomContrast",
+    "RandomGray",
+    "RandomHue",
+    "RandomLighting",
+    "RandomSaturation",
+]
+
+
+class _Jitter(HybridBlock):
+    """One factor, drawn evenly from ``[max(0, 1 - amount), 1 + amount]``."""
+
+    _operator = ""
+
+    def __init__(self, amount: float) -> None:
+        super().__init__()
+        if amount < 0:
+            raise ValueError_(f"{type(self).__name__}: the amount is {amount}, expected 0 or more")
+        self._args = (max(0, 1 - amount), 1 + amount)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the changed image."""
+        return getattr(F.image, self._operator)(x, *self._args)
+
+
+class RandomBrightness(_Jitter):
+    """Multiplies by a factor from ``[max(0, 1 - brightness), 1 + brightness]``.
+
+    Parameters
+    ----------
+    brightness : float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomBrightness``.
+    """
+
+    _operator = "random_brightness"
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
+
+class RandomContrast(_Jitter):
+    """Mixes with the mean gray by a factor from ``[max(0, 1 - contrast), 1 + contrast]``.
+
+    Parameters
+    ----------
+    contrast : float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomContrast``.
+    """
+
+    _operator = "random_contrast"
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
+
+class RandomSaturation(_Jitter):
+    """Mixes with the gray image by a factor from ``[max(0, 1 - saturation), 1 + saturation]``.
+
+    Parameters
+    ----------
+    saturation : float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomSaturation``.
+    """
+
+    _operator = "random_saturation"
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
+
+
+class RandomHue(_Jitter):
+    """Turns the hue by a factor from ``[max(0, 1 - hue), 1 + hue]``.
+
+    Parameters
+    ----------
+    hue : float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomHue``.
+    """
+
+    _operator = "random_hue"
+
+    def __init__(self, hue: float) -> None:
+        super().__init__(hue)
+
+
+class RandomColorJitter(HybridBlock):
+    """Brightness, contrast, saturation and hue in random order.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation, hue : float
+        Factors are from ``[max(0, 1 - x), 1 + x]``; 0 leaves a step out.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomColorJitter``.
+    """
+
+    def __init__(
+        self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0
+    ) -> None:
+        super().__init__()
+        self._args = (brightness, contrast, saturation, hue)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the changed image."""
+        return F.image.random_color_jitter(x, *self._args)
+
+
+class RandomLighting(HybridBlock):
+    """Adds noise along the principal components of ImageNet's colors (AlexNet).
+
+    Parameters
+    ----------
+    alpha : float
+        Standard deviation of the noise.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomLighting``.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the changed image."""
+        return F.image.random_lighting(x, self._alpha)
+
+
+class RandomGray(Block):
+    """Makes the image gray, in as many channels, with a probability (Python's generator).
+
+    Parameters
+    ----------
+    p : float
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ValueError_(f"RandomGray: the probability is {p}, expected 0 to 1")
+        self._p = p
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return (height, width, 3), perhaps gray."""
+        from ..... import nd
+
+        if random.random() >= self._p:
+            return x
+        weights = nd.array([0.21, 0.72, 0.07], ctx=x.context).reshape((1, 1, 3))
+        gray = (x.astype("float32") * weights).sum(axis=2, keepdims=True)
+        return gray.broadcast_to(x.shape).astype(x.dtype)

@@ -1,0 +1,164 @@
+"""Transforms in sequence and by chance, types, tensors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from .....base import ValueError_
+from .....ndarray import NDArray
+from ....block import Block, HybridBlock
+from ....nn import HybridSequential, Sequential
+
+__all__ = [
+    "Cast",
+    "Compose",
+    "HybridCompose",
+    "HybridRandomApply",
+    "Normalize",
+    "RandomApply",
+    "ToTensor",
+]
+
+
+class Compose(Sequential):
+    """Transforms one after the other.
+
+    Parameters
+    ----------
+    transforms : list of Block
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
+    are: a graph for each size of image would cost more than it saves. `hybridize` is there.
+    """
+
+    def __init__(self, transforms: Sequence[Block]) -> None:
+        super().__init__()
+        self.add(*transforms)
+
+
+class HybridCompose(HybridSequential):
+    """Hybrid transforms one after the other, hybridized.
+
+    Parameters
+    ----------
+    transforms : list of HybridBlock
+    """
+
+    def __init__(self, transforms: Sequence[HybridBlock]) -> None:
+        super().__init__()
+        self.add(*transforms)
+        self.hybridize()
+
+
+class Cast(HybridBlock):
+    """Converts to a type.
+
+    Parameters
+    ----------
+    dtype : str or numpy.dtype
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.Cast``.
+    """
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return x as the type."""
+        return F.cast(x, self._dtype)
+
+
+class ToTensor(HybridBlock):
+    """``x / 255`` with channels first: (H, W, C) or (N, H, W, C) to float32 (C, H, W) or (N, ...).
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.ToTensor``.
+    """
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the tensor of an image."""
+        return F.image.to_tensor(x)
+
+
+class Normalize(HybridBlock):
+    """``(x - mean) / std`` for each channel of (C, H, W) or (N, C, H, W).
+
+    Parameters
+    ----------
+    mean, std : float or tuple of float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.Normalize``.
+    """
+
+    def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
+        super().__init__()
+        self._mean = mean
+        self._std = std
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the normalized tensor."""
+        return F.image.normalize(x, self._mean, self._std)
+
+
+def _check_probability(name: str, p: float) -> float:
+    if not 0 <= p <= 1:
+        raise ValueError_(f"{name}: the probability is {p}, expected 0 to 1")
+    return p
+
+
+class RandomApply(Sequential):
+    """Transforms that are applied, all or none, with a probability.
+
+    Parameters
+    ----------
+    transforms : Block or list of Block
+    p : float
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` (Python's generator); lists too.
+    """
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = _check_probability("RandomApply", p)
+        many = isinstance(transforms, (list, tuple))
+        self.transforms = Compose(transforms) if many else transforms  # a child by assignment
+
+    def forward(self, x: NDArray, *args: Any) -> Any:
+        """Return x, perhaps transformed."""
+        return x if self.p < random.random() else self.transforms(x, *args)
+
+
+class HybridRandomApply(HybridSequential):
+    """A hybrid transform that is applied with a probability, drawn anew by each call.
+
+    Parameters
+    ----------
+    transforms : HybridBlock or list of HybridBlock
+        Must keep shape and type.
+    p : float
+    """
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = _check_probability("HybridRandomApply", p)
+        self.add(*(transforms if isinstance(transforms, (list, tuple)) else [transforms]))
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Return x, perhaps transformed."""
+        from ..... import nd
+
+        chosen = nd.random.uniform(shape=(1,)) < self.p
+        chosen = chosen.reshape((1,) * x.ndim)
+        return nd.where(nd.broadcast_like(chosen, x), super().forward(x, *args), x)

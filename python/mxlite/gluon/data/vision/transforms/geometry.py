@@ -1,0 +1,292 @@
+"""Transforms that cut, resize, turn and mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..... import image
+from .....base import TypeError_, ValueError_
+from .....ndarray import NDArray
+from ....block import Block, HybridBlock
+
+__all__ = [
+    "CenterCrop",
+    "CropResize",
+    "RandomCrop",
+    "RandomFlipLeftRight",
+    "RandomFlipTopBottom",
+    "RandomResizedCrop",
+    "RandomRotation",
+    "Resize",
+    "Rotate",
+]
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    """Return (width, height) of a number or a pair."""
+    if isinstance(size, (int, float, np.number)):
+        return int(size), int(size)
+    if len(size) != 2:
+        raise ValueError_(f"size is {size!r}, expected a number or (width, height)")
+    return int(size[0]), int(size[1])
+
+
+def _check_float(name: str, x: NDArray) -> None:
+    if x.dtype != np.float32:
+        raise TypeError_(
+            f"{name}: data of type {np.dtype(x.dtype).name} given. This transformation only "
+            "supports float32. Consider calling it after ToTensor"
+        )
+
+
+class Rotate(Block):
+    """Turns (C, H, W) or (N, C, H, W) by an angle.
+
+    Parameters
+    ----------
+    rotation_degrees : float
+    zoom_in : bool
+        Enlarge until no padding shows.
+    zoom_out : bool
+        Shrink until all of the image shows.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.Rotate``.
+    """
+
+    def __init__(
+        self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False
+    ) -> None:
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return the turned image."""
+        _check_float("Rotate", x)
+        return image.imrotate(x, *self._args)
+
+
+class RandomRotation(Block):
+    """Turns by an angle drawn by ``numpy.random``, one for each image.
+
+    Parameters
+    ----------
+    angle_limits : tuple of float
+        Lowest and highest angle in degrees.
+    zoom_in, zoom_out : bool
+        As in `Rotate`.
+    rotate_with_proba : float
+        Probability of turning at all.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomRotation``.
+    """
+
+    def __init__(
+        self,
+        angle_limits: Sequence[float],
+        zoom_in: bool = False,
+        zoom_out: bool = False,
+        rotate_with_proba: float = 1.0,
+    ) -> None:
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ValueError_(
+                f"RandomRotation: angle_limits is {angle_limits!r}, `angle_limits` must be an "
+                "ordered tuple"
+            )
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError_(
+                f"RandomRotation: rotate_with_proba is {rotate_with_proba}. Probability of "
+                "rotating the image should be between 0 and 1"
+            )
+        self._args = (angle_limits, zoom_in, zoom_out)
+        self._rotate_with_proba = rotate_with_proba
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return the image, perhaps turned."""
+        if np.random.random() > self._rotate_with_proba:
+            return x
+        _check_float("RandomRotation", x)
+        return image.random_rotate(x, *self._args)
+
+
+class RandomResizedCrop(Block):
+    """Cuts a rectangle of random area, ratio and place, and resizes it.
+
+    Parameters
+    ----------
+    size : int or tuple of (width, height)
+    scale : tuple of float
+        Least and greatest share of the image's area.
+    ratio : tuple of float
+        Least and greatest width / height of the rectangle.
+    interpolation : int
+        As in `mx.image.imresize`.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomResizedCrop`` (Python's generator).
+    """
+
+    def __init__(
+        self,
+        size: Any,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: int = 1,
+    ) -> None:
+        super().__init__()
+        self._args = (_pair(size), scale, ratio, interpolation)
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return (height, width, channels)."""
+        return image.random_size_crop(x, *self._args)[0]
+
+
+class CropResize(HybridBlock):
+    """Cuts a rectangle and, if wanted, resizes it.
+
+    Parameters
+    ----------
+    x, y : int
+        Left and upper edge.
+    width, height : int
+    size : int or tuple of (width, height), optional
+    interpolation : int, optional
+        As in `mx.image.imresize`; default is 1.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.CropResize``.
+    """
+
+    def __init__(
+        self,
+        x: int,
+        y: int,
+        width: int,
+        height: int,
+        size: Any = None,
+        interpolation: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._rectangle = (x, y, width, height)
+        self._size = None if size is None else _pair(size)
+        self._interpolation = 1 if interpolation is None else interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the rectangle of (H, W, C) or (N, H, W, C)."""
+        out = F.image.crop(x, *self._rectangle)
+        if self._size is None:
+            return out
+        return F.image.resize(out, self._size, False, self._interpolation)
+
+
+class CenterCrop(Block):
+    """Cuts a rectangle from the center; enlarges if the image is smaller.
+
+    Parameters
+    ----------
+    size : int or tuple of (width, height)
+    interpolation : int
+        As in `mx.image.imresize`.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.CenterCrop``.
+    """
+
+    def __init__(self, size: Any, interpolation: int = 1) -> None:
+        super().__init__()
+        self._args = (_pair(size), interpolation)
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return (height, width, channels)."""
+        return image.center_crop(x, *self._args)[0]
+
+
+class RandomCrop(Block):
+    """Cuts a rectangle at a random place, of the image with a border if wanted.
+
+    Parameters
+    ----------
+    size : int or tuple of (width, height)
+    pad : int or tuple of (left, right, top, bottom), optional
+        Width of the border.
+    pad_value : int
+    interpolation : int
+        For images smaller than size, as in `mx.image.imresize`.
+    """
+
+    def __init__(
+        self, size: Any, pad: Any = None, pad_value: int = 0, interpolation: int = 1
+    ) -> None:
+        super().__init__()
+        self._args = (_pair(size), interpolation)
+        self._pad = (pad,) * 4 if isinstance(pad, int) else pad
+        self._pad_value = pad_value
+
+    def forward(self, x: NDArray) -> NDArray:
+        """Return (height, width, channels)."""
+        if self._pad:
+            left, right, top, bottom = self._pad
+            x = image.copyMakeBorder(x, top, bottom, left, right, value=self._pad_value)
+        return image.random_crop(x, *self._args)[0]
+
+
+class Resize(HybridBlock):
+    """Resizes (H, W, C) or (N, H, W, C).
+
+    Parameters
+    ----------
+    size : int or tuple of (width, height)
+    keep_ratio : bool
+        A number is the length of the shorter edge; else of both.
+    interpolation : int
+        As in `mx.image.imresize`.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.Resize``.
+    """
+
+    def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1) -> None:
+        super().__init__()
+        self._args = (size, keep_ratio, interpolation)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return the resized image."""
+        return F.image.resize(x, *self._args)
+
+
+class RandomFlipLeftRight(HybridBlock):
+    """Mirrors left to right with probability one half.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomFlipLeftRight``.
+    """
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return (H, W, C), perhaps mirrored."""
+        return F.image.random_flip_left_right(x)
+
+
+class RandomFlipTopBottom(HybridBlock):
+    """Mirrors top to bottom with probability one half.
+
+    Notes
+    -----
+    Matches ``mxnet.gluon.data.vision.transforms.RandomFlipTopBottom``.
+    """
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        """Return (H, W, C), perhaps mirrored."""
+        return F.image.random_flip_top_bottom(x)

@@ -1,0 +1,259 @@
+"""Augmenters: what changes an image before it is trained on.
+
+Each takes an image (height, width, channels) and returns one. Random numbers come from Python's
+generator, those of `LightingAug` from NumPy's, as in MXNet 1.x.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import NDArray
+from ..base import TypeError_
+from ..ndarray import flip
+from .geometry import (
+    center_crop,
+    imresize,
+    random_crop,
+    random_size_crop,
+    resize_short,
+)
+
+__all__ = [
+    "Augmenter",
+    "CastAug",
+    "CenterCropAug",
+    "ForceResizeAug",
+    "HorizontalFlipAug",
+    "RandomCropAug",
+    "RandomOrderAug",
+    "RandomSizedCropAug",
+    "ResizeAug",
+    "SequentialAug",
+    "plain",
+]
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold of a parameter."""
+    if isinstance(value, NDArray):
+        value = value.asnumpy()
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+class Augmenter:
+    """Base of the augmenters: defines ``__call__(src)``.
+
+    Parameters
+    ----------
+    **kwargs
+        What `dumps` shows.
+
+    Notes
+    -----
+    Matches ``mxnet.image.Augmenter``.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = {key: plain(value) for key, value in kwargs.items()}
+
+    def dumps(self) -> Any:
+        """Return class and parameters as JSON."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the changed image."""
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+
+
+class _Group(Augmenter):
+    """Several augmenters."""
+
+    def __init__(self, ts: Sequence[Augmenter]) -> None:
+        super().__init__()
+        self.ts = list(ts)
+
+    def dumps(self) -> Any:
+        """Return class and augmenters."""
+        return [type(self).__name__.lower(), [part.dumps() for part in self.ts]]
+
+
+class SequentialAug(_Group):
+    """Augmenters one after the other.
+
+    Parameters
+    ----------
+    ts : list of Augmenter
+    """
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the image after all of them."""
+        for part in self.ts:
+            src = part(src)
+        return src
+
+
+class RandomOrderAug(_Group):
+    """Augmenters in random order.
+
+    Parameters
+    ----------
+    ts : list of Augmenter
+    """
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the image after all of them."""
+        random.shuffle(self.ts)
+        for part in self.ts:
+            src = part(src)
+        return src
+
+
+class ResizeAug(Augmenter):
+    """Gives the shorter edge a size (`resize_short`).
+
+    Parameters
+    ----------
+    size, interp : int
+    """
+
+    def __init__(self, size: int, interp: int = 2) -> None:
+        super().__init__(size=size, interp=interp)
+        self.size = size
+        self.interp = interp
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the resized image."""
+        return resize_short(src, self.size, self.interp)
+
+
+class ForceResizeAug(Augmenter):
+    """Resizes to (width, height) whatever the ratio.
+
+    Parameters
+    ----------
+    size : tuple of int
+    interp : int
+    """
+
+    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
+        super().__init__(size=size, interp=interp)
+        self.size = size
+        self.interp = interp
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the resized image."""
+        return imresize(src, self.size[0], self.size[1], self.interp)
+
+
+class RandomCropAug(Augmenter):
+    """Cuts (width, height) at a random place (`random_crop`).
+
+    Parameters
+    ----------
+    size : tuple of int
+    interp : int
+    """
+
+    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
+        super().__init__(size=size, interp=interp)
+        self.size = size
+        self.interp = interp
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the crop."""
+        return random_crop(src, self.size, self.interp)[0]
+
+
+class RandomSizedCropAug(Augmenter):
+    """Cuts a rectangle of random area, ratio and place (`random_size_crop`).
+
+    Parameters
+    ----------
+    size : tuple of int
+    area : float or tuple of float
+    ratio : tuple of float
+    interp : int
+    """
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        area: float | tuple[float, float],
+        ratio: tuple[float, float],
+        interp: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        if "min_area" in kwargs:
+            area = kwargs.pop("min_area")
+        if kwargs:
+            raise TypeError_(
+                f"RandomSizedCropAug: unexpected arguments {', '.join(sorted(kwargs))}"
+            )
+        super().__init__(size=size, area=area, ratio=ratio, interp=interp)
+        self.size = size
+        self.area = area
+        self.ratio = ratio
+        self.interp = interp
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the crop."""
+        return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
+
+
+class CenterCropAug(Augmenter):
+    """Cuts (width, height) from the center (`center_crop`).
+
+    Parameters
+    ----------
+    size : tuple of int
+    interp : int
+    """
+
+    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
+        super().__init__(size=size, interp=interp)
+        self.size = size
+        self.interp = interp
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the crop."""
+        return center_crop(src, self.size, self.interp)[0]
+
+
+class HorizontalFlipAug(Augmenter):
+    """Mirrors left to right with a probability.
+
+    Parameters
+    ----------
+    p : float
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__(p=p)
+        self.p = p
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the image, perhaps mirrored."""
+        return flip(src, axis=1) if random.random() < self.p else src
+
+
+class CastAug(Augmenter):
+    """Converts to a type.
+
+    Parameters
+    ----------
+    typ : str
+    """
+
+    def __init__(self, typ: str = "float32") -> None:
+        super().__init__(type=typ)
+        self.typ = typ
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the image as the type."""
+        return src.astype(self.typ)

@@ -1,0 +1,244 @@
+"""Augmenters of brightness, contrast and color."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from .._core import NDArray
+from ..base import ValueError_
+from ..ndarray import array, dot
+from .augmenter import Augmenter, RandomOrderAug, plain
+from .geometry import color_normalize
+
+__all__ = [
+    "BrightnessJitterAug",
+    "ColorJitterAug",
+    "ColorNormalizeAug",
+    "ContrastJitterAug",
+    "HueJitterAug",
+    "LightingAug",
+    "RandomGrayAug",
+    "SaturationJitterAug",
+    "color_augmenters",
+]
+
+
+_GRAY = np.array([0.299, 0.587, 0.114], np.float32).reshape(1, 1, 3)
+
+
+def _gray(src: NDArray) -> NDArray:
+    return src * array(_GRAY, ctx=src.context)
+
+
+class BrightnessJitterAug(Augmenter):
+    """Multiplies by a factor from ``1 - brightness`` to ``1 + brightness``.
+
+    Parameters
+    ----------
+    brightness : float
+    """
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness=brightness)
+        self.brightness = brightness
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        return src * (1.0 + random.uniform(-self.brightness, self.brightness))
+
+
+class ContrastJitterAug(Augmenter):
+    """Mixes with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``.
+
+    Parameters
+    ----------
+    contrast : float
+    """
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast=contrast)
+        self.contrast = contrast
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        factor = 1.0 + random.uniform(-self.contrast, self.contrast)
+        mean = _gray(src).sum() * (3.0 * (1.0 - factor) / src.size)
+        return src * factor + mean.reshape((1, 1, 1))
+
+
+class SaturationJitterAug(Augmenter):
+    """Mixes with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``.
+
+    Parameters
+    ----------
+    saturation : float
+    """
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation=saturation)
+        self.saturation = saturation
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        factor = 1.0 + random.uniform(-self.saturation, self.saturation)
+        return src * factor + _gray(src).sum(axis=2, keepdims=True) * (1.0 - factor)
+
+
+_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
+_FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
+
+
+class HueJitterAug(Augmenter):
+    """Turns the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space.
+
+    Parameters
+    ----------
+    hue : float
+    """
+
+    def __init__(self, hue: float) -> None:
+        super().__init__(hue=hue)
+        self.hue = hue
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        angle = random.uniform(-self.hue, self.hue) * np.pi
+        cos, sin = np.cos(angle), np.sin(angle)
+        turn = np.array([[1.0, 0.0, 0.0], [0.0, cos, -sin], [0.0, sin, cos]])
+        matrix = (_FROM_YIQ @ turn @ _TO_YIQ).T
+        return dot(src, array(matrix, ctx=src.context, dtype=np.float32))
+
+
+class ColorJitterAug(RandomOrderAug):
+    """Brightness, contrast and saturation in random order.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : float
+        0 leaves a step out.
+    """
+
+    def __init__(self, brightness: float, contrast: float, saturation: float) -> None:
+        steps: list[Augmenter] = []
+        if brightness > 0:
+            steps.append(BrightnessJitterAug(brightness))
+        if contrast > 0:
+            steps.append(ContrastJitterAug(contrast))
+        if saturation > 0:
+            steps.append(SaturationJitterAug(saturation))
+        super().__init__(steps)
+
+
+class LightingAug(Augmenter):
+    """Adds noise along the principal components of colors (AlexNet).
+
+    Parameters
+    ----------
+    alphastd : float
+        Standard deviation of the noise.
+    eigval, eigvec : numpy.ndarray
+        (3,) and (3, 3).
+    """
+
+    def __init__(self, alphastd: float, eigval: Any, eigvec: Any) -> None:
+        super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
+        self.alphastd = alphastd
+        self.eigval = eigval
+        self.eigvec = eigvec
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        alpha = np.random.normal(0, self.alphastd, size=(3,))
+        shift = np.dot(np.asarray(self.eigvec) * alpha, self.eigval)
+        return src + array(shift, ctx=src.context, dtype=np.float32)
+
+
+def _channels(values: Any) -> NDArray | None:
+    if values is None or isinstance(values, NDArray):
+        return values
+    return array(np.asarray(values), dtype=np.float32)
+
+
+class ColorNormalizeAug(Augmenter):
+    """``(src - mean) / std``.
+
+    Parameters
+    ----------
+    mean, std : NDArray, numpy.ndarray or None
+    """
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        super().__init__(mean=mean, std=std)
+        self.mean = _channels(mean)
+        self.std = _channels(std)
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        return color_normalize(src, self.mean, self.std)
+
+
+_LUMA = np.tile(np.array([[0.21], [0.72], [0.07]], np.float32), (1, 3))
+
+
+class RandomGrayAug(Augmenter):
+    """Makes the image gray with a probability.
+
+    Parameters
+    ----------
+    p : float
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__(p=p)
+        self.p = p
+
+    def __call__(self, src: NDArray) -> NDArray:
+        """Return the float image."""
+        if random.random() < self.p:
+            return dot(src, array(_LUMA, ctx=src.context))
+        return src
+
+
+IMAGENET_MEAN = np.array([123.68, 116.28, 103.53])
+IMAGENET_STD = np.array([58.395, 57.12, 57.375])
+# Of the colors of ImageNet, in units of 0 to 255.
+IMAGENET_EIGENVALUES = np.array([55.46, 4.794, 1.148])
+IMAGENET_EIGENVECTORS = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+)
+
+
+def color_augmenters(
+    brightness: float,
+    contrast: float,
+    saturation: float,
+    hue: float,
+    pca_noise: float,
+    rand_gray: float,
+    mean: Any,
+    std: Any,
+) -> list[Augmenter]:
+    """Return the color steps that `CreateAugmenter` and `CreateDetAugmenter` end with."""
+    steps: list[Augmenter] = []
+    if brightness or contrast or saturation:
+        steps.append(ColorJitterAug(brightness, contrast, saturation))
+    if hue:
+        steps.append(HueJitterAug(hue))
+    if pca_noise > 0:
+        steps.append(LightingAug(pca_noise, IMAGENET_EIGENVALUES, IMAGENET_EIGENVECTORS))
+    if rand_gray > 0:
+        steps.append(RandomGrayAug(rand_gray))
+    mean = IMAGENET_MEAN if mean is True else mean
+    std = IMAGENET_STD if std is True else std
+    for name, values in (("mean", mean), ("std", std)):
+        if values is not None and np.shape(plain(values)) not in ((1,), (3,)):
+            raise ValueError_(
+                f"CreateAugmenter: {name} of shape {np.shape(plain(values))} given, 1 or 3 numbers "
+                "expected"
+            )
+    if mean is not None or std is not None:
+        steps.append(ColorNormalizeAug(_channels(mean), _channels(std)))
+    return steps

@@ -1,0 +1,126 @@
+"""Calls on a small picture, run by MXNet 1.9.1 and by mxlite.
+
+``python image_cases.py PICTURE.npy`` with ``mxnet`` installed writes ``image_1_9_1.npz``: the
+picture and the result of each call.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+
+FILE = Path(__file__).with_name("image_1_9_1.npz")
+
+# Each gets the package, the picture (uint8, 26 x 34 x 3) and the picture as float32.
+CASES = {
+    "resize_short_0": lambda mx, u, f: mx.image.resize_short(u, 20, 0),
+    "resize_short_1": lambda mx, u, f: mx.image.resize_short(u, 20, 1),
+    "resize_short_2": lambda mx, u, f: mx.image.resize_short(u, 40, 2),
+    "imresize_3": lambda mx, u, f: mx.image.imresize(u, 11, 7, 3),
+    "imresize_4": lambda mx, u, f: mx.image.imresize(u, 51, 37, 4),
+    "imresize_float": lambda mx, u, f: mx.image.imresize(f, 15, 37, 2),
+    "center_crop": lambda mx, u, f: mx.image.center_crop(u, (17, 13))[0],
+    "center_crop_larger": lambda mx, u, f: mx.image.center_crop(u, (50, 20))[0],
+    "random_crop": lambda mx, u, f: mx.image.random_crop(u, (10, 9))[0],
+    "random_size_crop": lambda mx, u, f: mx.image.random_size_crop(u, (8, 9), 0.1, (0.7, 1.3))[0],
+    "color_normalize": lambda mx, u, f: mx.image.color_normalize(
+        f.copy(), mx.nd.array([120, 110, 100]), mx.nd.array([50, 60, 70])
+    ),
+    "border_0": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, type=0, values=(9, 8, 7)),
+    "border_value": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, value=5),
+    "border_1": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, type=1),
+    "border_2": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, type=2),
+    "border_3": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, type=3),
+    "border_4": lambda mx, u, f: mx.image.copyMakeBorder(u, 1, 2, 3, 4, type=4),
+    "rotate": lambda mx, u, f: mx.image.imrotate(f.transpose((2, 0, 1)), 30),
+    "rotate_in": lambda mx, u, f: mx.image.imrotate(f.transpose((2, 0, 1)), -50, zoom_in=True),
+    "rotate_out": lambda mx, u, f: mx.image.imrotate(f.transpose((2, 0, 1)), 110, zoom_out=True),
+    "rotate_batch": lambda mx, u, f: mx.image.imrotate(
+        mx.nd.stack(f, 255 - f).transpose((0, 3, 1, 2)), mx.nd.array([10, -75])
+    ),
+    "random_rotate": lambda mx, u, f: mx.image.random_rotate(f.transpose((2, 0, 1)), (-40, 40)),
+    "brightness": lambda mx, u, f: mx.image.BrightnessJitterAug(0.4)(f.copy()),
+    "contrast": lambda mx, u, f: mx.image.ContrastJitterAug(0.4)(f.copy()),
+    "saturation": lambda mx, u, f: mx.image.SaturationJitterAug(0.4)(f.copy()),
+    "hue": lambda mx, u, f: mx.image.HueJitterAug(0.4)(f.copy()),
+    "jitter": lambda mx, u, f: mx.image.ColorJitterAug(0.3, 0.4, 0.5)(f.copy()),
+    "gray": lambda mx, u, f: mx.image.RandomGrayAug(1.0)(f.copy()),
+    "lighting": lambda mx, u, f: mx.image.LightingAug(0.5, np.array([3.0, 2, 1]), np.eye(3) + 1)(f),
+    "pipeline": lambda mx, u, f: apply(
+        mx.image.CreateAugmenter(
+            (3, 12, 14),
+            resize=20,
+            rand_crop=True,
+            rand_mirror=True,
+            mean=True,
+            std=True,
+            brightness=0.2,
+            contrast=0.2,
+            saturation=0.2,
+            hue=0.1,
+            pca_noise=0.1,
+            rand_gray=0.5,
+        ),
+        u,
+    ),
+    "pipeline_resize": lambda mx, u, f: apply(
+        mx.image.CreateAugmenter((3, 12, 14), rand_crop=True, rand_resize=True), u
+    ),
+    "to_tensor": lambda mx, u, f: transforms(mx).ToTensor()(u),
+    "to_tensor_batch": lambda mx, u, f: transforms(mx).ToTensor()(mx.nd.stack(u, 255 - u)),
+    "normalize": lambda mx, u, f: transforms(mx).Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))(
+        transforms(mx).ToTensor()(u)
+    ),
+    "cast": lambda mx, u, f: transforms(mx).Cast("float16")(u),
+    "resize": lambda mx, u, f: transforms(mx).Resize((20, 15))(u),
+    "resize_keep": lambda mx, u, f: transforms(mx).Resize(18, keep_ratio=True)(u),
+    "resize_square": lambda mx, u, f: transforms(mx).Resize(18)(u),
+    "crop_resize": lambda mx, u, f: transforms(mx).CropResize(3, 4, 15, 12, (8, 9), 1)(u),
+    "crop_only": lambda mx, u, f: transforms(mx).CropResize(3, 4, 15, 12)(u),
+    "center": lambda mx, u, f: transforms(mx).CenterCrop((12, 30))(u),
+    "random_resized": lambda mx, u, f: transforms(mx).RandomResizedCrop(16)(u),
+    "turned": lambda mx, u, f: transforms(mx).Rotate(25, zoom_in=True)(f.transpose((2, 0, 1))),
+    "random_rotation": lambda mx, u, f: transforms(mx).RandomRotation((-60, 60), zoom_out=True)(
+        f.transpose((2, 0, 1))
+    ),
+    "composed": lambda mx, u, f: transforms(mx).Compose(
+        [
+            transforms(mx).Resize(20, keep_ratio=True),
+            transforms(mx).CenterCrop(16),
+            transforms(mx).ToTensor(),
+            transforms(mx).Normalize(0.5, 0.25),
+        ]
+    )(u),
+}
+
+
+def apply(steps, picture):
+    for step in steps:
+        picture = step(picture)
+    return picture
+
+
+def transforms(mx):
+    return mx.gluon.data.vision.transforms
+
+
+def result(mx, name, pixels):
+    random.seed(len(name))
+    np.random.seed(len(name))
+    picture = mx.nd.array(pixels, dtype="uint8")
+    return CASES[name](mx, picture, picture.astype("float32")).asnumpy()
+
+
+def main():
+    import mxnet
+
+    pixels = np.load(sys.argv[1])
+    results = {name: result(mxnet, name, pixels) for name in CASES}
+    np.savez_compressed(FILE, picture=pixels, **results)
+
+
+if __name__ == "__main__":
+    main()
