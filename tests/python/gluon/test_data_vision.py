@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import pickle
 import random
 import struct
 import tarfile
@@ -270,3 +271,40 @@ def test_wrong_arguments_say_what_they_want() -> None:
         transforms.RandomHue(-1)
     with pytest.raises(ValueError, match="width, height"):
         transforms.CenterCrop((1, 2, 3))
+
+
+def write_records(folder: Path, count: int) -> str:
+    Image = pytest.importorskip("PIL.Image")  # noqa: N806
+    record = mx.recordio.MXIndexedRecordIO(str(folder / "a.idx"), str(folder / "a.rec"), "w")
+    for number in range(count):
+        stream = io.BytesIO()
+        Image.fromarray(np.full((8, 9, 3), 10 * number, np.uint8)).save(stream, "JPEG")
+        header = mx.recordio.IRHeader(0, float(number), number, 0)
+        record.write_idx(number, mx.recordio.pack(header, stream.getvalue()))
+    record.close()
+    return str(folder / "a.rec")
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 3}, {"num_workers": 3, "thread_pool": 1}])
+def test_records_are_read_by_any_number_of_workers(options: Any, tmp_path: Path) -> None:
+    images = vision.ImageRecordDataset(write_records(tmp_path, 12))
+    assert images[3][0].shape == (8, 9, 3)
+    chosen = images.transform_first(lambda image: image.astype("int32").asnumpy().mean())
+    for _ in range(2):
+        seen = [batch for batch in data.DataLoader(chosen, 5, **options)]
+        labels = np.concatenate([label.asnumpy() for _, label in seen])
+        np.testing.assert_array_equal(labels, np.arange(12))
+        means = np.concatenate([mean.asnumpy() for mean, _ in seen])
+        np.testing.assert_allclose(means, 10 * np.arange(12), atol=1)
+
+
+def test_a_record_data_set_needs_its_index_and_can_be_pickled(tmp_path: Path) -> None:
+    path = write_records(tmp_path, 3)
+    copy = pickle.loads(pickle.dumps(data.RecordFileDataset(path)))
+    assert len(copy) == 3
+    assert mx.recordio.unpack(copy[2])[0].label == 2
+    gray = vision.ImageRecordDataset(path, flag=0, transform=lambda image, label: image.shape)
+    assert gray[1] == (8, 9, 1)
+    (tmp_path / "a.idx").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.idx"):
+        data.RecordFileDataset(path)
