@@ -52,6 +52,10 @@ void move_row(const StridedData& src, int64_t src_step, const StridedData& dst, 
               int64_t n) {
   const Word* from = static_cast<const Word*>(src.data);
   Word* to = static_cast<Word*>(dst.data);
+  if (src_step == 0 && dst_step == 1) {
+    std::fill_n(to, n, from[0]);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) to[i * dst_step] = from[i * src_step];
 }
 

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/strided_copy.h"
@@ -69,12 +70,49 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   }
 }
 
+// Without rounding in between, rows are added where they belong: every thread goes through all of
+// them and takes those of its part of the destination.
+template <class T>
+void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
+  const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;
+  const int threads = work > kParallelElements && !omp_in_parallel() ? cpu_threads() : 1;
+  const auto part = [&](int64_t first_row, int64_t last_row) {
+    const int64_t inner = a.inner;
+    for (int64_t o = 0; o < a.outer; ++o) {
+      T* const to = dst + o * a.num_rows * inner;
+      const T* from = src + o * a.count * inner;
+      std::fill(to + first_row * inner, to + last_row * inner, T(0));
+      for (int64_t i = 0; i < a.count; ++i, from += inner) {
+        const int64_t row = a.rows[i];
+        if (row < first_row || row >= last_row) continue;
+        T* const sum = to + row * inner;
+        if (inner == 1) {
+          *sum = static_cast<T>(*sum + *from);
+          continue;
+        }
+#pragma omp simd
+        for (int64_t j = 0; j < inner; ++j) sum[j] = static_cast<T>(sum[j] + from[j]);
+      }
+    }
+  };
+  if (threads == 1) return part(0, a.num_rows);
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+    part(a.num_rows * me / team, a.num_rows * (me + 1) / team);
+  }
+}
+
 }  // namespace
 
 void accumulate_rows(const RowAccumulation& a, const void* src, void* dst) {
-  group_by_row(a);
   dispatch_dtype(a.dtype, [&]<class T>(T) {
-    accumulate(a, static_cast<const T*>(src), static_cast<T*>(dst));
+    if constexpr (std::is_same_v<T, ComputeType<T>>) {
+      accumulate_direct(a, static_cast<const T*>(src), static_cast<T*>(dst));
+    } else {
+      group_by_row(a);
+      accumulate(a, static_cast<const T*>(src), static_cast<T*>(dst));
+    }
   });
 }
 

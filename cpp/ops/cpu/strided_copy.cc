@@ -187,6 +187,14 @@ void copy_axes(const CopyAxes& axes, T* dst, const T* src) {
   if (inner.src == 0 && inner.dst == 1)
     return for_each_index(outer, bytes,
                           [&](int64_t d, int64_t s) { std::fill_n(dst + d, inner.size, src[s]); });
+  if (inner.src == -1 && inner.dst == 1)
+    return for_each_index(outer, bytes, [&](int64_t d, int64_t s) {
+      T* const to = dst + d;
+      const T* const from = src + s;
+      const int64_t n = inner.size;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+    });
   for_each_index(outer, bytes, [&](int64_t d, int64_t s) {
     T* to = dst + d;
     const T* from = src + s;

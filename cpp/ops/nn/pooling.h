@@ -54,6 +54,10 @@ struct PoolingParams {
   }
   bool channels_last() const { return is_channels_last(layout); }
   bool includes_pad() const { return count_include_pad.value_or(true); }
+  // One average per channel of channels-first data.
+  bool is_whole_average() const {
+    return global_pool && pool_type == PoolType::kAvg && !channels_last();
+  }
   // The window; with global_pool the whole of data.
   SpatialWindow window(const Shape& data) const;
 };

@@ -10,6 +10,9 @@
 
 #ifdef __CUDACC__
 #define MX_HD __host__ __device__ inline
+#elif defined(__GNUC__)
+// A call that is left in a loop keeps it from becoming vectors.
+#define MX_HD __attribute__((always_inline)) inline
 #else
 #define MX_HD inline
 #endif
@@ -49,6 +52,14 @@ MX_HD float exp_of(float x) {
   return (1.0f + expm1_reduced(p.rest)) * power_of_two(half) * power_of_two(p.n - half);
 }
 MX_HD double exp_of(double x) { return std::exp(x); }
+
+// For x <= 0: the scale is normal after 64 doublings, undone exactly unless the result is
+// subnormal.
+MX_HD float exp_of_negative(float x) {
+  const ExpParts p = split_exponent(x < -104.0f ? -104.0f : x);
+  return (1.0f + expm1_reduced(p.rest)) * power_of_two(p.n + 64) * 0x1p-64f;
+}
+MX_HD double exp_of_negative(double x) { return std::exp(x); }
 
 MX_HD float expm1_of(float x) {
   const float low = x < -20.0f ? -20.0f : x;
@@ -100,6 +111,15 @@ MX_HD float log1p_of(float x) {
 }
 MX_HD double log1p_of(double x) { return std::log1p(x); }
 
+// log(1 + x) for x in [0, 1].
+MX_HD float log1p_of_unit(float x) {
+  const float u = 1.0f + x;
+  const float lost = (x - (u - 1.0f)) / u;
+  const bool upper = u > 1.41421354f;
+  return log_reduced((upper ? 0.5f * u : u) - 1.0f, upper ? 1.0f : 0.0f) + lost;
+}
+MX_HD double log1p_of_unit(double x) { return std::log1p(x); }
+
 MX_HD float tanh_of(float x) {
   const float a = std::fabs(x);
   const float z = x * x;
@@ -117,7 +137,7 @@ MX_HD double tanh_of(double x) { return std::tanh(x); }
 
 template <class T>
 MX_HD T sigmoid_of(T x) {
-  const T e = exp_of(-std::fabs(x));
+  const T e = exp_of_negative(-std::fabs(x));
   const T positive = T(1) / (T(1) + e);
   return x < T(0) ? e * positive : positive;
 }
@@ -143,7 +163,7 @@ MX_HD float erf_of(float x) {
   q = q * b - 6.3419610262e-01f;
   q = q * b - 1.1292039156e+00f;
   q = q * b + 1.2529551168e-04f;
-  const float far = std::copysign(1.0f - exp_of(q), x);
+  const float far = std::copysign(1.0f - exp_of_negative(q), x);
   return a < 1.0f ? p * x : far;
 }
 MX_HD double erf_of(double x) { return std::erf(x); }
@@ -151,7 +171,7 @@ MX_HD double erf_of(double x) { return std::erf(x); }
 // log(1 + exp(x)) without overflow.
 template <class T>
 MX_HD T softrelu_of(T x) {
-  return (x > T(0) ? x : T(0)) + log1p_of(exp_of(-std::fabs(x)));
+  return (x > T(0) ? x : T(0)) + log1p_of_unit(exp_of_negative(-std::fabs(x)));
 }
 
 // Inverse of erf: Giles' single-precision polynomials, both computed so that loops vectorize.
@@ -224,6 +244,27 @@ MX_HD double erfinv_of(double y) {
     x -= error * 0.886226925452758 * std::exp(x * x);
   }
   return x;
+}
+
+// gamma(x) = exp(log_gamma) / product for x > 0: arguments below 8 go up by 8, where the asymptotic
+// series is good for 15 digits.
+struct ShiftedGamma {
+  double log_gamma, product;
+};
+MX_HD ShiftedGamma shifted_gamma(double x) {
+  const bool low = x < 8.0;
+  const double y = low ? x + 8.0 : x, a = x * (x + 7.0);
+  const double product = a * (a + 6.0) * (a + 10.0) * (a + 12.0);  // x (x + 1) ... (x + 7)
+  const double r = 1.0 / y, z = r * r;
+  double s = -3617.0 / 122400;
+  s = s * z + 1.0 / 156;
+  s = s * z - 691.0 / 360360;
+  s = s * z + 1.0 / 1188;
+  s = s * z - 1.0 / 1680;
+  s = s * z + 1.0 / 1260;
+  s = s * z - 1.0 / 360;
+  s = s * z + 1.0 / 12;
+  return {(y - 0.5) * std::log(y) - y + 0.91893853320467274178 + s * r, low ? product : 1.0};
 }
 
 // Derivative of log(gamma(x)): reflection, recurrence up to 10, asymptotic series.

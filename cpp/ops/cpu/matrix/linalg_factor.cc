@@ -111,12 +111,16 @@ void inverse_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
       a[i * width + n + i] = 1;
     }
     MX_CHECK(eliminate(a, n, width) != 0, "linalg_inverse: matrix ", m, " is singular");
-    for (int64_t i = n - 1; i >= 0; --i)
-      for (int64_t c = n; c < width; ++c) {
-        double sum = a[i * width + c];
-        for (int64_t k = i + 1; k < n; ++k) sum -= a[i * width + k] * a[k * width + c];
-        a[i * width + c] = sum / a[i * width + i];
+    for (int64_t i = n - 1; i >= 0; --i) {
+      double* const row = a + i * width;
+      for (int64_t k = i + 1; k < n; ++k) {
+        const double factor = row[k];
+        const double* const below = a + k * width;
+#pragma omp simd
+        for (int64_t c = n; c < width; ++c) row[c] -= factor * below[c];
       }
+      for (int64_t c = n; c < width; ++c) row[c] /= row[i];
+    }
     for (int64_t i = 0; i < n; ++i) store(a + i * width + n, n, out[0].as<T>() + m * size + i * n);
   });
 }

@@ -7,15 +7,10 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/simd_math.h"
 
 namespace mxlite {
 namespace {
-
-double log_add(double a, double b) {
-  if (a == -INFINITY) return b;
-  if (b == -INFINITY) return a;
-  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
 
 int64_t value_at(const TensorRef& t, int64_t i) {
   return dispatch_dtype(t.dtype, [&]<class T>(T) {
@@ -45,77 +40,108 @@ struct Problem {
   int64_t max_states() const { return 2 * labels + 1; }
 };
 
-// Tables of one thread: log probabilities (length x classes), alpha (length x states), beta (two
-// rows of states), class of each state.
+// Rows of states have two more in front, or behind, that are never reached: every state then has
+// three predecessors, and loops over states are vectors.
+constexpr int64_t kEdge = 2;
+
+// Tables of one thread: log probabilities (length x classes), alpha (length x states), one row each
+// of what states emit, of what they reach, of beta; skip is 0 where a state may be entered from the
+// one two before, between different labels only, else -inf; sums: one per class.
 struct Tables {
-  double *log_prob, *alpha, *beta, *sums;
+  double *log_prob, *alpha, *emit, *reach, *beta, *skip, *sums;
   int64_t* classes;
 };
 
+// log(exp(a) + exp(b) + exp(c)), -inf for three of them. The exponents stay where exp is fast; what
+// that leaves out is lost in rounding.
+inline double log_add(double a, double b, double c) {
+  constexpr double kLeast = -700;
+  const double largest = std::max(std::max(a, b), c);
+  const double top = largest == -INFINITY ? 0 : largest;
+  const double sum = std::exp(std::max(a - top, kLeast)) + std::exp(std::max(b - top, kLeast)) +
+                     std::exp(std::max(c - top, kLeast));
+  return largest == -INFINITY ? largest : top + std::log(sum);
+}
+
 template <class T>
 void normalize(const Problem& q, const T* data, int64_t n, int64_t frames, double* log_prob) {
+  const int64_t classes = q.classes;
   for (int64_t t = 0; t < frames; ++t) {
-    const T* x = data + (t * q.batch + n) * q.classes;
+    const T* const x = data + (t * q.batch + n) * classes;
+    double* const row = log_prob + t * classes;
     double top = -INFINITY, sum = 0;
-    for (int64_t k = 0; k < q.classes; ++k) top = std::max(top, static_cast<double>(x[k]));
-    for (int64_t k = 0; k < q.classes; ++k) sum += std::exp(static_cast<double>(x[k]) - top);
+    for (int64_t k = 0; k < classes; ++k) {
+      row[k] = static_cast<double>(x[k]);
+      top = std::max(top, row[k]);
+    }
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = 0; k < classes; ++k) sum += std::exp(row[k] - top);
     const double log_sum = top + std::log(sum);
-    for (int64_t k = 0; k < q.classes; ++k)
-      log_prob[t * q.classes + k] = static_cast<double>(x[k]) - log_sum;
+    for (int64_t k = 0; k < classes; ++k) row[k] -= log_sum;
   }
 }
 
-// May state s be entered from s - 2: between two different labels only.
-bool may_skip(const Problem& q, const int64_t* classes, int64_t s) {
-  return s >= 2 && classes[s] != q.blank && classes[s] != classes[s - 2];
+void find_states(const Problem& q, int64_t n, int64_t states, const Tables& t) {
+  for (int64_t s = 0; s < states; ++s) {
+    t.classes[s] = q.state_class(n, s);
+    const bool may_skip = s >= 2 && t.classes[s] != q.blank && t.classes[s] != t.classes[s - 2];
+    t.skip[s] = may_skip ? 0 : -INFINITY;
+  }
+  std::fill_n(t.skip + states, kEdge, -INFINITY);
 }
 
 double run_alpha(const Problem& q, const Tables& t, int64_t frames, int64_t states) {
-  for (int64_t i = 0; i < frames; ++i)
-    for (int64_t s = 0; s < states; ++s) {
-      double v = -INFINITY;
-      if (i == 0) {
-        if (s < 2) v = 0;
-      } else {
-        const double* before = t.alpha + (i - 1) * states;
-        v = before[s];
-        if (s >= 1) v = log_add(v, before[s - 1]);
-        if (may_skip(q, t.classes, s)) v = log_add(v, before[s - 2]);
-      }
-      t.alpha[i * states + s] = v + t.log_prob[i * q.classes + t.classes[s]];
+  const int64_t step = states + kEdge;
+  for (int64_t i = 0; i < frames; ++i) {
+    double* const now = t.alpha + i * step + kEdge;
+    const double* const before = now - step;
+    const double* const prob = t.log_prob + i * q.classes;
+    double* const emit = t.emit;
+    for (int64_t s = 0; s < states; ++s) emit[s] = prob[t.classes[s]];
+    std::fill_n(now - kEdge, kEdge, -INFINITY);
+    if (i == 0) {
+      for (int64_t s = 0; s < states; ++s) now[s] = s < 2 ? emit[s] : -INFINITY;
+      continue;
     }
-  const double* last = t.alpha + (frames - 1) * states;
-  return states > 1 ? log_add(last[states - 1], last[states - 2]) : last[0];
+    const double* const skip = t.skip;
+#pragma omp simd
+    for (int64_t s = 0; s < states; ++s)
+      now[s] = log_add(before[s], before[s - 1], before[s - 2] + skip[s]) + emit[s];
+  }
+  const double* const last = t.alpha + (frames - 1) * step + kEdge;
+  return states > 1 ? log_add(last[states - 1], last[states - 2], -INFINITY) : last[0];
 }
 
 template <class T>
 void run_gradient(const Problem& q, const Tables& t, int64_t n, int64_t frames, int64_t states,
                   double log_likelihood, T* grad) {
-  double *next = t.beta, *now = t.beta + states;
+  const int64_t classes = q.classes;
+  double *const beta = t.beta, *const reach = t.reach;
+  std::fill_n(reach + states, kEdge, -INFINITY);
   for (int64_t i = frames - 1; i >= 0; --i) {
-    for (int64_t s = 0; s < states; ++s) {
-      double v = -INFINITY;
-      if (i == frames - 1) {
-        if (s >= states - 2) v = 0;
-      } else {
-        const double* prob = t.log_prob + (i + 1) * q.classes;
-        v = next[s] + prob[t.classes[s]];
-        if (s + 1 < states) v = log_add(v, next[s + 1] + prob[t.classes[s + 1]]);
-        if (s + 2 < states && may_skip(q, t.classes, s + 2))
-          v = log_add(v, next[s + 2] + prob[t.classes[s + 2]]);
-      }
-      now[s] = v;
+    if (i == frames - 1) {
+      for (int64_t s = 0; s < states; ++s) beta[s] = s >= states - 2 ? 0 : -INFINITY;
+    } else {
+      const double* const prob = t.log_prob + (i + 1) * classes;
+      for (int64_t s = 0; s < states; ++s) reach[s] = beta[s] + prob[t.classes[s]];
+      const double* const skip = t.skip;
+#pragma omp simd
+      for (int64_t s = 0; s < states; ++s)
+        beta[s] = log_add(reach[s], reach[s + 1], reach[s + 2] + skip[s + 2]);
     }
-    std::fill_n(t.sums, q.classes, -INFINITY);
-    for (int64_t s = 0; s < states; ++s) {
-      double& sum = t.sums[t.classes[s]];
-      sum = log_add(sum, t.alpha[i * states + s] + now[s]);
-    }
-    T* row = grad + (i * q.batch + n) * q.classes;
-    for (int64_t k = 0; k < q.classes; ++k)
-      row[k] = static_cast<T>(static_cast<ComputeType<T>>(std::exp(t.log_prob[i * q.classes + k]) -
-                                                          std::exp(t.sums[k] - log_likelihood)));
-    std::swap(next, now);
+    // How likely each state is at this frame, then each class.
+    const double* const alpha = t.alpha + i * (states + kEdge) + kEdge;
+    double *const emit = t.emit, *const sums = t.sums;
+#pragma omp simd
+    for (int64_t s = 0; s < states; ++s)
+      emit[s] = std::exp(std::max(alpha[s] + beta[s] - log_likelihood, -700.0));
+    std::fill_n(sums, classes, 0.0);
+    for (int64_t s = 0; s < states; ++s) sums[t.classes[s]] += emit[s];
+    T* const row = grad + (i * q.batch + n) * classes;
+    const double* const log_prob = t.log_prob + i * classes;
+#pragma omp simd
+    for (int64_t k = 0; k < classes; ++k)
+      row[k] = static_cast<T>(static_cast<ComputeType<T>>(std::exp(log_prob[k]) - sums[k]));
   }
 }
 
@@ -129,7 +155,9 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
   const int64_t states = q.max_states();
   cpu::ScratchPlan plan;
   const size_t prob = plan.add<double>(q.length * q.classes);
-  const size_t alpha = plan.add<double>(q.length * states), beta = plan.add<double>(2 * states);
+  const size_t alpha = plan.add<double>(q.length * (states + kEdge));
+  const size_t emit = plan.add<double>(states), reach = plan.add<double>(states + kEdge);
+  const size_t beta = plan.add<double>(states), skip = plan.add<double>(states + kEdge);
   const size_t sums = plan.add<double>(q.classes), classes = plan.add<int64_t>(states);
   char* block = static_cast<char*>(ctx.scratch(plan.bytes() * static_cast<size_t>(cpu_threads())));
 
@@ -139,11 +167,12 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
     cpu::parallel_ranges(q.batch, work, [&](int64_t begin, int64_t end, int thread) {
       char* own = block + plan.bytes() * static_cast<size_t>(thread);
       const Tables t{cpu::part<double>(own, prob), cpu::part<double>(own, alpha),
-                     cpu::part<double>(own, beta), cpu::part<double>(own, sums),
-                     cpu::part<int64_t>(own, classes)};
+                     cpu::part<double>(own, emit), cpu::part<double>(own, reach),
+                     cpu::part<double>(own, beta), cpu::part<double>(own, skip),
+                     cpu::part<double>(own, sums), cpu::part<int64_t>(own, classes)};
       for (int64_t n = begin; n < end; ++n) {
         const int64_t frames = q.frames(n), used = 2 * q.label_count(n) + 1;
-        for (int64_t s = 0; s < used; ++s) t.classes[s] = q.state_class(n, s);
+        find_states(q, n, used, t);
         double log_likelihood = used > 1 ? -INFINITY : 0;
         if (frames > 0) {
           normalize(q, in[0].as<T>(), n, frames, t.log_prob);

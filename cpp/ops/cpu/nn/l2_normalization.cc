@@ -1,8 +1,10 @@
 #include "cpp/ops/nn/l2_normalization.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 
@@ -16,50 +18,64 @@ void for_vectors(const ChannelBlocks& b, F&& fn) {
                     [&](int64_t r) { fn(r / b.inner * b.channels * b.inner + r % b.inner); });
 }
 
-template <class T>
-double norm_of(const L2NormalizationParams& p, const ChannelBlocks& b, const T* x) {
-  double sum = 0;
-  for (int64_t i = 0; i < b.channels; ++i) {
-    const double v = static_cast<double>(x[i * b.inner]);
-    sum += v * v;
-  }
-  return std::sqrt(sum + p.eps);
+// The sum of a * b; `step` is a type where it is known to be 1, so that loops become vectors.
+template <class Acc, class T, class Step>
+double product_sum(const T* a, const T* b, int64_t n, Step step) {
+  return cpu::sum_of<Acc>(n, [=](int64_t i) { return Acc(a[i * step]) * Acc(b[i * step]); });
+}
+
+using One = std::integral_constant<int64_t, 1>;
+
+template <class T, class Step>
+void forward(const L2NormalizationParams& p, const ChannelBlocks& b, const T* data, T* result,
+             Step given) {
+  using Acc = ComputeType<T>;
+  for_vectors(b, [&](int64_t first) {
+    const T* const x = data + first;
+    T* const y = result + first;
+    const Step step = given;
+    const int64_t n = b.channels;
+    const Acc scale = static_cast<Acc>(1 / std::sqrt(product_sum<Acc>(x, x, n, step) + p.eps));
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) y[i * step] = static_cast<T>(Acc(x[i * step]) * scale);
+  });
+}
+
+// With y = x / norm: grad = (g - y * sum(g * y)) / norm.
+template <class T, class Step>
+void backward(const L2NormalizationParams& p, const ChannelBlocks& b, Inputs in, T* result,
+              Step given) {
+  using Acc = ComputeType<T>;
+  for_vectors(b, [&](int64_t first) {
+    const T *const grad = in[0].as<T>() + first, *const x = in[1].as<T>() + first;
+    T* const target = result + first;
+    const Step step = given;
+    const int64_t n = b.channels;
+    const double norm = std::sqrt(product_sum<Acc>(x, x, n, step) + p.eps);
+    const double dot = product_sum<Acc>(grad, x, n, step);
+    const Acc scale = static_cast<Acc>(1 / norm), slope = static_cast<Acc>(dot / norm / norm);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i)
+      target[i * step] = static_cast<T>((Acc(grad[i * step]) - Acc(x[i * step]) * slope) * scale);
+  });
 }
 
 void l2_normalization_native(KernelContext&, const L2NormalizationParams& p, Inputs in,
                              Outputs out) {
   const ChannelBlocks b = p.blocks(in[0].shape);
   dispatch_floating("L2Normalization", in[0].dtype, [&]<class T>(T) {
-    using Acc = ComputeType<T>;
-    for_vectors(b, [&](int64_t first) {
-      const T* x = in[0].as<T>() + first;
-      T* y = out[0].as<T>() + first;
-      const Acc scale = static_cast<Acc>(1 / norm_of(p, b, x));
-      for (int64_t i = 0; i < b.channels; ++i)
-        y[i * b.inner] = static_cast<T>(static_cast<Acc>(x[i * b.inner]) * scale);
-    });
+    const T* const x = in[0].as<T>();
+    T* const y = out[0].as<T>();
+    b.inner == 1 ? forward(p, b, x, y, One()) : forward(p, b, x, y, b.inner);
   });
 }
 
-// With y = x / norm: grad = (g - y * sum(g * y)) / norm.
 void l2_normalization_backward_native(KernelContext&, const L2NormalizationParams& p, Inputs in,
                                       Outputs out) {
   const ChannelBlocks b = p.blocks(in[1].shape);
   dispatch_floating("L2Normalization", in[1].dtype, [&]<class T>(T) {
-    using Acc = ComputeType<T>;
-    for_vectors(b, [&](int64_t first) {
-      const T *grad = in[0].as<T>() + first, *x = in[1].as<T>() + first;
-      T* target = out[0].as<T>() + first;
-      const double norm = norm_of(p, b, x);
-      double dot = 0;
-      for (int64_t i = 0; i < b.channels; ++i)
-        dot += static_cast<double>(grad[i * b.inner]) * static_cast<double>(x[i * b.inner]);
-      const Acc scale = static_cast<Acc>(1 / norm), slope = static_cast<Acc>(dot / norm / norm);
-      for (int64_t i = 0; i < b.channels; ++i)
-        target[i * b.inner] = static_cast<T>(
-            (static_cast<Acc>(grad[i * b.inner]) - static_cast<Acc>(x[i * b.inner]) * slope) *
-            scale);
-    });
+    T* const target = out[0].as<T>();
+    b.inner == 1 ? backward(p, b, in, target, One()) : backward(p, b, in, target, b.inner);
   });
 }
 

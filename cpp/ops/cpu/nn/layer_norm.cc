@@ -3,8 +3,10 @@
 #include "cpp/ops/nn/layer_norm.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
@@ -42,61 +44,55 @@ Rows make_rows(const InstanceNormParams& p, const Shape& data, const Shape&) {
       .count = data[0] * data[1], .length = pixels, .cycle = data[1], .run = pixels, .eps = p.eps};
 }
 
-// Sum of value(i) for i below n: short pieces in Acc, their sums in double.
-template <class Acc, class F>
-double sum_of(int64_t n, F&& value) {
-  constexpr int64_t kPiece = 512;
-  double total = 0;
-  for (int64_t begin = 0; begin < n; begin += kPiece) {
-    const int64_t end = std::min(begin + kPiece, n);
-    Acc sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = begin; i < end; ++i) sum += value(i);
-    total += sum;
-  }
-  return total;
-}
+// How far the elements of a row are apart; a type where that is 1, so that loops become vectors.
+using One = std::integral_constant<int64_t, 1>;
 
-// fn(i, parameter index) for the elements of row r.
+// fn(i, parameter index) for the elements of row r; the index may be taken before the loop.
 template <class F>
-void for_row(const Rows& rows, int64_t r, F&& fn) {
-  const int64_t param = rows.first_param(r);
-  if (rows.run == 1) {
-    for (int64_t i = 0; i < rows.length; ++i) fn(i, param + i);
+void for_row(const Rows& rows, int64_t r, F fn) {
+  const int64_t param = rows.first_param(r), length = rows.length, run = rows.run;
+  if (run == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < length; ++i) fn(i, param + i);
   } else {
-    for (int64_t k = 0; k < rows.params_per_row(); ++k)
-      for (int64_t i = k * rows.run; i < (k + 1) * rows.run; ++i) fn(i, param + k);
+    for (int64_t k = 0; k < rows.params_per_row(); ++k) {
+      const int64_t same = param + k;
+#pragma omp simd
+      for (int64_t i = k * run; i < (k + 1) * run; ++i) fn(i, same);
+    }
   }
 }
 
 struct RowStats {
   double mean, std;
 };
-template <class Acc, class T>
-RowStats row_stats(const Rows& rows, const T* x, int64_t step) {
+template <class Acc, class T, class Step>
+RowStats row_stats(const Rows& rows, const T* x, Step step) {
   const double n = static_cast<double>(rows.length);
-  const double mean = sum_of<Acc>(rows.length, [&](int64_t i) { return Acc(x[i * step]); }) / n;
+  const double mean =
+      cpu::sum_of<Acc>(rows.length, [=](int64_t i) { return Acc(x[i * step]); }) / n;
   const Acc center = static_cast<Acc>(mean);
-  const double var = sum_of<Acc>(rows.length,
-                                 [&](int64_t i) {
-                                   const Acc v = Acc(x[i * step]) - center;
-                                   return v * v;
-                                 }) /
+  const double var = cpu::sum_of<Acc>(rows.length,
+                                      [=](int64_t i) {
+                                        const Acc v = Acc(x[i * step]) - center;
+                                        return v * v;
+                                      }) /
                      n;
   return {mean, std::sqrt(var + rows.eps)};
 }
 
-template <class T, bool kContiguous>
-void forward(const Rows& rows, Inputs in, Outputs out) {
+template <class T, class Step>
+void forward(const Rows& all_rows, Inputs in, Outputs out, Step given) {
   using Acc = ComputeType<T>;
-  const T *gamma = in[1].as<T>(), *beta = in[2].as<T>();
-  const int64_t step = kContiguous ? 1 : rows.inner;
-  cpu::parallel_for(rows.count, rows.length * 4, [&](int64_t r) {
-    const T* x = in[0].as<T>() + rows.first(r);
-    T* y = out[0].as<T>() + rows.first(r);
+  cpu::parallel_for(all_rows.count, all_rows.length * 4, [&](int64_t r) {
+    const Rows rows = all_rows;
+    const Step step = given;
+    const T *const gamma = in[1].as<T>(), *const beta = in[2].as<T>();
+    const T* const x = in[0].as<T>() + rows.first(r);
+    T* const y = out[0].as<T>() + rows.first(r);
     const RowStats stats = row_stats<Acc>(rows, x, step);
     const Acc mean = static_cast<Acc>(stats.mean), scale = static_cast<Acc>(1 / stats.std);
-    for_row(rows, r, [&](int64_t i, int64_t param) {
+    for_row(rows, r, [=](int64_t i, int64_t param) {
       y[i * step] =
           static_cast<T>((Acc(x[i * step]) - mean) * scale * Acc(gamma[param]) + Acc(beta[param]));
     });
@@ -107,58 +103,77 @@ void forward(const Rows& rows, Inputs in, Outputs out) {
   });
 }
 
+// Of one row: sum of grad * gamma, and of the same times the normalized data; adds its part to the
+// gradients of gamma and beta.
+struct RowSums {
+  double sum = 0, dot = 0;
+};
+template <class T, class Acc, class Step>
+RowSums row_sums(const Rows& rows, int64_t r, const T* grad, const T* x, const T* all_gamma,
+                 Acc mean, Acc scale, Acc* all_gamma_grad, Acc* all_beta_grad, Step step) {
+  const int64_t param = rows.first_param(r), length = rows.length, run = rows.run;
+  const T* const gamma = all_gamma + param;
+  Acc *const gamma_grad = all_gamma_grad + param, *const beta_grad = all_beta_grad + param;
+  RowSums s;
+  if (run == 1) {
+    s.sum =
+        cpu::sum_of<Acc>(length, [=](int64_t i) { return Acc(grad[i * step]) * Acc(gamma[i]); });
+    s.dot = cpu::sum_of<Acc>(length, [=](int64_t i) {
+      return Acc(grad[i * step]) * Acc(gamma[i]) * (Acc(x[i * step]) - mean) * scale;
+    });
+#pragma omp simd
+    for (int64_t i = 0; i < length; ++i) {
+      const Acc g = Acc(grad[i * step]);
+      gamma_grad[i] += g * (Acc(x[i * step]) - mean) * scale;
+      beta_grad[i] += g;
+    }
+    return s;
+  }
+  for (int64_t k = 0; k < rows.params_per_row(); ++k) {
+    const T *const g = grad + k * run, *const v = x + k * run;
+    const double sum = cpu::sum_of<Acc>(run, [=](int64_t i) { return Acc(g[i]); });
+    const double dot =
+        cpu::sum_of<Acc>(run, [=](int64_t i) { return Acc(g[i]) * (Acc(v[i]) - mean) * scale; });
+    gamma_grad[k] += static_cast<Acc>(dot);
+    beta_grad[k] += static_cast<Acc>(sum);
+    s.sum += sum * static_cast<double>(gamma[k]);
+    s.dot += dot * static_cast<double>(gamma[k]);
+  }
+  return s;
+}
+
 // With g = output_grad * gamma: grad = (g - mean(g) - x_hat * mean(g * x_hat)) / std.
-template <class T, bool kContiguous>
-void backward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+template <class T, class Step>
+void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, Step given) {
   using Acc = ComputeType<T>;
-  const T* gamma = in[2].as<T>();
-  const int64_t step = kContiguous ? 1 : rows.inner, params = in[2].size();
+  const int64_t params = in[2].size();
   const int threads = cpu_threads();
   Acc* sums =
       static_cast<Acc*>(ctx.scratch(static_cast<size_t>(2 * params * threads) * sizeof(Acc)));
   std::fill_n(sums, 2 * params * threads, Acc(0));
-  cpu::parallel_ranges(rows.count, rows.length * 4, [&](int64_t begin, int64_t end, int thread) {
-    Acc* gamma_grad = sums + thread * 2 * params;
-    Acc* beta_grad = gamma_grad + params;
-    for (int64_t r = begin; r < end; ++r) {
-      const T *grad = in[0].as<T>() + rows.first(r), *x = in[1].as<T>() + rows.first(r);
-      T* target = out[0].as<T>() + rows.first(r);
-      const RowStats stats = row_stats<Acc>(rows, x, step);
-      const Acc mean = static_cast<Acc>(stats.mean), scale = static_cast<Acc>(1 / stats.std);
-      double sum = 0, dot = 0;
-      const int64_t param = rows.first_param(r);
-      if (rows.run == 1) {
-        sum = sum_of<Acc>(rows.length,
-                          [&](int64_t i) { return Acc(grad[i * step]) * Acc(gamma[param + i]); });
-        dot = sum_of<Acc>(rows.length, [&](int64_t i) {
-          return Acc(grad[i * step]) * Acc(gamma[param + i]) * (Acc(x[i * step]) - mean) * scale;
-        });
-        for (int64_t i = 0; i < rows.length; ++i) {
-          const Acc g = Acc(grad[i * step]);
-          gamma_grad[param + i] += g * (Acc(x[i * step]) - mean) * scale;
-          beta_grad[param + i] += g;
+  cpu::parallel_ranges(
+      all_rows.count, all_rows.length * 4, [&](int64_t begin, int64_t end, int thread) {
+        const Rows rows = all_rows;
+        const Step step = given;
+        const T* const gamma = in[2].as<T>();
+        Acc* const gamma_grad = sums + thread * 2 * params;
+        for (int64_t r = begin; r < end; ++r) {
+          const T *const grad = in[0].as<T>() + rows.first(r), *const x =
+                                                                   in[1].as<T>() + rows.first(r);
+          T* const target = out[0].as<T>() + rows.first(r);
+          const RowStats stats = row_stats<Acc>(rows, x, step);
+          const Acc mean = static_cast<Acc>(stats.mean), scale = static_cast<Acc>(1 / stats.std);
+          const RowSums s =
+              row_sums(rows, r, grad, x, gamma, mean, scale, gamma_grad, gamma_grad + params, step);
+          const Acc offset = static_cast<Acc>(s.sum / static_cast<double>(rows.length));
+          const Acc slope = static_cast<Acc>(s.dot / static_cast<double>(rows.length));
+          for_row(rows, r, [=](int64_t i, int64_t at) {
+            const Acc x_hat = (Acc(x[i * step]) - mean) * scale;
+            target[i * step] = static_cast<T>(
+                (Acc(grad[i * step]) * Acc(gamma[at]) - offset - x_hat * slope) * scale);
+          });
         }
-      } else {
-        for (int64_t k = 0; k < rows.params_per_row(); ++k) {
-          const T *g = grad + k * rows.run, *v = x + k * rows.run;
-          const double run_sum = sum_of<Acc>(rows.run, [&](int64_t i) { return Acc(g[i]); });
-          const double run_dot = sum_of<Acc>(
-              rows.run, [&](int64_t i) { return Acc(g[i]) * (Acc(v[i]) - mean) * scale; });
-          gamma_grad[param + k] += static_cast<Acc>(run_dot);
-          beta_grad[param + k] += static_cast<Acc>(run_sum);
-          sum += run_sum * static_cast<double>(gamma[param + k]);
-          dot += run_dot * static_cast<double>(gamma[param + k]);
-        }
-      }
-      const Acc offset = static_cast<Acc>(sum / static_cast<double>(rows.length));
-      const Acc slope = static_cast<Acc>(dot / static_cast<double>(rows.length));
-      for_row(rows, r, [&](int64_t i, int64_t at) {
-        const Acc x_hat = (Acc(x[i * step]) - mean) * scale;
-        target[i * step] =
-            static_cast<T>((Acc(grad[i * step]) * Acc(gamma[at]) - offset - x_hat * slope) * scale);
       });
-    }
-  });
   for (int64_t i = 0; i < params; ++i) {
     Acc gamma_sum = 0, beta_sum = 0;
     for (int t = 0; t < threads; ++t) {
@@ -174,7 +189,7 @@ template <class P>
 void norm_native(KernelContext&, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[0].shape, in[1].shape);
   dispatch_floating("LayerNorm", in[0].dtype, [&]<class T>(T) {
-    rows.inner == 1 ? forward<T, true>(rows, in, out) : forward<T, false>(rows, in, out);
+    rows.inner == 1 ? forward<T>(rows, in, out, One()) : forward<T>(rows, in, out, rows.inner);
   });
 }
 
@@ -182,8 +197,8 @@ template <class P>
 void norm_backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[1].shape, in[2].shape);
   dispatch_floating("LayerNorm", in[1].dtype, [&]<class T>(T) {
-    rows.inner == 1 ? backward<T, true>(ctx, rows, in, out)
-                    : backward<T, false>(ctx, rows, in, out);
+    rows.inner == 1 ? backward<T>(ctx, rows, in, out, One())
+                    : backward<T>(ctx, rows, in, out, rows.inner);
   });
 }
 

@@ -15,32 +15,36 @@ using Type = LeakyReLUType;
 constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
 
 template <class A>
-A gelu(A x) {
+MX_HD A gelu(A x) {
   return x * static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2)));
 }
 template <class A>
-A gelu_slope(A x) {
+MX_HD A gelu_slope(A x) {
   const A density =
       pointwise::exp_of(x * x * static_cast<A>(-0.5)) * static_cast<A>(M_2_SQRTPI * M_SQRT1_2 / 2);
   return static_cast<A>(0.5) * (1 + pointwise::erf_of(x * static_cast<A>(M_SQRT1_2))) + x * density;
 }
 
+// The function is copied to where the loop is: read through a reference, the numbers it holds would
+// keep the loop from becoming vectors.
 template <class T, class F>
 void map(const T* x, T* y, int64_t n, F f) {
-  cpu::parallel_ranges(n, 4, [&](int64_t begin, int64_t end, int) {
+  cpu::parallel_ranges(n, 4, [=](int64_t begin, int64_t end, int) {
+    const F apply = f;
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i)
-      y[i] = static_cast<T>(f(static_cast<ComputeType<T>>(x[i])));
+      y[i] = static_cast<T>(apply(static_cast<ComputeType<T>>(x[i])));
   });
 }
 template <class T, class F>
 void map_backward(Inputs in, T* y, F slope) {
   using Acc = ComputeType<T>;
   const T *grad = in[0].as<T>(), *x = in[1].as<T>();
-  cpu::parallel_ranges(in[0].size(), 4, [&](int64_t begin, int64_t end, int) {
+  cpu::parallel_ranges(in[0].size(), 4, [=](int64_t begin, int64_t end, int) {
+    const F apply = slope;
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i)
-      y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * slope(static_cast<Acc>(x[i])));
+      y[i] = static_cast<T>(static_cast<Acc>(grad[i]) * apply(static_cast<Acc>(x[i])));
   });
 }
 

@@ -1,10 +1,13 @@
 #include "cpp/ops/nn/output_loss.h"
 
 #include <cmath>
+#include <limits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 namespace {
@@ -66,10 +69,13 @@ struct LogSum {
 };
 template <class T>
 LogSum log_sum_exp(const T* x, int64_t n) {
-  double top = -INFINITY, sum = 0;
-  for (int64_t k = 0; k < n; ++k) top = std::max(top, static_cast<double>(x[k]));
-  for (int64_t k = 0; k < n; ++k) sum += std::exp(static_cast<double>(x[k]) - top);
-  return {top, std::log(sum)};
+  using Acc = ComputeType<T>;
+  Acc top = -std::numeric_limits<Acc>::infinity();
+#pragma omp simd reduction(max : top)
+  for (int64_t k = 0; k < n; ++k) top = std::max(top, static_cast<Acc>(x[k]));
+  const double sum = cpu::sum_of<Acc>(
+      n, [=](int64_t k) { return pointwise::exp_of_negative(static_cast<Acc>(x[k]) - top); });
+  return {static_cast<double>(top), std::log(sum)};
 }
 
 int64_t class_index(const TensorRef& label, int64_t n, int64_t classes) {
@@ -96,16 +102,21 @@ void softmax_cross_entropy_backward_native(KernelContext&, const NoParams&, Inpu
                                            Outputs out) {
   const int64_t batch = in[1].shape[0], classes = in[1].shape[1];
   dispatch_floating("softmax_cross_entropy", in[1].dtype, [&]<class T>(T) {
-    const double grad = static_cast<double>(in[0].as<T>()[0]);
+    using Acc = ComputeType<T>;
     cpu::parallel_for(batch, classes * 4, [&](int64_t n) {
-      const T* x = in[1].as<T>() + n * classes;
-      const LogSum s = log_sum_exp(x, classes);
-      const int64_t wanted = class_index(in[2], n, classes);
-      for (int64_t k = 0; k < classes; ++k) {
-        const double y = std::exp(static_cast<double>(x[k]) - s.top - s.log_sum);
-        out[0].as<T>()[n * classes + k] =
-            static_cast<T>(static_cast<ComputeType<T>>(grad * (y - (k == wanted ? 1 : 0))));
-      }
+      const Acc grad = static_cast<Acc>(in[0].as<T>()[0]);
+      const int64_t count = classes;
+      const T* const x = in[1].as<T>() + n * count;
+      T* const to = out[0].as<T>() + n * count;
+      const LogSum s = log_sum_exp(x, count);
+      const Acc top = static_cast<Acc>(s.top), scale = static_cast<Acc>(std::exp(-s.log_sum));
+      const auto share = [=](int64_t k) {
+        return pointwise::exp_of_negative(static_cast<Acc>(x[k]) - top) * scale;
+      };
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = static_cast<T>(grad * share(k));
+      const int64_t wanted = class_index(in[2], n, count);
+      to[wanted] = static_cast<T>(grad * (share(wanted) - 1));
     });
   });
 }

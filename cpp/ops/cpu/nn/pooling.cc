@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 
@@ -47,6 +48,14 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
 // The part of one window that lies in data, and its element count for averages.
 struct Window {
   int64_t begin[3], end[3], count = 1;
+
+  // What axis i adds to the count as a factor, for the window of output index `at`.
+  int64_t count_of(const Geometry& g, int i, int64_t at) const {
+    const int64_t start = at * g.window.stride[i] - g.window.pad[i];
+    const int64_t padded_end =
+        std::min(start + g.window.kernel[i], g.data.size[i] + g.window.pad[i]);
+    return g.includes_pad ? padded_end - start : std::max<int64_t>(end[i] - begin[i], 0);
+  }
 };
 Window window_at(const Geometry& g, int64_t position) {
   const int64_t at[3] = {position / (g.output.size[2] * g.output.size[1]),
@@ -59,7 +68,7 @@ Window window_at(const Geometry& g, int64_t position) {
         std::min(start + g.window.kernel[i], g.data.size[i] + g.window.pad[i]);
     w.begin[i] = std::max<int64_t>(start, 0);
     w.end[i] = std::min(padded_end, g.data.size[i]);
-    w.count *= g.includes_pad ? padded_end - start : std::max<int64_t>(w.end[i] - w.begin[i], 0);
+    w.count *= w.count_of(g, i, at[i]);
   }
   return w;
 }
@@ -119,10 +128,25 @@ void pool_window(const Geometry& g, const PoolingParams& p, const Window& w, con
 template <class T>
 using PoolAcc = std::conditional_t<std::is_integral_v<T>, int64_t, ComputeType<T>>;
 
+// One average per plane, of the whole of it.
+template <class T>
+void whole_average(const Geometry& g, Inputs in, Outputs out) {
+  cpu::parallel_for(g.planes(), g.data.spatial_size(), [&](int64_t plane) {
+    const int64_t n = g.data.spatial_size();
+    const T* const x = in[0].as<T>() + plane * n;
+    const double sum =
+        cpu::sum_of<ComputeType<T>>(n, [=](int64_t i) { return ComputeType<T>(x[i]); });
+    out[0].as<T>()[plane] =
+        static_cast<T>(static_cast<ComputeType<T>>(sum / static_cast<double>(n)));
+  });
+}
+
 void pooling_native(KernelContext&, const PoolingParams& p, Inputs in, Outputs out) {
   const Geometry g = make_geometry(p, in[0].shape, out[0].shape);
   const int64_t positions = g.output.spatial_size();
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    if constexpr (std::is_floating_point_v<ComputeType<T>>)
+      if (p.is_whole_average() && g.data.spatial_size() > 0) return whole_average<T>(g, in, out);
     cpu::parallel_for(g.planes(), positions * g.block * g.window.kernel_size(), [&](int64_t plane) {
       const T* data = in[0].as<T>() + g.offset(plane, g.data);
       T* output = out[0].as<T>() + g.offset(plane, g.output);
@@ -176,6 +200,103 @@ void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, co
   });
 }
 
+// Where the first largest element is found so far: a NaN is larger than all, and the first one
+// stays.
+template <class Acc>
+struct Largest {
+  Acc value = lowest<Acc>();
+  int64_t at = -1;
+
+  void take(Acc v, int64_t i) {
+    if (v > value || (at < 0 && v == value) || (v != v && value == value)) {
+      value = v;
+      at = i;
+    }
+  }
+  // A row of n elements, the first of which is element `first`.
+  template <class T>
+  void take_row(const T* row, int64_t n, int64_t first) {
+    constexpr int64_t kLongRow = 16;
+    int64_t begin = 0;
+    if (n >= kLongRow) {
+      if (value != value) return;
+      Acc top = lowest<Acc>();
+      int nan = 0;
+#pragma omp simd reduction(max : top) reduction(| : nan)
+      for (int64_t i = 0; i < n; ++i) {
+        const Acc v = static_cast<Acc>(row[i]);
+        top = v > top ? v : top;
+        nan |= v != v;
+      }
+      if (!nan && !(top > value) && at >= 0) return;
+      if (!nan)  // the first of the largest
+        while (static_cast<Acc>(row[begin]) != top) ++begin;
+    }
+    for (int64_t i = begin; i < n; ++i) {
+      take(static_cast<Acc>(row[i]), first + i);
+      if (begin > 0) return;
+    }
+  }
+};
+
+// fn(output position, window) for a plane; the bounds of a row of windows are found once.
+template <class F>
+void for_each_window(const Geometry& g, F&& fn) {
+  int64_t o = 0;
+  for (int64_t d = 0; d < g.output.size[0]; ++d)
+    for (int64_t h = 0; h < g.output.size[1]; ++h) {
+      const Window first = window_at(g, o);
+      const int64_t outer = first.count_of(g, 0, d) * first.count_of(g, 1, h);
+      Window w = first;
+      for (int64_t x = 0; x < g.output.size[2]; ++x, ++o) {
+        w.begin[2] = std::max<int64_t>(x * g.window.stride[2] - g.window.pad[2], 0);
+        w.end[2] =
+            std::min(x * g.window.stride[2] - g.window.pad[2] + g.window.kernel[2], g.data.size[2]);
+        w.count = outer * w.count_of(g, 2, x);
+        fn(o, w);
+      }
+    }
+}
+
+// fn(first element, count) for the rows of a window of neighbouring elements.
+template <class F>
+void for_each_row(const Geometry& g, const Window& w, F&& fn) {
+  const int64_t n = w.end[2] - w.begin[2];
+  if (n <= 0) return;
+  for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
+    for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
+      fn((d * g.data.size[1] + h) * g.data.size[2] + w.begin[2], n);
+}
+
+// One plane of channels-first data, for maxima, averages and sums.
+template <class T, class Acc>
+void plane_backward(const Geometry& g, const PoolingParams& p, const T* grad, const T* data,
+                    Acc* sum) {
+  if (p.pool_type == PoolType::kMax) {
+    for_each_window(g, [=, &g](int64_t o, const Window& w) {
+      Largest<Acc> largest;
+      for_each_row(g, w, [&](int64_t at, int64_t n) { largest.take_row(data + at, n, at); });
+      if (largest.at >= 0)
+        sum[largest.at] = static_cast<Acc>(sum[largest.at] + static_cast<Acc>(grad[o]));
+    });
+    return;
+  }
+  const bool average = p.pool_type == PoolType::kAvg;
+  for_each_window(g, [=, &g](int64_t o, const Window& w) {
+    Acc v = static_cast<Acc>(grad[o]);
+    if (average) v = static_cast<Acc>(v / static_cast<Acc>(std::max<int64_t>(w.count, 1)));
+    for_each_row(g, w, [=](int64_t at, int64_t n) {
+      Acc* const target = sum + at;
+      if (n < 8) {
+        for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Acc>(target[i] + v);
+        return;
+      }
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) target[i] = static_cast<Acc>(target[i] + v);
+    });
+  });
+}
+
 void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inputs in,
                              Outputs out) {
   const Geometry g = make_geometry(p, out[0].shape, in[0].shape);
@@ -193,7 +314,9 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
         const int64_t channels = g.plane_channels(plane);
         const int64_t data_at = g.offset(plane, g.data), out_at = g.offset(plane, g.output);
         const T* data = in.size() > 1 ? in[1].as<T>() + data_at : nullptr;
-        for (int64_t o = 0; o < positions; ++o) {
+        const bool plain = g.block == 1 && g.pixel_stride == 1 && p.pool_type != PoolType::kLp;
+        if (plain) plane_backward(g, p, in[0].as<T>() + out_at, data, sum);
+        for (int64_t o = 0; o < positions && !plain; ++o) {
           const int64_t at = out_at + o * g.pixel_stride;
           const T* output = in.size() > 2 ? in[2].as<T>() + at : nullptr;
           if (p.pool_type == PoolType::kMax)
@@ -202,7 +325,9 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
             sum_backward(g, p, window_at(g, o), in[0].as<T>() + at, data, output, channels, sum);
         }
         T* target = out[0].as<T>() + data_at;
-        for (int64_t i = 0; i < pixels; ++i)
+        if (plain)
+          for (int64_t i = 0; i < pixels; ++i) target[i] = static_cast<T>(sum[i]);
+        for (int64_t i = 0; i < pixels && !plain; ++i)
           for (int64_t c = 0; c < channels; ++c)
             target[i * g.pixel_stride + c] = static_cast<T>(sum[i * g.block + c]);
       }

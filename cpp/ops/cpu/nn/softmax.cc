@@ -55,7 +55,8 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
   for (int64_t k = 0; k < n; ++k)
 #pragma omp simd
     for (int64_t r = 0; r < rows; ++r) {
-      const Acc e = pointwise::exp_of(static_cast<Acc>(x[k * stride + r]) * factor - top[r]);
+      const Acc e =
+          pointwise::exp_of_negative(static_cast<Acc>(x[k * stride + r]) * factor - top[r]);
       sum[r] += static_cast<double>(k < lengths[r] ? e : Acc(0));
     }
   Acc scale[kBlock];
@@ -65,8 +66,8 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
 #pragma omp simd
     for (int64_t r = 0; r < rows; ++r) {
       const Acc shifted = static_cast<Acc>(x[k * stride + r]) * factor - top[r];
-      const Acc v =
-          kForm == Form::kLogSoftmax ? shifted - scale[r] : pointwise::exp_of(shifted) * scale[r];
+      const Acc v = kForm == Form::kLogSoftmax ? shifted - scale[r]
+                                               : pointwise::exp_of_negative(shifted) * scale[r];
       y[k * stride + r] = static_cast<To>(k < lengths[r] ? v : Acc(0));
     }
 }
@@ -89,15 +90,15 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
     Acc part = 0;
 #pragma omp simd reduction(+ : part)
     for (int64_t k = begin; k < end; ++k)
-      part += pointwise::exp_of(static_cast<Acc>(x[k]) * factor - top);
+      part += pointwise::exp_of_negative(static_cast<Acc>(x[k]) * factor - top);
     sum += static_cast<double>(part);
   }
   const Acc scale = static_cast<Acc>(kForm == Form::kLogSoftmax ? std::log(sum) : 1 / sum);
 #pragma omp simd
   for (int64_t k = 0; k < length; ++k) {
     const Acc shifted = static_cast<Acc>(x[k]) * factor - top;
-    y[k] = static_cast<To>(kForm == Form::kLogSoftmax ? shifted - scale
-                                                      : pointwise::exp_of(shifted) * scale);
+    y[k] = static_cast<To>(
+        kForm == Form::kLogSoftmax ? shifted - scale : pointwise::exp_of_negative(shifted) * scale);
   }
   std::fill(y + length, y + n, To(0));
 }
@@ -124,12 +125,12 @@ void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outp
 
 // softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
 template <Form kForm, class Acc>
-Acc backward_term(Acc g, Acc y) {
+MX_HD Acc backward_term(Acc g, Acc y) {
   return kForm == Form::kLogSoftmax ? g : g * y;
 }
 template <Form kForm, class Acc>
-Acc backward_value(Acc g, Acc y, Acc sum) {
-  return kForm == Form::kLogSoftmax ? g - pointwise::exp_of(y) * sum : y * (g - sum);
+MX_HD Acc backward_value(Acc g, Acc y, Acc sum) {
+  return kForm == Form::kLogSoftmax ? g - pointwise::exp_of_negative(y) * sum : y * (g - sum);
 }
 
 template <Form kForm, class T, class To>

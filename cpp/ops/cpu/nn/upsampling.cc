@@ -1,5 +1,7 @@
 #include "cpp/ops/nn/upsampling.h"
 
+#include <type_traits>
+
 #include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/register.h"
@@ -8,21 +10,51 @@
 namespace mxlite {
 namespace {
 
+using Two = std::integral_constant<int64_t, 2>;
+
+// Each value `scale` times; `scale` is a type where it is known, so that the loop becomes vectors.
+template <class T, class Scale>
+void widen_row(const T* x, int64_t width, Scale scale, T* y) {
+#pragma omp simd
+  for (int64_t w = 0; w < width; ++w)
+    for (int64_t k = 0; k < scale; ++k) y[w * scale + k] = x[w];
+}
+
 template <class T>
 void repeat(const TensorRef& in, const TensorRef& out, int64_t channel, bool accumulate) {
   using Acc = ComputeType<T>;
   const Shape &s = in.shape, &o = out.shape;
   const int64_t scale = o[2] / s[2];
   cpu::parallel_for(s[0] * s[1], o[2] * o[3], [&](int64_t plane) {
-    const T* x = in.as<T>() + plane * s[2] * s[3];
-    T* y = out.as<T>() + (plane / s[1] * o[1] + plane % s[1] + channel) * o[2] * o[3];
-    for (int64_t h = 0; h < o[2]; ++h)
-      for (int64_t w = 0; w < o[3]; ++w) {
-        const T v = x[h / scale * s[3] + w / scale];
-        T& target = y[h * o[3] + w];
-        target = accumulate ? static_cast<T>(static_cast<Acc>(target) + static_cast<Acc>(v)) : v;
+    const int64_t height = s[2], width = s[3], out_width = o[3];
+    const T* x = in.as<T>() + plane * height * width;
+    T* y = out.as<T>() + (plane / s[1] * o[1] + plane % s[1] + channel) * o[2] * out_width;
+    for (int64_t h = 0; h < height; ++h, x += width, y += scale * out_width) {
+      if (accumulate) {
+        for (int64_t i = 0; i < scale * out_width; ++i)
+          y[i] =
+              static_cast<T>(static_cast<Acc>(y[i]) + static_cast<Acc>(x[i % out_width / scale]));
+        continue;
       }
+      scale == 2 ? widen_row(x, width, Two(), y) : widen_row(x, width, scale, y);
+      for (int64_t k = 1; k < scale; ++k) std::copy_n(y, out_width, y + k * out_width);
+    }
   });
+}
+
+// Sums of squares of scale x scale gradients: `height` rows of `width` results.
+template <class T, class Scale>
+void shrink_plane(const T* grad, int64_t height, int64_t width, Scale scale, T* target) {
+  for (int64_t h = 0; h < height; ++h, grad += scale * scale * width, target += width) {
+#pragma omp simd
+    for (int64_t w = 0; w < width; ++w) {
+      ComputeType<T> sum = 0;
+      for (int64_t y = 0; y < scale; ++y)
+        for (int64_t x = 0; x < scale; ++x)
+          sum += static_cast<ComputeType<T>>(grad[(y * width + w) * scale + x]);
+      target[w] = static_cast<T>(sum);
+    }
+  }
 }
 
 void upsampling_native(KernelContext& ctx, const UpSamplingParams& p, Inputs in, Outputs out) {
@@ -45,14 +77,9 @@ void upsampling_backward_native(KernelContext&, const UpSamplingGradParams& p, I
     cpu::parallel_for(s[0] * s[1], o[2] * o[3], [&](int64_t plane) {
       const T* grad =
           in[0].as<T>() + (plane / s[1] * o[1] + plane % s[1] + p.channel) * o[2] * o[3];
-      T* target = out[0].as<T>() + plane * s[2] * s[3];
-      for (int64_t h = 0; h < s[2]; ++h)
-        for (int64_t w = 0; w < s[3]; ++w) {
-          ComputeType<T> sum = 0;
-          for (int64_t y = h * p.scale; y < (h + 1) * p.scale; ++y)
-            for (int64_t x = w * p.scale; x < (w + 1) * p.scale; ++x) sum += grad[y * o[3] + x];
-          target[h * s[3] + w] = static_cast<T>(sum);
-        }
+      T* const target = out[0].as<T>() + plane * s[2] * s[3];
+      p.scale == 2 ? shrink_plane(grad, s[2], s[3], Two(), target)
+                   : shrink_plane(grad, s[2], s[3], p.scale, target);
     });
   });
 }

@@ -7,6 +7,7 @@
 #include "cpp/ops/cpu/pointwise/loops.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/binary_functors.h"
+#include "cpp/ops/pointwise/unary_functors.h"
 
 namespace mxlite::pointwise {
 
@@ -69,6 +70,46 @@ inline void binary_loop<Mod, float>(const void* left, const void* right, void* r
     for (int64_t i = begin; i < end; ++i)
       out[i] = exact ? done[i - begin] : Mod::apply(a[i * step_a], b[i * step_b]);
   }
+}
+
+// Float gamma functions in vectors of double; what `simple` does not hold for goes one by one.
+template <class F, class Simple>
+inline void gamma_loop(const void* x, void* y, int64_t n, Simple simple) {
+  constexpr int64_t kPart = 512;
+  const float* in = static_cast<const float*>(x);
+  float* out = static_cast<float*>(y);
+  for (int64_t begin = 0; begin < n; begin += kPart) {
+    const int64_t count = std::min(n - begin, kPart);
+    float values[kPart], results[kPart];
+    int all = 1;
+#pragma omp simd reduction(& : all)
+    for (int64_t i = 0; i < count; ++i) {
+      const float v = in[begin + i];
+      const bool usual = v > 0.0f && v <= std::numeric_limits<float>::max();
+      values[i] = v;
+      all &= usual;
+      results[i] = static_cast<float>(simple(static_cast<double>(usual ? v : 1.0f)));
+    }
+    std::copy_n(results, count, out + begin);
+    if (all) continue;
+    for (int64_t i = 0; i < count; ++i)
+      if (!(values[i] > 0.0f && values[i] <= std::numeric_limits<float>::max()))
+        out[begin + i] = F::apply(values[i], static_cast<const float*>(nullptr));
+  }
+}
+template <>
+inline void unary_loop<Gamma, float>(const void* x, void* y, int64_t n, const void* /*args*/) {
+  gamma_loop<Gamma>(x, y, n, [](double v) {
+    const ShiftedGamma g = shifted_gamma(v);
+    return std::exp(g.log_gamma) / g.product;
+  });
+}
+template <>
+inline void unary_loop<GammaLn, float>(const void* x, void* y, int64_t n, const void* /*args*/) {
+  gamma_loop<GammaLn>(x, y, n, [](double v) {
+    const ShiftedGamma g = shifted_gamma(v);
+    return g.log_gamma - std::log(g.product);
+  });
 }
 
 template <class F>

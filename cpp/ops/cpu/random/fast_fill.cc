@@ -47,7 +47,7 @@ struct SinCos {
   float sin, cos;
 };
 // Of a whole turn times u, u in [0, 1): Taylor series on an eighth of a turn.
-SinCos sincos_turn(float u) {
+MX_HD SinCos sincos_turn(float u) {
   const float quarter = std::nearbyint(u * 4.0f);
   const float x = (u - quarter * 0.25f) * 6.28318530718f, z = x * x;
   const float s = x * (1.0f + z * (-1.0f / 6 + z * (1.0f / 120 - z * (1.0f / 5040))));
@@ -121,6 +121,13 @@ float precision_of(DType dtype) {
 }
 
 }  // namespace
+
+void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low) {
+  uint32_t words[4][kWordBlock];
+  philox_block(state.seed, state.offset + static_cast<uint64_t>(first), words);
+  std::copy_n(words[0], kWordBlock, high);
+  std::copy_n(words[1], kWordBlock, low);
+}
 
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out) {
   if (out.dtype == DType::kFloat64) {

@@ -8,4 +8,8 @@ namespace mxlite::random {
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out);
 void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out);
 
+// The first two words of counters first, first + 1, ...: as many as a block has elements.
+constexpr int64_t kWordBlock = 512;
+void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low);
+
 }  // namespace mxlite::random

@@ -68,9 +68,33 @@ void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
 
 void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
   const uint64_t range = static_cast<uint64_t>(p.high) - static_cast<uint64_t>(p.low);
-  fill_elements(out[0], Compute::kInt64, [&](int64_t i) {
-    Stream stream(ctx.random, i);
-    return static_cast<int64_t>(static_cast<uint64_t>(p.low) + stream.below(range));
+  const auto low = static_cast<uint64_t>(p.low);
+  if (range >= uint64_t{1} << 32) {
+    fill_elements(out[0], Compute::kInt64, [&](int64_t i) {
+      Stream stream(ctx.random, i);
+      return static_cast<int64_t>(low + stream.below(range));
+    });
+    return;
+  }
+  // The same numbers in bulk: the high half of the product in two parts of 32 bits.
+  const auto store = pointwise::store_fn(Compute::kInt64, out[0].dtype);
+  const auto width = static_cast<int64_t>(dtype_size(out[0].dtype));
+  static_assert(kWordBlock == kBlock);
+  parallel_ranges(out[0].size(), [=, &ctx, &out](int64_t first, int64_t last) {
+    uint32_t high_words[kBlock], low_words[kBlock];
+    int64_t values[kBlock];
+    const uint64_t start = low;
+    const auto count = static_cast<uint32_t>(range);
+    for (; first < last; first += kBlock) {
+      first_words(ctx.random, first, high_words, low_words);
+#pragma omp simd
+      for (int64_t i = 0; i < kBlock; ++i) {
+        const uint64_t high =
+            uint64_t{high_words[i]} * count + (uint64_t{low_words[i]} * count >> 32);
+        values[i] = static_cast<int64_t>(start + (high >> 32));
+      }
+      store(values, std::min(kBlock, last - first), out[0].as<std::byte>() + first * width);
+    }
   });
 }
 

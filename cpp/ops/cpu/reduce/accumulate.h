@@ -37,6 +37,12 @@ Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
 
 template <class R, class T>
 Wide<T> reduce_run(const T* x, int64_t n, T center) {
+  if (n < 8) {
+    Wide<T> few = R::template start<Wide<T>>();
+    for (int64_t i = 0; i < n; ++i)
+      few = R::join(few, static_cast<Wide<T>>(R::step(R::template start<T>(), x[i], center)));
+    return few;
+  }
   if (n < kLongRun) return reduce_lanes<R, 8>(x, n, center);
   Wide<T> total = R::template start<Wide<T>>();
   for (int64_t i = 0; i < n; i += kWiden)
