@@ -16,7 +16,6 @@ struct Record {
   std::vector<std::byte> glued;      // of a record that was written in parts
 };
 
-
 // Const functions may be called by several threads.
 class RecordFile {
  public:

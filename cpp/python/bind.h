@@ -21,7 +21,7 @@ void bind_symbol(py::module_& m);
 void bind_recorded(py::module_& m);  // autograd.get_symbol
 void bind_engine(py::module_& m);
 void bind_profiler(py::module_& m);
-void bind_io(py::module_& m);  // JPEG decoding, resizing
+void bind_io(py::module_& m);      // JPEG decoding, resizing
 void bind_record(py::module_& m);  // RecordIO files, JPEG encoding
 
 }  // namespace mxlite::python

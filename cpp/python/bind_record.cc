@@ -55,9 +55,7 @@ py::bytes encode(const py::buffer& image, int quality, bool rgb) {
   block.data = static_cast<const unsigned char*>(info.ptr);
   block.height = static_cast<int>(std::min<py::ssize_t>(info.shape[0], 1 << 20));
   block.width = static_cast<int>(std::min<py::ssize_t>(info.shape[1], 1 << 20));
-  block.order = gray  ? io::ColorOrder::kGray
-                : rgb ? io::ColorOrder::kRGB
-                      : io::ColorOrder::kBGR;
+  block.order = gray ? io::ColorOrder::kGray : rgb ? io::ColorOrder::kRGB : io::ColorOrder::kBGR;
   std::vector<std::byte> bytes;
   {
     const py::gil_scoped_release released;
@@ -80,7 +78,8 @@ void bind_record(py::module_& m) {
             return self.file().find_head(offset);
           },
           py::arg("offset"), "Offset of the first record head at or behind offset.")
-      .def_property_readonly("size", [](const io::RecordReader& self) { return self.file().size(); })
+      .def_property_readonly("size",
+                             [](const io::RecordReader& self) { return self.file().size(); })
       .def_property_readonly("path",
                              [](const io::RecordReader& self) { return self.file().path(); });
   py::class_<io::RecordWriter>(m, "RecordWriter", "Writes a record file.")

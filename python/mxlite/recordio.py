@@ -10,7 +10,7 @@ import numbers
 import os
 import struct
 from collections import namedtuple
-from typing import Any, Callable, TextIO
+from typing import IO, Any, Callable
 
 import numpy as np
 
@@ -219,7 +219,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.key_type = key_type
         self.idx: dict[Any, int] = {}
         self.keys: list[Any] = []
-        self.fidx: TextIO | None = None
+        self.fidx: IO[str] | None = None
         super().__init__(uri, flag)
 
     def open(self) -> None:
@@ -228,7 +228,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.idx = {}
         self.keys = []
         try:
-            self.fidx = open(self.idx_path, self.flag, encoding="utf-8")  # noqa: SIM115
+            index = open(self.idx_path, self.flag, encoding="utf-8")  # noqa: SIM115
         except FileNotFoundError as error:
             super().close()
             raise _MissingRecordFileError(
@@ -240,10 +240,11 @@ class MXIndexedRecordIO(MXRecordIO):
             raise FileAccessError(
                 f"MXIndexedRecordIO: index file {self.idx_path!r}: {error.strerror}"
             ) from error
+        self.fidx = index
         if not self.writable:
-            self._load_index(self.fidx)
+            self._load_index(index)
 
-    def _load_index(self, lines: TextIO) -> None:
+    def _load_index(self, lines: IO[str]) -> None:
         for number, line in enumerate(lines, 1):
             fields = line.strip().split("\t")
             if fields == [""]:
@@ -344,8 +345,8 @@ class MXIndexedRecordIO(MXRecordIO):
         self.keys.append(key)
 
 
-# The class's name is what 1.x prints.
-IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # noqa: PYI024
+IRHeader = namedtuple("IRHeader", ["flag", "label", "id", "id2"])
+IRHeader.__name__ = "HEADER"  # what 1.x prints
 IRHeader.__doc__ = """What precedes the image in a record: labels and identity.
 
 Parameters

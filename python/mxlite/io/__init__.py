@@ -1,7 +1,16 @@
-"""Batches and what describes them (``mx.io``)."""
+"""Batches, what describes them, and iterators over them (``mx.io``)."""
 
 from __future__ import annotations
 
 from .batch import DataBatch, DataDesc, DataIter
+from .ndarray_iter import NDArrayIter
+from .wrappers import PrefetchingIter, ResizeIter
 
-__all__ = ["DataBatch", "DataDesc", "DataIter"]
+__all__ = [
+    "DataBatch",
+    "DataDesc",
+    "DataIter",
+    "NDArrayIter",
+    "PrefetchingIter",
+    "ResizeIter",
+]

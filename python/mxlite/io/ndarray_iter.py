@@ -1,0 +1,222 @@
+"""Batches from arrays in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
+from .batch import DataBatch, DataDesc, DataIter
+
+__all__ = ["NDArrayIter"]
+
+
+def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[str, Any]]:
+    """Return pairs (name, array): NDArrays, or array-likes that are read row by row."""
+    if data is None:
+        if not optional:
+            raise TypeError_("NDArrayIter: no data given")
+        return []
+    if hasattr(data, "shape"):
+        data = [data]
+    if isinstance(data, (list, tuple)):
+        if not data and not optional:
+            raise ValueError_("NDArrayIter: an empty list given as data")
+        single = len(data) == 1
+        names = [default_name if single else f"_{i}_{default_name}" for i in range(len(data))]
+        data = dict(zip(names, data))
+    if not isinstance(data, dict):
+        raise TypeError_(
+            f"NDArrayIter: {type(data).__name__} given as {default_name}, an NDArray, "
+            "numpy.ndarray, or a list or dict of them expected"
+        )
+    return [(name, _source(name, value)) for name, value in data.items()]
+
+
+def _source(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _core.array_from_numpy(value, None, np.float32)
+    if isinstance(value, (list, tuple)) or np.isscalar(value) or not hasattr(value, "shape"):
+        raise TypeError_(
+            f"NDArrayIter: {name} is a {type(value).__name__}, an NDArray or numpy.ndarray expected"
+        )
+    return value
+
+
+class NDArrayIter(DataIter):
+    """Iterator over batches of arrays in memory.
+
+    Parameters
+    ----------
+    data : NDArray, numpy.ndarray, h5py.Dataset, or a list or dict of them
+        NumPy arrays become float32.
+    label : likewise, optional
+    batch_size : int
+    shuffle : bool
+        A new order at every reset, from NumPy's generator.
+    last_batch_handle : str
+        ``'pad'`` fills the last batch with the first samples and says in ``pad`` how many,
+        ``'discard'`` leaves it out, ``'roll_over'`` puts its samples before the next epoch.
+    data_name, label_name : str
+    layout : str
+        ``N`` tells the axis of the samples.
+
+    Raises
+    ------
+    ShapeError
+        If the arrays do not have equally many samples.
+
+    Notes
+    -----
+    Matches ``mxnet.io.NDArrayIter``.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        if last_batch_handle not in ("pad", "discard", "roll_over"):
+            raise ValueError_(
+                f"NDArrayIter: last_batch_handle {last_batch_handle!r} given, 'pad', 'discard' or "
+                "'roll_over' expected"
+            )
+        if batch_size < 1:
+            raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
+        self.data = _named_sources(data, data_name, optional=False)
+        self.label = _named_sources(label, label_name, optional=True)
+        self.layout = layout
+        self._axis = layout.find("N")
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self.num_data = self._check_lengths()
+        self.idx = np.arange(self.num_data)
+        self._order = np.arange(self.num_data)  # sample at each position of this epoch
+        self._rolled = np.arange(0)  # samples left over from the epoch before
+        self.cursor = -batch_size
+        self.reset()
+
+    def _check_lengths(self) -> int:
+        sources = self.data + self.label
+        lengths = {name: int(value.shape[self._axis]) for name, value in sources}
+        if len(set(lengths.values())) != 1:
+            raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
+        sparse = any(getattr(value, "stype", "default") != "default" for _, value in sources)
+        if sparse and (self.shuffle or self.last_batch_handle != "discard"):
+            raise NotSupportedError(
+                "NDArrayIter: sparse arrays need last_batch_handle='discard' and shuffle=False"
+            )
+        return lengths[self.data[0][0]]
+
+    def _descriptions(self, sources: list[tuple[str, Any]]) -> list[DataDesc]:
+        found = []
+        for name, value in sources:
+            shape = list(value.shape)
+            shape[self._axis] = self.batch_size
+            found.append(DataDesc(name, tuple(shape), value.dtype, self.layout))
+        return found
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """What the data of a batch looks like."""
+        return self._descriptions(self.data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """What the labels of a batch look like."""
+        return self._descriptions(self.label)
+
+    def hard_reset(self) -> None:
+        """Begin again and forget what was left over."""
+        self._shuffle()
+        self.cursor = -self.batch_size
+        self._rolled = self._rolled[:0]
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        last = self.num_data - self.batch_size < self.cursor < self.num_data
+        if self.last_batch_handle == "roll_over" and last:
+            self._rolled = np.append(
+                self._rolled if self.cursor < 0 else [], self._order[max(self.cursor, 0) :]
+            ).astype(np.int64)
+            self.cursor = -len(self._rolled) - self.batch_size
+        else:
+            self.cursor = -self.batch_size
+            self._rolled = self._rolled[:0]
+        self._shuffle()
+
+    def _shuffle(self) -> None:
+        if self.shuffle:  # 1.x's order: each epoch permutes the one before
+            np.random.shuffle(self.idx)
+            self._order = self._order[self.idx]
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        """Return the next batch.
+
+        Returns
+        -------
+        DataBatch
+
+        Raises
+        ------
+        StopIteration
+            At the end.
+        """
+        if not self.iter_next():
+            raise StopIteration
+        if self.last_batch_handle != "pad" and self.cursor + self.batch_size > self.num_data:
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), None)
+
+    def _rows(self, source: Any) -> Any:
+        begin, end = self.cursor, self.cursor + self.batch_size
+        if not self.shuffle and begin >= 0 and end <= self.num_data:
+            if isinstance(source, NDArray) and self._axis > 0:
+                return _core.op("slice_axis")(source, axis=self._axis, begin=begin, end=end)
+            if isinstance(source, NDArray) or getattr(source, "stype", None) == "csr":
+                return source[begin:end]
+        rows = self._order[np.arange(max(begin, 0), end) % self.num_data]
+        if begin < 0:
+            rows = np.append(self._rolled, rows)
+        if isinstance(source, NDArray):
+            return _core.op("take")(source, _core.from_numpy(rows), axis=self._axis)
+        # h5py reads rows in rising order only.
+        unique, back = np.unique(rows, return_inverse=True)
+        chosen = np.take(np.asarray(source[unique]), back, axis=self._axis)
+        return _core.from_numpy(np.ascontiguousarray(chosen, np.float32))
+
+    def getdata(self) -> list[Any]:
+        """Return the data of the current batch."""
+        return self._batch(self.data)
+
+    def getlabel(self) -> list[Any]:
+        """Return the labels of the current batch."""
+        return self._batch(self.label)
+
+    def _batch(self, sources: list[tuple[str, Any]]) -> list[Any]:
+        if self.cursor >= self.num_data:
+            raise ValueError_("NDArrayIter: the epoch is over; call reset()")
+        return [self._rows(value) for _, value in sources]
+
+    def getpad(self) -> int:
+        """Return how many samples are there twice: at the end, or (roll_over) at the beginning."""
+        if self.last_batch_handle == "pad":
+            return max(self.cursor + self.batch_size - self.num_data, 0)
+        if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:
+            return -self.cursor
+        return 0

@@ -1,0 +1,242 @@
+"""Iterators around other iterators."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any
+
+from ..base import ValueError_
+from .batch import DataBatch, DataDesc, DataIter
+
+__all__ = ["PrefetchingIter", "ResizeIter"]
+
+
+class ResizeIter(DataIter):
+    """Another iterator with a given number of batches per epoch.
+
+    Parameters
+    ----------
+    data_iter : DataIter
+        Starts again when it ends before.
+    size : int
+        Batches per epoch.
+    reset_internal : bool
+        Reset data_iter too at every reset.
+
+    Notes
+    -----
+    Matches ``mxnet.io.ResizeIter``.
+    """
+
+    def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
+        super().__init__(data_iter.batch_size)
+        self.data_iter = data_iter
+        self.size = size
+        self.reset_internal = reset_internal
+        self.cur = 0
+        self.current_batch: Any = None
+        self.provide_data = data_iter.provide_data
+        self.provide_label = data_iter.provide_label
+        if hasattr(data_iter, "default_bucket_key"):
+            self.default_bucket_key = data_iter.default_bucket_key
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        if self.cur == self.size:
+            return False
+        try:
+            self.current_batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            try:
+                self.current_batch = self.data_iter.next()
+            except StopIteration:
+                raise ValueError_("ResizeIter: the iterator inside gives no batches") from None
+        self.cur += 1
+        return True
+
+    def next(self) -> DataBatch:
+        """Return the next batch."""
+        if not self.iter_next():
+            raise StopIteration
+        batch: DataBatch = self.current_batch
+        return batch
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        return self.current_batch.data
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return self.current_batch.label
+
+    def getindex(self) -> Any:
+        """Return the positions of the current batch's samples."""
+        return self.current_batch.index
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        pad: int | None = self.current_batch.pad
+        return pad
+
+
+class _Fetcher(threading.Thread):
+    """Reads one epoch of an iterator, one batch ahead.
+
+    Puts (batch, None), at the end (None, None), on failure (None, error).
+    """
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(name="prefetch", daemon=True)
+        self.source = source
+        self.ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=1)
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self.stopping.is_set():
+                self.ready.put((self.source.next(), None))
+        except StopIteration:
+            self.ready.put((None, None))
+        except BaseException as error:  # it is raised where next() is called
+            self.ready.put((None, error))
+
+    def stop(self) -> None:
+        self.stopping.set()
+        while self.is_alive():
+            try:
+                self.ready.get(timeout=0.01)
+            except queue.Empty:
+                continue
+        self.join()
+
+
+class PrefetchingIter(DataIter):
+    """Other iterators, read ahead by a thread each; their batches are joined.
+
+    Parameters
+    ----------
+    iters : DataIter or list of DataIter
+    rename_data, rename_label : list of dict, optional
+        New names, one dict per iterator.
+
+    Notes
+    -----
+    Matches ``mxnet.io.PrefetchingIter``. An error in an iterator is raised by ``next``.
+    """
+
+    def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
+        self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
+        if not self.iters:
+            raise ValueError_("PrefetchingIter: no iterators given")
+        self.n_iter = len(self.iters)
+        self.rename_data = rename_data
+        self.rename_label = rename_label
+        self._fetchers: list[_Fetcher] = []
+        self.current_batch: Any = None
+        super().__init__(self.provide_data[0].shape[0])
+        self._start()
+
+    def _start(self) -> None:
+        self._ended = False
+        self._fetchers = [_Fetcher(source) for source in self.iters]
+        for fetcher in self._fetchers:
+            fetcher.start()
+
+    def _stop(self) -> None:
+        for fetcher in self._fetchers:
+            fetcher.stop()
+        self._fetchers = []
+
+    def __del__(self) -> None:
+        for fetcher in getattr(self, "_fetchers", ()):
+            fetcher.stopping.set()
+            while not fetcher.ready.empty():
+                fetcher.ready.get_nowait()
+
+    def _joined(self, kind: str, renames: Any) -> list[DataDesc]:
+        found = []
+        for i, source in enumerate(self.iters):
+            names = renames[i] if renames is not None else {}
+            for desc in getattr(source, kind):
+                full = desc if isinstance(desc, DataDesc) else DataDesc(*desc)
+                new_name = names.get(full.name, full.name)
+                found.append(DataDesc(new_name, full.shape, full.dtype, full.layout))
+        return found
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """What the data of a batch looks like."""
+        return self._joined("provide_data", self.rename_data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """What the labels of a batch look like."""
+        return self._joined("provide_label", self.rename_label)
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._stop()
+        for source in self.iters:
+            source.reset()
+        self._start()
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        if self._ended:
+            return False
+        results = [fetcher.ready.get() for fetcher in self._fetchers]
+        for _, error in results:
+            if error is not None:
+                self._ended = True
+                raise error
+        batches = [batch for batch, _ in results]
+        if any(batch is None for batch in batches):
+            self._ended = True
+            if any(batch is not None for batch in batches):
+                raise ValueError_("PrefetchingIter: the iterators have different lengths")
+            return False
+        if len({batch.pad for batch in batches}) != 1:
+            raise ValueError_(
+                f"PrefetchingIter: different pads in one batch: {[b.pad for b in batches]}"
+            )
+        self.current_batch = DataBatch(
+            [array for batch in batches for array in batch.data],
+            [array for batch in batches for array in batch.label or ()],
+            batches[0].pad,
+            batches[0].index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
+        return True
+
+    def next(self) -> DataBatch:
+        """Return the next batch."""
+        if not self.iter_next():
+            raise StopIteration
+        batch: DataBatch = self.current_batch
+        return batch
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        return self.current_batch.data
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return self.current_batch.label
+
+    def getindex(self) -> Any:
+        """Return the positions of the current batch's samples."""
+        return self.current_batch.index
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        pad: int | None = self.current_batch.pad
+        return pad
