@@ -65,6 +65,10 @@ class Walk {
       if (leaf->req == GradReq::kNull) continue;
       NDArrayRef value = std::move(arrived.grad);
       leaf->fresh = true;
+      if (!value) {
+        clear(*leaf);
+        continue;
+      }
       if (leaf->stype != StorageType::kDefault) {
         const ModeScope quiet({false, options_.training});
         store_sparse(*leaf, value,
@@ -109,6 +113,15 @@ class Walk {
     NDArrayRef grad;
   };
 
+  // The gradient of a variable that was used but has no influence is 0.
+  void clear(ArrayInfo& leaf) const {
+    if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
+    const NDArrayRef out[] = {leaf.grad};
+    const ModeScope quiet({false, options_.training});
+    call_op("_zeros", {}, {{"shape", leaf.grad->shape()}, {"dtype", leaf.grad->dtype()}},
+            leaf.grad->device(), out);
+  }
+
   void arrive(const ArrayInfoRef& info, NDArrayRef grad) {
     if (!info->node) {
       if (info->req == GradReq::kNull) return;
@@ -149,8 +162,15 @@ class Walk {
       throw;
     }
     output_grads.clear();
-    for (size_t i = 0; i < input_grads.size(); ++i)
-      if (input_grads[i] && needs[i]) arrive(node.inputs()[i], std::move(input_grads[i]));
+    for (size_t i = 0; i < input_grads.size(); ++i) {
+      if (!needs[i]) continue;
+      const ArrayInfoRef& in = node.inputs()[i];
+      if (input_grads[i]) {
+        arrive(in, std::move(input_grads[i]));
+      } else if (!in->node) {
+        leaves_[in.get()].keep = in;
+      }
+    }
   }
 
   BackwardOptions options_;

@@ -96,7 +96,15 @@ std::optional<DType> dtype_from_python(PyObject* o) {
     name = py::cast<std::string>(py::str(py::handle(o).attr("name")));
   }
   if (name == "bool_") name = "bool";
-  const std::optional<DType> dtype = dtype_from_name(name);
+  std::optional<DType> dtype = dtype_from_name(name);
+  if (!dtype && PyUnicode_Check(o)) {  // NumPy's other names: "half", "f4", "<i8"
+    try {
+      const py::object numpy = py::module_::import("numpy").attr("dtype")(name);
+      dtype = dtype_from_name(py::cast<std::string>(numpy.attr("name")));
+    } catch (const py::error_already_set&) {
+      return std::nullopt;
+    }
+  }
   if (dtype && PyType_Check(o)) {
     Py_INCREF(o);
     known->emplace(o, *dtype);

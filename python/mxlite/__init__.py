@@ -41,7 +41,7 @@ from .executor import Executor
 from .symbol import Symbol
 from . import kvstore
 from . import kvstore as kv
-from . import gluon, io, model, profiler, rnn
+from . import contrib, gluon, io, model, profiler, rnn
 from . import callback, monitor
 from . import monitor as mon
 from . import _surface

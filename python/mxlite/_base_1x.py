@@ -99,17 +99,20 @@ def _as_list(obj: Any) -> Any:
     return obj if isinstance(obj, (list, tuple)) else [obj]
 
 
-def py_str(x: bytes) -> str:
+def py_str(x: bytes | str) -> str:
     """Return the text of bytes in UTF-8.
 
     Parameters
     ----------
-    x : bytes
+    x : bytes or str
+        Names that callbacks get are text already.
 
     Returns
     -------
     str
     """
+    if isinstance(x, str):
+        return x
     return x.decode("utf-8")
 
 

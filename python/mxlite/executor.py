@@ -225,7 +225,8 @@ class Executor:
         Parameters
         ----------
         out_grads : NDArray, list of NDArray, or dict of str to NDArray, optional
-            Gradients of the outputs. Not needed for outputs that are losses; ones else.
+            Gradients of the outputs, cast to their dtypes. Not needed for outputs that are
+            losses; ones else.
         is_train : bool
             Mode of a forward that was not run with ``is_train=True`` and is run again here.
 
@@ -258,6 +259,10 @@ class Executor:
         outputs = self.outputs
         if heads and len(heads) != len(outputs):
             raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
+        heads = [
+            grad if grad is None or grad.dtype == output.dtype else grad.astype(output.dtype)
+            for grad, output in zip(heads, outputs)
+        ]
         _core.backward(outputs, heads or None, True, bool(is_train))
 
     def set_monitor_callback(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Callable, TypeVar
 
-from .base import DeviceError, NotSupportedError, ValueError_
+from .base import DeviceError, NotSupportedError, TypeError_, ValueError_
 from .context import Context, gpu_memory_info, num_gpus
 
 __all__ = [
@@ -217,41 +218,75 @@ def np_array(active: bool = True) -> _NumpyScope:
     return _NumpyScope("np_array", active)
 
 
-def _refuse_decorator(what: str, func: Any) -> NotSupportedError:
-    return _refuse(f"{what}: {getattr(func, '__name__', repr(func))!r}")
+def _refuse_decorated(what: str, func: Any) -> Any:
+    """Let a function or class be defined; calling it is what is refused."""
+    if not callable(func):
+        raise TypeError_(f"{what}: {func!r} given, a function or class expected")
+    error = f"{what}: {getattr(func, '__qualname__', repr(func))}"
+    if isinstance(func, type):
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            raise _refuse(error)
+
+        func.__init__ = __init__  # type: ignore[misc]
+        return func
+
+    @functools.wraps(func)
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise _refuse(error)
+
+    return refused
 
 
 def use_np(func: Callable[..., _T]) -> Any:
     """Refuse numpy mode for a function or class.
 
-    Raises
-    ------
-    NotSupportedError
-        Always.
+    A file with decorated functions can be imported; only they do not work.
+
+    Parameters
+    ----------
+    func : function or class
+
+    Returns
+    -------
+    function or class
+        Raises NotSupportedError when it is called or an object of it is made.
     """
-    raise _refuse_decorator("use_np", func)
+    return _refuse_decorated("use_np", func)
 
 
 def use_np_shape(func: Callable[..., _T]) -> Any:
     """Refuse numpy shape semantics for a function or class.
 
-    Raises
-    ------
-    NotSupportedError
-        Always.
+    A file with decorated functions can be imported; only they do not work.
+
+    Parameters
+    ----------
+    func : function or class
+
+    Returns
+    -------
+    function or class
+        Raises NotSupportedError when it is called or an object of it is made.
     """
-    raise _refuse_decorator("use_np_shape", func)
+    return _refuse_decorated("use_np_shape", func)
 
 
 def use_np_array(func: Callable[..., _T]) -> Any:
     """Refuse numpy arrays for a function or class.
 
-    Raises
-    ------
-    NotSupportedError
-        Always.
+    A file with decorated functions can be imported; only they do not work.
+
+    Parameters
+    ----------
+    func : function or class
+
+    Returns
+    -------
+    function or class
+        Raises NotSupportedError when it is called or an object of it is made.
     """
-    raise _refuse_decorator("use_np_array", func)
+    return _refuse_decorated("use_np_array", func)
 
 
 def set_module(module: str | None) -> Callable[[_T], _T]:

@@ -105,7 +105,8 @@ MX_BINARY(LogicalOr, "logical_or", (a != T(0)) | (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalXor, "logical_xor", (a != T(0)) != (b != T(0)) ? T(1) : T(0))
 
 // Backward functions worth a kernel of their own: a is the output's gradient.
-MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : T(0))    // b: output
+// b: output; where that is NaN so is the gradient.
+MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : b <= T(0) ? T(0) : b)
 MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))  // b: output
 MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))       // b: output
 

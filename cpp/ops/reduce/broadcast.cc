@@ -69,6 +69,8 @@ Specs infer_like(const BroadcastLikeParams& p, std::span<const TensorSpec> in) {
   if (!p.lhs_axes) return {{checked("broadcast_like", from, like), in[0].dtype}};
   MX_CHECK(p.lhs_axes->ndim() == p.rhs_axes->ndim(), "broadcast_like: lhs_axes ", *p.lhs_axes,
            " and rhs_axes ", *p.rhs_axes, " given, equal lengths expected");
+  MX_CHECK(p.lhs_axes->ndim() > 0,
+           "broadcast_like: lhs_axes () and rhs_axes () given, at least one axis expected");
   Shape to = from;
   for (int i = 0; i < p.lhs_axes->ndim(); ++i)
     to[normalize_axis("broadcast_like", (*p.lhs_axes)[i], from.ndim())] =

@@ -24,7 +24,9 @@ _zeros = _core.op("_zeros")
 _ones = _core.op("_ones")
 
 
-def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:
+def foreach(
+    body: Callable[..., Any], data: Any, init_states: Any, name: str | None = None
+) -> tuple[Any, Any]:
     """Call ``body`` on each slice of ``data`` along axis 0, handing states on from call to call.
 
     Parameters
@@ -35,6 +37,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     data : NDArray or list of NDArray
         Axis 0 has the same size, at least 1, in all of them.
     init_states : NDArray or nested lists of NDArray
+    name : str, optional
+        Of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
@@ -117,6 +121,7 @@ def while_loop(
     func: Callable[..., Any],
     loop_vars: Any,
     max_iterations: int | None = None,
+    name: str | None = None,
 ) -> tuple[Any, Any]:
     """Call ``func`` while ``cond`` holds.
 
@@ -129,6 +134,8 @@ def while_loop(
     loop_vars : NDArray or list of NDArray
     max_iterations : int
         The loop ends after so many steps in any case.
+    name : str, optional
+        Of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
@@ -244,7 +251,12 @@ def _traced_while(
     return unflatten(results[:count], output_layout[0]), unflatten(results[count:], given)
 
 
-def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
+def cond(
+    pred: Any,
+    then_func: Callable[[], Any],
+    else_func: Callable[[], Any],
+    name: str | None = None,
+) -> Any:
     """Call one of two functions.
 
     Parameters
@@ -252,6 +264,8 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) 
     pred : NDArray of one element, or number
     then_func, else_func : callable
         Without arguments; return an array or nested lists of arrays.
+    name : str, optional
+        Of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------

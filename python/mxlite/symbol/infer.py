@@ -267,11 +267,14 @@ class Inference:
             changed |= self._backward_fully_connected(node)
         elif node.op in ("SliceChannel", "_split_v2", "Concat", "expand_dims"):
             changed |= self._backward_rank(node)
+        elif node.op == "transpose":
+            changed |= self._backward_transpose(node)
         elif node.op in ("Convolution", "Deconvolution", "Pooling"):
             source, index = node.inputs[0]
             data, out = self.shapes[id(source), index], self.shapes[output]
             if data is not None and out is not None:
-                changed |= self._merge((id(source), index), (out[0], *data[1:]))
+                before = (out[0], data[1], *_before_window(node, data, out))
+                changed |= self._merge((id(source), index), before)
         return changed
 
     def _backward_fully_connected(self, node: Node) -> bool:
@@ -309,8 +312,10 @@ class Inference:
             at = params["axis"] % len(out)
             return self._merge((id(source[0]), source[1]), out[:at] + out[at + 1 :])
         else:
+            if node.op == "SliceChannel":
+                changed |= self._backward_split(node)
             if params.get("squeeze_axis"):
-                return False
+                return changed
             outs = [(id(node), i) for i in range(node.num_outputs)]
             ins, axis = [(id(s), i) for s, i in node.inputs], params["axis"]
         keys = [*outs, *ins]
@@ -330,6 +335,46 @@ class Inference:
                 key, tuple(old[i] if i == axis else joint[i] for i in range(rank))
             )
         return changed
+
+    def _backward_transpose(self, node: Node) -> bool:
+        source, out = (id(node.inputs[0][0]), node.inputs[0][1]), self.shapes[id(node), 0]
+        if out is None:
+            return False
+        axes = node.call.params["axes"] or tuple(reversed(range(len(out))))
+        return self._merge(source, tuple(out[axes.index(i)] for i in range(len(out))))
+
+    def _backward_split(self, node: Node) -> bool:
+        """Fill the input of a split into equal parts from the parts."""
+        whole, params = (id(node.inputs[0][0]), node.inputs[0][1]), node.call.params
+        changed = False
+        for i in range(node.num_outputs):
+            part, known = self.shapes[id(node), i], self.shapes[whole]
+            if part is None:
+                continue
+            rank = len(part) + 1 if params["squeeze_axis"] else len(part)
+            axis = params["axis"] % rank
+            if params["squeeze_axis"]:
+                if known is None or len(known) != rank:
+                    continue
+                part = (*part[:axis], known[axis], *part[axis:])
+            elif part[axis] != -1:
+                part = (*part[:axis], part[axis] * params["num_outputs"], *part[axis + 1 :])
+            changed |= self._merge(whole, part)
+        return changed
+
+
+def _before_window(node: Node, data: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the data's extents; a convolution's of stride 1, channels first, from its output."""
+    params = node.call.params
+    inner = list(data[2:])
+    if node.op != "Convolution" or not str(params["layout"] or "NC").startswith("NC"):
+        return tuple(inner)
+    ones, zeros = (1,) * len(inner), (0,) * len(inner)
+    strides, dilates = params["stride"] or ones, params["dilate"] or ones
+    for i, (extent, pad) in enumerate(zip(out[2:], params["pad"] or zeros)):
+        if extent != -1 and strides[i] == 1:
+            inner[i] = extent + dilates[i] * (params["kernel"][i] - 1) - 2 * pad
+    return tuple(inner)
 
 
 def completed_calls(inference: Inference) -> dict[int, Any]:

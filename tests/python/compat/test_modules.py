@@ -95,12 +95,34 @@ def test_numpy_mode_can_be_left_off_but_not_switched_on():
         mx.util.np_shape,
         mx.util.np_array,
         lambda: mx.util.set_np_shape(True),
-        lambda: mx.util.use_np(len),
-        lambda: mx.util.use_np_shape(len),
-        lambda: mx.util.use_np_array(len),
+        mx.util.use_np(lambda: None),
+        mx.util.use_np_shape(lambda: None),
+        mx.util.use_np_array(lambda: None),
+        mx.util.use_np(type("Decorated", (), {})),
     ):
         with pytest.raises(mx.base.NotSupportedError, match="numpy mode"):
             refuse()
+
+
+def test_functions_decorated_for_numpy_mode_can_be_defined():
+    @mx.use_np
+    def decorated(x):
+        """Its text."""
+
+    assert decorated.__doc__ == "Its text." and decorated.__name__ == "decorated"
+    with pytest.raises(mx.base.NotSupportedError, match="use_np: .*decorated"):
+        decorated(1)
+    with pytest.raises(TypeError, match="use_np_shape: 3 given"):
+        mx.use_np_shape(3)
+
+
+def test_text_of_bytes_and_of_text():
+    assert mx.base.py_str(b"name") == mx.base.py_str("name") == "name"
+
+
+def test_operators_by_the_older_names_of_contrib():
+    assert mx.contrib.nd is mx.contrib.ndarray is mx.nd.contrib
+    assert mx.contrib.sym is mx.contrib.symbol is mx.sym.contrib
 
 
 def test_environment_variables(monkeypatch):

@@ -351,3 +351,14 @@ def test_an_error_in_a_loop_names_the_node():
     block.hybridize()
     with pytest.raises(mx.MXNetError, match="while running node .*_while_loop"):
         block(nd.zeros((1,)))
+
+
+def test_names_as_symbols_take_them_are_accepted():
+    x = nd.array([1.0, 2.0])
+    assert_array_equal(nd.contrib.cond(1, lambda: x, lambda: -x, name="c").asnumpy(), [1, 2])
+    out, _ = nd.contrib.foreach(lambda a, s: (a + 1, s), x, [], name="f")
+    assert_array_equal(out.asnumpy().ravel(), [2, 3])
+    out, _ = nd.contrib.while_loop(
+        lambda v: v < 2, lambda v: (v, v + 1), nd.array([1.0]), max_iterations=1, name="w"
+    )
+    assert_array_equal(out.asnumpy(), [[1]])

@@ -265,3 +265,20 @@ def test_a_variable_can_be_an_output() -> None:
     assert [o.asnumpy().tolist() for o in outputs] == [[1, 1], [2, 2]]
     executor.backward([nd.ones(2), nd.ones(2)])
     assert (executor.grad_arrays[0].asnumpy() == 3).all()
+
+
+def test_head_gradients_are_cast_to_the_types_of_the_outputs() -> None:
+    x, grad = mx.nd.array([1, 2], dtype="float64"), mx.nd.zeros((2,), dtype="float64")
+    executor = (sym.var("x") * 2).bind(mx.cpu(), [x], args_grad=[grad])
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.array([3, 4], dtype="float32"))
+    np.testing.assert_array_equal(grad.asnumpy(), [6, 8])
+
+
+@pytest.mark.parametrize("request_, after", [("write", [0, 0]), ("add", [5, 5])])
+def test_an_argument_without_influence_has_gradient_0(request_: str, after: list[int]) -> None:
+    grad = mx.nd.full((2,), 5)
+    executor = sym.sign(sym.var("x")).bind(mx.cpu(), [mx.nd.ones((2,))], [grad], request_)
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((2,)))
+    np.testing.assert_array_equal(grad.asnumpy(), after)

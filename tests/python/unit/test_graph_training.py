@@ -320,3 +320,21 @@ def test_gradients_in_half_precision() -> None:
         total = w.astype("float32").asnumpy().sum(axis=0)
         got = x.grad.astype("float32").asnumpy()
         np.testing.assert_allclose(got, np.broadcast_to(total, got.shape), rtol=2e-2, atol=2e-2)
+
+
+def test_an_input_without_influence_gets_gradient_0() -> None:
+    class Signs(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:
+            return F.sign(x) + y
+
+    block = Signs()
+    block.hybridize()
+    x, y = nd.ones((2,)), nd.ones((2,))
+    for array in (x, y):
+        array.attach_grad()
+        array.grad[:] = 7
+    with autograd.record():
+        out = block(x, y)
+    out.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0])
+    np.testing.assert_array_equal(y.grad.asnumpy(), [1, 1])

@@ -56,3 +56,13 @@ def test_training_shows_nan_behind_normalization():
         y = net(nd.array(x))
     assert np.isnan(y.asnumpy()[:, 1]).all()
     assert not np.isnan(y.asnumpy()[:, [0, 2]]).any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_gradient_of_relu_at_nan_is_nan(dtype):
+    x = nd.array([-1, 0, 2, np.nan], dtype=dtype)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.relu(x)
+    y.backward(nd.array([3, 3, 3, 3], dtype=dtype))
+    np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0, 3, np.nan])

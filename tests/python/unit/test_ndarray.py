@@ -345,3 +345,12 @@ def test_moveaxis_and_concatenate_are_numpys():
     )
     joined = nd.concatenate([x, x], axis=1)
     np.testing.assert_array_equal(joined.asnumpy(), np.concatenate([x.asnumpy()] * 2, 1))
+
+
+@pytest.mark.parametrize(
+    "name, dtype", [("half", "float16"), ("single", "float32"), ("<f8", "float64"), ("i4", "int32")]
+)
+def test_other_names_of_types_that_numpy_knows(name, dtype):
+    assert nd.array([1], dtype=name).dtype == nd.zeros((1,), dtype=dtype).dtype
+    with pytest.raises(TypeError, match="dtype 'halves' given"):
+        nd.array([1], dtype="halves")

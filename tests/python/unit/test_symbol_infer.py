@@ -155,3 +155,28 @@ def test_unknown_types_give_none() -> None:
     net = sym.var("a") + sym.var("b")
     assert net.infer_type() == (None, None, None)
     assert net.infer_type_partial()[0] == [None, None]
+
+
+def test_parts_of_a_split_give_the_whole() -> None:
+    whole = sym.var("whole", shape=(0, 6))
+    parts = sym.split(whole, num_outputs=6, axis=1, squeeze_axis=True)
+    assert (parts[2] + sym.var("other", shape=(4,))).infer_shape()[0] == [(4, 6), (4,)]
+    whole = sym.var("whole", shape=(0, 0, 7))
+    parts = sym.split(whole, num_outputs=2, axis=1)
+    assert (parts[0] + sym.var("other", shape=(4, 3, 7))).infer_shape()[0][0] == (4, 6, 7)
+
+
+def test_extents_before_a_convolution_of_stride_1() -> None:
+    data = sym.var("data", shape=(0, 3, 0, 0))
+    net = sym.Convolution(data, kernel=(3, 5), num_filter=2, dilate=(2, 1), pad=(1, 0))
+    args, _, _ = (net + sym.var("other", shape=(2, 2, 9, 10))).infer_shape()
+    assert args[0] == (2, 3, 11, 14)
+    net = sym.Convolution(data, kernel=(3, 3), num_filter=2, stride=(2, 2))
+    with pytest.warns(UserWarning, match="Cannot decide shape"):
+        assert (net + sym.var("other", shape=(2, 2, 9, 9))).infer_shape()[0] is None
+
+
+@pytest.mark.parametrize("axes", [(), (1, 2, 0)])
+def test_shapes_before_a_transpose(axes: tuple[int, ...]) -> None:
+    net = sym.transpose(sym.var("x"), axes=axes) + sym.var("y", shape=(2, 3, 4))
+    assert net.infer_shape()[0][0] == ((4, 2, 3) if axes else (4, 3, 2))

@@ -265,4 +265,13 @@ CASES += [
         error=ValueError,
         match="given together",
     ),
+    fails(
+        "broadcast_like",
+        rand(2, 1),
+        rand(2, 4),
+        lhs_axes=(),
+        rhs_axes=(),
+        error=ValueError,
+        match="at least one axis",
+    ),
 ]
