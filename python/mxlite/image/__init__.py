@@ -5,6 +5,8 @@ Images are uint8 NDArrays (height, width, channels), RGB.
 
 from __future__ import annotations
 
+from . import detection
+from . import detection as det
 from .augmenter import (
     Augmenter,
     CastAug,
@@ -28,6 +30,17 @@ from .color import (
     SaturationJitterAug,
 )
 from .create import CreateAugmenter
+from .detection import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+    ImageDetIter,
+)
 from .geometry import (
     _get_interp_method,
     center_crop,
@@ -42,6 +55,7 @@ from .geometry import (
     resize_short,
     scale_down,
 )
+from .iterator import ImageIter
 from .read import imdecode, imread
 
 __all__ = [
@@ -53,9 +67,19 @@ __all__ = [
     "ColorNormalizeAug",
     "ContrastJitterAug",
     "CreateAugmenter",
+    "CreateDetAugmenter",
+    "CreateMultiRandCropAugmenter",
+    "DetAugmenter",
+    "DetBorrowAug",
+    "DetHorizontalFlipAug",
+    "DetRandomCropAug",
+    "DetRandomPadAug",
+    "DetRandomSelectAug",
     "ForceResizeAug",
     "HorizontalFlipAug",
     "HueJitterAug",
+    "ImageDetIter",
+    "ImageIter",
     "LightingAug",
     "RandomCropAug",
     "RandomGrayAug",
@@ -68,6 +92,8 @@ __all__ = [
     "center_crop",
     "color_normalize",
     "copyMakeBorder",
+    "det",
+    "detection",
     "fixed_crop",
     "imdecode",
     "imread",

@@ -69,6 +69,34 @@ CASES = {
     "pipeline_resize": lambda mx, u, f: apply(
         mx.image.CreateAugmenter((3, 12, 14), rand_crop=True, rand_resize=True), u
     ),
+    "boxes_flipped": lambda mx, u, f: boxes(mx, mx.image.DetHorizontalFlipAug(1.0), u),
+    "boxes_cropped": lambda mx, u, f: boxes(mx, mx.image.DetRandomCropAug(), u),
+    "boxes_cut": lambda mx, u, f: boxes(
+        mx, mx.image.DetRandomCropAug(0.5, (0.5, 2.0), (0.2, 0.6)), u
+    ),
+    "boxes_lost": lambda mx, u, f: boxes(
+        mx, mx.image.DetRandomCropAug(0.0, 1.0, (0.1, 0.3), 0.6), u
+    ),
+    "boxes_padded": lambda mx, u, f: boxes(mx, mx.image.DetRandomPadAug(), u),
+    "boxes_far": lambda mx, u, f: boxes(
+        mx, mx.image.DetRandomPadAug(1.0, (2.0, 5.0), 9, (1, 2, 3)), u
+    ),
+    "boxes_selected": lambda mx, u, f: boxes(
+        mx,
+        mx.image.det.CreateMultiRandCropAugmenter([0.1, 0.5, 0.9], area_range=(0.3, 0.9)),
+        u,
+    ),
+    "boxes_pipeline": lambda mx, u, f: boxes(
+        mx,
+        lambda u, label: apply_both(
+            mx.image.CreateDetAugmenter(
+                (3, 20, 20), rand_crop=0.9, rand_pad=0.9, rand_mirror=True, mean=True, hue=0.1
+            ),
+            u,
+            label,
+        ),
+        u,
+    ),
     "to_tensor": lambda mx, u, f: transforms(mx).ToTensor()(u),
     "to_tensor_batch": lambda mx, u, f: transforms(mx).ToTensor()(mx.nd.stack(u, 255 - u)),
     "normalize": lambda mx, u, f: transforms(mx).Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))(
@@ -101,6 +129,23 @@ def apply(steps, picture):
     for step in steps:
         picture = step(picture)
     return picture
+
+
+def apply_both(steps, picture, label):
+    for step in steps:
+        picture, label = step(picture, label)
+    return picture, label
+
+
+def boxes(mx, augmenter, picture):
+    """Return pixels and boxes after each other."""
+    label = np.array(
+        [[1, 0.1, 0.2, 0.6, 0.7, 0], [2, 0.4, 0.3, 0.9, 0.9, 1], [0, 0, 0, 0.2, 0.3, 2]]
+    )
+    picture, label = augmenter(picture, label)
+    return mx.nd.concat(
+        picture.reshape((-1,)).astype("float32"), mx.nd.array(label).reshape((-1,)), dim=0
+    )
 
 
 def transforms(mx):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import cnn, nn, rnn
+from . import cnn, data, nn, rnn
 
-__all__ = ["cnn", "nn", "rnn"]
+__all__ = ["cnn", "data", "nn", "rnn"]

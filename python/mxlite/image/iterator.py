@@ -1,0 +1,354 @@
+"""Batches of augmented images, made in Python from record files or lists of files."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import NDArray
+from ..base import (
+    FileFormatError,
+    MissingFileError,
+    RecordError,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+)
+from ..io.batch import DataBatch, DataDesc, DataIter
+from ..ndarray import array, stack, transpose
+from .augmenter import Augmenter
+from .create import CreateAugmenter
+from .read import imdecode
+
+__all__ = ["ImageIter"]
+
+_HANDLES = ("pad", "discard", "roll_over")
+
+
+class ImageIter(DataIter):
+    """Batches of images from a record file or from files of a list, with any augmenters.
+
+    Parameters
+    ----------
+    batch_size : int
+    data_shape : tuple of int
+        (3, height, width) of what the augmenters give.
+    label_width : int
+        Numbers in a label.
+    path_imgrec : str, optional
+        Record file; with ``path_imgidx`` it can be shuffled and parted.
+    path_imglist : str, optional
+        List file: number, label or labels, name, separated by tabs.
+    path_root : str, optional
+        Folder that names of a list are relative to.
+    path_imgidx : str, optional
+        Index of the record file.
+    shuffle : bool
+        A new order for each pass (Python's generator).
+    part_index, num_parts : int
+        Read one of several parts of equal size.
+    aug_list : list of Augmenter, optional
+        Default is `CreateAugmenter` with the further arguments.
+    imglist : list, optional
+        Entries ``[label or labels, name]``, instead of a list file.
+    data_name, label_name : str
+    dtype : {'float32', 'float64', 'int32', 'int64'}
+        Type of the labels.
+    last_batch_handle : {'pad', 'discard', 'roll_over'}
+        The last batch is filled from the beginning (and `DataBatch.pad` counts what was added),
+        dropped, or begins the next pass.
+
+    Raises
+    ------
+    MissingFileError, FileFormatError, RecordError, ValueError
+        A broken image is named when its batch is made.
+
+    Notes
+    -----
+    Matches ``mxnet.image.ImageIter``, whose first batch after a roll over has a wrong ``pad``.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        data_shape: tuple[int, ...],
+        label_width: int = 1,
+        path_imgrec: str | None = None,
+        path_imglist: str | None = None,
+        path_root: str | None = None,
+        path_imgidx: str | None = None,
+        shuffle: bool = False,
+        part_index: int = 0,
+        num_parts: int = 1,
+        aug_list: Sequence[Augmenter] | None = None,
+        imglist: list[Any] | None = None,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: str = "float32",
+        last_batch_handle: str = "pad",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(batch_size)
+        name = type(self).__name__
+        if not (path_imgrec or path_imglist or isinstance(imglist, list)):
+            raise ValueError_(f"{name}: path_imgrec, path_imglist or a list imglist is needed")
+        if dtype not in ("int32", "float32", "int64", "float64"):
+            raise ValueError_(f"{name}: dtype is {dtype!r}, labels are of type float or int")
+        if last_batch_handle not in _HANDLES:
+            raise ValueError_(
+                f"{name}: last_batch_handle is {last_batch_handle!r}, expected one of "
+                f"{', '.join(_HANDLES)}"
+            )
+        if batch_size < 1:
+            raise ValueError_(f"{name}: batch_size is {batch_size}, expected 1 or more")
+        data_shape = tuple(data_shape)
+        self.check_data_shape(data_shape)
+        self.batch_size = batch_size
+        self.data_shape = data_shape
+        self.label_width = label_width
+        self.path_root = path_root
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self._label_dtype = dtype
+        self.imgrec: Any = None
+        self.imgidx: list[Any] | None = None
+        self.imglist = self._read_list(path_imglist, imglist)
+        if path_imgrec:
+            self._open_records(path_imgrec, path_imgidx)
+        self.seq = self._keys(part_index, num_parts)
+        self.num_image = None if self.seq is None else len(self.seq)
+        self.provide_data = [DataDesc(data_name, (batch_size, *data_shape))]
+        label_shape = (batch_size, label_width) if label_width > 1 else (batch_size,)
+        self.provide_label = [DataDesc(label_name, label_shape, np.dtype(dtype))]
+        self.auglist: Any = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        self.cur = 0
+        self._exhausted = False
+        self._rolled: list[tuple[NDArray, Any]] = []
+        self.reset()
+
+    def _read_list(self, path: str | None, entries: list[Any] | None) -> dict[Any, Any] | None:
+        if path:
+            try:
+                with open(path, encoding="utf-8") as file:
+                    lines = file.read().splitlines()
+            except FileNotFoundError as error:
+                raise MissingFileError(
+                    f"{type(self).__name__}: there is no file {path!r}"
+                ) from error
+            return dict(self._list_line(path, n, line) for n, line in enumerate(lines, 1) if line)
+        if entries is None:
+            return None
+        found = {}
+        for number, entry in enumerate(entries, 1):
+            if len(entry) < 2 or not isinstance(entry[-1], (str, os.PathLike)):
+                raise TypeError_(
+                    f"{type(self).__name__}: imglist has an entry {entry!r}, expected labels and "
+                    "a file name"
+                )
+            labels = np.concatenate([np.ravel(part) for part in entry[:-1]])
+            found[str(number)] = (labels.astype(self._label_dtype), entry[-1])
+        return found
+
+    def _list_line(self, path: str, number: int, line: str) -> tuple[int, Any]:
+        fields = line.strip().split("\t")
+        try:
+            labels = np.array([float(field) for field in fields[1:-1]])
+            key = int(float(fields[0]))
+        except ValueError as error:
+            raise FileFormatError(f"{path!r}, line {number}: {error}") from error
+        if labels.size == 0:
+            raise FileFormatError(
+                f"{path!r}, line {number} has {len(fields)} fields, expected number, label and "
+                "name with tabs between"
+            )
+        return key, (labels.astype(self._label_dtype), fields[-1])
+
+    def _open_records(self, path: str, index: str | None) -> None:
+        from .. import recordio
+
+        if index:
+            self.imgrec = recordio.MXIndexedRecordIO(index, path, "r")
+            self.imgidx = list(self.imgrec.keys)
+        else:
+            self.imgrec = recordio.MXRecordIO(path, "r")
+
+    def _keys(self, part_index: int, num_parts: int) -> list[Any] | None:
+        name = type(self).__name__
+        keys = self.imgidx if self.imgrec is not None else list(self.imglist or ())
+        if keys is None:
+            if self.shuffle or num_parts > 1:
+                raise ValueError_(f"{name}: shuffle and num_parts need path_imgidx")
+            return None
+        if num_parts < 1 or not 0 <= part_index < num_parts:
+            raise ValueError_(
+                f"{name}: part_index is {part_index}, expected 0 to num_parts - 1 with num_parts "
+                f"{num_parts}"
+            )
+        size = len(keys) // num_parts
+        if num_parts > 1 and size == 0:
+            raise ValueError_(f"{name}: {len(keys)} images cannot be parted into {num_parts}")
+        return list(keys) if num_parts == 1 else keys[part_index * size : (part_index + 1) * size]
+
+    def reset(self) -> None:
+        """Begin the next pass; a batch that was rolled over stays."""
+        if self.seq is not None and self.shuffle:
+            random.shuffle(self.seq)
+        self._rewind()
+        self._exhausted = False
+
+    def hard_reset(self) -> None:
+        """Begin the next pass and drop what was rolled over."""
+        self._rolled = []
+        self.reset()
+
+    def _rewind(self) -> None:
+        self.cur = 0
+        if self.imgrec is not None:
+            self.imgrec.reset()
+
+    def next_sample(self) -> tuple[Any, bytes]:
+        """Return label and file content of the next image.
+
+        Raises
+        ------
+        StopIteration
+            At the end of the pass.
+        """
+        if self.seq is None:
+            return self._unpack(self.imgrec.read())
+        if self.cur >= len(self.seq):
+            raise StopIteration
+        key = self.seq[self.cur]
+        self.cur += 1
+        if self.imgrec is None:
+            assert self.imglist is not None
+            label, name = self.imglist[key]
+            return label, self.read_image(name)
+        label, content = self._unpack(self.imgrec.read_idx(key))
+        return (label if self.imglist is None else self.imglist[key][0]), content
+
+    def _unpack(self, record: bytes | None) -> tuple[Any, bytes]:
+        from .. import recordio
+
+        if record is None:
+            raise StopIteration
+        if self.seq is None:
+            self.cur += 1
+        header, content = recordio.unpack(record)
+        return header.label, content
+
+    def next(self) -> DataBatch:
+        """Return the next batch.
+
+        Raises
+        ------
+        StopIteration
+            At the end of the pass.
+        """
+        if self._exhausted:
+            raise StopIteration
+        samples, self._rolled = self._rolled, []
+        self._gather(samples)
+        pad = self.batch_size - len(samples)
+        if not samples:
+            raise StopIteration
+        if pad and self.last_batch_handle != "pad":
+            self._exhausted = True
+            self._rolled = samples if self.last_batch_handle == "roll_over" else []
+            raise StopIteration
+        while len(samples) < self.batch_size:
+            self._exhausted = True
+            self._rewind()
+            self._gather(samples)
+        data = stack(*(picture for picture, _ in samples), axis=0)
+        labels = np.stack([label for _, label in samples])
+        return DataBatch([data], [array(labels, dtype=labels.dtype)], pad=pad)
+
+    def _gather(self, samples: list[tuple[NDArray, Any]]) -> None:
+        """Add samples until there are enough for a batch or the pass ends."""
+        try:
+            while len(samples) < self.batch_size:
+                label, content = self.next_sample()
+                sample = self._make_sample(self.imdecode(content), label)
+                if sample is not None:
+                    samples.append(sample)
+        except StopIteration:
+            pass
+
+    def _make_sample(self, picture: NDArray, label: Any) -> tuple[NDArray, Any] | None:
+        self.check_valid_image([picture])
+        picture = self.postprocess_data(self.augmentation_transform(picture))
+        if tuple(picture.shape) != self.data_shape:
+            raise ShapeError(
+                f"{type(self).__name__}: the augmenters gave {tuple(picture.shape)}, data_shape is "
+                f"{self.data_shape} ({self._location()})"
+            )
+        if isinstance(label, NDArray):
+            label = label.asnumpy()
+        values = np.ravel(label).astype(self._label_dtype)
+        if values.size != self.label_width:
+            raise ShapeError(
+                f"{type(self).__name__}: a label of {values.size} numbers, label_width is "
+                f"{self.label_width} ({self._location()})"
+            )
+        return picture.astype(np.float32), values if self.label_width > 1 else values[0]
+
+    def _location(self) -> str:
+        if self.seq is None:
+            return f"record {self.cur - 1}"
+        key = self.seq[self.cur - 1]
+        if self.imgrec is None and self.imglist is not None:
+            return f"filename: {self.imglist[key][1]}"
+        return f"index: {key}"
+
+    def check_data_shape(self, data_shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless the shape is (3, height, width)."""
+        if len(data_shape) != 3:
+            raise ShapeError(
+                f"data_shape {data_shape} given: data_shape should have length 3, with dimensions "
+                "CxHxW"
+            )
+        if data_shape[0] != 3:
+            raise ShapeError(
+                f"data_shape {data_shape} given: This iterator expects inputs to have 3 channels."
+            )
+
+    def check_valid_image(self, data: Sequence[NDArray]) -> None:
+        """Raise ShapeError if the first of a list is no image."""
+        if len(data[0].shape) == 0:
+            raise ShapeError("Data shape is wrong")
+
+    def imdecode(self, s: bytes) -> NDArray:
+        """Return the image of a file's content; errors name the file or record.
+
+        Raises
+        ------
+        RecordError
+        """
+        try:
+            return imdecode(s)
+        except RecordError as error:
+            raise RecordError(f"Broken image {self._location()}, {error}") from error
+
+    def read_image(self, fname: str) -> bytes:
+        """Return the content of a file of the list."""
+        path = os.path.join(self.path_root or "", fname)
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{type(self).__name__}: there is no file {path!r}") from error
+
+    def augmentation_transform(self, data: NDArray) -> NDArray:
+        """Return the image after all augmenters."""
+        for augmenter in self.auglist:
+            data = augmenter(data)
+        return data
+
+    def postprocess_data(self, datum: NDArray) -> NDArray:
+        """Return the image with channels first."""
+        return transpose(datum, axes=(2, 0, 1))
