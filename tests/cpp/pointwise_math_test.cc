@@ -28,12 +28,14 @@ double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 TEST(PointwiseMath, FloatFunctionsAreWithinTwoAndAHalfUnitsInTheLastPlace) {
   EXPECT_LT(worst_ulp(exp_of, std::exp, -103, 88.7f), 2.5);
   EXPECT_LT(worst_ulp(exp_of, std::exp, -1, 1), 2.5);
+  EXPECT_LT(worst_ulp(exp_of_negative, std::exp, -103, 0), 2.5);
   EXPECT_LT(worst_ulp(expm1_of, std::expm1, -30, 88), 2.5);
   EXPECT_LT(worst_ulp(expm1_of, std::expm1, -1, 1), 2.5);
   EXPECT_LT(worst_ulp(log_of, std::log, 1e-6f, 1000), 2.5);
   EXPECT_LT(worst_ulp(log_of, std::log, 0.5f, 2), 2.5);
   EXPECT_LT(worst_ulp(log1p_of, std::log1p, -0.99f, 5), 2.5);
   EXPECT_LT(worst_ulp(log1p_of, std::log1p, -0.01f, 0.01f), 2.5);
+  EXPECT_LT(worst_ulp(log1p_of_unit, std::log1p, 0, 1), 2.5);
   EXPECT_LT(worst_ulp(tanh_of, std::tanh, -10, 10), 2.5);
   EXPECT_LT(worst_ulp(tanh_of, std::tanh, -1, 1), 2.5);
   EXPECT_LT(worst_ulp(erf_of, std::erf, -5, 5), 2.5);
@@ -44,16 +46,18 @@ TEST(PointwiseMath, FloatFunctionsAreWithinTwoAndAHalfUnitsInTheLastPlace) {
 TEST(PointwiseMath, SubnormalArgumentsAndResultsKeepTheirDigits) {
   EXPECT_FLOAT_EQ(log_of(1e-40f), std::log(1e-40f));
   EXPECT_NEAR(exp_of(-100.0f), std::exp(-100.0f), 2e-45);
+  EXPECT_NEAR(exp_of_negative(-100.0f), std::exp(-100.0f), 2e-45);
   EXPECT_EQ(tanh_of(1e-40f), 1e-40f);
 }
 
 TEST(PointwiseMath, ValuesThatAreNoNumbersFollowTheStandard) {
-  for (float (*fn)(float) :
-       {exp_of, expm1_of, log_of, log1p_of, tanh_of, erf_of, sigmoid_of<float>})
+  for (float (*fn)(float) : {exp_of, exp_of_negative, expm1_of, log_of, log1p_of, log1p_of_unit,
+                             tanh_of, erf_of, sigmoid_of<float>})
     EXPECT_TRUE(std::isnan(fn(kNan)));
   EXPECT_EQ(exp_of(kInf), kInf);
   EXPECT_EQ(exp_of(89.0f), kInf);
   EXPECT_EQ(exp_of(-kInf), 0.0f);
+  EXPECT_EQ(exp_of_negative(-kInf), 0.0f);
   EXPECT_EQ(expm1_of(-kInf), -1.0f);
   EXPECT_EQ(expm1_of(kInf), kInf);
   EXPECT_EQ(log_of(0.0f), -kInf);
@@ -76,6 +80,11 @@ TEST(PointwiseMath, SpecialFunctionsMeetTheirDefiningEquations) {
     EXPECT_NEAR(trigamma_of(x + 1), trigamma_of(x) - 1 / (x * x), 1e-9);
   }
   EXPECT_TRUE(std::isnan(digamma_of(-2.0)));
+  for (const double x : {1e-40, 0.3, 0.99999994, 1.0, 2.5, 7.99, 8.0, 25.0, 33.0, 1e5, 1e30}) {
+    const ShiftedGamma g = shifted_gamma(x);
+    const double want = std::lgamma(x);
+    EXPECT_NEAR(g.log_gamma - std::log(g.product), want, 2e-14 * std::max(1.0, std::fabs(want)));
+  }
 }
 
 }  // namespace

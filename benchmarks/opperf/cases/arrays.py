@@ -18,7 +18,8 @@ def _shape() -> list[Case]:
         case("reverse", "rearrange", "torch.flip(data, (1,))", grad="data", data=_BIG,
              params={"axis": 1}),
         case("repeat", "rearrange", "torch.repeat_interleave(data, 4, 1)", grad="data",
-             data=(512, 512), params={"repeats": 4, "axis": 1}),
+             data=(512, 512), params={"repeats": 4, "axis": 1},
+             note="the gradient is a sum over runs of four, which has a cost per result"),
         case("tile", "rearrange", "data.repeat(2, 2)", grad="data", data=(512, 512),
              params={"reps": (2, 2)}),
         case("pad", "rearrange", "F.pad(data, (2, 2, 2, 2))", grad="data", data=_IMAGE,
@@ -72,7 +73,8 @@ def _reduction() -> list[Case]:
         for axis in (0, 1):
             rows.append(
                 case(name, "reduction", f"torch.{torch}(data, {axis})", grad="data", data=_BIG,
-                     params={"axis": axis})
+                     params={"axis": axis},
+                     note="a NaN is looked for in every step" if name in ("max", "min") else "")
             )  # fmt: skip
         whole = f"torch.{torch}(data)"
         rows.append(case(name, "reduction", whole, grad="data", data=_BIG))
@@ -115,7 +117,9 @@ def _random() -> list[Case]:
         case("random_poisson", "random", "torch.poisson(torch.full((1024, 1024), 4.0))",
              params={**shape, "lam": 4.0}),
         case("random_randint", "random", "torch.randint(0, 100, (1024, 1024), dtype=torch.int32)",
-             params={**shape, "low": 0, "high": 100}),
+             params={**shape, "low": 0, "high": 100},
+             note="a counter of the generator per number, whatever its size: numbers do not "
+             "depend on threads"),
         case("sample_multinomial", "random", "torch.multinomial(data, 16, True)",
              data=positive(4096, 100), setup="data = data / data.sum(1, keepdims=True)",
              params={"shape": 16}),

@@ -100,7 +100,9 @@ def _loss() -> list[Case]:
         case("CTCLoss", "loss", "F.ctc_loss(F.log_softmax(data, -1), label, "
              "(100,) * 32, (20,) * 32, reduction='none')", grad="data", data=(100, 32, 200),
              label=index((32, 20), 199, "float32"), setup="label = label + 1",
-             torch_setup="label = label.long()"),
+             torch_setup="label = label.long()",
+             note="forward makes the gradient too, from the same tables; with backward it is "
+             "the whole work of both"),
     ]  # fmt: skip
 
 
