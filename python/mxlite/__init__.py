@@ -42,7 +42,8 @@ from .symbol import Symbol
 from . import kvstore
 from . import kvstore as kv
 from . import contrib, gluon, io, model, profiler, rnn
-from . import callback, monitor
+from . import callback, module, monitor
+from . import module as mod
 from . import monitor as mon
 from . import _surface
 

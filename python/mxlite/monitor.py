@@ -135,5 +135,5 @@ def _text(value: Any) -> str:
                 f"Monitor: stat_func returned a {type(part).__name__}, an NDArray or a list of "
                 "NDArrays expected"
             )
-        text += f"{part.asscalar() if part.size == 1 else part.asnumpy()}\t"
+        text += f"{part.asnumpy().reshape(()) if part.size == 1 else part.asnumpy()}\t"
     return text

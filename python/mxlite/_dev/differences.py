@@ -68,6 +68,8 @@ DIFFERENCES: dict[str, str] = {
     "several processes are refused",
     "mxnet.kvstore.KVStore": "updaters get str keys as str (1.9.1: bytes); a value of another "
     "shape is refused; gradient compression knows 1bit, too",
+    "mxnet.module.module.Module": "predict and forward take batches without labels; the bias of a "
+    "FullyConnected with a fixed weight has a gradient (1.9.1: 0)",
     "mxnet.monitor.Monitor": "sees operators in forward, not in backward; with monitor_all "
     "variables once each",
     "mxnet.runtime.Feature": "a Python object, no ctypes structure",

@@ -1,0 +1,75 @@
+"""Small things that all modules use."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import MXNetError, ValueError_
+from ..initializer import Uniform
+from ..model import BatchEndParam
+
+__all__ = ["DEFAULT_INITIALIZER", "ModuleStateError", "as_list", "call_all", "check_input_names"]
+
+DEFAULT_INITIALIZER = Uniform(0.01)
+_SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
+
+
+class ModuleStateError(MXNetError, AssertionError):
+    """A method that needs bind, init_params or init_optimizer before (1.x: AssertionError)."""
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list: the value's entries, the value alone, or none for None."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def check_input_names(symbol: Any, names: Sequence[str], kind: str, throw: bool) -> None:
+    """Check that a symbol has arguments of given names.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    names : list of str
+    kind : str
+        Named in the message, such as ``"data"``.
+    throw : bool
+        Raise instead of warning.
+
+    Raises
+    ------
+    ValueError
+    """
+    known = symbol.list_arguments()
+    for name in names:
+        if name in known:
+            continue
+        candidates = [entry for entry in known if not entry.endswith(_SUFFIXES)]
+        text = (
+            f"You created Module with Module(..., {kind}_names={list(names)}) but input with name "
+            f"'{name}' is not found in symbol.list_arguments(). Did you mean one of:\n\t"
+        ) + "\n\t".join(candidates)
+        if throw:
+            raise ValueError_(text)
+        warnings.warn(text, stacklevel=3)
+
+
+def call_all(callbacks: Any, epoch: int, nbatch: int, eval_metric: Any, variables: Any) -> None:
+    """Call the callbacks of a batch with a `BatchEndParam`.
+
+    Parameters
+    ----------
+    callbacks : callable, list of callable or None
+    epoch, nbatch : int
+    eval_metric : EvalMetric
+    variables : dict
+        Variables of the caller.
+    """
+    if callbacks is None:
+        return
+    param = BatchEndParam(epoch, nbatch, eval_metric, variables)
+    for callback in as_list(callbacks):
+        callback(param)

@@ -1,0 +1,438 @@
+"""Executors of one symbol on several contexts, each for its part of the batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import autograd
+from .. import ndarray as nd
+from ..base import MXNetError, ValueError_
+from ..context import Context, cpu
+from ..io import DataDesc
+from ..ndarray import NDArray
+
+__all__ = ["DataParallelExecutorGroup", "described"]
+
+_KEPT_SHAPES = 8  # executors for as many batch shapes are kept
+
+
+def described(shapes: Any) -> list[DataDesc] | None:
+    """Return descriptions from descriptions or pairs (name, shape).
+
+    Parameters
+    ----------
+    shapes : list or None
+
+    Returns
+    -------
+    list of DataDesc or None
+    """
+    if not shapes:
+        return None
+    return [entry if isinstance(entry, DataDesc) else DataDesc(*entry) for entry in shapes]
+
+
+class DataParallelExecutorGroup:
+    """Divides batches over contexts; made by `Module.bind`.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    contexts : list of Context
+    workload : list of float
+        Share of each context.
+    data_shapes, label_shapes : list of DataDesc
+    param_names : list of str
+    for_training, inputs_need_grad : bool
+    shared_group : DataParallelExecutorGroup, optional
+        Whose parameters are used, too.
+    logger : optional
+    fixed_param_names : list of str, optional
+        Parameters without gradient.
+    grad_req : str, list or dict
+    state_names : list of str, optional
+    group2ctxs : optional
+        Accepted.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        contexts: Sequence[Context],
+        workload: Sequence[float] | None,
+        data_shapes: Any,
+        label_shapes: Any,
+        param_names: Sequence[str],
+        for_training: bool,
+        inputs_need_grad: bool,
+        shared_group: DataParallelExecutorGroup | None = None,
+        logger: Any = logging,
+        fixed_param_names: Sequence[str] | None = None,
+        grad_req: Any = "write",
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+    ) -> None:
+        self.symbol = symbol
+        self.contexts = list(contexts)
+        self.workload = list(workload or [1] * len(self.contexts))
+        self.logger = logger
+        self.param_names = list(param_names)
+        self.state_names = list(state_names or [])
+        self.arg_names: list[str] = symbol.list_arguments()
+        self.aux_names: list[str] = symbol.list_auxiliary_states()
+        self.output_names: list[str] = symbol.list_outputs()
+        self.for_training = for_training
+        self.inputs_need_grad = inputs_need_grad
+        self.output_layouts = [
+            DataDesc.get_batch_axis(symbol[i].attr("__layout__"))
+            for i in range(len(self.output_names))
+        ]
+        self._monitors: list[Any] = []
+        self._kept: dict[Any, list[Any]] = {}
+        self.data_shapes: list[DataDesc] = []
+        self.label_shapes: list[DataDesc] | None = None
+        self.grad_req = self._requests(grad_req, set(fixed_param_names or ()), data_shapes)
+        self._set_shapes(data_shapes, label_shapes)
+        shared = [None] * len(self.contexts) if shared_group is None else shared_group.execs
+        self.execs: list[Any] = [self._bound(i, shared[i]) for i in range(len(self.contexts))]
+        self._kept[self._key()] = self.execs
+
+    def _requests(self, grad_req: Any, fixed: set[str], data_shapes: Any) -> dict[str, str]:
+        data_names = {entry[0] for entry in data_shapes}
+        if isinstance(grad_req, (list, tuple)):
+            grad_req = dict(zip(self.arg_names, grad_req))
+        requests = {}
+        for name in self.arg_names:
+            asked = grad_req if isinstance(grad_req, str) else grad_req.get(name, "null")
+            trained = name in self.param_names and name not in fixed
+            wanted = trained or (self.inputs_need_grad and name in data_names)
+            if isinstance(grad_req, Mapping) and name in grad_req:
+                wanted = True
+            requests[name] = asked if self.for_training and wanted else "null"
+        return requests
+
+    # -- shapes ----------------------------------------------------------------------------------
+
+    def _set_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
+        data, label = described(data_shapes) or [], described(label_shapes)
+        sizes = {}
+        for entry in (*data, *(label or ())):
+            axis = DataDesc.get_batch_axis(entry.layout)
+            if axis >= 0:
+                sizes[entry.name] = entry.shape[axis]
+        if len(set(sizes.values())) > 1:
+            raise ValueError_(
+                f"all data must have the same batch size: {sizes} given, one number expected"
+            )
+        self.data_shapes, self.label_shapes = data, label
+        self.batch_size: int = next(iter(sizes.values()), 0)
+        self.slices = self._divided(self.batch_size)
+
+    def _divided(self, size: int) -> list[slice]:
+        total = sum(self.workload)
+        counts = [round(size * work / total) for work in self.workload]
+        counts[-1] += size - sum(counts)
+        if any(count <= 0 for count in counts) and len(counts) > 1:
+            raise ValueError_(
+                f"Too many slices. Some splits are empty: a batch of {size} for contexts "
+                f"{self.contexts} with shares {self.workload}"
+            )
+        ends = [sum(counts[: i + 1]) for i in range(len(counts))]
+        return [slice(end - count, end) for end, count in zip(ends, counts)]
+
+    def _part(self, entry: DataDesc, i: int) -> tuple[int, ...]:
+        shape, axis = list(entry.shape), DataDesc.get_batch_axis(entry.layout)
+        if axis >= 0:
+            shape[axis] = self.slices[i].stop - self.slices[i].start
+        return tuple(shape)
+
+    def _shapes(self, i: int) -> dict[str, tuple[int, ...]]:
+        known = set(self.arg_names)
+        entries = [*self.data_shapes, *(e for e in self.label_shapes or () if e.name in known)]
+        return {entry.name: self._part(entry, i) for entry in entries}
+
+    def _key(self) -> Any:
+        labels = self.label_shapes or ()
+        return tuple((e.name, tuple(e.shape)) for e in (*self.data_shapes, *labels))
+
+    def _bound(self, i: int, shared: Any) -> Any:
+        entries = (*self.data_shapes, *(self.label_shapes or ()))
+        return self.symbol.simple_bind(
+            ctx=self.contexts[i],
+            grad_req=self.grad_req,
+            type_dict={e.name: e.dtype for e in entries if e.name in set(self.arg_names)},
+            shared_arg_names=self.param_names,
+            shared_exec=shared,
+            **self._shapes(i),
+        )
+
+    def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
+        """Take batches of other shapes; parameters stay.
+
+        Parameters
+        ----------
+        data_shapes, label_shapes : list of DataDesc or of (name, shape)
+        """
+        old = self._key()
+        self._set_shapes(data_shapes, label_shapes)
+        key = self._key()
+        if key == old:
+            return
+        execs = self._kept.pop(key, None)
+        if execs is None:
+            execs = [
+                exe.reshape(partial_shaping=True, allow_up_sizing=True, **self._shapes(i))
+                for i, exe in enumerate(self.execs)
+            ]
+            for monitor in self._monitors:
+                for exe in execs:
+                    monitor.install(exe)
+        self._kept[key] = self.execs = execs
+        while len(self._kept) > _KEPT_SHAPES:
+            del self._kept[next(iter(self._kept))]
+
+    # -- arrays ----------------------------------------------------------------------------------
+
+    @property
+    def param_arrays(self) -> list[list[NDArray]]:
+        """The arrays of each parameter on all contexts."""
+        return [[exe.arg_dict[name] for exe in self.execs] for name in self.param_names]
+
+    @property
+    def grad_arrays(self) -> list[list[Any]]:
+        """The gradients of each parameter on all contexts; None where there is none."""
+        return [[exe.grad_dict[name] for exe in self.execs] for name in self.param_names]
+
+    @property
+    def aux_arrays(self) -> list[list[NDArray]]:
+        """The auxiliary states on all contexts."""
+        return [[exe.aux_dict[name] for exe in self.execs] for name in self.aux_names]
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None,
+        allow_extra: bool = False,
+    ) -> None:
+        """Copy parameters to all contexts.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+        allow_extra : bool
+        """
+        for exe in self.execs:
+            exe.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
+
+    def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
+        """Write the means over contexts into arrays.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+        """
+        groups = (
+            (arg_params, self.param_names, self.param_arrays),
+            (aux_params, self.aux_names, self.aux_arrays),
+        )
+        with autograd.pause():
+            for targets, names, blocks in groups:
+                for name, arrays in zip(names, blocks):
+                    copies = [array.copyto(cpu()) for array in arrays]
+                    mean = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
+                    if name in targets:
+                        mean.astype(targets[name].dtype).copyto(targets[name])
+                    else:
+                        targets[name] = mean
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
+        """Compute the outputs of a batch.
+
+        Parameters
+        ----------
+        data_batch : DataBatch
+        is_train : bool, optional
+            None: as bound.
+        """
+        self._load(self.data_shapes, data_batch.data, "data")
+        if self.label_shapes is not None and data_batch.label:
+            self._load(self.label_shapes, data_batch.label, "label")
+        for exe in self.execs:
+            exe.forward(is_train=self.for_training if is_train is None else is_train)
+
+    def _load(self, entries: Sequence[DataDesc], arrays: Sequence[Any], kind: str) -> None:
+        if len(arrays) != len(entries):
+            names = [entry.name for entry in entries]
+            raise ValueError_(
+                f"Module.forward: {len(arrays)} {kind} arrays given, {len(names)} expected: {names}"
+            )
+        with autograd.pause():
+            for entry, array in zip(entries, arrays):
+                axis = DataDesc.get_batch_axis(entry.layout)
+                for i, exe in enumerate(self.execs):
+                    target = exe.arg_dict.get(entry.name)
+                    if target is None:  # a label that the symbol does not use
+                        continue
+                    if isinstance(array, (list, tuple)):  # given in parts
+                        part = array[i]
+                    else:
+                        part = self._slice(array, axis, i)
+                    target[:] = part
+
+    def _slice(self, array: Any, axis: int, i: int) -> Any:
+        if len(self.execs) == 1 or axis < 0:
+            return array
+        part = self.slices[i]
+        if axis == 0:
+            return array[part]
+        return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute gradients.
+
+        Parameters
+        ----------
+        out_grads : NDArray or list of NDArray, optional
+            Gradients of the outputs for the whole batch.
+        """
+        if isinstance(out_grads, NDArray):
+            out_grads = [out_grads]
+        for i, exe in enumerate(self.execs):
+            if out_grads is None:
+                exe.backward()
+                continue
+            parts = [
+                self._slice(grad, axis, i).as_in_context(self.contexts[i])
+                for grad, axis in zip(out_grads, self.output_layouts)
+            ]
+            exe.backward(out_grads=parts)
+
+    def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Return (name, shape) of the outputs for the whole batch."""
+        found = []
+        outputs = zip(self.output_names, self.execs[0].outputs, self.output_layouts)
+        for name, array, axis in outputs:
+            shape = list(array.shape)
+            if axis >= 0 and len(self.execs) > 1 and shape:
+                shape[axis] = self.batch_size
+            found.append((name, tuple(shape)))
+        return found
+
+    def get_outputs(
+        self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
+    ) -> list[Any]:
+        """Return the outputs of the last forward.
+
+        Parameters
+        ----------
+        merge_multi_context : bool
+            One array for each output; else a list with one for each context.
+        begin, end : int
+            Which outputs.
+
+        Returns
+        -------
+        list of NDArray or of list of NDArray
+        """
+        chosen = range(len(self.output_names))[begin:end]
+        outputs = [[exe.outputs[i] for exe in self.execs] for i in chosen]
+        if not merge_multi_context:
+            return outputs
+        return [_merged(arrays, self.output_layouts[i]) for i, arrays in zip(chosen, outputs)]
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Return the gradients of the data.
+
+        Parameters
+        ----------
+        merge_multi_context : bool
+            As in `get_outputs`.
+
+        Returns
+        -------
+        list of NDArray or of list of NDArray
+        """
+        grads = [[exe.grad_dict[e.name] for exe in self.execs] for e in self.data_shapes]
+        if not merge_multi_context:
+            return grads
+        axes = [DataDesc.get_batch_axis(entry.layout) for entry in self.data_shapes]
+        return [_merged(arrays, axis) for arrays, axis in zip(grads, axes)]
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """Return the states.
+
+        Parameters
+        ----------
+        merge_multi_context : bool
+
+        Returns
+        -------
+        list of NDArray or of list of NDArray
+        """
+        states = [[exe.arg_dict[name] for exe in self.execs] for name in self.state_names]
+        return [_merged(arrays, 0) for arrays in states] if merge_multi_context else states
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Set the states.
+
+        Parameters
+        ----------
+        states : list of list of NDArray, optional
+            As `get_states` returns without merging.
+        value : float, optional
+            For all of them.
+        """
+        if (states is None) == (value is None):
+            raise ValueError_("set_states: either states or value expected")
+        for i, arrays in enumerate(self.get_states(merge_multi_context=False)):
+            for k, array in enumerate(arrays):
+                array[:] = value if states is None else states[i][k]
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Give outputs and labels to a metric.
+
+        Parameters
+        ----------
+        eval_metric : EvalMetric
+        labels : list of NDArray
+            With ``pre_sliced`` one list for each context.
+        """
+        entries = self.label_shapes or []
+        for i, exe in enumerate(self.execs):
+            if pre_sliced:
+                parts = list(labels[i])
+            else:
+                axes = [DataDesc.get_batch_axis(entry.layout) for entry in entries]
+                axes += [0] * (len(labels or ()) - len(axes))
+                parts = [self._slice(label, axis, i) for label, axis in zip(labels or (), axes)]
+            names = [entry.name for entry in entries]
+            names += [f"label{k}" for k in range(len(names), len(parts))]
+            eval_metric.update_dict(
+                dict(zip(names, parts)), dict(zip(self.output_names, exe.outputs))
+            )
+
+    def install_monitor(self, mon: Any) -> None:
+        """Watch all executors.
+
+        Parameters
+        ----------
+        mon : Monitor
+        """
+        self._monitors.append(mon)
+        for execs in self._kept.values():
+            for exe in execs:
+                mon.install(exe)
+
+
+def _merged(arrays: list[NDArray], axis: int) -> NDArray:
+    if len(arrays) == 1 or axis < 0:
+        return arrays[0]
+    if any(array is None for array in arrays):
+        raise MXNetError("get_input_grads: there are no gradients, bind with inputs_need_grad=True")
+    context = arrays[0].ctx
+    merged: NDArray = nd.concat(*(array.as_in_context(context) for array in arrays), dim=axis)
+    return merged
