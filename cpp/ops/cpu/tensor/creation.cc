@@ -1,5 +1,6 @@
 #include "cpp/ops/tensor/creation.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
@@ -58,8 +59,12 @@ void zeros_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_val
 void ones_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
 
 void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
-  const double first = p.stop ? p.start : 0.0;
-  fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * p.step; });
+  double first = p.stop ? p.start : 0.0, step = p.step;
+  if (!is_floating(out[0].dtype)) {  // as in NumPy, integers of one distance
+    first = std::trunc(first);
+    step = std::trunc(step);
+  }
+  fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
 }
 
 void linspace(KernelContext&, const LinspaceParams& p, Inputs, Outputs out) {

@@ -20,6 +20,9 @@ CASES: list[Case] = [
     op("_arange", start=1, stop=2, step=0.3, ref=np.arange(1, 2, 0.3)),
     op("_arange", start=0, stop=3, repeat=2, ref=np.array([0, 0, 1, 1, 2, 2])),
     op("_arange", start=5, stop=0, step=-2, dtype="int64", ref=np.array([5, 3, 1])),
+    # Start and step are cast first.
+    op("_arange", start=1.3, stop=9, step=1.3, dtype="int32", ref=np.arange(1, 7)),
+    op("_arange", start=-1.7, stop=2, step=1.3, dtype="int64", ref=np.array([-1, 0, 1])),
     op("_arange", start=3, stop=1, ref=np.zeros(0)),
     fails("_arange", start=0, stop=3, step=0, error=ValueError, match="_arange: step 0"),
     fails("_arange", start=0, stop=3, repeat=0, error=ValueError, match="_arange: repeat 0"),
