@@ -47,9 +47,10 @@ Specs infer_linspace(const LinspaceParams& p, std::span<const TensorSpec>) {
   return {checked("_linspace", Shape{p.num}, p.dtype)};
 }
 
-OpBuilder<NoParams> like(const char* name, const char* doc) {
-  OpBuilder<NoParams> op(name);
-  op.inputs({"data"}).doc(doc).infer(like_input()).zero_gradient();
+OpBuilder<LikeParams> like(const char* name, const char* doc) {
+  OpBuilder<LikeParams> op(name);
+  op.inputs({"data"}).doc(doc).zero_gradient().infer(
+      [](const LikeParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; });
   return op;
 }
 

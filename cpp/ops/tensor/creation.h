@@ -17,6 +17,14 @@ struct FillParams {
   }
 };
 
+struct LikeParams {
+  OptionalDType dtype;
+  static constexpr auto fields() {
+    return std::tuple(field("dtype", &LikeParams::dtype,
+                            "Accepted and without effect, as in 1.x: the result has data's."));
+  }
+};
+
 struct FullParams {
   Shape shape;
   std::string ctx;

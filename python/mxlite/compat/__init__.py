@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+import numpy as np
+
 from .._surface import VERSION
 from ..base import MXNetError
 from .finder import CHILD_PATH, DoorFinder, Mxnet
@@ -23,7 +25,8 @@ _PACKAGE_PARENT = str(CHILD_PATH.parents[2])
 def install(subprocesses: bool = True) -> None:
     """Make ``import mxnet`` (and ``horovod.mxnet``) resolve to mxlite in this process.
 
-    Calling it again does nothing.
+    Calling it again does nothing. ``np.float``, ``np.int`` and their like, which scripts of that
+    time use and NumPy 1.24 removed, come back as what they were: names of Python's own types.
 
     Parameters
     ----------
@@ -47,8 +50,15 @@ def install(subprocesses: bool = True) -> None:
             )
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
+        _restore_numpy_aliases()
     if subprocesses:
         _extend_python_path()
+
+
+def _restore_numpy_aliases() -> None:
+    for alias in (bool, int, float, complex, object, str):
+        if alias.__name__ not in np.__dict__:  # getattr would warn
+            setattr(np, alias.__name__, alias)
 
 
 def _extend_python_path() -> None:

@@ -50,15 +50,16 @@ def hidden_key(key: str) -> str:
     return f"__{key}__" if key in HIDDEN_KEYS else key
 
 
-def user_attrs(attr: dict[str, str] | None) -> dict[str, str]:
-    """Return the attributes of the current scope updated by ``attr``."""
+def user_attrs(attr: dict[str, Any] | None) -> dict[str, str]:
+    """Return the attributes of the current scope updated by ``attr``, values as text.
+
+    An initializer becomes what ``mx.init`` reads back; 1.x scripts hand them over as objects.
+    """
     if attr is not None:
-        for key, value in attr.items():
-            if not isinstance(value, str):
-                raise TypeError_(
-                    f"attr: {key!r} is {value!r} of type {type(value).__name__}, attributes are "
-                    "strings"
-                )
+        attr = {
+            key: value.dumps() if hasattr(value, "dumps") else str(value)
+            for key, value in attr.items()
+        }
     scoped = attribute.current().get(attr)
     return {hidden_key(key): value for key, value in scoped.items()}
 

@@ -57,6 +57,11 @@ def var(
     """
     if not isinstance(name, str):
         raise TypeError_(f"Expect a string for variable `name`, {name!r} given")
+    for key, value in (attr or {}).items():
+        if not isinstance(value, str):
+            raise TypeError_(
+                f"attr: {key!r} is {value!r} of type {type(value).__name__}, attributes are strings"
+            )
     attrs = user_attrs(attr)
     if shape is not None:
         attrs["__shape__"] = text_of(shape if isinstance(shape, int) else tuple(shape))

@@ -254,3 +254,8 @@ def test_path_of_children_names_the_shim_first(door, monkeypatch):
 
     first = os.environ["PYTHONPATH"].split(os.pathsep)[0]
     assert (Path(first) / "mxnet" / "__init__.py").is_file()
+
+
+def test_numpy_aliases_of_that_time_come_back(tmp_path: Path) -> None:
+    code = "import numpy as np; print(np.array([1], dtype=np.float).dtype, np.int is int)"
+    assert run_code(code, tmp_path).split() == ["float64", "True"]

@@ -419,3 +419,11 @@ def test_a_recorded_call_of_a_hybridized_block_is_taken_apart() -> None:
 def test_what_was_not_recorded_has_no_symbol() -> None:
     with pytest.raises(MXNetError, match="not computed inside autograd.record"):
         mx.autograd.get_symbol(mx.nd.ones(2) * 2)
+
+
+def test_attributes_may_be_initializers() -> None:
+    out = mx.sym.FullyConnected(
+        mx.sym.var("x"), num_hidden=2, name="fc", attr={"__init__": mx.init.Xavier(), "__rank__": 3}
+    )
+    assert out.attr("__rank__") == "3"
+    assert json.loads(out.attr("__init__"))[0] == "xavier"

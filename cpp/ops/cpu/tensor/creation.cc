@@ -55,8 +55,8 @@ void fill_from(const TensorRef& out, F&& value) {
 void zeros(KernelContext&, const FillParams&, Inputs, Outputs out) { fill_value(out[0], 0); }
 void ones(KernelContext&, const FillParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
 void full(KernelContext&, const FullParams& p, Inputs, Outputs out) { fill_value(out[0], p.value); }
-void zeros_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_value(out[0], 0); }
-void ones_like(KernelContext&, const NoParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
+void zeros_like(KernelContext&, const LikeParams&, Inputs, Outputs out) { fill_value(out[0], 0); }
+void ones_like(KernelContext&, const LikeParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
 
 void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
   double first = p.stop ? p.start : 0.0, step = p.step;
