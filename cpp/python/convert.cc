@@ -68,6 +68,7 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
 struct PyContext {
   Device device;
 };
+thread_local Device default_device;
 thread_local std::vector<Device> device_stack;
 
 }  // namespace
@@ -189,7 +190,7 @@ Device parse_device(const std::string& text) {
   fail(ErrorKind::kDevice, "context '", text, "' given, cpu(i), gpu(i) or cpu_pinned(i) expected");
 }
 
-Device current_device() { return device_stack.empty() ? Device{} : device_stack.back(); }
+Device current_device() { return device_stack.empty() ? default_device : device_stack.back(); }
 
 Device device_from_python(py::handle o) {
   if (o.is_none()) return current_device();
@@ -250,6 +251,12 @@ void bind_device(py::module_& m) {
              return self;
            })
       .def("__exit__", [](const PyContext&, const py::args&) { device_stack.pop_back(); })
+      .def_property_static(
+          "default_ctx", [](const py::object&) { return PyContext{current_device()}; },
+          [](const py::object&, const PyContext& c) {
+            (device_stack.empty() ? default_device : device_stack.back()) = c.device;
+          },
+          "The context of this thread; what is assigned holds until the `with` block ends.")
       .def(py::pickle(
           [](const PyContext& c) {
             return py::make_tuple(device_type_name(c.device.type), c.device.index);

@@ -5,12 +5,25 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .base import TypeError_, classproperty
+from .base import TypeError_
 
 __all__ = ["AttrScope", "current"]
 
 
-class AttrScope:
+class _AttrScopeType(type):
+    """Gives the class its property ``current``."""
+
+    @property
+    def current(cls) -> AttrScope:
+        """The attribute scope of this thread; may be assigned."""
+        return current()
+
+    @current.setter
+    def current(cls, scope: AttrScope) -> None:
+        _state.scope = scope
+
+
+class AttrScope(metaclass=_AttrScopeType):
     """Attributes that every variable and node created inside the scope gets.
 
     Parameters
@@ -31,13 +44,8 @@ class AttrScope:
                     f"AttrScope: attribute {key!r} is {value!r} of type "
                     f"{type(value).__name__}, attributes are strings"
                 )
-        self._attrs = kwargs
+        self._attr = kwargs
         self._outer: AttrScope | None = None
-
-    @classproperty
-    def current(cls: Any) -> AttrScope:  # noqa: N805 - a property of the class
-        """The attribute scope of this thread."""
-        return current()
 
     def get(self, attrs: dict[str, str] | None) -> dict[str, str]:
         """Return the scope's attributes updated by ``attrs``.
@@ -51,11 +59,11 @@ class AttrScope:
         -------
         dict of str to str
         """
-        return {**self._attrs, **(attrs or {})}
+        return {**self._attr, **(attrs or {})}
 
     def __enter__(self) -> AttrScope:
         self._outer = current()
-        self._attrs = {**self._outer._attrs, **self._attrs}
+        self._attr = {**self._outer._attr, **self._attr}
         _state.scope = self
         return self
 

@@ -84,7 +84,7 @@ class InputError(TypeError_, ValueError):
     """An input of the wrong type where 1.x raises a ValueError."""
 
 
-class DeviceError(MXNetError):
+class DeviceError(MXNetError, ValueError):
     """A device that does not exist, or arrays on different devices in one operation."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _core
 from ._core import Context, current_context
-from .base import DeviceError, classproperty
+from .base import DeviceError
 
 __all__ = [
     "Context",
@@ -94,15 +94,9 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     return _core.gpu_memory_info(device_id)
 
 
-def _default_ctx(cls: type[Context]) -> Context:
-    """The current context of this thread."""
-    return current_context()
-
-
 # Class attributes that 1.x scripts read.
 for _name, _value in {
     "devtype2str": {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"},
     "devstr2type": {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5},
-    "default_ctx": classproperty(_default_ctx),
 }.items():
     setattr(Context, _name, _value)

@@ -5,12 +5,23 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .base import classproperty
-
 __all__ = ["NameManager", "Prefix", "current"]
 
 
-class NameManager:
+class _NameManagerType(type):
+    """Gives the class its property ``current``."""
+
+    @property
+    def current(cls) -> NameManager:
+        """The name manager of this thread; may be assigned."""
+        return current()
+
+    @current.setter
+    def current(cls, manager: NameManager) -> None:
+        _state.manager = manager
+
+
+class NameManager(metaclass=_NameManagerType):
     """Give a name to every object that has none: a hint and a counter.
 
     A manager is made current with ``with``; each thread starts with its own.
@@ -20,11 +31,6 @@ class NameManager:
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
         self._outer: NameManager | None = None
-
-    @classproperty
-    def current(cls: Any) -> NameManager:  # noqa: N805 - a property of the class
-        """The name manager of this thread."""
-        return current()
 
     def get(self, name: str | None, hint: str) -> str:
         """Return ``name``, or the next free name for ``hint`` when it is None.

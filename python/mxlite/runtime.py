@@ -70,9 +70,15 @@ def feature_list() -> list[Feature]:
 
 
 class Features(dict[str, Feature]):
-    """The features by name."""
+    """The features by name; there is one object of this class."""
 
     instance: Features | None = None
+
+    def __new__(cls) -> Features:
+        """Return the object, made on the first call."""
+        if cls.instance is None:
+            cls.instance = super().__new__(cls)
+        return cls.instance
 
     def __init__(self) -> None:
         super().__init__((feature.name, feature) for feature in feature_list())

@@ -188,6 +188,14 @@ class _NumpyScope:
         return func
 
 
+class _NumpyArrayScope(_NumpyScope):
+    """The class behind ``np_array`` in 1.x."""
+
+    def __init__(self, is_np_array: bool) -> None:
+        super().__init__("np_array", is_np_array)
+        self._is_np_array = is_np_array
+
+
 def np_shape(active: bool = True) -> _NumpyScope:
     """Return a ``with`` block with numpy shape semantics off.
 

@@ -51,6 +51,7 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.np_array": _NUMPY_MODE,
     "mxnet.set_np_shape": _NUMPY_MODE,
     "mxnet.use_np*": _NUMPY_MODE,
+    "mxnet.numpy*": "can be imported, each of its names raises NotSupportedError when it is used",
     "mxnet.library.load": "libraries for MXNet's C interface are refused",
     "mxnet.libinfo.find_include_path": "refused: mxlite installs no C headers",
     "mxnet.libinfo.find_conf_path": "refused: there are no operators made by TVM",

@@ -12,9 +12,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .._surface import VERSION, MissingModuleError, is_module, moved_below, resolve
+from .._surface import (
+    VERSION,
+    MissingModuleError,
+    MissingNameError,
+    is_module,
+    moved_below,
+    resolve,
+)
 
 CHILD_PATH = Path(__file__).resolve().parent / "path"
+
+_NUMPY_MODE = ("numpy", "numpy_extension")
 
 
 class Mxnet(ModuleType):
@@ -76,6 +85,25 @@ class _AliasLoader(Loader):
             sys.modules[f"mxnet.{path}"] = child
 
 
+class _NumpyModeLoader(Loader):
+    """Makes a module of numpy mode: it can be imported, each of its names is refused."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        path = module.__name__
+
+        def refuse(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(f"module {path!r} has no attribute {name!r}")
+            raise MissingNameError(
+                f"{path}.{name}: numpy mode (mx.np, mx.npx) is not part of mxlite, use mx.nd arrays"
+            )
+
+        module.__dict__.update(__getattr__=refuse, __doc__="Numpy mode is not part of mxlite.")
+
+
 class _HorovodLoader(Loader):
     """Makes an empty package ``horovod`` where none is installed."""
 
@@ -103,6 +131,9 @@ class DoorFinder(MetaPathFinder):
         module = resolve(rest)
         if module is not None:
             return ModuleSpec(fullname, _AliasLoader(module), origin=module.__name__)
+        if rest.split(".")[0] in _NUMPY_MODE and is_module(rest):
+            # Files that name it at their top mostly have other things to offer.
+            return ModuleSpec(fullname, _NumpyModeLoader(), origin="mxlite", is_package=True)
         if is_module(rest):
             raise MissingModuleError(f"{fullname} is not built in mxlite (docs/compat.md)")
         return None

@@ -256,7 +256,7 @@ class HybridBlock(Block):
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
         flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
         if not flat:
-            raise InputError(f"{self.name}: a hybridized block needs at least one NDArray input")
+            raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
         compiled = self._graphs.get((ctx, layout))
         if compiled is None or compiled.epoch != STATE.epoch:
@@ -362,8 +362,7 @@ class HybridBlock(Block):
 
         Parameters
         ----------
-        x : NDArray or nested lists of them
-        *args : NDArray or nested lists of them
+        x, *args : NDArray or nested lists of them
 
         Returns
         -------
@@ -375,11 +374,12 @@ class HybridBlock(Block):
             return self.hybrid_forward(functions, x, *args, **params)
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
-        ctx = current_context() if array is None else array.ctx
-        params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-        if ctx == current_context():
+        if array is None:
+            raise InputError(f"{self.name}: forward needs an NDArray or a Symbol among its inputs")
+        params = {name: param.data(array.ctx) for name, param in self._reg_params.items()}
+        if array.ctx == current_context():
             return self.hybrid_forward(nd, x, *args, **params)
-        with ctx:
+        with array.ctx:
             return self.hybrid_forward(nd, x, *args, **params)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803

@@ -38,6 +38,10 @@ class UninitializedParameterError(MXNetError):
     """A parameter's value was asked for before it was initialized."""
 
 
+class StorageTypeError(ValueError_, AssertionError):
+    """A storage type that does not exist (1.x: ``AssertionError``)."""
+
+
 class DeferredInitializationError(UninitializedParameterError):
     """A parameter's value was asked for, and its shape is known only after the first forward."""
 
@@ -115,7 +119,7 @@ class Parameter:
     ) -> None:
         for label, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value not in ("default", "row_sparse", "csr"):
-                raise ValueError_(
+                raise StorageTypeError(
                     f"Parameter {name!r}: {label} is {value!r}, expected 'default', 'row_sparse' "
                     "or 'csr'"
                 )
@@ -666,7 +670,7 @@ class Parameter:
             shape, dtype, lr_mult, wd_mult = described
             self._var = described, var(
                 self.name, shape=shape, dtype=dtype, lr_mult=lr_mult, wd_mult=wd_mult, init=init,
-                stype="default",
+                stype=self._stype,
             )  # fmt: skip
         return self._var[1]
 

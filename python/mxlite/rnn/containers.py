@@ -49,7 +49,7 @@ class _Container(BaseRNNCell):
                     f"{cell._prefix!r}, give them to one of the two"
                 )
             cell._params._params.update(self._params._params)
-        self._params._params.update(cell._params._params)
+        self._params._params.update(cell.params._params)
 
     @property
     def state_info(self) -> list[dict[str, Any]]:

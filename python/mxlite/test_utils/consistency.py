@@ -295,7 +295,7 @@ def compare_optimizer(
     shape : tuple of int, or list of them with ``ntensors``
     dtype : dtype
     w_stype, g_stype : str
-        Storage types of weights and gradients.
+        Storage types of weights and gradients of ``opt2``; those of ``opt1`` are dense.
     rtol, atol : float
     compare_states : bool
     ntensors : int
@@ -307,10 +307,10 @@ def compare_optimizer(
     """
     shapes = [shape] * ntensors if isinstance(shape, tuple) else list(shape)
     indices = list(range(ntensors))
-    weights1 = [rand_ndarray(s, w_stype, density=1, dtype=dtype) for s in shapes]
-    weights2 = [weight.copy() for weight in weights1]
-    grads1 = [rand_ndarray(s, g_stype, density=1, dtype=dtype) for s in shapes]
-    grads2 = [grad.copy() for grad in grads1]
+    weights2 = [rand_ndarray(s, w_stype, density=1, dtype=dtype) for s in shapes]
+    weights1 = [weight.copy().tostype("default") for weight in weights2]
+    grads2 = [rand_ndarray(s, g_stype, dtype=dtype) for s in shapes]
+    grads1 = [grad.copy().tostype("default") for grad in grads2]
     states1, states2 = (
         [opt.create_state_multi_precision(i, w) for i, w in zip(indices, weights)]
         for opt, weights in ((opt1, weights1), (opt2, weights2))

@@ -38,13 +38,13 @@ def default_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make a context this thread's current one, outside of any ``with`` block.
+    """Make a context this thread's current one until the ``with`` block around the call ends.
 
     Parameters
     ----------
     ctx : Context
     """
-    ctx.__enter__()
+    Context.default_ctx = ctx
 
 
 def list_gpus() -> range:

@@ -83,14 +83,24 @@ def test_names_mxnet_never_had_are_plain_import_errors(door):
         exec("from mxnet.gluon import metric")
 
 
+def test_modules_of_numpy_mode_can_be_named_but_not_used(door):
+    module = importlib.import_module("mxnet.numpy")
+    importlib.import_module("mxnet.numpy.linalg")
+    assert not hasattr(module, "ones") and module.linalg.__name__ == "mxnet.numpy.linalg"
+    with pytest.raises(mx.base.NotSupportedError, match=r"mxnet\.numpy\.ones: numpy mode"):
+        module.ones((2,))
+    with pytest.raises(mx.base.NotSupportedError, match=r"mxnet\.numpy_extension\.set_np"):
+        importlib.import_module("mxnet.numpy_extension").set_np()
+
+
 def test_names_that_are_not_built_say_so(door):
     assert not hasattr(mx, "np") and getattr(door, "np", None) is None
     with pytest.raises(NotImplementedError, match=r"mx\.np: a name of MXNet 1\.9\.1"):
         _ = mx.np
-    with pytest.raises(NotImplementedError, match=r"mxnet\.numpy is not built"):
-        importlib.import_module("mxnet.numpy")
-    with pytest.raises(ImportError, match=r"mx\.numpy|mxnet\.numpy"):
-        exec("from mxnet import numpy")
+    with pytest.raises(NotImplementedError, match=r"mxnet\.torch is not built"):
+        importlib.import_module("mxnet.torch")
+    with pytest.raises(ImportError, match=r"mxnet\.npx is not built"):
+        exec("from mxnet import npx")
     with pytest.raises(mx.base.NotSupportedError, match=r"mx\.ndarray\.ndarray\.DLContext"):
         _ = mx.nd.ndarray.DLContext
     with pytest.raises(ImportError, match=r"mx\.ndarray\.ndarray\.DLContext") as failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import threading
 
 import mxlite as mx
 import numpy as np
@@ -150,6 +151,32 @@ def test_context_tables_and_default():
     assert mx.Context.default_ctx == mx.current_context()
     with mx.cpu(3):
         assert mx.Context.default_ctx == mx.cpu(3)
+        mx.Context.default_ctx = mx.cpu(4)
+        assert mx.current_context() == mx.nd.zeros(1).ctx == mx.cpu(4)
+    assert mx.current_context() == mx.cpu(0)
+
+
+def test_current_objects_may_be_assigned_per_thread():
+    def assign():
+        mx.Context.default_ctx = mx.cpu(7)
+        mx.AttrScope.current = mx.AttrScope(group="a")
+        mx.name.NameManager.current = manager = mx.name.NameManager()
+        with mx.cpu(8):
+            pass
+        found.append(mx.nd.zeros(1).ctx)
+        found.append(mx.sym.Variable("x").attr("group"))
+        found.append(mx.name.NameManager.current is manager)
+
+    found = []
+    thread = threading.Thread(target=assign)
+    thread.start()
+    thread.join()
+    assert found == [mx.cpu(7), "a", True]
+    assert mx.current_context() == mx.cpu(0) and mx.sym.Variable("x").attr("group") is None
+
+
+def test_features_is_one_object():
+    assert mx.runtime.Features() is mx.runtime.Features()
 
 
 def test_current_name_manager_and_attribute_scope():

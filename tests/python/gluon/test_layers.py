@@ -362,7 +362,7 @@ def test_repr_identifies_the_layer(layer: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: nn.Dense(0), "Dense: units is 0, expected 1 or more"),
+        (lambda: nn.Dense(-1), "Dense: units is -1, expected 0 or more"),
         (lambda: nn.Conv2D(4, (3, 3, 3)), r"kernel_size is \(3, 3, 3\), expected .* 2 numbers"),
         (lambda: nn.Conv2D(4, 3, layout="CHWN"), "layout is 'CHWN', expected 'NCHW' or 'NHWC'"),
         (lambda: nn.Conv2D(4, 3, groups=3), "channels 4 .* multiples of groups 3"),

@@ -378,3 +378,32 @@ def test_a_context_without_samples_stays_in_step() -> None:
         trainer.step(1)
     trainer.step(1, ignore_stale_grad=True)
     assert [array.asscalar() for array in param.list_data()] == [-1, -1]
+
+
+def test_compare_optimizer_gives_dense_gradients_to_the_first_one():
+    class Noting(mx.optimizer.Optimizer):
+        def create_state(self, index, weight):
+            return None
+
+        def update(self, index, weight, grad, state):
+            seen.append((weight.stype, grad.stype))
+
+    seen = []
+    storage = {"w_stype": "row_sparse", "g_stype": "row_sparse"}
+    mx.test_utils.compare_optimizer(Noting(), Noting(), (4, 3), "float32", **storage)
+    assert seen == [("default", "default"), ("row_sparse", "row_sparse")]
+
+
+def test_an_unknown_storage_type_is_an_assertion_as_well():
+    with pytest.raises(AssertionError, match="stype is 'dense'"):
+        mx.gluon.Parameter("weight", shape=(2,), stype="dense")
+    sparse = mx.gluon.Parameter("weight", shape=(2, 2), stype="row_sparse")
+    assert sparse.var().attr("__storage_type__") == "1"
+
+
+def test_a_hybrid_block_without_any_array_is_refused():
+    net = mx.gluon.nn.HybridLambda(lambda F, x: x)
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        with pytest.raises(ValueError, match="NDArray"):
+            net(None)

@@ -255,3 +255,13 @@ def test_parameter_files_with_other_names_are_refused(tmp_path: Path) -> None:
     mx.nd.save(str(tmp_path / "m-0001.params"), {"weight": values(2)})
     with pytest.raises(mx.base.MXNetError, match="name 'weight' found"):
         mx.model.load_params(str(tmp_path / "m"), 1)
+
+
+def test_a_stack_lists_the_weights_of_a_wrapped_cell():
+    stack = mx.rnn.SequentialRNNCell()
+    stack.add(mx.rnn.LSTMCell(3, prefix="first_"))
+    stack.add(mx.rnn.ResidualCell(mx.rnn.GRUCell(3, prefix="second_")))
+    stack.unroll(2, [mx.sym.Variable("a"), mx.sym.Variable("b")])
+    kinds = ("h2h_bias", "h2h_weight", "i2h_bias", "i2h_weight")
+    names = [cell + kind for cell in ("first_", "second_") for kind in kinds]
+    assert sorted(stack.params._params) == names

@@ -69,8 +69,8 @@ class Dense(HybridBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError_(f"Dense: units is {units}, expected 1 or more")
+        if units < 0:
+            raise ValueError_(f"Dense: units is {units}, expected 0 or more")
         self._flatten = flatten
         self._units = units
         self._in_units = in_units
