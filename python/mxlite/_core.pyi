@@ -686,8 +686,14 @@ class NDArray:
         """
         ...
 
-    def ones_like(self, out: Any = None, **kwargs: Any) -> NDArray:
-        """Ones of data's shape and dtype."""
+    def ones_like(self, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any) -> NDArray:
+        """Ones of data's shape and dtype.
+
+        Parameters
+        ----------
+        dtype : DTypeLike | None, default None
+            Accepted and without effect, as in 1.x: the result has data's.
+        """
         ...
 
     def pad(
@@ -1175,8 +1181,14 @@ class NDArray:
 
     writable: Any
 
-    def zeros_like(self, out: Any = None, **kwargs: Any) -> NDArray:
-        """Zeros of data's shape and dtype."""
+    def zeros_like(self, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any) -> NDArray:
+        """Zeros of data's shape and dtype.
+
+        Parameters
+        ----------
+        dtype : DTypeLike | None, default None
+            Accepted and without effect, as in 1.x: the result has data's.
+        """
         ...
 
 class Op:

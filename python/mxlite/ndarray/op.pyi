@@ -2562,8 +2562,16 @@ def one_hot(
     """
     ...
 
-def ones_like(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
-    """Ones of data's shape and dtype."""
+def ones_like(
+    data: NDArray, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """Ones of data's shape and dtype.
+
+    Parameters
+    ----------
+    dtype : DTypeLike | None, default None
+        Accepted and without effect, as in 1.x: the result has data's.
+    """
     ...
 
 def pick(
@@ -3711,6 +3719,14 @@ def where(
     """x where condition is not 0, else y."""
     ...
 
-def zeros_like(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
-    """Zeros of data's shape and dtype."""
+def zeros_like(
+    data: NDArray, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any
+) -> NDArray:
+    """Zeros of data's shape and dtype.
+
+    Parameters
+    ----------
+    dtype : DTypeLike | None, default None
+        Accepted and without effect, as in 1.x: the result has data's.
+    """
     ...
