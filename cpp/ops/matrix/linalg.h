@@ -63,6 +63,14 @@ struct LinalgOffsetParams {  // of extractdiag and makediag
   }
 };
 
+struct LinalgFactorParams {  // of potrf and potri
+  bool lower = true;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("lower", &LinalgFactorParams::lower, "Lower triangular factor, else upper."));
+  }
+};
+
 struct LinalgTrianParams {  // of extracttrian, maketrian and _linalg_triangle
   int64_t offset = 0;
   bool lower = true;

@@ -48,11 +48,11 @@ ValueRef per_matrix(GradBuilder& g, ValueRef value) {
   return g.reshape(value, shape);
 }
 
-Specs infer_potrf(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_potrf(const LinalgFactorParams&, std::span<const TensorSpec> in) {
   check_square("linalg_potrf", in[0]);
   return {in[0]};
 }
-Specs infer_potri(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_potri(const LinalgFactorParams&, std::span<const TensorSpec> in) {
   check_square("linalg_potri", in[0]);
   return {in[0]};
 }
@@ -89,8 +89,10 @@ Specs infer_syevd_backward(const NoParams&, std::span<const TensorSpec> in) { re
 
 // 1/2 L^-T mirror(L^T dL) L^-1.
 std::vector<ValueRef> grad_potrf(GradBuilder& g) {
-  const ValueRef l = g.output(0);
-  const ValueRef middle = mirror_lower(g, product(g, l, g.output_grad(0), true, false, 0.5));
+  const bool lower = g.params<LinalgFactorParams>().lower;
+  const ValueRef l = lower ? g.output(0) : transposed(g, g.output(0));
+  const ValueRef grad = lower ? g.output_grad(0) : transposed(g, g.output_grad(0));
+  const ValueRef middle = mirror_lower(g, product(g, l, grad, true, false, 0.5));
   return {solve(g, l, solve(g, l, middle, true, false), false, true)};
 }
 
@@ -98,7 +100,10 @@ std::vector<ValueRef> grad_potrf(GradBuilder& g) {
 std::vector<ValueRef> grad_potri(GradBuilder& g) {
   const ValueRef grad = g.output_grad(0);
   const ValueRef both = product(g, g.output(0), g.add(grad, transposed(g, grad)), false, false, -1);
-  return {lower_triangle(g, solve(g, g.input(0), both, true, true))};
+  if (g.params<LinalgFactorParams>().lower)
+    return {lower_triangle(g, solve(g, g.input(0), both, true, true))};
+  const ValueRef l = transposed(g, g.input(0));
+  return {transposed(g, lower_triangle(g, solve(g, l, both, true, true)))};
 }
 
 std::vector<ValueRef> grad_inverse(GradBuilder& g) {
@@ -133,8 +138,9 @@ std::vector<ValueRef> grad_syevd(GradBuilder& g) {
   return {product(g, u, product(g, inner, u), true)};
 }
 
-OpBuilder<NoParams> factor(const char* name, const char* alias, const char* doc) {
-  OpBuilder<NoParams> op(name);
+template <class P = NoParams>
+OpBuilder<P> factor(const char* name, const char* alias, const char* doc) {
+  OpBuilder<P> op(name);
   op.alias({alias}).inputs({"A"}).doc(doc);
   return op;
 }
@@ -142,13 +148,16 @@ OpBuilder<NoParams> factor(const char* name, const char* alias, const char* doc)
 }  // namespace
 
 void register_linalg_factor(OpRegistry& ops) {
-  ops.add(factor("linalg_potrf", "_linalg_potrf",
-                 "Cholesky factor: lower triangular L with L * L^T = A for positive definite A.")
+  ops.add(factor<LinalgFactorParams>(
+              "linalg_potrf", "_linalg_potrf",
+              "Cholesky factor of a positive definite A: triangular L with L * L^T = A, or "
+              "L^T * L = A for an upper one.")
               .infer(infer_potrf)
               .gradient(grad_potrf)
               .build());
-  ops.add(factor("linalg_potri", "_linalg_potri",
-                 "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
+  ops.add(factor<LinalgFactorParams>(
+              "linalg_potri", "_linalg_potri",
+              "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
               .infer(infer_potri)
               .gradient(grad_potri)
               .build());

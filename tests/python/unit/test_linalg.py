@@ -25,13 +25,19 @@ def cholesky_loss(x: nd.NDArray, w: nd.NDArray) -> nd.NDArray:
     return (nd.linalg_potrf(gram(x)) * w).sum()
 
 
+def upper_loss(x: nd.NDArray, w: nd.NDArray) -> nd.NDArray:
+    """Return a number made by upper factors, forth and back."""
+    factor = nd.linalg_potrf(gram(x), lower=False)
+    return (factor * w).sum() + (nd.linalg_potri(factor, lower=False) * w).sum()
+
+
 def eigen_loss(x: nd.NDArray, w: nd.NDArray) -> nd.NDArray:
     """Return a number that does not depend on the signs of eigenvectors."""
     u, values = nd.linalg_syevd(gram(x))
     return (u * u * w).sum() + (values * values).sum()
 
 
-@pytest.mark.parametrize("loss", [cholesky_loss, eigen_loss])
+@pytest.mark.parametrize("loss", [cholesky_loss, upper_loss, eigen_loss])
 def test_gradient_on_symmetric_matrices_equals_finite_differences(loss) -> None:
     x, w, direction = matrix(3, 1), array(matrix(3, 2)), matrix(3, 3)
     variable = array(x)
@@ -59,3 +65,9 @@ def test_nearly_dependent_rows_still_give_orthonormal_rows() -> None:
     q, lower = (r.asnumpy() for r in nd.linalg_gelqf(array(a)))
     np.testing.assert_allclose(q @ q.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(lower @ q, a, atol=1e-15)
+
+
+def test_upper_factors_give_the_inverse() -> None:
+    a = gram(array(matrix(4, 5)))
+    inverse = nd.linalg_potri(nd.linalg_potrf(a, lower=False), lower=False).asnumpy()
+    np.testing.assert_allclose(inverse, np.linalg.inv(a.asnumpy()), rtol=1e-10)

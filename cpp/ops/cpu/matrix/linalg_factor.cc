@@ -28,6 +28,11 @@ void for_each_matrix(KernelContext& ctx, DType dtype, int64_t count, int64_t dou
     dtype == DType::kFloat64 ? fn(double{}, i, work) : fn(float{}, i, work);
 }
 
+void transpose(double* a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < i; ++j) std::swap(a[i * n + j], a[j * n + i]);
+}
+
 void cholesky(double* a, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = j; i < n; ++i) {
@@ -45,23 +50,25 @@ void cholesky(double* a, int64_t n) {
   }
 }
 
-void potrf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+void potrf_native(KernelContext& ctx, const LinalgFactorParams& p, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_potrf", in[0].shape);
   const int64_t n = v.rows, size = n * n;
   for_each_matrix(ctx, in[0].dtype, v.outer, size, [&]<class T>(T, int64_t i, double* a) {
     load(in[0].as<T>() + i * size, size, a);
     cholesky(a, n);
+    if (!p.lower) transpose(a, n);
     store(a, size, out[0].as<T>() + i * size);
   });
 }
 
 // Columns of the inverse of a lower triangular matrix, then their products.
-void potri_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+void potri_native(KernelContext& ctx, const LinalgFactorParams& p, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_potri", in[0].shape);
   const int64_t n = v.rows, size = n * n;
   for_each_matrix(ctx, in[0].dtype, v.outer, 2 * size, [&]<class T>(T, int64_t m, double* l) {
     double* const inverse = l + size;
     load(in[0].as<T>() + m * size, size, l);
+    if (!p.lower) transpose(l, n);
     std::fill_n(inverse, size, 0.0);
     for (int64_t j = 0; j < n; ++j)
       for (int64_t i = j; i < n; ++i) {

@@ -289,6 +289,15 @@ CASES += [
         ref=lambda a: np.log(np.diagonal(a)).sum().reshape(1),
     ),
     op("linalg_potrf", definite(2, 4), grad=False, dtypes=DOUBLE, tol=10, ref=np.linalg.cholesky),
+    op(
+        "linalg_potrf",
+        definite(2, 4),
+        lower=False,
+        grad=False,
+        dtypes=DOUBLE,
+        tol=10,
+        ref=lambda a: np.linalg.cholesky(a).swapaxes(-1, -2),
+    ),
     fails("linalg_potrf", -np.eye(3), error=ValueError, match="not positive definite"),
     fails("linalg_potrf", rand(2, 3), error=ValueError, match="square"),
     op(
