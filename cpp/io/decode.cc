@@ -61,21 +61,33 @@ JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& n
   return info;
 }
 
+namespace {
+
+int64_t scaled(int side, int denominator) { return (side + denominator - 1) / denominator; }
+
+}  // namespace
+
+void decode_jpeg_into(std::span<const std::byte> bytes, const DecodeOptions& options,
+                      unsigned char* pixels) {
+  const JpegInfo info = read_jpeg_header(bytes, options.name);
+  const auto width = static_cast<int>(scaled(info.width, options.denominator));
+  const auto height = static_cast<int>(scaled(info.height, options.denominator));
+  Handle& handle = thread_handle();
+  // TJFLAG_STOPONWARNING: a truncated file is an error and not a half gray picture.
+  if (tjDecompress2(handle.get(), raw(bytes), bytes.size(), pixels, width, 0, height,
+                    pixel_format(options.order), TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
+    fail_decode(options.name, handle, bytes.size());
+}
+
 NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options) {
   const JpegInfo info = read_jpeg_header(bytes, options.name);
   const int d = options.denominator;
   MX_CHECK(d == 1 || d == 2 || d == 4 || d == 8, options.name, ": denominator ", d,
            " given, 1, 2, 4 or 8 expected");
-  const int64_t width = (info.width + d - 1) / d, height = (info.height + d - 1) / d;
   const int64_t channels = options.order == ColorOrder::kGray ? 1 : 3;
-  NDArrayRef image = NDArray::empty({{height, width, channels}, DType::kUInt8}, Device{});
-  Handle& handle = thread_handle();
-  // TJFLAG_STOPONWARNING: a truncated file is an error and not a half gray picture.
-  if (tjDecompress2(handle.get(), raw(bytes), bytes.size(),
-                    static_cast<unsigned char*>(image->data()), static_cast<int>(width), 0,
-                    static_cast<int>(height), pixel_format(options.order),
-                    TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
-    fail_decode(options.name, handle, bytes.size());
+  NDArrayRef image = NDArray::empty(
+      {{scaled(info.height, d), scaled(info.width, d), channels}, DType::kUInt8}, Device{});
+  decode_jpeg_into(bytes, options, static_cast<unsigned char*>(image->data()));
   return image;
 }
 

@@ -28,4 +28,8 @@ JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& n
 // uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
 NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options);
 
+// The same into memory for that many bytes; nothing is allocated.
+void decode_jpeg_into(std::span<const std::byte> bytes, const DecodeOptions& options,
+                      unsigned char* pixels);
+
 }  // namespace mxlite::io

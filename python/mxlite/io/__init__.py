@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .batch import DataBatch, DataDesc, DataIter
+from .image_record import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
 from .ndarray_iter import NDArrayIter
 from .wrappers import PrefetchingIter, ResizeIter
 
@@ -10,6 +11,9 @@ __all__ = [
     "DataBatch",
     "DataDesc",
     "DataIter",
+    "ImageRecordInt8Iter",
+    "ImageRecordIter",
+    "ImageRecordUInt8Iter",
     "NDArrayIter",
     "PrefetchingIter",
     "ResizeIter",

@@ -1,0 +1,87 @@
+// Batches of images from a record file, decoded and augmented ahead by worker threads.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpp/io/image_transform.h"
+#include "cpp/io/record_file.h"
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::io {
+
+struct PipelineOptions {
+  std::string path;
+  std::vector<int64_t> offsets;                   // of the records; empty: the file is scanned
+  std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: those of the records
+  int64_t batch_size = 0, label_width = 1;
+  int threads = 4, prefetch = 4;
+  int64_t part_index = 0, num_parts = 1;
+  bool shuffle = false, round_batch = true, skip_bad = false;
+  uint64_t seed = 0, augment_seed = 0;
+  ImageParams image;
+};
+
+struct ImageBatch {
+  NDArrayRef data, label;
+  std::vector<int64_t> index;  // of the records in the part's file order
+  int64_t pad = 0;
+};
+
+// next() and reset() are called by one thread. What a sample becomes depends on the seeds, the
+// epoch and its record, not on the threads.
+class ImagePipeline {
+ public:
+  explicit ImagePipeline(PipelineOptions options);
+  ~ImagePipeline();
+  ImagePipeline(const ImagePipeline&) = delete;
+  ImagePipeline& operator=(const ImagePipeline&) = delete;
+
+  // False at the end. Without skip_bad a bad record's error is thrown in place of its batch.
+  bool next(ImageBatch& batch);
+  void reset();
+  int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
+  int64_t skipped() const { return skipped_; }
+  const std::string& last_skipped() const { return last_skipped_; }
+
+ private:
+  struct Chunk;  // batch_size consecutive samples of the epoch's order
+  void choose_part();
+  void start();
+  void stop();
+  void work(std::stop_token token);
+  void make_sample(Chunk& chunk, int64_t row, int64_t position);
+  std::unique_ptr<Chunk> new_chunk(int64_t number) const;
+  std::unique_ptr<Chunk> take_chunk();
+  void copy_row(const Chunk& from, int64_t row, ImageBatch& to, int64_t target) const;
+  int64_t num_chunks() const;
+
+  PipelineOptions options_;
+  RecordFile file_;
+  std::vector<int64_t> offsets_;
+  std::vector<int64_t> order_;  // constant while workers run
+  uint64_t epoch_ = 0;
+  int owner_ = 0;  // process whose threads these are
+
+  // Only the consumer's thread.
+  int64_t delivered_ = 0, skipped_ = 0;
+  std::string last_skipped_;
+  std::deque<std::shared_ptr<Chunk>> left_;  // chunks with good rows not yet delivered
+  int64_t left_row_ = 0;                     // first such row of left_.front()
+  std::shared_ptr<Chunk> first_;             // the epoch's beginning, for round_batch
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
+  int64_t next_sample_ = 0;                    // guarded by mutex_
+  int64_t taken_ = 0;                          // guarded by mutex_; chunks
+  std::vector<std::jthread> workers_;          // last: they end before what they use
+};
+
+}  // namespace mxlite::io

@@ -1,0 +1,45 @@
+// From the bytes of a JPEG image to one normalized sample: what ImageRecordIter does to a record.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/core/dtype.h"
+
+namespace mxlite::io {
+
+// Names and defaults are those of MXNet 1.x.
+struct ImageParams {
+  int channels = 3, height = 0, width = 0;
+  DType dtype = DType::kFloat32;  // float32, uint8 or int8
+  int resize = -1;
+  bool rand_crop = false, random_resized_crop = false;
+  int max_rotate_angle = 0, rotate = -1;
+  std::vector<int> rotate_list;
+  float max_aspect_ratio = 0, min_aspect_ratio = -1;  // -1: not given
+  float max_shear_ratio = 0;
+  int max_crop_size = -1, min_crop_size = -1;
+  float max_random_scale = 1, min_random_scale = 1;
+  float max_random_area = 1, min_random_area = 1;
+  float max_img_size = 1e10F, min_img_size = 0;
+  float brightness = 0, contrast = 0, saturation = 0, pca_noise = 0;
+  int random_h = 0, random_s = 0, random_l = 0;
+  int fill_value = 255, inter_method = 1, pad = 0;
+  bool mirror = false, rand_mirror = false;
+  std::array<float, 4> mean = {0, 0, 0, 0}, std = {1, 1, 1, 1};
+  std::vector<float> mean_image;  // (channels, height, width); replaces mean
+  float scale = 1, max_random_contrast = 0, max_random_illumination = 0;
+};
+
+using Random = std::mt19937_64;
+
+// Throws kValue for combinations that cannot work.
+void check_image_params(const ImageParams& params);
+// Writes channels * height * width elements; name is for errors. Throws kRecord for bad images.
+void transform_image(std::span<const std::byte> jpeg, const ImageParams& params, Random& random,
+                     const std::string& name, void* output);
+
+}  // namespace mxlite::io

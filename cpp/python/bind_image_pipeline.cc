@@ -1,0 +1,75 @@
+// The image pipeline for mxlite.io.ImageRecordIter.
+#include <pybind11/stl.h>
+
+#include "cpp/io/image_pipeline.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/py_array.h"
+
+namespace mxlite::python {
+namespace {
+
+io::PipelineOptions options_from(const py::dict& given) {
+  io::PipelineOptions o;
+  io::ImageParams& image = o.image;
+  size_t used = 0;
+  const auto read = [&](const char* name, auto& field) {
+    if (!given.contains(name)) return;
+    field = given[name].cast<std::remove_reference_t<decltype(field)>>();
+    ++used;
+  };
+#define READ(target, name) read(#name, (target).name)
+  READ(o, path), READ(o, offsets), READ(o, labels), READ(o, batch_size), READ(o, label_width);
+  READ(o, threads), READ(o, prefetch), READ(o, part_index), READ(o, num_parts), READ(o, shuffle);
+  READ(o, round_batch), READ(o, skip_bad), READ(o, seed), READ(o, augment_seed);
+  READ(image, channels), READ(image, height), READ(image, width), READ(image, resize);
+  READ(image, rand_crop), READ(image, random_resized_crop), READ(image, max_rotate_angle);
+  READ(image, rotate), READ(image, rotate_list), READ(image, max_aspect_ratio);
+  READ(image, min_aspect_ratio), READ(image, max_shear_ratio), READ(image, max_crop_size);
+  READ(image, min_crop_size), READ(image, max_random_scale), READ(image, min_random_scale);
+  READ(image, max_random_area), READ(image, min_random_area), READ(image, max_img_size);
+  READ(image, min_img_size), READ(image, brightness), READ(image, contrast);
+  READ(image, saturation), READ(image, pca_noise), READ(image, random_h), READ(image, random_s);
+  READ(image, random_l), READ(image, fill_value), READ(image, inter_method), READ(image, pad);
+  READ(image, mirror), READ(image, rand_mirror), READ(image, mean), READ(image, std);
+  READ(image, mean_image), READ(image, scale), READ(image, max_random_contrast);
+  READ(image, max_random_illumination);
+#undef READ
+  if (given.contains("dtype")) {
+    image.dtype = require_dtype(given["dtype"], "ImageRecordIter");
+    ++used;
+  }
+  MX_ASSERT(used == given.size());
+  return o;
+}
+
+}  // namespace
+
+void bind_image_pipeline(py::module_& m) {
+  py::class_<io::ImagePipeline>(m, "ImagePipeline", "Batches of images from a record file.")
+      .def(py::init([](const py::dict& options) {
+             io::PipelineOptions read = options_from(options);
+             const py::gil_scoped_release released;
+             return std::make_unique<io::ImagePipeline>(std::move(read));
+           }),
+           py::arg("options"))
+      .def(
+          "next",
+          [](io::ImagePipeline& self) -> py::object {
+            io::ImageBatch batch;
+            bool more = false;
+            {
+              const py::gil_scoped_release released;
+              more = self.next(batch);
+            }
+            if (!more) return py::none();
+            return py::make_tuple(batch.data, batch.label, batch.index, batch.pad);
+          },
+          "(data, label, index, pad) of the next batch; None at the end.")
+      .def("reset", &io::ImagePipeline::reset, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("num_records", &io::ImagePipeline::num_records)
+      .def_property_readonly("skipped", &io::ImagePipeline::skipped)
+      .def_property_readonly("last_skipped", &io::ImagePipeline::last_skipped);
+}
+
+}  // namespace mxlite::python

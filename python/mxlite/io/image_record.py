@@ -1,0 +1,293 @@
+"""Batches of images from record files, decoded by the core's threads."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import NotSupportedError, RecordError, TypeError_, ValueError_, suggestion
+from .batch import DataBatch, DataDesc, DataIter
+
+__all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
+
+# Handed on to the core by name; None leaves the core's default, which is 1.x's.
+_AUGMENT = (
+    "resize rand_crop random_resized_crop max_rotate_angle rotate rotate_list max_aspect_ratio "
+    "min_aspect_ratio max_shear_ratio max_crop_size min_crop_size max_random_scale "
+    "min_random_scale max_random_area min_random_area max_img_size min_img_size brightness "
+    "contrast saturation pca_noise random_h random_s random_l fill_value inter_method pad mirror "
+    "rand_mirror scale max_random_contrast max_random_illumination"
+).split()
+_SWITCHES = {"rand_crop", "random_resized_crop", "mirror", "rand_mirror"}
+_DEFAULTS: dict[str, Any] = {
+    "path_imgrec": "",
+    "path_imgidx": "",
+    "path_imglist": "",
+    "aug_seq": "aug_default",
+    "label_width": 1,
+    "data_shape": None,
+    "preprocess_threads": 4,
+    "verbose": True,
+    "num_parts": 1,
+    "part_index": 0,
+    "device_id": 0,
+    "shuffle_chunk_size": 0,
+    "shuffle_chunk_seed": 0,
+    "seed_aug": None,
+    "shuffle": False,
+    "seed": 0,
+    "batch_size": None,
+    "round_batch": True,
+    "prefetch_buffer": 4,
+    "ctx": "gpu",
+    "dtype": None,
+    "data_name": "data",
+    "label_name": "softmax_label",
+    "mean_img": "",
+    "on_error": "raise",
+    **{f"mean_{c}": 0.0 for c in "rgba"},
+    **{f"std_{c}": 1.0 for c in "rgba"},
+    **dict.fromkeys(_AUGMENT),
+}
+
+
+def _read_index(path: str) -> list[int]:
+    offsets = []
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                offsets.append(int(line.split()[1]))
+            except (IndexError, ValueError) as error:
+                raise RecordError(
+                    f"ImageRecordIter: index file {path!r}, line {number}: {line.rstrip()!r} "
+                    "given, key<tab>offset expected"
+                ) from error
+    if not offsets:
+        raise RecordError(f"ImageRecordIter: index file {path!r} is empty")
+    return offsets
+
+
+def _read_list(path: str) -> dict[int, list[float]]:
+    labels = {}
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            fields = line.strip().split("\t")
+            if fields == [""]:
+                continue
+            try:
+                labels[int(fields[0])] = [float(field) for field in fields[1:-1]]
+            except ValueError as error:
+                raise RecordError(
+                    f"ImageRecordIter: list {path!r}, line {number}: {line.rstrip()!r} given, "
+                    "index<tab>label<tab>path expected"
+                ) from error
+    return labels
+
+
+class ImageRecordIter(DataIter):
+    """Iterator over batches of images from a record file.
+
+    The parameters are those of 1.x, by keyword, and:
+
+    Parameters
+    ----------
+    on_error : str
+        ``'raise'``: a damaged record's error is raised in place of its batch. ``'skip'``: its batch
+        is filled by the records behind it; ``skipped`` counts.
+
+    Attributes
+    ----------
+    num_records : int
+        Records of this part.
+    skipped : int
+        Bad records left out since the iterator was made.
+
+    Raises
+    ------
+    TypeError
+        For an unknown parameter.
+    RecordError
+        If a file is missing or damaged, or this part of it has no records.
+    ShapeError
+        If a record does not have label_width labels.
+
+    Notes
+    -----
+    Matches ``mxnet.io.ImageRecordIter``. Every epoch has all records: ``round_batch=1`` fills the
+    last batch with the epoch's first samples, ``round_batch=0`` with zeros, ``pad`` says how many.
+    What a sample becomes depends on the seeds, the epoch and its record, not on the threads.
+    """
+
+    _dtype: Any = np.float32
+    _dtypes: tuple[str, ...] = ("float32", "uint8", "int8")
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in _DEFAULTS:
+                raise TypeError_(
+                    f"{type(self).__name__}: unknown parameter {name!r}"
+                    f"{suggestion(name, _DEFAULTS)}"
+                )
+        for name in ("path_imgrec", "data_shape", "batch_size"):
+            if not kwargs.get(name):
+                raise ValueError_(f"{type(self).__name__}: {name} is required")
+        given = {**_DEFAULTS, **kwargs}
+        super().__init__(int(given["batch_size"]))
+        self._pipeline = _core.ImagePipeline(self._options(given))
+        self.current: Any = None
+        shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
+        width = int(given["label_width"])
+        labels = (self.batch_size,) if width == 1 else (self.batch_size, width)
+        self.provide_data = [DataDesc(given["data_name"], shape, self._dtype)]
+        self.provide_label = [DataDesc(given["label_name"], labels, np.float32)]
+        if given["verbose"]:
+            logging.info(
+                "%s: %s, %d records, %d threads for decoding",
+                type(self).__name__,
+                given["path_imgrec"],
+                self.num_records,
+                given["preprocess_threads"],
+            )
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        name = type(self).__name__
+        if given["aug_seq"] != "aug_default":
+            raise NotSupportedError(
+                f"{name}: aug_seq {given['aug_seq']!r} given, only 'aug_default'"
+            )
+        if given["on_error"] not in ("raise", "skip"):
+            raise ValueError_(
+                f"{name}: on_error {given['on_error']!r} given, 'raise' or 'skip' expected"
+            )
+        shape = tuple(int(side) for side in given["data_shape"])
+        if len(shape) != 3:
+            raise ValueError_(
+                f"{name}: data_shape {shape} given, (channels, height, width) expected"
+            )
+        dtype = np.dtype(given["dtype"] or self._dtype)
+        if dtype.name not in self._dtypes:
+            raise TypeError_(f"{name}: dtype {dtype.name} given, one of {self._dtypes} expected")
+        self._dtype = dtype.type
+        seed = int(given["seed"])
+        options = {
+            "path": os.fspath(given["path_imgrec"]),
+            "batch_size": self.batch_size,
+            "label_width": int(given["label_width"]),
+            "threads": int(given["preprocess_threads"]),
+            "prefetch": int(given["prefetch_buffer"]),
+            "part_index": int(given["part_index"]),
+            "num_parts": int(given["num_parts"]),
+            "shuffle": bool(given["shuffle"]),
+            "round_batch": bool(given["round_batch"]),
+            "skip_bad": given["on_error"] == "skip",
+            "seed": seed,
+            "augment_seed": seed if given["seed_aug"] is None else int(given["seed_aug"]),
+            "channels": shape[0],
+            "height": shape[1],
+            "width": shape[2],
+            "dtype": dtype.name,
+            "mean": [float(given[f"mean_{c}"]) for c in "rgba"],
+            "std": [float(given[f"std_{c}"]) for c in "rgba"],
+        }
+        for key in _AUGMENT:
+            if given[key] is not None:
+                options[key] = bool(given[key]) if key in _SWITCHES else given[key]
+        if given["mean_img"]:
+            options["mean_image"] = _mean_image(given["mean_img"], shape)
+        if given["path_imgidx"]:
+            options["offsets"] = _read_index(given["path_imgidx"])
+        if given["path_imglist"]:
+            options["labels"] = _read_list(given["path_imglist"])
+        return options
+
+    @property
+    def num_records(self) -> int:
+        """Records of this part."""
+        count: int = self._pipeline.num_records
+        return count
+
+    @property
+    def skipped(self) -> int:
+        """Bad records left out since the iterator was made."""
+        count: int = self._pipeline.skipped
+        return count
+
+    def reset(self) -> None:
+        """Begin the next epoch."""
+        self._pipeline.reset()
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        before = self.skipped
+        found = self._pipeline.next()
+        if self.skipped > before:
+            logging.warning(
+                "%s: %d bad records skipped, the last: %s",
+                type(self).__name__,
+                self.skipped,
+                self._pipeline.last_skipped,
+            )
+        self.current = None
+        if found is None:
+            return False
+        data, label, index, pad = found
+        self.current = DataBatch([data], [label], pad, np.array(index, np.int64))
+        return True
+
+    def next(self) -> DataBatch:
+        """Return the next batch."""
+        if not self.iter_next():
+            raise StopIteration
+        batch: DataBatch = self.current
+        return batch
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        return self.current.data[0]
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return self.current.label[0]
+
+    def getindex(self) -> Any:
+        """Return the numbers of the current batch's records in this part."""
+        return self.current.index
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        pad: int | None = self.current.pad
+        return pad
+
+
+def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
+    from ..ndarray import load
+
+    if not os.path.exists(path):
+        raise RecordError(f"ImageRecordIter: there is no mean image {path!r}")
+    mean = load(path)["mean_img"]
+    if tuple(mean.shape) != shape:
+        raise ValueError_(
+            f"ImageRecordIter: mean image of shape {tuple(mean.shape)} given for data_shape {shape}"
+        )
+    values: list[float] = mean.asnumpy().reshape(-1).tolist()
+    return values
+
+
+class ImageRecordUInt8Iter(ImageRecordIter):
+    """The same with uint8 pixels: cropped and jittered, not normalized."""
+
+    _dtype = np.uint8
+    _dtypes = ("uint8",)
+
+
+class ImageRecordInt8Iter(ImageRecordIter):
+    """The same with int8 pixels: only the means are subtracted."""
+
+    _dtype = np.int8
+    _dtypes = ("int8",)
