@@ -255,6 +255,10 @@ bool ImagePipeline::next(ImageBatch& batch) {
     if (left_.empty()) {
       std::shared_ptr<Chunk> chunk = take_chunk();
       if (!chunk) break;
+      if (!chunk->data) {  // its memory was refused: no chunk follows
+        const std::lock_guard lock(mutex_);
+        taken_ = num_chunks();
+      }
       int64_t bad = 0;
       for (const std::exception_ptr& error : chunk->errors) {
         if (!error) continue;
