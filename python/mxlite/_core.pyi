@@ -1203,9 +1203,6 @@ class Context:
     """
 
     default_ctx: ClassVar[Context]
-    """
-    The current context of this thread.
-    """
     devstr2type: ClassVar[dict[Any, Any]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
     devtype2str: ClassVar[dict[Any, Any]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     def __enter__(self) -> Any: ...
@@ -1333,6 +1330,23 @@ class RecordWriter:
     def flush(self) -> None: ...
     def tell(self) -> int: ...
     def write(self, record: Any) -> None: ...
+
+class ImagePipeline:
+    """
+    Batches of images from a record file.
+    """
+    def __init__(self, options: dict[Any, Any]) -> None: ...
+    def next(self) -> Any:
+        """
+        (data, label, index, pad) of the next batch; None at the end.
+        """
+    def reset(self) -> None: ...
+    @property
+    def last_skipped(self) -> str: ...
+    @property
+    def num_records(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
 
 def all_ops() -> dict[Any, Any]:
     """

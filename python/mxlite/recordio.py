@@ -233,7 +233,7 @@ class MXIndexedRecordIO(MXRecordIO):
             super().close()
             raise _MissingRecordFileError(
                 f"MXIndexedRecordIO: there is no index file {self.idx_path!r}; "
-                "python -m mxlite.tools.rec2idx makes one"
+                "write the record file with MXIndexedRecordIO"
             ) from error
         except OSError as error:
             super().close()

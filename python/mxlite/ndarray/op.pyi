@@ -1887,12 +1887,24 @@ def linalg_maketrian(
     """
     ...
 
-def linalg_potrf(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
-    """Cholesky factor: lower triangular L with L * L^T = A for positive definite A."""
+def linalg_potrf(A: NDArray, lower: bool | None = True, out: Any = None, **kwargs: Any) -> NDArray:
+    """Cholesky factor of a positive definite A: triangular L with L * L^T = A, or L^T * L = A for an upper one.
+
+    Parameters
+    ----------
+    lower : bool, default True
+        Lower triangular factor, else upper.
+    """
     ...
 
-def linalg_potri(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
-    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted."""
+def linalg_potri(A: NDArray, lower: bool | None = True, out: Any = None, **kwargs: Any) -> NDArray:
+    """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
+
+    Parameters
+    ----------
+    lower : bool, default True
+        Lower triangular factor, else upper.
+    """
     ...
 
 def linalg_slogdet(A: NDArray, out: Any = None, **kwargs: Any) -> list[NDArray]:
