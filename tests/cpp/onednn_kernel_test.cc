@@ -107,6 +107,7 @@ TEST(OnednnKernel, FullyConnectedEqualsNative) {
       for (const bool no_bias : {true, false}) {
         std::vector<Shape> shapes = {{rows, 20, 15}, {77, 300}, {77}};
         if (no_bias) shapes.pop_back();
+        if (rows == 1 && dtype == DType::kFloat32) continue;  // refused, see below
         expect_same("FullyConnected", {{"num_hidden", int64_t{77}}, {"no_bias", no_bias}}, shapes,
                     dtype);
       }
@@ -128,8 +129,16 @@ TEST(OnednnKernel, PoolingEqualsNative) {
                        {"count_include_pad", include}},
                       {{2, 19, 14, 15}}, dtype);
         }
-  expect_same("Pooling", {{"global_pool", true}, {"pool_type", std::string("avg")}},
-              {{3, 40, 7, 9}}, DType::kFloat32);
+}
+
+TEST(OnednnKernel, OneRowAndWholeAveragesStayNative) {
+  const auto random = [](const Shape& shape) { return random_tensor({shape, DType::kFloat32}, 1); };
+  const OpCall dense("FullyConnected", {{"num_hidden", int64_t{77}}, {"no_bias", true}},
+                     {random({1, 300}), random({77, 300})});
+  EXPECT_NE(dense.refusal("onednn"), nullptr);
+  const OpCall average("Pooling", {{"global_pool", true}, {"pool_type", std::string("avg")}},
+                       {random({3, 40, 7, 9})});
+  EXPECT_NE(average.refusal("onednn"), nullptr);
 }
 
 TEST(OnednnKernel, AveragesOverCutWindowsStayNative) {
