@@ -250,7 +250,12 @@ void bind_device(py::module_& m) {
              device_stack.push_back(py::cast<PyContext&>(self).device);
              return self;
            })
-      .def("__exit__", [](const PyContext&, const py::args&) { device_stack.pop_back(); })
+      .def("__exit__",
+           [](const PyContext& c, const py::args&) {
+             MX_CHECK(!device_stack.empty(), "Context.__exit__: ", c.device,
+                      " is left without having been entered in this thread");
+             device_stack.pop_back();
+           })
       .def_property_static(
           "default_ctx", [](const py::object&) { return PyContext{current_device()}; },
           [](const py::object&, const PyContext& c) {

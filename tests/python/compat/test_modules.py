@@ -156,6 +156,11 @@ def test_context_tables_and_default():
     assert mx.current_context() == mx.cpu(0)
 
 
+def test_a_context_that_was_not_entered_cannot_be_left():
+    with pytest.raises(ValueError, match=r"cpu\(2\) is left without having been entered"):
+        mx.cpu(2).__exit__()
+
+
 def test_current_objects_may_be_assigned_per_thread():
     def assign():
         mx.Context.default_ctx = mx.cpu(7)
