@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cpp/base/host_device.h"
 #include "cpp/core/device.h"
 
 namespace mxlite {
@@ -34,7 +35,8 @@ class RandomReplayScope {
 void seed_random(uint64_t seed);
 void seed_random(uint64_t seed, Device device);
 
-inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter, uint64_t stream = 0) {
+MX_HOST_DEVICE inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter,
+                                                     uint64_t stream = 0) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
   uint32_t c2 = static_cast<uint32_t>(stream), c3 = static_cast<uint32_t>(stream >> 32);
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
@@ -53,13 +55,15 @@ inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t counter, uint64_t 
 }
 
 // [0, 1) with 24 bits.
-inline float to_uniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+MX_HOST_DEVICE inline float to_uniform(uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
 // [0, 1) with 53 bits.
-inline double to_uniform_double(uint32_t high, uint32_t low) {
+MX_HOST_DEVICE inline double to_uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>((uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
 }
 // Two standard normal numbers (Box and Muller) from two words.
-inline std::array<float, 2> to_normal(uint32_t a, uint32_t b) {
+MX_HOST_DEVICE inline std::array<float, 2> to_normal(uint32_t a, uint32_t b) {
   const float radius = std::sqrt(-2.0f * std::log(1.0f - to_uniform(a)));
   const float angle = 6.28318530718f * to_uniform(b);
   return {radius * std::cos(angle), radius * std::sin(angle)};

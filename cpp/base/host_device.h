@@ -1,0 +1,8 @@
+// Marks functions that kernels on every device call.
+#pragma once
+
+#ifdef __CUDACC__
+#define MX_HOST_DEVICE __host__ __device__
+#else
+#define MX_HOST_DEVICE
+#endif
