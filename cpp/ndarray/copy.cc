@@ -4,8 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include "cpp/core/threads.h"
-
 namespace mxlite {
 namespace {
 
@@ -127,8 +125,8 @@ void collapse_dimensions(Shape& shape, std::span<Strides* const> strides) {
   for (Strides* s : strides) *s = Strides(s->span().first(static_cast<size_t>(out)));
 }
 
-void copy_strided(const Shape& full_shape, const StridedData& full_src,
-                  const StridedData& full_dst) {
+void copy_strided(const Shape& full_shape, const StridedData& full_src, const StridedData& full_dst,
+                  int threads) {
   if (full_shape.size() == 0) return;
   Shape shape = full_shape;
   StridedData src = full_src, dst = full_dst;
@@ -136,11 +134,11 @@ void copy_strided(const Shape& full_shape, const StridedData& full_src,
   collapse_dimensions(shape, lists);
   const int64_t rows = shape.ndim() > 0 ? shape[0] : 1;
   const size_t bytes = static_cast<size_t>(shape.size()) * dtype_size(dst.dtype);
-  if (bytes < kParallelBytes || rows < 2) {
+  if (bytes < kParallelBytes || rows < 2 || threads < 2) {
     copy_dims(shape, 0, src, dst);
     return;
   }
-  const int64_t parts = std::min<int64_t>(rows, cpu_threads());
+  const int64_t parts = std::min<int64_t>(rows, threads);
 #pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;

@@ -11,8 +11,12 @@ struct StridedData {
   Strides strides;  // in elements
 };
 
-// dst and src have the same shape and do not overlap (unless they are identical).
-void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst);
+// dst and src have the same shape and do not overlap (unless they are identical). More than one
+// thread only in kernels: a second OpenMP pool, of a caller's thread, makes libgomp put the threads
+// of the engine's pool to sleep after every region (a network of 100 layers takes 1.4 times as
+// long).
+void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
+                  int threads = 1);
 
 // Drops dimensions of 1 and joins neighbours that are contiguous in every list of strides.
 void collapse_dimensions(Shape& shape, std::span<Strides* const> strides);

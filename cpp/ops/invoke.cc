@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
 
 namespace mxlite {
@@ -71,7 +72,7 @@ class CopyTask final : public engine::Task {
         src_{src.data(), src.dtype(), src.strides()},
         dst_{dst.data(), dst.dtype(), dst.strides()},
         held_{src.storage(), dst.storage()} {}
-  void run() override { copy_strided(shape_, src_, dst_); }
+  void run() override { copy_strided(shape_, src_, dst_, cpu_threads()); }
   void release_operands() noexcept override { held_.clear(); }
 
  private:

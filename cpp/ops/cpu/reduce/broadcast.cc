@@ -1,3 +1,4 @@
+#include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
 
@@ -10,7 +11,8 @@ void broadcast(KernelContext&, const void*, Inputs in, Outputs out) {
   const int lead = to.shape.ndim() - from.shape.ndim();
   for (int i = 0; i < from.shape.ndim(); ++i)
     strides[lead + i] = from.shape[i] == 1 ? 0 : from.strides[i];
-  copy_strided(to.shape, {from.data, from.dtype, strides}, {to.data, to.dtype, to.strides});
+  copy_strided(to.shape, {from.data, from.dtype, strides}, {to.data, to.dtype, to.strides},
+               cpu_threads());
 }
 
 }  // namespace

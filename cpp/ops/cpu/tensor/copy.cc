@@ -1,6 +1,7 @@
 // Operators that move values: copies and conversions.
 #include "cpp/ndarray/copy.h"
 
+#include "cpp/core/threads.h"
 #include "cpp/ops/tensor/cast.h"
 
 namespace mxlite {
@@ -8,7 +9,8 @@ namespace {
 
 void copy(const TensorRef& from, const TensorRef& to) {
   if (from.data == to.data && from.dtype == to.dtype) return;
-  copy_strided(to.shape, {from.data, from.dtype, from.strides}, {to.data, to.dtype, to.strides});
+  copy_strided(to.shape, {from.data, from.dtype, from.strides}, {to.data, to.dtype, to.strides},
+               cpu_threads());
 }
 
 template <class P>
