@@ -52,8 +52,9 @@ struct Kernel {
   bool inline_ok = true;
 };
 
-// erase<&kernel>() drops the parameter type of void kernel(KernelContext&, const P&, Inputs,
-// Outputs); erase_supports<&fn>() that of const char* fn(const P&, specs, specs).
+// Erase<&kernel>::call drops the parameter type of void kernel(KernelContext&, const P&, Inputs,
+// Outputs), EraseSupports that of const char* fn(const P&, specs, specs). Two templates: nvcc takes
+// specialisations of one for the same.
 template <auto Fn>
 struct Erase;
 template <class P, void (*Fn)(KernelContext&, const P&, Inputs, Outputs)>
@@ -62,9 +63,11 @@ struct Erase<Fn> {
     Fn(ctx, *static_cast<const P*>(params), in, out);
   }
 };
+template <auto Fn>
+struct EraseSupports;
 template <class P,
           const char* (*Fn)(const P&, std::span<const TensorSpec>, std::span<const TensorSpec>)>
-struct Erase<Fn> {
+struct EraseSupports<Fn> {
   static const char* call(const void* params, std::span<const TensorSpec> in,
                           std::span<const TensorSpec> out) {
     return Fn(*static_cast<const P*>(params), in, out);
@@ -72,7 +75,7 @@ struct Erase<Fn> {
 };
 template <auto Fn>
 constexpr SupportsFn supports_if() {
-  return &Erase<Fn>::call;
+  return &EraseSupports<Fn>::call;
 }
 
 }  // namespace mxlite
