@@ -1,9 +1,6 @@
 # Everything that is not ours. An option that is ON and cannot be served is an error, never a fallback.
 find_package(Threads REQUIRED)
 
-if(MXLITE_CUDA)
-  message(FATAL_ERROR "MXLITE_CUDA=ON: this source tree has no CUDA backend (no folder cpp/*/cuda)")
-endif()
 if(MXLITE_MPI)
   file(GLOB mpi_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/mpi/*.cc)
   if(NOT mpi_sources)
@@ -71,4 +68,8 @@ endif()
 get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl IMPORTED_LOCATION_RELEASE)
 if(NOT MXLITE_DNNL_LIBRARY)
   get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl LOCATION)
+endif()
+
+if(MXLITE_CUDA)
+  include(Cuda)
 endif()

@@ -12,15 +12,20 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
+set(flags -Wall -Wextra -Wno-missing-field-initializers)
 if(MXLITE_WERROR)
-  add_compile_options(-Werror)
+  list(APPEND flags -Werror)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  add_compile_options(-march=x86-64-v3)  # AVX2 and FMA; module.cc refuses older processors
+  list(APPEND flags -march=x86-64-v3)  # AVX2 and FMA; module.cc refuses older processors
 endif()
 # Lets the compiler vectorize sqrt and selects; results stay those of IEEE arithmetic, NaN included.
-add_compile_options(-fno-math-errno -fno-trapping-math)
+list(APPEND flags -fno-math-errno -fno-trapping-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+# nvcc hands the host compiler's flags on. It calls constexpr functions of the C++ library in kernels.
+list(JOIN flags "," cuda_host_flags)
+string(APPEND cuda_host_flags ",-Wno-parentheses")  # in code that nvcc generates
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=${cuda_host_flags}>")
 
 if(MXLITE_SANITIZE)
   if(NOT MXLITE_SANITIZE MATCHES "^(address|thread)$")

@@ -30,9 +30,16 @@ if(binding_sources)
   list(APPEND MXLITE_LIBRARIES _core)
 endif()
 
+if(MXLITE_CUDA)
+  include(CudaPlugin)
+endif()
+
 get_filename_component(dnnl_dir ${MXLITE_DNNL_LIBRARY} DIRECTORY)
+set(core_libraries ${MXLITE_LIBRARIES})
+list(REMOVE_ITEM core_libraries mxlite_cuda)
 set_target_properties(${MXLITE_LIBRARIES} PROPERTIES
-  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite)
+set_target_properties(${core_libraries} PROPERTIES
   BUILD_RPATH "$ORIGIN;${dnnl_dir}"
   INSTALL_RPATH "$ORIGIN")
 if(SKBUILD)

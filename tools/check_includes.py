@@ -20,6 +20,7 @@ MAY_USE = {
     "kvstore": ["base", "core", "engine", "ndarray"],
     "io": ["base", "core", "engine", "ndarray"],
 }
+MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
 MAY_USE["python"] = list(MAY_USE)
 
 # Foreign headers and the places (path patterns below cpp/) that may include them.

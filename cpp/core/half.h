@@ -6,27 +6,51 @@
 #include <cmath>
 #include <cstdint>
 
+#include "cpp/base/host_device.h"
+
 namespace mxlite {
 
 struct float16 {
   uint16_t bits = 0;
   float16() = default;
-  float16(float value) : bits(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)) {}  // NOLINT: converts
-  operator float() const { return _cvtsh_ss(bits); }                           // NOLINT: converts
+  MX_HOST_DEVICE float16(float value) {  // NOLINT: converts
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
+    bits = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+#endif
+  }
+  MX_HOST_DEVICE operator float() const {  // NOLINT: converts
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
+    return _cvtsh_ss(bits);
+#endif
+  }
 };
 
 struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
-  bfloat16(float value) {  // NOLINT: converts
+  MX_HOST_DEVICE bfloat16(float value) {  // NOLINT: converts
+#ifdef __CUDA_ARCH__
+    const uint32_t u = __float_as_uint(value);
+#else
     const uint32_t u = std::bit_cast<uint32_t>(value);
+#endif
     // A NaN whose payload sits in the dropped bits must stay a NaN.
     bits = (u & 0x7fffffff) > 0x7f800000
                ? static_cast<uint16_t>((u >> 16) | 0x40)
                : static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
   }
-  operator float() const {  // NOLINT: converts
+  MX_HOST_DEVICE operator float() const {  // NOLINT: converts
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+#else
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+#endif
   }
 };
 

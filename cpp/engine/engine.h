@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "cpp/core/stream.h"
 #include "cpp/engine/task.h"
 #include "cpp/engine/var.h"
 
@@ -18,10 +19,20 @@ namespace mxlite::engine {
 // clear it. Every wait on a failed value raises the same mxlite::Error. An engine that runs tasks
 // in the caller (naive, after fork, after stop) raises at push as well.
 
-// kCallback is for tasks that call Python: they may wait for tasks of the other workers.
-enum class WorkerKind : uint8_t { kCpu, kComm, kCallback };
-inline constexpr size_t kNumWorkerKinds = 3;
+// Note [Stream tasks]
+// A task of a stream worker gives work to a stream of a device and returns. Its dependents on
+// streams follow as soon as it has returned: their stream waits for its stream, the host for
+// nothing. Its dependents on the host, and waits, follow when the device has done the work; a
+// failure that the device reports only then reaches those as well. Operands are dropped when the
+// task of a compute worker has returned, because their memory is freed in that stream's order (and
+// when the device is done for copies, and with keep_operands).
+
+// kCallback is for tasks that call Python: they may wait for tasks of the other workers. The last
+// three are stream workers; every device has one of each.
+enum class WorkerKind : uint8_t { kCpu, kComm, kCallback, kCompute, kCopyIn, kCopyOut };
+inline constexpr size_t kNumHostWorkers = 3;
 const char* worker_name(WorkerKind kind);
+inline bool is_stream_worker(WorkerKind kind) { return kind >= WorkerKind::kCompute; }
 
 // A variable may be in several lists and several times in one.
 struct Access {
@@ -32,8 +43,10 @@ struct Access {
 
 struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
+  int device = 0;                        // of a stream worker
   bool may_inline = false;  // cheaper than a hand-over: runs in push if nothing stands in its way
   size_t bytes = 0;         // memory that stays allocated until the task is done
+  bool keep_operands = false;  // of a compute task: memory that is not freed in stream order
 };
 
 struct EngineStats {
@@ -70,6 +83,12 @@ class Engine {
   // Until nothing is in flight; raises the earliest failure that no wait has raised. The failures
   // that came with it count as seen: a second call succeeds.
   virtual void wait_all() = 0;
+  // As wait_all, but raises nothing and lets failures unseen. Inside a task: false, at once.
+  virtual bool drain() = 0;
+
+  // The memory of `var` was allocated in the order of that worker's stream: tasks of other streams
+  // wait for what the stream had been given. Before the variable's first use.
+  virtual void allocated_on(Var& var, WorkerKind worker, int device) = 0;
 
   // Finishes queued work and joins the workers; later pushes run in the caller. Idempotent.
   virtual void stop() = 0;
@@ -90,5 +109,13 @@ inline void set_blocking_hooks(void* (*release)(), void (*acquire)(void*)) {
 
 // Is this process a fork of one that had used the engine? Then tasks run in the caller.
 bool in_forked_child();
+
+// The stream that this thread's task is to fill; null outside of stream tasks.
+Stream* current_stream();
+
+// Where stream workers get their streams; by default from the accelerator. Set before the first
+// use.
+using StreamSource = Stream& (*)(int device, StreamKind kind);
+void set_stream_source(StreamSource source);
 
 }  // namespace mxlite::engine

@@ -43,4 +43,12 @@ std::exception_ptr decorate_current_exception(const Task& task) noexcept {
   }
 }
 
+std::exception_ptr decorate(const std::exception_ptr& error, const Task& task) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (...) {
+    return decorate_current_exception(task);
+  }
+}
+
 }  // namespace mxlite::engine

@@ -21,5 +21,6 @@ using FailureRef = IntrusivePtr<Failure>;
 // Inside a catch block: the current exception as mxlite::Error (std::bad_alloc as out of memory),
 // with one line that says what the task did and where it was called.
 std::exception_ptr decorate_current_exception(const Task& task) noexcept;
+std::exception_ptr decorate(const std::exception_ptr& error, const Task& task) noexcept;
 
 }  // namespace mxlite::engine

@@ -47,13 +47,13 @@ void ForkHandlers::remove(GraphEngine& engine) {
 
 void ForkHandlers::prepare() {
   engines().mutex.lock();
-  for (GraphEngine* engine : engines().all) engine->scheduler_.mutex.lock();
+  for (GraphEngine* engine : engines().all) engine->scheduler_.lock_for_fork();
   lock_cpu_allocator();
 }
 
 void ForkHandlers::in_parent() {
   unlock_cpu_allocator();
-  for (GraphEngine* engine : engines().all) engine->scheduler_.mutex.unlock();
+  for (GraphEngine* engine : engines().all) engine->scheduler_.unlock_after_fork();
   engines().mutex.unlock();
 }
 

@@ -46,6 +46,18 @@ void GraphEngine::wait_all() {
   }
 }
 
+bool GraphEngine::drain() {
+  if (Scheduler::RunScope::innermost()) return false;
+  std::unique_lock lock(scheduler_.mutex);
+  scheduler_.sleep_until_empty(lock);
+  return true;
+}
+
+void GraphEngine::allocated_on(Var& var, WorkerKind worker, int device) {
+  Lane& lane = scheduler_.lane(worker, device);
+  Scheduler::set_allocated(var, {&lane, ++lane.count});
+}
+
 EngineStats GraphEngine::stats() const {
   std::lock_guard lock(scheduler_.mutex);
   return scheduler_.stats();
@@ -61,7 +73,10 @@ void GraphEngine::push_and_run(std::unique_lock<std::mutex> lock, TaskRef task,
   {
     std::optional<BlockingScope> blocking;
     if (!options.may_inline) blocking.emplace();
-    scheduler_.execute(*task, /*on_worker=*/false);
+    if (is_stream_worker(options.worker))
+      scheduler_.execute_and_synchronize(*task);
+    else
+      scheduler_.execute(*task, /*on_worker=*/false);
   }
   lock.lock();
   scheduler_.complete(*task);

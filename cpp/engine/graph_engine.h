@@ -17,6 +17,8 @@ class GraphEngine : public Engine {
   void wait_for_write(Var& var) final;
   void host_wrote(Var& var) final;
   void wait_all() final;
+  bool drain() final;
+  void allocated_on(Var& var, WorkerKind worker, int device) final;
   EngineStats stats() const final;
 
  protected:

@@ -1,6 +1,7 @@
 #include "cpp/engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
@@ -22,31 +23,21 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-bool WorkerQueue::has_work() const {
-  if (!in_order) return ready_first != nullptr;
-  return oldest && oldest->unmet_ == 0 && !oldest->running_ && !oldest->run_by_caller_;
-}
-
-Task* WorkerQueue::take_work() {
-  running = in_order ? oldest : ready_first;
-  if (!in_order) {
-    ready_first = running->next_ready_;
-    if (!ready_first) ready_last = nullptr;
-  }
-  running->running_ = true;
-  return running;
-}
-
-void WorkerQueue::wake() {
-  if (!asleep) return;
-  asleep = false;
-  work_arrived.notify_one();
-}
-
 Scheduler::Scheduler()
     : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
       max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{2} << 30)) {
-  queue(WorkerKind::kComm).in_order = true;
+  queue({.worker = WorkerKind::kComm}).in_order = true;
+}
+
+WorkerQueue& Scheduler::queue(const PushOptions& options) {
+  return is_stream_worker(options.worker) ? lane(options.worker, options.device).queue
+                                          : queues_[static_cast<size_t>(options.worker)];
+}
+
+template <class F>
+void Scheduler::for_each_queue(F&& visit) {
+  for (WorkerQueue& queue : queues_) visit(queue);
+  lanes_.for_each([&](Lane& lane) { visit(lane.queue); });
 }
 
 Scheduler::RunScope::RunScope(const Scheduler& scheduler, Task& task, bool on_worker)
@@ -58,21 +49,43 @@ Scheduler::RunScope::~RunScope() { current_scope = outer_; }
 
 Scheduler::RunScope* Scheduler::RunScope::innermost() { return current_scope; }
 
+Lane* Scheduler::RunScope::lane() const { return task_.queue_->lane; }
+
+Stream* current_stream() {
+  const auto* scope = Scheduler::RunScope::innermost();
+  return scope && scope->lane() ? &scope->lane()->stream : nullptr;
+}
+
 bool Scheduler::dependencies_met(const Access& access) const {
   bool met = true;
   for_each_dependency(access, [&](Task& before, bool) { met &= before.done_; });
   return met;
 }
 
+void Scheduler::wait_on_stream(Task& task, StreamPoint point) {
+  if (point.lane && point.lane != task.queue_->lane) task.waits_.push_back(point);
+}
+
 void Scheduler::connect(Task& task, const Access& access) {
+  Lane* const lane = task.queue_->lane;
   for_each_dependency(access, [&](Task& before, bool uses_value) {
     if (before.done_) {
       if (uses_value) task.inherit(before.failure_);
       return;
     }
-    before.successors_.emplace_back(&task, uses_value);
-    ++task.unmet_;
+    const bool released = lane && before.issued_;
+    before.successors_.emplace_back(&task, uses_value, released);
+    if (!released) {
+      ++task.unmet_;
+      return;
+    }
+    ++task.unfinished_;
+    if (uses_value) task.inherit(before.failure_);
+    wait_on_stream(task, {before.queue_->lane, before.point_});
   });
+  if (!lane) return;
+  for (const auto* list : {&access.reads, &access.overwrites, &access.updates})
+    for (const Var* v : *list) wait_on_stream(task, v->allocated_);
 }
 
 void Scheduler::add_reader(Var& var, const TaskRef& task) {
@@ -120,7 +133,9 @@ void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOption
   task.sequence_ = ++stats_.pushed;
   task.bytes_ = options.bytes;
   task.run_by_caller_ = run_by_caller;
-  task.queue_ = &queue(options.worker);
+  task.queue_ = &queue(options);
+  task.keep_operands_ = is_stream_worker(options.worker) &&
+                        (options.keep_operands || options.worker != WorkerKind::kCompute);
   connect(task, access);
   publish(ref, access);
   task.retain();  // the engine's own reference, until complete
@@ -146,19 +161,98 @@ void Scheduler::enqueue(Task& task) {
 }
 
 void Scheduler::execute(Task& task, bool on_worker) const {
+  Lane* const lane = task.queue_->lane;
+  const auto attempt = [&](auto&& action) {
+    try {
+      action();
+    } catch (...) {
+      if (!task.failure_)
+        task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
+    }
+  };
+  // A task that will not run is still a link between what was before it and what comes behind it.
+  if (lane)
+    attempt([&] {
+      lane->stream.enter();
+      for (const StreamPoint& point : task.waits_) lane->wait_for(point);
+    });
   if (!task.failure_) {
     ProfileScope profile(task.name);
     RunScope scope(*this, task, on_worker);
-    try {
-      task.run();
-    } catch (...) {
-      task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
-    }
+    attempt([&] { task.run(); });
   }
-  task.release_operands();
+  if (lane) task.point_ = lane->count.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (!task.keep_operands_) task.release_operands();
+}
+
+void Scheduler::execute_and_synchronize(Task& task) const {
+  Lane& lane = *task.queue_->lane;
+  std::lock_guard filling(lane.filling);
+  execute(task, /*on_worker=*/false);
+  try {
+    lane.stream.synchronize();
+  } catch (...) {
+    if (!task.failure_)
+      task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
+  }
+  if (task.keep_operands_) task.release_operands();
+}
+
+void Scheduler::issue(Task& task) {
+  Lane& lane = *task.queue_->lane;
+  task.running_ = false;
+  task.issued_ = true;
+  task.next_ready_ = nullptr;
+  if (lane.queue.running == &task) lane.queue.running = nullptr;
+  bool wake_callers = limit_waiters_ > 0 && task.bytes_ > 0;
+  // What is not yet given to the device is bounded; what is, the device's memory bounds.
+  stats_.bytes_in_flight -= std::exchange(task.bytes_, 0);
+  for (Task::Edge& edge : task.successors_) {
+    Task& next = *edge.to();
+    if (!next.queue_->lane || edge.released()) continue;
+    edge = Task::Edge(&next, edge.uses_value(), /*released=*/true);
+    ++next.unfinished_;
+    if (edge.uses_value()) next.inherit(task.failure_);
+    wait_on_stream(next, {&lane, task.point_});
+    if (--next.unmet_ > 0) continue;
+    if (next.run_by_caller_)
+      wake_callers = true;
+    else
+      enqueue(next);
+  }
+  (lane.issued_last ? lane.issued_last->next_ready_ : lane.issued_first) = &task;
+  lane.issued_last = &task;
+  lane.issued.notify_one();
+  if (wake_callers) progress_.notify_all();
+}
+
+void Scheduler::drop_kept_operands(Task* batch) {
+  for (Task* task = batch; task; task = task->next_ready_)
+    if (task->keep_operands_) task->release_operands();
+}
+
+void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
+  for (Task *next, *task = batch; task; task = next) {
+    next = task->next_ready_;
+    task->device_done_ = true;
+    if (error && !task->failure_)
+      task->failure_ = make_ref<Failure>(decorate(error, *task), task->sequence_);
+    // A task of another stream on which it depends may be done but not yet completed.
+    if (task->unfinished_ == 0) complete(*task);
+  }
 }
 
 void Scheduler::complete(Task& task) {
+  std::vector<Task*> done;
+  complete_one(task, done);
+  while (!done.empty()) {
+    Task& next = *done.back();
+    done.pop_back();
+    complete_one(next, done);
+  }
+}
+
+void Scheduler::complete_one(Task& task, std::vector<Task*>& also_done) {
   task.running_ = false;
   task.done_ = true;
   if (task.failure_ && task.failure_->sequence == task.sequence_) note_unseen(task.failure_);
@@ -166,6 +260,10 @@ void Scheduler::complete(Task& task) {
   for (const Task::Edge& edge : task.successors_) {
     Task& next = *edge.to();
     if (edge.uses_value()) next.inherit(task.failure_);
+    if (edge.released()) {
+      if (--next.unfinished_ == 0 && next.device_done_) also_done.push_back(&next);
+      continue;
+    }
     if (--next.unmet_ > 0) continue;
     if (next.run_by_caller_)
       wake_callers = true;
@@ -221,6 +319,16 @@ FailureRef Scheduler::take_unseen_failure() {
   return earliest;
 }
 
+void Scheduler::lock_for_fork() {
+  mutex.lock();
+  lanes_.mutex.lock();
+}
+
+void Scheduler::unlock_after_fork() {
+  lanes_.mutex.unlock();
+  mutex.unlock();
+}
+
 void Scheduler::abandon_unfinished() {
   auto lost = make_ref<Failure>(
       std::make_exception_ptr(Error(
@@ -229,7 +337,7 @@ void Scheduler::abandon_unfinished() {
           "only in the parent: wait for the array before the fork (wait_to_read, waitall)")),
       0);
   unseen_.clear();
-  for (WorkerQueue& queue : queues_) {
+  for_each_queue([&](WorkerQueue& queue) {
     for (Task *next, *task = queue.oldest; task; task = next) {
       next = task->next_;
       bool own = false;  // the forking thread is inside this task and will complete it
@@ -247,7 +355,10 @@ void Scheduler::abandon_unfinished() {
     queue.stopping = true;
     // Its sleepers do not exist here; destroying it would wait for them.
     new (&queue.work_arrived) std::condition_variable;
-  }
+    if (!queue.lane) return;
+    queue.lane->issued_first = queue.lane->issued_last = nullptr;
+    new (&queue.lane->issued) std::condition_variable;
+  });
   new (&progress_) std::condition_variable;
   empty_waiters_ = limit_waiters_ = 0;
 }

@@ -7,29 +7,9 @@
 #include <vector>
 
 #include "cpp/engine/engine.h"
+#include "cpp/engine/lane.h"
 
 namespace mxlite::engine {
-
-// The unfinished tasks of one worker.
-struct WorkerQueue {
-  bool in_order = false;  // comm: the oldest unfinished task is the only one that may run
-  Task* oldest = nullptr;
-  Task* newest = nullptr;
-  Task* ready_first = nullptr;  // not used when in_order
-  Task* ready_last = nullptr;
-  Task* running = nullptr;  // on the worker's own thread
-  bool asleep = false;      // the thread waits on work_arrived
-  bool stopping = false;
-  std::condition_variable work_arrived;
-
-  // Nothing runs or is ready, so that a task run by the caller overtakes nobody.
-  bool idle() const {
-    return in_order ? oldest == nullptr : running == nullptr && ready_first == nullptr;
-  }
-  bool has_work() const;
-  Task* take_work();  // requires has_work(); marks the task as running
-  void wake();
-};
 
 class Scheduler {
  public:
@@ -41,6 +21,7 @@ class Scheduler {
     RunScope(const Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();  // nullptr outside of tasks
+    Lane* lane() const;            // of the task's stream worker, or null
 
    private:
     friend class Scheduler;
@@ -50,7 +31,14 @@ class Scheduler {
     RunScope* const outer_;
   };
 
-  WorkerQueue& queue(WorkerKind kind) { return queues_[static_cast<size_t>(kind)]; }
+  // Of a stream worker: after open_lane.
+  WorkerQueue& queue(const PushOptions& options);
+  // Made on first use, never destroyed. Without the mutex held: setting up a device takes long.
+  Lane& lane(WorkerKind worker, int device) { return lanes_.get(worker, device); }
+  void open_lane(const PushOptions& options) {
+    if (is_stream_worker(options.worker)) lane(options.worker, options.device);
+  }
+  static void set_allocated(Var& var, StreamPoint point) { var.allocated_ = point; }
 
   bool dependencies_met(const Access& access) const;
   // Takes the task in. It is ready if ready(task) says so; the caller then enqueues or runs it.
@@ -61,6 +49,14 @@ class Scheduler {
   static void mark_running(Task& task) { task.running_ = true; }
   // Runs the task if its inputs have not failed. The only function called without the mutex.
   void execute(Task& task, bool on_worker) const;
+  // The same for a task of a stream worker in the calling thread, until the device is done.
+  void execute_and_synchronize(Task& task) const;
+  // A stream task has given its work to the stream: releases what may follow there.
+  void issue(Task& task);
+  // The stream has done the work of a list of tasks; `error`: what it reports instead.
+  void device_done(Task* batch, const std::exception_ptr& error);
+  // Before that, without the mutex: operands that had to stay until the device was done.
+  static void drop_kept_operands(Task* batch);
   // Releases what waited for the task.
   void complete(Task& task);
 
@@ -85,6 +81,8 @@ class Scheduler {
   const EngineStats& stats() const { return stats_; }
   // In a forked child: unfinished tasks belong to threads that do not exist here.
   void abandon_unfinished();
+  void lock_for_fork();
+  void unlock_after_fork();
 
   mutable std::mutex mutex;
 
@@ -92,6 +90,10 @@ class Scheduler {
   template <class F>
   static void for_each_dependency(const Access& access, F&& depend);
   static void connect(Task& task, const Access& access);
+  static void wait_on_stream(Task& task, StreamPoint point);
+  void complete_one(Task& task, std::vector<Task*>& also_done);
+  template <class F>
+  void for_each_queue(F&& visit);
   static void publish(const TaskRef& task, const Access& access);
   static void add_reader(Var& var, const TaskRef& task);
   static void set_writer(Var& var, const TaskRef& task);
@@ -101,7 +103,8 @@ class Scheduler {
   bool below_low_mark() const;
   bool bytes_fit(size_t bytes) const;
 
-  std::array<WorkerQueue, kNumWorkerKinds> queues_;
+  std::array<WorkerQueue, kNumHostWorkers> queues_;
+  LaneTable lanes_;
   std::condition_variable progress_;  // a task with waiters is done, or a limit is met
   EngineStats stats_;
   uint64_t empty_waiters_ = 0;

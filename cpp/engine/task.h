@@ -13,7 +13,14 @@
 namespace mxlite::engine {
 
 class Scheduler;
+struct Lane;
 struct WorkerQueue;
+
+// What a stream had been given when its count was `number`.
+struct StreamPoint {
+  Lane* lane = nullptr;
+  uint64_t number = 0;
+};
 
 // The user's line that caused the task; the file name is interned.
 struct Origin {
@@ -47,12 +54,15 @@ class Task : public RefCounted {
   friend class Scheduler;
   friend struct WorkerQueue;
 
-  // A successor; the lowest bit says that it uses this task's value and so inherits its failure.
+  // A successor. Bit 0: it uses this task's value and so inherits its failure. Bit 1: its stream
+  // waits for this task's stream, so that it need not wait for this task to be done.
   class Edge {
    public:
-    Edge(Task* to, bool uses_value) : bits_(reinterpret_cast<uintptr_t>(to) | uses_value) {}
-    Task* to() const { return reinterpret_cast<Task*>(bits_ & ~uintptr_t{1}); }
+    Edge(Task* to, bool uses_value, bool released = false)
+        : bits_(reinterpret_cast<uintptr_t>(to) | uses_value | uintptr_t{released} << 1) {}
+    Task* to() const { return reinterpret_cast<Task*>(bits_ & ~uintptr_t{3}); }
     bool uses_value() const { return bits_ & 1; }
+    bool released() const { return bits_ & 2; }
 
    private:
     uintptr_t bits_;
@@ -70,11 +80,17 @@ class Task : public RefCounted {
   WorkerQueue* queue_ = nullptr;
   Task* previous_ = nullptr;  // unfinished tasks of the same worker, in order of push
   Task* next_ = nullptr;
-  Task* next_ready_ = nullptr;
-  uint32_t unmet_ = 0;    // dependencies that are not done
-  uint32_t waiters_ = 0;  // threads asleep until this one is done
+  Task* next_ready_ = nullptr;  // in the ready list, later in the list of what the device works on
+  uint64_t point_ = 0;          // stream tasks: the stream's count behind this one's work
+  SmallVector<StreamPoint, 1> waits_;  // stream tasks: of other streams
+  uint32_t unmet_ = 0;                 // dependencies that keep it from running
+  uint32_t unfinished_ = 0;            // dependencies that have released it and are not done
+  uint32_t waiters_ = 0;               // threads asleep until this one is done
   bool run_by_caller_ = false;
   bool running_ = false;
+  bool issued_ = false;       // stream tasks: has given its work to the stream
+  bool device_done_ = false;  // stream tasks: the stream has done it
+  bool keep_operands_ = false;
   bool done_ = false;
 };
 using TaskRef = IntrusivePtr<Task>;

@@ -8,16 +8,20 @@ namespace mxlite::engine {
 ThreadedEngine::~ThreadedEngine() { stop(); }
 
 void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions& options) {
+  if (is_stream_worker(options.worker))
+    start_stream_worker(scheduler_.lane(options.worker, options.device));
   std::unique_lock lock(scheduler_.mutex);
   if (scheduler_.over_limit(options.bytes) && !Scheduler::RunScope::innermost())
     scheduler_.sleep_until_below_limit(lock, options.bytes);
   if (runs_in_caller_) return push_and_run(std::move(lock), std::move(task), access, options);
 
-  const bool inline_here = options.may_inline && scheduler_.queue(options.worker).idle() &&
-                           scheduler_.dependencies_met(access);
-  auto& worker = workers_[static_cast<size_t>(options.worker)];
+  const bool inline_here = options.may_inline && !is_stream_worker(options.worker) &&
+                           scheduler_.queue(options).idle() && scheduler_.dependencies_met(access);
   // Before anything changes: if the thread cannot be started, this push has not happened.
-  if (!inline_here && !worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
+  if (!inline_here && !is_stream_worker(options.worker)) {
+    auto& worker = workers_[static_cast<size_t>(options.worker)];
+    if (!worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
+  }
   scheduler_.admit(task, access, options, inline_here);
   if (!inline_here) {
     if (scheduler_.ready(*task)) scheduler_.enqueue(*task);
@@ -28,6 +32,14 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
   scheduler_.execute(*task, /*on_worker=*/false);
   lock.lock();
   scheduler_.complete(*task);
+}
+
+void ThreadedEngine::start_stream_worker(Lane& lane) {
+  if (lane.has_worker.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(start_mutex_);
+  if (lane.has_worker.load(std::memory_order_relaxed) || runs_in_caller_) return;
+  stream_workers_.push_back(std::make_unique<StreamWorker>(scheduler_, lane));
+  lane.has_worker.store(true, std::memory_order_release);
 }
 
 void ThreadedEngine::stop() {
@@ -41,11 +53,14 @@ void ThreadedEngine::stop() {
   lock.unlock();
   BlockingScope blocking;
   for (auto& worker : workers) worker.reset();
+  std::lock_guard start(start_mutex_);
+  stream_workers_.clear();
 }
 
 void ThreadedEngine::after_fork_in_child() {
   runs_in_caller_ = true;
   for (auto& worker : workers_) worker.release();  // the thread exists only in the parent
+  for (auto& worker : stream_workers_) worker.release();
 }
 
 }  // namespace mxlite::engine

@@ -4,8 +4,11 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "cpp/engine/graph_engine.h"
+#include "cpp/engine/stream_worker.h"
 #include "cpp/engine/worker.h"
 
 namespace mxlite::engine {
@@ -19,8 +22,11 @@ class ThreadedEngine final : public GraphEngine {
 
  private:
   void after_fork_in_child() override;
+  void start_stream_worker(Lane& lane);
 
-  std::array<std::unique_ptr<Worker>, kNumWorkerKinds> workers_;  // guarded by the mutex
+  std::array<std::unique_ptr<Worker>, kNumHostWorkers> workers_;  // guarded by the mutex
+  std::mutex start_mutex_;
+  std::vector<std::unique_ptr<StreamWorker>> stream_workers_;  // guarded by start_mutex_
   std::atomic<bool> runs_in_caller_{false};  // written with the mutex held, never reset
 };
 

@@ -25,6 +25,7 @@ class Var {
   TaskRef last_writer_;              // empty: no writer, or it is done and has not failed
   SmallVector<TaskRef, 2> readers_;  // since the last write; the finished are removed now and then
   size_t prune_at_ = 2;
+  StreamPoint allocated_;  // device memory: when it became free for use
   std::atomic<uint64_t> version_{0};
 };
 

@@ -27,6 +27,17 @@ class AllSignalsBlocked {
 
 }  // namespace
 
+std::thread start_thread(const std::string& name, std::function<void()> run) {
+  AllSignalsBlocked blocked;
+  try {
+    std::thread thread(std::move(run));
+    pthread_setname_np(thread.native_handle(), ("mxlite-" + name).c_str());
+    return thread;
+  } catch (const std::system_error& e) {
+    fail(ErrorKind::kError, "engine: cannot start the thread of worker ", name, ": ", e.what());
+  }
+}
+
 const char* worker_name(WorkerKind kind) {
   switch (kind) {
     case WorkerKind::kCpu:
@@ -35,21 +46,20 @@ const char* worker_name(WorkerKind kind) {
       return "comm";
     case WorkerKind::kCallback:
       return "callback";
+    case WorkerKind::kCompute:
+      return "compute";
+    case WorkerKind::kCopyIn:
+      return "copy in";
+    case WorkerKind::kCopyOut:
+      return "copy out";
   }
   return "unknown";
 }
 
 Worker::Worker(Scheduler& scheduler, WorkerKind kind)
-    : scheduler_(scheduler), queue_(scheduler.queue(kind)) {
-  AllSignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& e) {
-    fail(ErrorKind::kError, "engine: cannot start the thread of worker ", worker_name(kind), ": ",
-         e.what());
-  }
-  pthread_setname_np(thread_.native_handle(), (std::string("mxlite-") + worker_name(kind)).c_str());
-}
+    : scheduler_(scheduler),
+      queue_(scheduler.queue({.worker = kind})),
+      thread_(start_thread(worker_name(kind), [this] { run(); })) {}
 
 Worker::~Worker() {
   {

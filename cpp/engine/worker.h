@@ -1,10 +1,15 @@
 // One thread that runs the tasks of one queue as they become ready.
 #pragma once
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "cpp/engine/scheduler.h"
 
 namespace mxlite::engine {
+
+// A thread mxlite-<name> that gets no signals; the name has at most 8 characters.
+std::thread start_thread(const std::string& name, std::function<void()> run);
 
 class Worker {
  public:

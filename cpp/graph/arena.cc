@@ -1,34 +1,56 @@
 #include "cpp/graph/arena.h"
 
+#include <map>
+#include <utility>
+
+#include "cpp/core/accelerator.h"
+#include "cpp/engine/engine.h"
+
 namespace mxlite::graph {
 
-std::shared_ptr<Arena> Arena::shared() {
+std::shared_ptr<Arena> Arena::shared(Device device) {
   static std::mutex mutex;
-  static std::weak_ptr<Arena> current;  // guarded by mutex
+  static auto& current = *new std::map<int, std::weak_ptr<Arena>>;  // guarded by mutex
+  const bool gpu = device.type == DeviceType::kCUDA;
   std::lock_guard lock(mutex);
-  std::shared_ptr<Arena> arena = current.lock();
-  if (!arena) current = arena = std::make_shared<Arena>();
+  std::weak_ptr<Arena>& known = current[gpu ? device.index : -1];
+  std::shared_ptr<Arena> arena = known.lock();
+  if (!arena) known = arena = std::make_shared<Arena>(gpu ? device : Device{});
   return arena;
 }
 
 Arena::~Arena() {
-  if (block_.data) cpu_allocator().free(block_);
+  if (block_.data) free(block_);
 }
 
-Arena::Use::Use(Arena& arena, size_t bytes) {
+// On a GPU in the order of the compute stream, like the runs themselves.
+Block Arena::allocate(size_t bytes) const {
+  if (device_.type == DeviceType::kCUDA)
+    return accelerator()->allocate(device_.index, bytes, StreamKind::kCompute);
+  return cpu_allocator().allocate(bytes);
+}
+
+void Arena::free(Block block) const noexcept {
+  if (device_.type != DeviceType::kCUDA)
+    cpu_allocator().free(block);
+  else if (!engine::in_forked_child())
+    accelerator()->free(device_.index, block);
+}
+
+Arena::Use::Use(Arena& arena, size_t bytes) : arena_(arena) {
   if (bytes == 0) return;
   lock_ = std::unique_lock(arena.mutex_, std::try_to_lock);
   Block& block = lock_ ? arena.block_ : own_;
   if (block.bytes < bytes) {
-    if (block.data) cpu_allocator().free(block);
+    if (block.data) arena.free(block);
     block = {};
-    block = cpu_allocator().allocate(bytes);
+    block = arena.allocate(bytes);
   }
   data_ = static_cast<std::byte*>(block.data);
 }
 
 Arena::Use::~Use() {
-  if (own_.data) cpu_allocator().free(own_);
+  if (own_.data) arena_.free(own_);
 }
 
 }  // namespace mxlite::graph

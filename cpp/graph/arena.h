@@ -1,17 +1,19 @@
-// The memory of intermediate values: one block that all executables share, because they run one
-// after another on the cpu worker. It grows to the largest need and goes when the last executable
-// goes.
+// The memory of intermediate values: one block per device that all executables share, because they
+// run one after another on the device's worker (all CPU contexts have one). It grows to the largest
+// need and goes when the last executable goes.
 #pragma once
 #include <memory>
 #include <mutex>
 
 #include "cpp/core/allocator.h"
+#include "cpp/core/device.h"
 
 namespace mxlite::graph {
 
 class Arena {
  public:
-  static std::shared_ptr<Arena> shared();
+  static std::shared_ptr<Arena> shared(Device device);
+  explicit Arena(Device device) : device_(device) {}
   ~Arena();
 
   // Memory for one run. A second run at the same time (another thread runs a small executable
@@ -25,12 +27,17 @@ class Arena {
     std::byte* data() const { return data_; }
 
    private:
+    Arena& arena_;
     std::unique_lock<std::mutex> lock_;
     Block own_;
     std::byte* data_ = nullptr;
   };
 
  private:
+  Block allocate(size_t bytes) const;
+  void free(Block block) const noexcept;
+
+  const Device device_;
   std::mutex mutex_;
   Block block_;  // guarded by mutex_
 };

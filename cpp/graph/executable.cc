@@ -50,6 +50,9 @@ class Executable::MainTask final : public engine::Task {
     held_.push_back(storage);
   }
   void set_random(RandomState random) { random_ = random; }
+  bool uses_foreign_memory() const {
+    return std::any_of(held_.begin(), held_.end(), [](auto& s) { return s->is_foreign(); });
+  }
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
@@ -58,7 +61,10 @@ class Executable::MainTask final : public engine::Task {
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
     for (size_t i = 0; i < p.constants.size(); ++i)
       bases_[e.slots_.constants + i] = p.constants[i]->data();
-    e.main_.run(bases_, random_);
+    if (Stream* stream = engine::current_stream())
+      e.replay_->run(bases_, random_, *stream);
+    else
+      e.main_.run(bases_, random_);
   }
   void release_operands() noexcept override {
     held_.clear();
@@ -94,7 +100,7 @@ class Executable::PrologueTask final : public engine::Task {
     bases_[Slots::kScratch] = memory.data() + p.prologue_arena_bytes;
     for (size_t i = 0; i < p.constants.size(); ++i)
       bases_[e.slots_.constants + i] = p.constants[i]->data();
-    e.prologue_.run(bases_, {});
+    e.prologue_.run(bases_, {}, {.stream = engine::current_stream()});
   }
   void release_operands() noexcept override {
     held_.clear();
@@ -127,7 +133,7 @@ Executable::Executable(Program program, Device device, bool may_inline)
       slots_(program_),
       prologue_(program_, program_.prologue, device),
       main_(program_, program_.main, device),
-      arena_(Arena::shared()),
+      arena_(Arena::shared(device)),
       read_parameters_(parameters_of(program_, program_.main, false)),
       written_parameters_(parameters_of(program_, program_.main, true)),
       prologue_parameters_(parameters_of(program_, program_.prologue, false)) {
@@ -137,6 +143,27 @@ Executable::Executable(Program program, Device device, bool may_inline)
     output_buffers_[static_cast<size_t>(slot)] = o.spec;
   }
   for (const TensorSpec& s : output_buffers_) output_bytes_ += s.bytes();
+  if (device_.type == DeviceType::kCUDA) prepare_for_gpu();
+}
+
+void Executable::prepare_for_gpu() {
+  // No task says that it reads them.
+  for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
+  Replay::Inputs inputs{slots_.inputs, {}};
+  for (const TensorSpec& s : program_.input_specs) inputs.bytes.push_back(s.bytes());
+  replay_ = std::make_unique<Replay>(task_name_, device_, std::move(inputs),
+                                     [this](std::span<void* const> bases, RandomState random,
+                                            Stream& stream, const RandomState* device_random) {
+                                       main_.run(bases, random,
+                                                 {.stream = &stream, .random = device_random});
+                                     });
+  output_memory_ = std::make_unique<OutputMemory>();
+}
+
+engine::PushOptions Executable::push_options() const {
+  if (device_.type == DeviceType::kCUDA)
+    return {.worker = engine::WorkerKind::kCompute, .device = device_.index};
+  return {.may_inline = may_inline_};
 }
 
 void Executable::check_parameters(std::span<const NDArrayRef> parameters) const {
@@ -170,8 +197,7 @@ StorageRef Executable::packed_values(const Call& call) {
     std::vector<engine::Var*> reads;
     engine::TaskRef task(new PrologueTask(*this, name, dense, reads));
     engine::Var* const packed = &packed_->var();
-    engine::Engine::get().push(std::move(task), {reads, {&packed, 1}, {}},
-                               {.may_inline = may_inline_});
+    engine::Engine::get().push(std::move(task), {reads, {&packed, 1}, {}}, push_options());
   }
   return packed_;
 }
@@ -219,7 +245,8 @@ NDArrays Executable::launch(const Call& call) {
 
   SmallVector<NDArrayRef, 4> fresh;
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
-    fresh.push_back(NDArray::empty(output_buffers_[i], device_));
+    fresh.push_back(output_memory_ ? output_memory_->take(i, output_buffers_[i], device_)
+                                   : NDArray::empty(output_buffers_[i], device_));
     task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh.back());
     overwrites.push_back(&fresh.back()->storage()->var());
   }
@@ -230,8 +257,10 @@ NDArrays Executable::launch(const Call& call) {
                           ? array
                           : NDArray::from_storage(array->storage(), o.spec));  // a reshaped one
   }
-  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates},
-                             {.may_inline = may_inline_, .bytes = output_bytes_});
+  engine::PushOptions push = push_options();
+  push.bytes = output_bytes_;
+  push.keep_operands = replay_ && task->uses_foreign_memory();
+  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates}, push);
   return outputs;
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cpp/graph/arena.h"
+#include "cpp/graph/output_memory.h"
+#include "cpp/graph/replay.h"
 #include "cpp/graph/segment.h"
 #include "cpp/ops/invoke.h"
 
@@ -29,6 +31,7 @@ class Executable final : public RefCounted {
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
+  Replay::Stats replay_stats() const { return replay_ ? replay_->stats() : Replay::Stats{}; }
 
  private:
   class MainTask;
@@ -39,6 +42,8 @@ class Executable final : public RefCounted {
     bool operator==(const Version&) const = default;
   };
 
+  void prepare_for_gpu();
+  engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   StorageRef packed_values(const Call& call);
 
@@ -53,6 +58,10 @@ class Executable final : public RefCounted {
   std::vector<int> prologue_parameters_;
   std::vector<TensorSpec> output_buffers_;  // by output slot
   size_t output_bytes_ = 0;
+
+  // On a GPU.
+  std::unique_ptr<Replay> replay_;
+  std::unique_ptr<OutputMemory> output_memory_;
 
   std::mutex mutex_;
   StorageRef packed_;                     // guarded by mutex_

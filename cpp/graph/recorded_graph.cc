@@ -8,7 +8,9 @@
 namespace mxlite::graph {
 
 RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device)
-    : traced_(remove_dead(traced, {device, true})), needs_(std::move(needs)), device_(device) {
+    : traced_(channels_last(remove_dead(traced, {device, true}), {device, true})),
+      needs_(std::move(needs)),
+      device_(device) {
   // With gradients for all outputs every value is found that any backward asks for.
   const std::vector<uint8_t> all(traced_.outputs.size(), 1);
   const BackwardGraph full = build_backward(traced_, needs_, all, /*strict=*/false);

@@ -91,10 +91,11 @@ void Segment::fill(Frame& frame, std::span<void* const> bases) const {
     frame.pointers[r.index] = static_cast<std::byte*>(bases[r.slot]) + r.offset;
 }
 
-void Segment::run(std::span<void* const> bases, RandomState random) const {
+void Segment::run(std::span<void* const> bases, RandomState random,
+                  const OnDevice& on_device) const {
   std::unique_ptr<Frame> frame = take_frame();
   fill(*frame, bases);
-  KernelContext context{device_, program_.training, {}};
+  KernelContext context{device_, program_.training, {}, on_device.stream, on_device.random};
   const Step* step = steps_.data();
   const Step* const end = step + steps_.size();
   try {
@@ -110,6 +111,8 @@ void Segment::run(std::span<void* const> bases, RandomState random) const {
         if (step->plan)
           step->plan->run(context, {pointers, step->num_inputs},
                           {pointers + step->num_inputs, step->num_outputs}, bases[Slots::kScratch]);
+        else if (context.stream)
+          context.stream->copy(pointers[1], pointers[0], step->copy_bytes);
         else
           std::memcpy(pointers[1], pointers[0], step->copy_bytes);
       }

@@ -27,8 +27,14 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
+  // What a run on a device needs beside memory.
+  struct OnDevice {
+    Stream* stream = nullptr;
+    const RandomState* random = nullptr;  // see KernelContext::device_random
+  };
   // Thread-safe. `random`: the first counter of this run. An error names the node.
-  void run(std::span<void* const> bases, RandomState random) const;
+  void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const;
+  void run(std::span<void* const> bases, RandomState random) const { run(bases, random, {}); }
   bool empty() const { return steps_.empty(); }
 
  private:

@@ -85,6 +85,8 @@ void copy_row(const StridedData& src, int64_t src_step, const StridedData& dst, 
     convert_row<int64_t>(src, src_step, dst, dst_step, n);
 }
 
+DeviceCopyFn device_copy = nullptr;  // written while the plug-in is loaded, before any use
+
 StridedData advanced(const StridedData& d, int64_t elements) {
   return {static_cast<std::byte*>(d.data) + elements * static_cast<int64_t>(dtype_size(d.dtype)),
           d.dtype, d.strides};
@@ -103,6 +105,14 @@ void copy_dims(const Shape& shape, int axis, const StridedData& src, const Strid
 }
 
 }  // namespace
+
+void set_device_copy(DeviceCopyFn copy) { device_copy = copy; }
+
+void copy_strided_on(Stream& stream, const Shape& shape, const StridedData& src,
+                     const StridedData& dst) {
+  MX_ASSERT(device_copy);
+  device_copy(stream, shape, src, dst);
+}
 
 void collapse_dimensions(Shape& shape, std::span<Strides* const> strides) {
   int out = 0;

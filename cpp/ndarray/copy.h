@@ -2,6 +2,7 @@
 // for large contiguous data.
 #pragma once
 #include "cpp/core/shape.h"
+#include "cpp/core/stream.h"
 
 namespace mxlite {
 
@@ -17,6 +18,13 @@ struct StridedData {
 // long).
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
+
+// The same for memory of one GPU: gives the work to the stream. Set by the plug-in.
+using DeviceCopyFn = void (*)(Stream& stream, const Shape& shape, const StridedData& src,
+                              const StridedData& dst);
+void set_device_copy(DeviceCopyFn copy);
+void copy_strided_on(Stream& stream, const Shape& shape, const StridedData& src,
+                     const StridedData& dst);
 
 // Drops dimensions of 1 and joins neighbours that are contiguous in every list of strides.
 void collapse_dimensions(Shape& shape, std::span<Strides* const> strides);

@@ -28,9 +28,9 @@ NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& stri
       device_(device),
       contiguous_(is_contiguous(spec.shape, strides)) {}
 
-NDArrayRef NDArray::empty(const TensorSpec& spec, Device device) {
+NDArrayRef NDArray::empty(const TensorSpec& spec, Device device, StreamKind first_user) {
   check_size(spec);
-  return from_storage(Storage::allocate(device, spec.bytes()), spec);
+  return from_storage(Storage::allocate(device, spec.bytes(), first_user), spec);
 }
 
 NDArrayRef NDArray::from_storage(StorageRef storage, const TensorSpec& spec) {

@@ -18,7 +18,8 @@ using NDArrayRef = IntrusivePtr<NDArray>;
 class NDArray final : public RefCounted {
  public:
   // Fresh contiguous array, not initialised.
-  static NDArrayRef empty(const TensorSpec& spec, Device device);
+  static NDArrayRef empty(const TensorSpec& spec, Device device,
+                          StreamKind first_user = StreamKind::kCompute);
   static NDArrayRef from_storage(StorageRef storage, const TensorSpec& spec);
   static NDArrayRef view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
                             int64_t offset);

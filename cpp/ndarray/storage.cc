@@ -1,13 +1,54 @@
 #include "cpp/ndarray/storage.h"
 
+#include <atomic>
+
 #include "cpp/base/error.h"
+#include "cpp/core/accelerator.h"
 
 namespace mxlite {
+namespace {
 
-IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes) {
-  MX_CHECK_KIND(device.type != DeviceType::kCUDA, ErrorKind::kDevice, device,
-                " asked for, but this build has MXLITE_CUDA=OFF; see mx.runtime.Features()");
-  return IntrusivePtr<Storage>(new Storage(device, cpu_allocator().allocate(bytes), nullptr));
+std::atomic<void (*)()> reclaimer{nullptr};
+
+// Page-locked where there is a GPU, plain memory elsewhere.
+Allocator& host_allocator(DeviceType type) {
+  if (type == DeviceType::kPinned)
+    if (Accelerator* a = accelerator()) return a->pinned();
+  return cpu_allocator();
+}
+
+engine::WorkerKind worker_of(StreamKind kind) {
+  return static_cast<engine::WorkerKind>(static_cast<int>(engine::WorkerKind::kCompute) +
+                                         static_cast<int>(kind));
+}
+
+Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
+  MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kDevice, device,
+                " cannot be used in a forked process: CUDA does not survive fork; start workers ",
+                "with multiprocessing_context='spawn'");
+  Accelerator& gpu = require_accelerator("array", device);
+  try {
+    return gpu.allocate(device.index, bytes, first_user);
+  } catch (const Error& error) {
+    // Tasks that wait to be issued hold memory that they will free.
+    if (error.kind() != ErrorKind::kOutOfMemory || !engine::Engine::get().drain()) throw;
+    if (auto* reclaim = reclaimer.load()) reclaim();
+  }
+  return gpu.allocate(device.index, bytes, first_user);
+}
+
+}  // namespace
+
+void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
+
+IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes, StreamKind first_user) {
+  if (device.type != DeviceType::kCUDA)
+    return IntrusivePtr<Storage>(
+        new Storage(device, host_allocator(device.type).allocate(bytes), nullptr));
+  const Block block = allocate_on_gpu(device, bytes, first_user);
+  IntrusivePtr<Storage> storage(new Storage(device, block, nullptr));
+  engine::Engine::get().allocated_on(storage->var_, worker_of(first_user), device.index);
+  return storage;
 }
 
 IntrusivePtr<Storage> Storage::wrap(Device device, void* data, size_t bytes,
@@ -18,8 +59,10 @@ IntrusivePtr<Storage> Storage::wrap(Device device, void* data, size_t bytes,
 Storage::~Storage() {
   if (release_)
     release_();
-  else
-    cpu_allocator().free(block_);
+  else if (device_.type != DeviceType::kCUDA)
+    host_allocator(device_.type).free(block_);
+  else if (!engine::in_forked_child())  // the parent's memory
+    accelerator()->free(device_.index, block_);
 }
 
 }  // namespace mxlite

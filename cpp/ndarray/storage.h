@@ -5,14 +5,17 @@
 #include "cpp/base/intrusive_ptr.h"
 #include "cpp/core/allocator.h"
 #include "cpp/core/device.h"
+#include "cpp/core/stream.h"
 #include "cpp/engine/engine.h"
 
 namespace mxlite {
 
 class Storage final : public RefCounted {
  public:
-  // Memory from the device's allocator, not initialised.
-  static IntrusivePtr<Storage> allocate(Device device, size_t bytes);
+  // Memory from the device's allocator, not initialised. On a GPU, tasks of other streams than
+  // `first_user` wait until what that stream has been given by now is done.
+  static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
+                                        StreamKind first_user = StreamKind::kCompute);
   // Foreign memory (NumPy, DLPack); release runs when the last user is done, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
@@ -21,6 +24,8 @@ class Storage final : public RefCounted {
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   Device device() const { return device_; }
+  // From wrap: its owner may use the memory again as soon as release has run.
+  bool is_foreign() const { return static_cast<bool>(release_); }
   engine::Var& var() const { return var_; }
 
  private:
@@ -33,5 +38,8 @@ class Storage final : public RefCounted {
   mutable engine::Var var_;
 };
 using StorageRef = IntrusivePtr<Storage>;
+
+// Called when a GPU's memory has run out: drops what is kept for reuse. There is one.
+void set_memory_reclaimer(void (*reclaim)());
 
 }  // namespace mxlite

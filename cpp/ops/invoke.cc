@@ -4,9 +4,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "cpp/core/threads.h"
-#include "cpp/ndarray/copy.h"
-
 namespace mxlite {
 namespace {
 
@@ -42,7 +39,14 @@ class OpTask final : public engine::Task {
     held_.push_back(a.storage());
   }
 
-  void run() override { kernel_.run(ctx_, params_.get(), in_, out_); }
+  bool uses_foreign_memory() const {
+    return std::any_of(held_.begin(), held_.end(), [](auto& s) { return s->is_foreign(); });
+  }
+
+  void run() override {
+    ctx_.stream = engine::current_stream();
+    kernel_.run(ctx_, params_.get(), in_, out_);
+  }
   void release_operands() noexcept override {
     held_.clear();
     params_.reset();
@@ -62,23 +66,6 @@ class OpTask final : public engine::Task {
   SmallVector<TensorRef, 3> in_;
   SmallVector<TensorRef, 2> out_;
   SmallVector<StorageRef, 5> held_;
-};
-
-class CopyTask final : public engine::Task {
- public:
-  CopyTask(const NDArray& src, const NDArray& dst)
-      : Task("_copyto"),
-        shape_(src.shape()),
-        src_{src.data(), src.dtype(), src.strides()},
-        dst_{dst.data(), dst.dtype(), dst.strides()},
-        held_{src.storage(), dst.storage()} {}
-  void run() override { copy_strided(shape_, src_, dst_, cpu_threads()); }
-  void release_operands() noexcept override { held_.clear(); }
-
- private:
-  Shape shape_;
-  StridedData src_, dst_;
-  SmallVector<StorageRef, 2> held_;
 };
 
 void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
@@ -109,6 +96,7 @@ bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec
 }  // namespace
 
 void* KernelContext::scratch(size_t bytes) {
+  if (stream) return stream->scratch(bytes);
   thread_local ScratchBlock block;
   if (bytes > block.bytes) {
     std::free(block.data);
@@ -191,37 +179,17 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     outputs.push_back(target ? target : written);
   }
 
-  const bool may_inline = kernel.inline_ok && operand_bytes + out_bytes <= kInlineBytes;
-  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates},
-                             {.may_inline = may_inline, .bytes = out_bytes});
+  engine::PushOptions push{.bytes = out_bytes};
+  if (device.type == DeviceType::kCUDA) {
+    push.worker = engine::WorkerKind::kCompute;
+    push.device = device.index;
+    push.keep_operands = task->uses_foreign_memory();
+  } else {
+    push.may_inline = kernel.inline_ok && operand_bytes + out_bytes <= kInlineBytes;
+  }
+  engine::Engine::get().push(std::move(task_ref), {reads, overwrites, updates}, push);
   for (const auto& [from, to] : copies_after) copy_to(from, to);
   return outputs;
-}
-
-void copy_to(const NDArrayRef& src, const NDArrayRef& dst) {
-  MX_CHECK_SHAPE(src->shape() == dst->shape(), "copyto: source has shape ", src->shape(),
-                 ", destination ", dst->shape());
-  if (src->size() == 0) return;
-  NDArrayRef from = src;
-  if (src->storage() == dst->storage()) {
-    if (src->offset() == dst->offset() && src->strides() == dst->strides()) return;
-    from = NDArray::empty(src->spec(), src->device());  // views that may overlap
-    copy_to(src, from);
-  }
-  engine::Var* reads[] = {&from->storage()->var()};
-  engine::Var* writes[] = {&dst->storage()->var()};
-  const bool whole = dst->spec().bytes() >= dst->storage()->bytes();
-  engine::Access access{reads, {}, {}};
-  (whole ? access.overwrites : access.updates) = writes;
-  engine::Engine::get().push(engine::TaskRef(new CopyTask(*from, *dst)), access,
-                             {.may_inline = dst->spec().bytes() <= kInlineBytes});
-}
-
-NDArrayRef contiguous(const NDArrayRef& array) {
-  if (array->contiguous()) return array;
-  NDArrayRef copy = NDArray::empty(array->spec(), array->device());
-  copy_to(array, copy);
-  return copy;
 }
 
 }  // namespace mxlite

@@ -24,8 +24,9 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
 // Inference with the op's name and the input shapes in every error.
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
-// Copies values, converting dtype, between any strides; dst keeps its storage.
+// Copies values, converting dtype, between any strides and devices; dst keeps its storage.
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
+NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // a fresh contiguous array
 NDArrayRef contiguous(const NDArrayRef& array);
 
 }  // namespace mxlite

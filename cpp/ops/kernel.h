@@ -6,6 +6,7 @@
 #include "cpp/core/device.h"
 #include "cpp/core/random.h"
 #include "cpp/core/shape.h"
+#include "cpp/core/stream.h"
 
 namespace mxlite {
 
@@ -31,9 +32,15 @@ struct KernelContext {
   Device device;
   bool training = false;
   RandomState random;  // this call's own counters; only for ops with .random()
+  // Where a device kernel puts its work; null for CPU kernels.
+  Stream* stream = nullptr;
+  // Device memory with what is to be added to `random`: in a captured graph only the memory's
+  // content changes from run to run. Null: nothing.
+  const RandomState* device_random = nullptr;
 
-  // Uninitialised 64-byte aligned memory, valid until the kernel returns. One block per thread,
-  // grown as needed: a second call in one kernel invalidates the first.
+  // Uninitialised memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU), valid
+  // until the kernel returns (GPU: for the work that it has given to the stream). One block per
+  // thread or stream, grown as needed: a second call in one kernel invalidates the first.
   void* scratch(size_t bytes);
 };
 

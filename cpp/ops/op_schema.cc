@@ -5,6 +5,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/suggest.h"
+#include "cpp/core/accelerator.h"
 #include "cpp/ops/register_ops.h"
 
 namespace mxlite {
@@ -57,11 +58,22 @@ bool OpSchema::mutates(int input, bool training) const {
   return std::find(mutated_inputs.begin(), mutated_inputs.end(), input) != mutated_inputs.end();
 }
 
+namespace {
+
+std::string why_no_kernel(DeviceType device, const std::string& op) {
+  if (device != DeviceType::kCUDA) return " in this build";
+  if (!accelerator()) return ", " + accelerator_absence();
+  return " was written for " + op + "; move its inputs to the CPU with as_in_context(mx.cpu())";
+}
+
+}  // namespace
+
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
   static const bool verbose =
       env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
+  if (device == DeviceType::kCUDA) accelerator();  // its plug-in brings the kernels
   const auto& kernels = device == DeviceType::kCUDA ? cuda_kernels : cpu_kernels;
   std::string reasons;
   for (const Kernel& kernel : kernels) {
@@ -72,8 +84,9 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (!reason) return kernel;
     reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
   }
-  MX_CHECK_KIND(!kernels.empty(), ErrorKind::kDevice, name, ": no ", device_type_name(device),
-                " kernel in this build; see mx.runtime.Features()");
+  MX_CHECK_KIND(!kernels.empty(), ErrorKind::kDevice, name, ": no ",
+                device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
+                why_no_kernel(device, name));
   std::string given;
   for (const TensorSpec& spec : in) given += str(given.empty() ? "" : ", ", spec);
   fail(ErrorKind::kNotSupported, name, ": no kernel takes inputs ", given, " (", reasons, ")");

@@ -145,9 +145,7 @@ void bind_copies() {
           if (!done) throw py::error_already_set();
           return array_of(other.ptr());
         }
-        NDArrayRef target = NDArray::empty(a->spec(), device_from_python(other));
-        copy_to(a, target);
-        return target;
+        return copy_to_device(a, device_from_python(other));
       },
       py::arg("other"), "Copy into another array (converting dtype) or to a context.");
   method(

@@ -53,14 +53,6 @@ void bind_engine(py::module_& m) {
   m.def("set_cpu_threads", &set_cpu_threads, py::arg("count"),
         "Set the threads that operators use.");
   m.def(
-      "memory_stats",
-      [] {
-        const MemoryStats s = cpu_allocator().stats();
-        return py::dict(py::arg("in_use") = s.in_use, py::arg("cached") = s.cached,
-                        py::arg("peak") = s.peak, py::arg("limit") = s.limit);
-      },
-      "Bytes of host memory: in_use, cached, peak, limit.");
-  m.def(
       "release_cached_memory", [] { cpu_allocator().release_cached(); },
       "Give cached blocks back to the system.");
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpp/autograd/call.h"
+#include "cpp/core/accelerator.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ndarray/copy.h"
@@ -49,9 +50,23 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   copy_strided(target->shape(), src, dst);
 }
 
+bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
+
+// Page-locked, so that the copy to a GPU runs beside the host; NumPy's memory may change meanwhile.
+NDArrayRef staged(const py::array& source, DType dtype) {
+  NDArrayRef array = NDArray::empty({shape_of(source), dtype}, {DeviceType::kPinned, 0});
+  fill_from_numpy(array, source);
+  return array;
+}
+
 NDArrayRef array_from_numpy(const py::array& source, py::object ctx, py::object dtype) {
   const DType d = dtype.is_none() ? dtype_of(source) : require_dtype(dtype, "array");
-  NDArrayRef array = NDArray::empty({shape_of(source), d}, device_from_python(ctx));
+  const Device device = device_from_python(ctx);
+  if (device.type == DeviceType::kCUDA) {
+    require_accelerator("array", device);
+    return copy_to_device(staged(source, d), device);
+  }
+  NDArrayRef array = NDArray::empty({shape_of(source), d}, device);
   fill_from_numpy(array, source);
   return array;
 }
@@ -59,10 +74,25 @@ NDArrayRef array_from_numpy(const py::array& source, py::object ctx, py::object 
 void write_from_numpy(const NDArrayRef& target, const py::array& source) {
   autograd::check_writable("copy from NumPy", target);
   if (target->is_traced()) graph::Trace::fail_read(*target, "x[:] = NumPy array");
+  if (on_gpu(*target)) {
+    const NDArrayRef host = staged(source, target->dtype());
+    MX_CHECK_SHAPE(host->shape() == target->shape(), "array: values of shape ", host->shape(),
+                   " cannot be written into shape ", target->shape());
+    return copy_to(host, target);
+  }
   target->wait_to_write();
   fill_from_numpy(target, source);
   if (target->spec().bytes() >= target->storage()->bytes())
     engine::Engine::get().host_wrote(target->storage()->var());
+}
+
+// A GPU array's values, straight into memory that nobody else uses.
+void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
+  const StorageRef memory =
+      Storage::wrap({}, to, static_cast<size_t>(source->size()) * dtype_size(dtype), [] {});
+  const NDArrayRef host = NDArray::from_storage(memory, {source->shape(), dtype});
+  copy_to(source, host);
+  host->wait_to_read();
 }
 
 // The array's memory as a NumPy array that keeps it alive.
@@ -79,7 +109,7 @@ py::array view_as_numpy(const NDArrayRef& a, DType as) {
 py::array as_numpy(const NDArrayRef& a) {
   if (a->is_traced()) graph::Trace::fail_read(*a, "asnumpy");
   const ProfileScope profile("MXNDArraySyncCopyToCPU", ProfileKind::kApi);
-  a->wait_to_read();
+  if (!on_gpu(*a)) a->wait_to_read();
   const bool bare_bfloat16 =
       a->dtype() == DType::kBFloat16 && PyUnicode_Check(dtype_to_python(DType::kBFloat16));
   const DType as = bare_bfloat16 ? DType::kFloat32 : a->dtype();
@@ -87,6 +117,10 @@ py::array as_numpy(const NDArrayRef& a) {
       py::dtype::from_args(py::reinterpret_borrow<py::object>(dtype_to_python(as)));
   std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end());
   py::array out(type, shape);
+  if (on_gpu(*a)) {
+    read_from_gpu(a, out.mutable_data(), as);
+    return out;
+  }
   const StridedData src{a->data(), a->dtype(), a->strides()};
   const StridedData dst{out.mutable_data(), as, contiguous_strides(a->shape())};
   const py::gil_scoped_release released;
@@ -132,6 +166,8 @@ void bind_numpy(py::module_& m) {
       "_numpy_view",
       [](const NDArrayRef& a) {
         if (a->is_traced()) graph::Trace::fail_read(*a, "_numpy_view");
+        MX_CHECK_KIND(!on_gpu(*a), ErrorKind::kDevice, "_numpy_view: the memory is on ",
+                      a->device(), "; copy it with asnumpy");
         a->wait_to_read();
         return view_as_numpy(a, a->dtype());
       },
@@ -146,7 +182,8 @@ void bind_numpy(py::module_& m) {
       },
       "DLPack capsule on the same memory.");
   method("__dlpack_device__", [](const NDArrayRef& a) {
-    return py::make_tuple(a->device().type == DeviceType::kCUDA ? 2 : 1, 0);
+    const auto [type, index] = dlpack_device(a->device());
+    return py::make_tuple(type, index);
   });
   m.def("array_from_numpy", &array_from_numpy, py::arg("source"), py::arg("ctx") = py::none(),
         py::arg("dtype") = py::none(), "Copy of a NumPy array.");

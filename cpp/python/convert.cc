@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/core/accelerator.h"
 #include "cpp/core/allocator.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/python/py_array.h"
@@ -63,6 +64,22 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   Shape out;
   for (const AttrValue& v : values) out.push_back(attr_to_int(v));
   return out;
+}
+
+MemoryStats memory_stats(Device device) {
+  if (device.type == DeviceType::kCUDA)
+    return require_accelerator("memory_stats", device).stats(device.index);
+  if (device.type == DeviceType::kPinned && accelerator()) return accelerator()->pinned().stats();
+  return cpu_allocator().stats();
+}
+
+void release_cached_memory(Device device) {
+  if (device.type == DeviceType::kCUDA)
+    require_accelerator("empty_cache", device).release_cached(device.index);
+  else if (device.type == DeviceType::kPinned && accelerator())
+    accelerator()->pinned().release_cached();
+  else
+    cpu_allocator().release_cached();
 }
 
 struct PyContext {
@@ -243,7 +260,7 @@ void bind_device(py::module_& m) {
       .def("__str__", [](const PyContext& c) { return str(c.device); })
       .def("__repr__", [](const PyContext& c) { return str(c.device); })
       .def(
-          "empty_cache", [](const PyContext&) { cpu_allocator().release_cached(); },
+          "empty_cache", [](const PyContext& c) { release_cached_memory(c.device); },
           "Give cached memory of the device back to the system.")
       .def("__enter__",
            [](py::object self) {
@@ -270,14 +287,37 @@ void bind_device(py::module_& m) {
             return PyContext{{parse_device(py::cast<std::string>(t[0])).type, py::cast<int>(t[1])}};
           }));
   m.def(
-      "num_gpus", [] { return 0; }, "Number of CUDA devices this build can use.");
+      "num_gpus", [] { return accelerator() ? accelerator()->count() : 0; },
+      "Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.");
   m.def(
       "gpu_memory_info",
       [](int device_id) -> std::pair<size_t, size_t> {
-        fail(ErrorKind::kDevice, "gpu_memory_info: device ", device_id,
-             " asked for, but this build has MXLITE_CUDA=OFF; see mx.runtime.Features()");
+        const Device device{DeviceType::kCUDA, device_id};
+        const DeviceMemory memory =
+            require_accelerator("gpu_memory_info", device).memory(device_id);
+        return {memory.free, memory.total};
       },
       py::arg("device_id"), "(free, total) bytes of a CUDA device.");
+  m.def(
+      "gpu_properties",
+      [](int device_id) {
+        const Device device{DeviceType::kCUDA, device_id};
+        const AcceleratorInfo i = require_accelerator("gpu_properties", device).info(device_id);
+        return py::dict(py::arg("name") = i.name, py::arg("architecture") = i.architecture,
+                        py::arg("multiprocessors") = i.multiprocessors);
+      },
+      py::arg("device_id"), "Name, architecture and multiprocessors of a CUDA device.");
+  m.def(
+      "why_no_gpu", [] { return accelerator_absence(); },
+      "Why num_gpus() is 0: build, driver or libraries; empty when it is not.");
+  m.def(
+      "memory_stats",
+      [](const py::object& ctx) {
+        const MemoryStats s = memory_stats(device_from_python(ctx));
+        return py::dict(py::arg("in_use") = s.in_use, py::arg("cached") = s.cached,
+                        py::arg("peak") = s.peak, py::arg("limit") = s.limit);
+      },
+      py::arg("ctx") = py::none(), "Bytes of a device's memory: in_use, cached, peak, limit.");
   m.def(
       "current_context", [] { return PyContext{current_device()}; },
       "The device on which this thread creates arrays.");

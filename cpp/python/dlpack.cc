@@ -1,8 +1,11 @@
 #include "cpp/python/dlpack.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
+
+#include "cpp/core/accelerator.h"
 
 namespace mxlite::python {
 namespace {
@@ -27,6 +30,7 @@ struct DLManagedTensor {
   void* manager;
   void (*deleter)(DLManagedTensor*);
 };
+enum DeviceCode : int32_t { kHost = 1, kGpu = 2, kPinnedHost = 3 };
 enum Code : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
 
 struct Exported {
@@ -64,24 +68,60 @@ std::optional<DType> dtype_of(DLDataType t) {
   return std::nullopt;
 }
 
+// The producer may be Python.
+void release_managed(DLManagedTensor* managed) {
+  if (!managed->deleter || !Py_IsInitialized()) return;
+  const py::gil_scoped_acquire acquired;
+  managed->deleter(managed);
+}
+
+void delete_exported(DLManagedTensor* t) {
+  const std::unique_ptr<Exported> exported(static_cast<Exported*>(t->manager));
+  const Device device = exported->array->device();
+  if (device.type != DeviceType::kCUDA) return;
+  // The consumer's kernels run on streams that the memory's reuse is not ordered with.
+  try {
+    accelerator()->synchronize(device.index);
+  } catch (const Error&) {  // the device has failed: nothing runs there any more
+  }
+}
+
+Device device_of(const DLTensor& t) {
+  if (t.device_type == kGpu) {
+    const Device device{DeviceType::kCUDA, t.device_id};
+    require_accelerator("from_dlpack", device);
+    return device;
+  }
+  MX_CHECK_KIND(t.device_type == kHost || t.device_type == kPinnedHost, ErrorKind::kDevice,
+                "from_dlpack: memory of device type ", t.device_type,
+                " given, host memory (1, 3) or CUDA memory (2) expected");
+  return {};
+}
+
 }  // namespace
+
+std::pair<int32_t, int32_t> dlpack_device(Device device) {
+  if (device.type != DeviceType::kCUDA) return {kHost, 0};
+  return {kGpu, device.index};
+}
 
 py::capsule to_dlpack(const NDArrayRef& array) {
   auto* e = new Exported;
   e->array = array;
   e->shape.assign(array->shape().begin(), array->shape().end());
   e->strides.assign(array->strides().begin(), array->strides().end());
+  const auto [device_type, device_id] = dlpack_device(array->device());
   e->managed.tensor = {
       array->data(),
-      1,
-      0,
+      device_type,
+      device_id,
       array->shape().ndim(),
       {code_of(array->dtype()), static_cast<uint8_t>(dtype_size(array->dtype()) * 8), 1},
       e->shape.data(),
       e->strides.data(),
       0};
   e->managed.manager = e;
-  e->managed.deleter = [](DLManagedTensor* t) { delete static_cast<Exported*>(t->manager); };
+  e->managed.deleter = &delete_exported;
   PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* o) {
     // A consumer renames the capsule and then owns the tensor.
     if (!PyCapsule_IsValid(o, "dltensor")) return;
@@ -101,9 +141,7 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
            name ? name : "", "' given, an unused 'dltensor' expected");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   const DLTensor& t = managed->tensor;
-  MX_CHECK_KIND(t.device_type == 1 || t.device_type == 3, ErrorKind::kDevice,
-                "from_dlpack: memory of device type ", t.device_type,
-                " given, this build takes host memory (1)");
+  const Device device = device_of(t);
   const std::optional<DType> dtype = dtype_of(t.dtype);
   MX_CHECK_DTYPE(dtype, "from_dlpack: element type code ", int{t.dtype.code}, " with ",
                  int{t.dtype.bits}, " bits and ", t.dtype.lanes, " lanes is not supported");
@@ -117,14 +155,12 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
     last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
   }
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-  StorageRef storage = Storage::wrap({}, static_cast<std::byte*>(t.data) + t.byte_offset,
-                                     static_cast<size_t>(last + 1) * dtype_size(*dtype), [managed] {
-                                       if (!managed->deleter) return;
-                                       // The producer may be Python.
-                                       if (!Py_IsInitialized()) return;
-                                       const py::gil_scoped_acquire acquired;
-                                       managed->deleter(managed);
-                                     });
+  StorageRef storage = Storage::wrap(device, static_cast<std::byte*>(t.data) + t.byte_offset,
+                                     static_cast<size_t>(last + 1) * dtype_size(*dtype),
+                                     [managed] { release_managed(managed); });
+  if (device.type == DeviceType::kCUDA)
+    // __dlpack__ was called without a stream: the producer's work may still run on its own.
+    accelerator()->synchronize(device.index);
   return NDArray::view_of(std::move(storage), {shape, *dtype}, strides, 0);
 }
 

@@ -2,9 +2,14 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include <utility>
+
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite::python {
+
+// Device type and number as DLPack has them; what is no GPU is plain host memory.
+std::pair<int32_t, int32_t> dlpack_device(Device device);
 
 pybind11::capsule to_dlpack(const NDArrayRef& array);
 NDArrayRef from_dlpack(const pybind11::capsule& capsule);

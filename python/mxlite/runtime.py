@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from . import _core
 
 __all__ = ["Feature", "Features", "feature_list", "memory_stats"]
 
+# What the build has, not whether there is a GPU.
+_HAS_CUDA = (Path(__file__).parent / "libmxlite_cuda.so").exists()
 # Features that this source tree can have; what the build lacks is False.
 _FEATURES = {
-    "CUDA": False,
-    "CUDNN": False,
-    "NCCL": False,
+    "CUDA": _HAS_CUDA,
+    "CUDNN": _HAS_CUDA,
+    "NCCL": _HAS_CUDA,
     "CUDA_RTC": False,
     "TENSORRT": False,
     "CPU_SSE": True,
@@ -108,14 +111,19 @@ class Features(dict[str, Feature]):
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return bytes of host memory: in_use, cached, peak, limit (0: the machine's).
+    """Return bytes of a device's memory: in_use, cached, peak, limit (0: the device's).
 
     Parameters
     ----------
     device : Context, optional
-        Host memory is one pool for all CPU contexts.
+        Default: the current context. Host memory is one pool for all CPU contexts.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such GPU.
     """
-    return dict(_core.memory_stats())
+    return dict(_core.memory_stats(device))
 
 
 def thread_count() -> int:

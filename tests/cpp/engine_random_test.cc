@@ -17,6 +17,7 @@
 #include "cpp/base/error.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
+#include "tests/cpp/fake_stream.h"
 
 namespace mxlite::engine {
 namespace {
@@ -33,6 +34,7 @@ struct Step {
   enum Kind { kTask, kWait, kHostWrite, kReplace } kind = kTask;
   std::vector<int> reads, overwrites, updates;
   WorkerKind worker = WorkerKind::kCpu;
+  int device = 0;
   bool may_inline = false;
   bool fails = false;
   int spin = 0;
@@ -40,7 +42,7 @@ struct Step {
   size_t bytes = 0;
 };
 
-std::vector<Step> make_program(uint64_t seed) {
+std::vector<Step> make_program(uint64_t seed, bool with_streams) {
   std::mt19937_64 rng(seed);
   const auto below = [&](uint64_t n) { return static_cast<int>(rng() % n); };
   const auto some_vars = [&](int limit) {
@@ -64,6 +66,12 @@ std::vector<Step> make_program(uint64_t seed) {
     s.fails = below(100) < fail_percent;
     s.spin = below(3) == 0 ? below(400) : 0;
     s.bytes = below(1000);
+    if (with_streams && s.worker == WorkerKind::kCpu && below(4) > 0) {
+      constexpr WorkerKind kinds[] = {WorkerKind::kCompute, WorkerKind::kCopyIn,
+                                      WorkerKind::kCopyOut};
+      s.worker = kinds[below(3)];
+      s.device = below(2);
+    }
   }
   return program;
 }
@@ -183,11 +191,18 @@ Outcome run_on(Engine& engine, const std::vector<Step>& program) {
         for (int i = 0; i < s.spin; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
         if (s.spin % 16 == 1) std::this_thread::yield();
         if (s.fails) throw Error(ErrorKind::kValue, "step " + std::to_string(id) + " failed");
-        uint64_t h = id;
-        for (const CellRef& c : sources) h = mix(h, c->value);
-        for (size_t i = 0; i < targets.size(); ++i) targets[i]->value = mix(h, target_ids[i]);
+        const auto compute = [=] {
+          uint64_t h = id;
+          for (const CellRef& c : sources) h = mix(h, c->value);
+          for (size_t i = 0; i < targets.size(); ++i) targets[i]->value = mix(h, target_ids[i]);
+        };
+        if (auto* stream = static_cast<FakeStream*>(current_stream()))
+          stream->give(compute);
+        else
+          compute();
       };
-      const PushOptions options{.worker = s.worker, .may_inline = s.may_inline, .bytes = s.bytes};
+      const PushOptions options{
+          .worker = s.worker, .device = s.device, .may_inline = s.may_inline, .bytes = s.bytes};
       const uint64_t raised = failed_step([&] {
         engine.push_fn("step", {reads, overwrites, updates}, options, body);
       });
@@ -209,13 +224,14 @@ Outcome run_on(Engine& engine, const std::vector<Step>& program) {
 uint64_t num_programs() { return static_cast<uint64_t>(env_int("MXLITE_TEST_PROGRAMS", 100000)); }
 
 template <class MakeEngine>
-void compare(MakeEngine&& make_engine, uint64_t count, uint64_t programs_per_engine) {
+void compare(MakeEngine&& make_engine, uint64_t count, uint64_t programs_per_engine,
+             bool with_streams = false) {
   const int64_t only = env_int("MXLITE_TEST_SEED", -1);
   auto engine = make_engine();
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t seed = only >= 0 ? static_cast<uint64_t>(only) : i;
     if (i % programs_per_engine == 0) engine = make_engine();
-    const std::vector<Step> program = make_program(seed);
+    const std::vector<Step> program = make_program(seed, with_streams);
     Outcome expected = run_serially(program);
     if (engine->runs_in_caller()) expected.unseen = 0;  // raised by push
     const Outcome outcome = run_on(*engine, program);
@@ -246,6 +262,24 @@ TEST(EngineRandom, TinyLimitsChangeNothing) {
   compare([] { return std::make_unique<ThreadedEngine>(); }, num_programs() / 10, 200);
   ::unsetenv("MXLITE_ENGINE_MAX_TASKS");
   ::unsetenv("MXLITE_ENGINE_MAX_BYTES");
+}
+
+Stream& fake_source(int device, StreamKind kind) {
+  static auto* const streams = [] {  // leaked: engines' lanes point to them
+    auto* all = new std::vector<std::unique_ptr<FakeStream>>;
+    for (int i = 0; i < 2 * kNumStreamKinds; ++i)
+      all->push_back(std::make_unique<FakeStream>(i / kNumStreamKinds, static_cast<uint64_t>(i)));
+    return all;
+  }();
+  return *(*streams)[static_cast<size_t>(device * kNumStreamKinds + static_cast<int>(kind))];
+}
+
+TEST(EngineRandom, StreamsOfTwoDevicesEqualSerialExecution) {
+  set_stream_source(&fake_source);
+  compare([] { return std::make_unique<ThreadedEngine>(); }, num_programs() / 20, 200, true);
+  compare([] { return std::make_unique<ThreadedEngine>(); }, num_programs() / 500, 2, true);
+  compare([] { return std::make_unique<NaiveEngine>(); }, num_programs() / 500, 200, true);
+  set_stream_source(nullptr);
 }
 
 // Several threads push: each works on its own variables and reads shared ones that nobody writes.

@@ -19,6 +19,7 @@ Graph remove_dead(const Graph& graph, const PassContext& context);
 Graph remove_identity(const Graph& graph, const PassContext& context);
 Graph fold_constants(const Graph& graph, const PassContext& context);
 Graph merge_common(const Graph& graph, const PassContext& context);
+Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
 
@@ -30,6 +31,7 @@ struct Pass {
 inline constexpr std::array kPasses = {
     Pass{"remove-dead", remove_dead, true},          Pass{"remove-identity", remove_identity, true},
     Pass{"fold-constants", fold_constants, true},    Pass{"merge-common", merge_common, true},
+    Pass{"channels-last", channels_last, false},  // recorded graphs: before gradients are taken
     Pass{"fold-batch-norm", fold_batch_norm, false}, Pass{"fuse-post-ops", fuse_post_ops, true},
     Pass{"remove-dead", remove_dead, true},
 };

@@ -240,7 +240,8 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
 }
 
 bool is_small(const Graph& graph, DeviceType device) {
-  constexpr size_t kInlineBytes = 64 << 10;  // as ops/invoke.cc
+  if (device == DeviceType::kCUDA) return false;  // a stream's worker runs everything
+  constexpr size_t kInlineBytes = 64 << 10;       // as ops/invoke.cc
   constexpr size_t kMostNodes = 64;
   size_t bytes = 0, ops = 0;
   for (const Node& n : graph.nodes) {

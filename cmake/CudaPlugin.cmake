@@ -1,0 +1,23 @@
+# libmxlite_cuda.so: everything in folders named cuda, beside libmxlite.so, which loads it when there
+# is a driver. One library: kernels, streams and graphs are of no use without each other.
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/*.cc ${PROJECT_SOURCE_DIR}/cpp/*.cu)
+list(FILTER cuda_sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/cpp/(.*/)?(cuda|nccl)/")
+add_library(mxlite_cuda SHARED ${cuda_sources})
+set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF
+                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+target_compile_definitions(mxlite_cuda PRIVATE
+                           MXLITE_CUDA_ARCHITECTURE_NAMES="${MXLITE_CUDA_ARCHITECTURE_NAMES}")
+target_link_libraries(mxlite_cuda PRIVATE mxlite mxlite::cuda_libraries Threads::Threads)
+target_link_options(mxlite_cuda PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
+                                        -Wl,--no-undefined)
+set(cuda_rpath "")
+foreach(library ${MXLITE_CUDA_LIBRARIES})
+  get_filename_component(folder ${library} DIRECTORY)
+  list(APPEND cuda_rpath ${folder})
+endforeach()
+list(REMOVE_DUPLICATES cuda_rpath)
+# Installed, the libraries are those of pip install mxlite[cuda], or what the loader finds.
+set_target_properties(mxlite_cuda PROPERTIES
+  BUILD_RPATH "$ORIGIN;${cuda_rpath}"
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")
+list(APPEND MXLITE_LIBRARIES mxlite_cuda)

@@ -1,0 +1,69 @@
+#include "cpp/core/accelerator.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+
+namespace mxlite {
+namespace {
+
+struct Loaded {
+  Accelerator* accelerator = nullptr;
+  std::string absence;
+};
+
+std::string folder_of_this_library() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&accelerator), &info) || !info.dli_fname) return {};
+  const std::string path = info.dli_fname;
+  return path.substr(0, path.find_last_of('/') + 1);
+}
+
+Loaded load() {
+  // Another path is for tests and for builds of several CUDA versions side by side.
+  const std::string given = env_string("MXLITE_CUDA_LIBRARY", "");
+  const std::string path = given.empty() ? folder_of_this_library() + "libmxlite_cuda.so" : given;
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0)
+    return {nullptr, given.empty() ? "this build has MXLITE_CUDA=OFF; see mx.runtime.Features()"
+                                   : "there is no MXLITE_CUDA_LIBRARY=" + given};
+  if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
+    return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char* why = dlerror();
+    return {nullptr, str("the CUDA libraries cannot be loaded (pip install mxlite[cuda]): ",
+                         why ? why : path)};
+  }
+  const auto load_plugin = reinterpret_cast<PluginLoadFn>(dlsym(library, "mxlite_plugin_load"));
+  if (!load_plugin) return {nullptr, str(path, " is no plug-in of mxlite")};
+  Loaded result;
+  result.accelerator = load_plugin(&result.absence);
+  return result;
+}
+
+const Loaded& loaded() {
+  static const Loaded& result = *new Loaded(load());  // leaked, as what the plug-in made
+  return result;
+}
+
+}  // namespace
+
+Accelerator* accelerator() { return loaded().accelerator; }
+
+const std::string& accelerator_absence() { return loaded().absence; }
+
+Accelerator& require_accelerator(const char* who, Device device) {
+  Accelerator* const a = accelerator();
+  MX_CHECK_KIND(a, ErrorKind::kDevice, who, ": ", device, " asked for, but ",
+                accelerator_absence());
+  MX_CHECK_KIND(device.index >= 0 && device.index < a->count(), ErrorKind::kDevice, who, ": ",
+                device, " asked for, this machine has ", a->count(),
+                a->count() == 1 ? " GPU" : " GPUs");
+  a->check_usable(device.index);
+  return *a;
+}
+
+}  // namespace mxlite

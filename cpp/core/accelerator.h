@@ -1,0 +1,59 @@
+// The door to GPUs. What drives them is a plug-in (libmxlite_cuda.so) beside this library, loaded
+// at the first question; without it, or without a driver, every question has an answer too.
+#pragma once
+#include <string>
+
+#include "cpp/core/allocator.h"
+#include "cpp/core/device.h"
+#include "cpp/core/stream.h"
+
+namespace mxlite {
+
+struct AcceleratorInfo {
+  std::string name;          // "NVIDIA H100"
+  std::string architecture;  // "9.0"
+  int multiprocessors = 0;
+};
+
+struct DeviceMemory {
+  size_t free = 0, total = 0;  // bytes, of all processes
+};
+
+// One per process; every function may be called by any thread.
+class Accelerator {
+ public:
+  virtual ~Accelerator() = default;
+  virtual int count() const = 0;
+  virtual AcceleratorInfo info(int device) const = 0;
+  // Throws a device error when there is no such device, or when no kernel was compiled for its
+  // architecture.
+  virtual void check_usable(int device) = 0;
+
+  // Memory that `first_user` may use at once; other streams wait for it (engine::Var does that).
+  // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
+  virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;
+  // All work that uses the block has been given to the compute stream, or is done.
+  virtual void free(int device, Block block) noexcept = 0;
+  virtual void release_cached(int device) = 0;
+  virtual MemoryStats stats(int device) const = 0;
+  virtual DeviceMemory memory(int device) = 0;
+  // Page-locked host memory, from which copies run beside the host.
+  virtual Allocator& pinned() = 0;
+
+  virtual Stream& stream(int device, StreamKind kind) = 0;
+  // Until nothing runs on the device.
+  virtual void synchronize(int device) = 0;
+};
+
+// Null when there is none; the reason is then accelerator_absence().
+Accelerator* accelerator();
+// "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty when there is one.
+const std::string& accelerator_absence();
+// Throws a device error "<who>: gpu(3) asked for, ..." when the device cannot be used.
+Accelerator& require_accelerator(const char* who, Device device);
+
+// The one function of a plug-in that is called by name, mxlite_plugin_load: registers kernels and
+// returns the accelerator, or null and why not. Never throws.
+using PluginLoadFn = Accelerator* (*)(std::string* why_not);
+
+}  // namespace mxlite

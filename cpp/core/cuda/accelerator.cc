@@ -1,0 +1,94 @@
+#include "cpp/core/cuda/accelerator.h"
+
+#include "cpp/core/cuda/architectures.h"
+#include "cpp/core/cuda/check.h"
+
+namespace mxlite::cuda {
+namespace {
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  MX_CUDA(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+std::string architecture(int device) {
+  return str(attribute(cudaDevAttrComputeCapabilityMajor, device), '.',
+             attribute(cudaDevAttrComputeCapabilityMinor, device));
+}
+
+std::string name_of(int device) {
+  cudaDeviceProp properties;
+  MX_CUDA(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+// In front of the pool and the streams, so that nothing is made on a device that cannot be used.
+int checked(int device) {
+  const DeviceGuard guard(device);
+  MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice, "gpu(", device, ") is an ",
+                name_of(device), " of architecture ", architecture(device),
+                ", this build has kernels for ", compiled_architectures(),
+                "; build with MXLITE_CUDA_ARCHITECTURES");
+  MX_CHECK_KIND(attribute(cudaDevAttrMemoryPoolsSupported, device), ErrorKind::kDevice, "gpu(",
+                device, "), an ", name_of(device), ", has no memory pools (its driver is too old, ",
+                "or the GPU is shared by a virtual machine monitor)");
+  return device;
+}
+
+}  // namespace
+
+CudaAccelerator::State::State(int device)
+    : pool(checked(device)),
+      streams{CudaStream(device, pool.raw()), CudaStream(device, pool.raw()),
+              CudaStream(device, pool.raw())} {}
+
+CudaAccelerator::CudaAccelerator(int count) {
+  for (int i = 0; i < count; ++i) devices_.push_back(std::make_unique<Slot>());
+}
+
+CudaAccelerator::State& CudaAccelerator::get(int device) const {
+  Slot& slot = *devices_.at(static_cast<size_t>(device));
+  std::call_once(slot.once, [&] { slot.state = std::make_unique<State>(device); });
+  return *slot.state;
+}
+
+AcceleratorInfo CudaAccelerator::info(int device) const {
+  return {name_of(device), architecture(device), attribute(cudaDevAttrMultiProcessorCount, device)};
+}
+
+CudaStream& CudaAccelerator::cuda_stream(int device, StreamKind kind) {
+  return get(device).streams[static_cast<size_t>(kind)];
+}
+
+Block CudaAccelerator::allocate(int device, size_t bytes, StreamKind first_user) {
+  State& s = get(device);
+  return s.pool.allocate(bytes, s.streams[static_cast<size_t>(first_user)].raw(),
+                         s.streams[static_cast<size_t>(StreamKind::kCompute)].raw());
+}
+
+void CudaAccelerator::free(int device, Block block) noexcept {
+  State& s = get(device);
+  s.pool.free(block, s.streams[static_cast<size_t>(StreamKind::kCompute)].raw());
+}
+
+void CudaAccelerator::release_cached(int device) {
+  synchronize(device);  // what has been freed in stream order only is not cached yet
+  get(device).pool.release_cached();
+}
+
+MemoryStats CudaAccelerator::stats(int device) const { return get(device).pool.stats(); }
+
+DeviceMemory CudaAccelerator::memory(int device) {
+  const DeviceGuard guard(device);
+  DeviceMemory m;
+  MX_CUDA(cudaMemGetInfo(&m.free, &m.total));
+  return m;
+}
+
+void CudaAccelerator::synchronize(int device) {
+  const DeviceGuard guard(device);
+  MX_CUDA(cudaDeviceSynchronize());
+}
+
+}  // namespace mxlite::cuda

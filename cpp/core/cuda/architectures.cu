@@ -1,0 +1,22 @@
+#include <cuda_runtime.h>
+
+#include "cpp/core/cuda/architectures.h"
+
+namespace mxlite::cuda {
+namespace {
+
+// Compiled for the same architectures as all others, so its image tells for all.
+__global__ void probe() {}
+
+}  // namespace
+
+const char* compiled_architectures() { return MXLITE_CUDA_ARCHITECTURE_NAMES; }
+
+bool runs_on_current_device() {
+  cudaFuncAttributes attributes;
+  const bool found = cudaFuncGetAttributes(&attributes, probe) == cudaSuccess;
+  cudaGetLastError();
+  return found;
+}
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,10 @@
+// What this build was compiled for, and whether a device can run it.
+#pragma once
+
+namespace mxlite::cuda {
+
+const char* compiled_architectures();  // "9.0"
+// Can kernels of this build be loaded on the current device?
+bool runs_on_current_device();
+
+}  // namespace mxlite::cuda

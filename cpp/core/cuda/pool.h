@@ -1,0 +1,36 @@
+// Device memory of one GPU: a pool of the driver, whose blocks are reused in the order of streams.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+
+#include "cpp/core/allocator.h"
+
+namespace mxlite::cuda {
+
+class MemoryPool {
+ public:
+  explicit MemoryPool(int device);
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  // Work given to `stream` from now on may use it. After out of memory: drops what is cached, waits
+  // for the frees of `frees` and tries once more.
+  Block allocate(size_t bytes, cudaStream_t stream, cudaStream_t frees);
+  // Reused by work that is ordered behind what `stream` has been given.
+  void free(Block block, cudaStream_t stream) noexcept;
+  void release_cached();
+  MemoryStats stats() const;
+  cudaMemPool_t raw() const { return pool_; }
+
+ private:
+  size_t attribute(cudaMemPoolAttr which) const;
+  [[noreturn]] void throw_out_of_memory(size_t asked) const;
+
+  const int device_;
+  const size_t limit_;  // 0: the device's memory
+  cudaMemPool_t pool_ = nullptr;
+};
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,81 @@
+#include "cpp/core/cuda/stream.h"
+
+#include <algorithm>
+
+#include "cpp/core/cuda/check.h"
+
+namespace mxlite::cuda {
+namespace {
+
+constexpr size_t kScratchStep = size_t{1} << 20;
+
+}  // namespace
+
+CudaStream::CudaStream(int device, cudaMemPool_t pool) : device_(device), pool_(pool) { create(); }
+
+CudaStream::CudaStream(CudaStream& owner)
+    : device_(owner.device_), pool_(owner.pool_), owner_(&owner) {
+  create();
+}
+
+void CudaStream::create() {
+  const DeviceGuard guard(device_);
+  // Not ordered with the legacy default stream, on which other libraries may work.
+  MX_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  MX_CUDA(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming));
+  MX_CUDA(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync));
+}
+
+CudaStream::~CudaStream() {
+  attachment_.reset();
+  if (scratch_) MX_CUDA_NOEXCEPT(cudaFreeAsync(scratch_, stream_));
+  if (mark_) MX_CUDA_NOEXCEPT(cudaEventDestroy(mark_));
+  if (done_) MX_CUDA_NOEXCEPT(cudaEventDestroy(done_));
+  if (stream_) MX_CUDA_NOEXCEPT(cudaStreamDestroy(stream_));
+}
+
+void CudaStream::enter() { MX_CUDA(cudaSetDevice(device_)); }
+
+void CudaStream::wait_for(Stream& other) {
+  auto& producer = static_cast<CudaStream&>(other);
+  MX_CUDA(cudaEventRecord(producer.mark_, producer.stream_));
+  MX_CUDA(cudaStreamWaitEvent(stream_, producer.mark_, 0));
+}
+
+void CudaStream::synchronize() {
+  MX_CUDA(cudaEventRecord(done_, stream_));
+  MX_CUDA(cudaEventSynchronize(done_));
+}
+
+void CudaStream::copy(void* to, const void* from, size_t bytes) {
+  const DeviceGuard guard(device_);
+  MX_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+}
+
+void* CudaStream::allocate(size_t bytes) {
+  const DeviceGuard guard(device_);
+  void* data = nullptr;
+  MX_CUDA(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_));
+  return data;
+}
+
+void* CudaStream::scratch(size_t bytes) {
+  if (owner_) {
+    MX_CHECK_KIND(bytes <= owner_->scratch_bytes_, ErrorKind::kDevice, bytes,
+                  " bytes of scratch memory asked for in a recording, there are ",
+                  owner_->scratch_bytes_);
+    return owner_->scratch_;
+  }
+  if (bytes <= scratch_bytes_) return scratch_;
+  const size_t grown =
+      (std::max(bytes, scratch_bytes_ * 2) + kScratchStep - 1) / kScratchStep * kScratchStep;
+  // In this stream's order, so work that was given the old block may still run.
+  if (scratch_) MX_CUDA(cudaFreeAsync(scratch_, stream_));
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+  scratch_ = allocate(grown);
+  scratch_bytes_ = grown;
+  return scratch_;
+}
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,52 @@
+// A CUDA stream with the events that order it and the scratch memory of its kernels.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "cpp/core/stream.h"
+
+namespace mxlite::cuda {
+
+class CudaStream final : public Stream {
+ public:
+  // Scratch memory comes from `pool`, which outlives the stream.
+  CudaStream(int device, cudaMemPool_t pool);
+  // A stream for recording what `owner` shall run: with its handles and its scratch memory, which
+  // cannot grow here.
+  explicit CudaStream(CudaStream& owner);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  Device device() const override { return {DeviceType::kCUDA, device_}; }
+  void enter() override;
+  void wait_for(Stream& other) override;
+  void synchronize() override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  void* scratch(size_t bytes) override;
+  std::unique_ptr<Attachment>& attachment() override {
+    return owner_ ? owner_->attachment_ : attachment_;
+  }
+
+  // Memory in this stream's order; goes with cudaFreeAsync.
+  void* allocate(size_t bytes);
+  cudaStream_t raw() const { return stream_; }
+
+ private:
+  void create();
+
+  const int device_;
+  const cudaMemPool_t pool_;
+  CudaStream* const owner_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  // Recorded again and again: a wait means the point at which it was last recorded, and a later
+  // point than asked for is right too.
+  cudaEvent_t mark_ = nullptr;
+  cudaEvent_t done_ = nullptr;  // the host sleeps on this one
+  void* scratch_ = nullptr;     // used by the thread that fills the stream
+  size_t scratch_bytes_ = 0;
+  std::unique_ptr<Attachment> attachment_;
+};
+
+}  // namespace mxlite::cuda

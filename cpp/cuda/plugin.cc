@@ -1,0 +1,31 @@
+// What libmxlite.so calls after it has loaded libmxlite_cuda.so (cpp/core/accelerator.cc).
+#include <cuda_runtime_api.h>
+
+#include <exception>
+
+#include "cpp/core/cuda/accelerator.h"
+#include "cpp/graph/cuda/recorder.h"
+#include "cpp/ndarray/cuda/copy.h"
+#include "cpp/ops/cuda/register_ops_cuda.h"
+#include "cpp/ops/op_schema.h"
+
+extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
+    std::string* why_not) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    *why_not = mxlite::str("the CUDA driver finds no GPU: ", cudaGetErrorString(status));
+    return nullptr;
+  }
+  try {
+    // Leaked: arrays may outlive static destructors.
+    auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
+    mxlite::set_device_copy(&mxlite::cuda::copy_strided);
+    mxlite::graph::set_graph_recorder(new mxlite::cuda::CudaGraphRecorder);
+    mxlite::register_all_ops_cuda(mxlite::ops());
+    return accelerator;
+  } catch (const std::exception& error) {
+    *why_not = mxlite::str("the CUDA plug-in failed: ", error.what());
+    return nullptr;
+  }
+}

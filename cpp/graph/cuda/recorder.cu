@@ -1,0 +1,67 @@
+#include <cuda_runtime.h>
+
+#include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/stream.h"
+#include "cpp/graph/cuda/recorder.h"
+
+namespace mxlite::cuda {
+namespace {
+
+__global__ void store_random(RandomState* where, RandomState state) { *where = state; }
+
+class CudaGraph final : public graph::DeviceGraph {
+ public:
+  explicit CudaGraph(CudaStream& stream) : stream_(stream) {
+    random_ = static_cast<RandomState*>(stream.allocate(sizeof(RandomState)));
+  }
+  ~CudaGraph() override {
+    // It may still be running; this happens when an executable goes.
+    MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
+    if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
+    MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void capture(const graph::GraphRecorder::FillFn& fill) {
+    CudaStream recording(stream_);
+    recording.enter();
+    cudaGraph_t graph = nullptr;
+    // Other threads go on allocating and copying on streams of their own.
+    MX_CUDA(cudaStreamBeginCapture(recording.raw(), cudaStreamCaptureModeThreadLocal));
+    try {
+      fill(recording, random_);
+    } catch (...) {
+      if (cudaStreamEndCapture(recording.raw(), &graph) == cudaSuccess && graph)
+        MX_CUDA_NOEXCEPT(cudaGraphDestroy(graph));
+      cudaGetLastError();
+      throw;
+    }
+    MX_CUDA(cudaStreamEndCapture(recording.raw(), &graph));
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    MX_CUDA_NOEXCEPT(cudaGraphDestroy(graph));
+    check(status, "cudaGraphInstantiate");
+  }
+
+  void launch(Stream& stream, RandomState random) override {
+    const cudaStream_t raw = static_cast<CudaStream&>(stream).raw();
+    store_random<<<1, 1, 0, raw>>>(random_, random);
+    MX_CUDA_LAUNCHED("store_random");
+    MX_CUDA(cudaGraphLaunch(executable_, raw));
+  }
+
+ private:
+  CudaStream& stream_;
+  RandomState* random_ = nullptr;  // device memory
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<graph::DeviceGraph> CudaGraphRecorder::record(Stream& stream, const FillFn& fill) {
+  auto result = std::make_unique<CudaGraph>(static_cast<CudaStream&>(stream));
+  result->capture(fill);
+  return result;
+}
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,12 @@
+// CUDA graphs: work captured from a stream of its own, launched into the device's compute stream.
+#pragma once
+#include "cpp/graph/device_graph.h"
+
+namespace mxlite::cuda {
+
+class CudaGraphRecorder final : public graph::GraphRecorder {
+ public:
+  std::unique_ptr<graph::DeviceGraph> record(Stream& stream, const FillFn& fill) override;
+};
+
+}  // namespace mxlite::cuda

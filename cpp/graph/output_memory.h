@@ -1,0 +1,29 @@
+// Memory of an executable's outputs on a GPU. A block is taken again once the caller has dropped
+// the arrays on it, so that addresses repeat and recorded graphs stay valid.
+#pragma once
+#include <mutex>
+#include <vector>
+
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::graph {
+
+class OutputMemory {
+ public:
+  OutputMemory();
+  ~OutputMemory();
+  OutputMemory(const OutputMemory&) = delete;
+  OutputMemory& operator=(const OutputMemory&) = delete;
+
+  // An array of output slot `slot`, always asked for with the same spec. Thread-safe.
+  NDArrayRef take(size_t slot, const TensorSpec& spec, Device device);
+  // Gives back what nobody uses: of this one, or of all (memory has run out).
+  void release();
+  static void release_all();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::vector<StorageRef>> blocks_;  // guarded by mutex_; by slot
+};
+
+}  // namespace mxlite::graph

@@ -1,0 +1,186 @@
+// CUDA, float16 and bfloat16: images lie channels-last between convolutions, because tensor cores
+// work on the channels of neighbouring pixels. Runs before gradients are taken, so that the
+// backward operators are channels-last too. A value is transposed at most once each way.
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "cpp/graph/passes/passes.h"
+#include "cpp/graph/rewrite.h"
+#include "cpp/ops/nn/batch_norm.h"
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/tensor/concat.h"
+
+namespace mxlite::graph {
+namespace {
+
+constexpr ValueId kNone{};
+
+Shape permuted(const Shape& shape, const Shape& axes) {
+  Shape result;
+  for (int64_t axis : axes) result.push_back(shape[static_cast<int>(axis)]);
+  return result;
+}
+
+// Is the order of the elements in memory the same after the transpose?
+bool moves_nothing(const Shape& shape, const Shape& axes) {
+  int64_t last = -1;
+  for (int64_t axis : axes) {
+    if (shape[static_cast<int>(axis)] == 1) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+template <class P>
+const P& params_of(const Node& n) {
+  return *static_cast<const P*>(n.params.get());
+}
+
+class Turner {
+ public:
+  explicit Turner(const Graph& graph)
+      : graph_(graph), rewrite_(graph), out_(rewrite_.graph()), last_(graph.nodes.size()) {}
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto id = static_cast<int32_t>(i);
+      const Node& n = graph_.node(id);
+      last_[i].assign(n.outputs.size(), kNone);
+      plain_.emplace_back(n.outputs.size(), 1);
+      if (n.kind == NodeKind::kOp && n.post_ops.empty() && turn(id, n)) continue;
+      for (ValueId v : n.inputs) make_plain(v);
+      rewrite_.keep(id);
+    }
+    for (ValueId v : graph_.outputs) make_plain(v);
+    return rewrite_.finish();
+  }
+
+ private:
+  bool turn(int32_t id, const Node& n) {
+    if (n.outputs[0].shape.ndim() != 4) return false;
+    if (n.op->name == "Convolution") return turn_convolution(id, n);
+    if (!std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_last(v); }))
+      return false;
+    if (n.op->name == "Pooling") return turn_pooling(id, n);
+    if (n.op->name == "BatchNorm") return turn_batch_norm(id, n);
+    if (n.op->name == "Concat") return turn_concat(id, n);
+    return turn_pointwise(id, n);
+  }
+
+  bool turn_convolution(int32_t id, const Node& n) {
+    const auto& p = params_of<ConvolutionParams>(n);
+    if (p.channels_last() || !is_half(n.outputs[0].dtype)) return false;
+    auto params = std::make_shared<ConvolutionParams>(p);
+    params->layout = SpatialLayout::kNHWC;
+    std::vector<ValueId> inputs{last(n.inputs[0]), last(n.inputs[1])};
+    for (size_t k = 2; k < n.inputs.size(); ++k) inputs.push_back(plain(n.inputs[k]));
+    return replace(id, n, std::move(params), std::move(inputs));
+  }
+
+  bool turn_pooling(int32_t id, const Node& n) {
+    auto params = std::make_shared<PoolingParams>(params_of<PoolingParams>(n));
+    if (params->channels_last()) return false;
+    params->layout = SpatialLayout::kNHWC;
+    return replace(id, n, std::move(params), {last(n.inputs[0])});
+  }
+
+  bool turn_batch_norm(int32_t id, const Node& n) {
+    auto params = std::make_shared<BatchNormParams>(params_of<BatchNormParams>(n));
+    if (params->axis != 1) return false;
+    params->axis = 3;
+    std::vector<ValueId> inputs{last(n.inputs[0])};
+    for (size_t k = 1; k < n.inputs.size(); ++k) inputs.push_back(plain(n.inputs[k]));
+    return replace(id, n, std::move(params), std::move(inputs));
+  }
+
+  bool turn_concat(int32_t id, const Node& n) {
+    constexpr int kPlaces[] = {0, 3, 1, 2};  // of batch, channels, height, width
+    const int dim = params_of<ConcatParams>(n).dim;
+    if (dim < -4 || dim > 3) return false;
+    auto params = std::make_shared<ConcatParams>();
+    params->dim = kPlaces[dim < 0 ? dim + 4 : dim];
+    return replace(id, n, std::move(params), all_last(n));
+  }
+
+  // Element by element, broadcasting included: it does not matter where the axes are.
+  bool turn_pointwise(int32_t id, const Node& n) {
+    const std::string_view name = n.op->name;
+    const bool by_element = n.op->pointwise || name == "Cast" || name == "amp_cast" ||
+                            name == "add_n" || name == "_copy" || name == "BlockGrad" ||
+                            (name == "LeakyReLU" && n.inputs.size() == 1);
+    if (!by_element || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1) return false;
+    for (ValueId v : n.inputs)
+      if (graph_.spec(v).shape.ndim() != 4) return false;
+    return replace(id, n, n.params, all_last(n));
+  }
+
+  // The new node's first output is channels-last, the others are as they were.
+  bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
+    const ValueId first = out_.add_op(*n.op, std::move(params), std::move(inputs), n.name);
+    last_[static_cast<size_t>(id)][0] = first;
+    plain_[static_cast<size_t>(id)][0] = 0;
+    for (int32_t k = 1; k < static_cast<int32_t>(n.outputs.size()); ++k)
+      rewrite_.replace({id, k}, {first.node, k});
+    return true;
+  }
+
+  std::vector<ValueId> all_last(const Node& n) {
+    std::vector<ValueId> inputs;
+    for (ValueId v : n.inputs) inputs.push_back(last(v));
+    return inputs;
+  }
+
+  ValueId& last_slot(ValueId v) {
+    return last_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+  }
+  bool is_last(ValueId v) { return !(last_slot(v) == kNone); }
+  ValueId last(ValueId v) {
+    ValueId& slot = last_slot(v);
+    if (slot == kNone) slot = transpose(rewrite_.map(v), Shape{0, 2, 3, 1}, "_channels_last");
+    return slot;
+  }
+  void make_plain(ValueId v) {
+    uint8_t& is_plain = plain_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+    if (is_plain) return;
+    is_plain = 1;
+    rewrite_.replace(v, transpose(last_slot(v), Shape{0, 3, 1, 2}, "_channels_first"));
+  }
+  ValueId plain(ValueId v) {
+    make_plain(v);
+    return rewrite_.map(v);
+  }
+
+  ValueId transpose(ValueId v, const Shape& axes, const char* suffix) {
+    const Shape shape = out_.spec(v).shape;
+    const std::string name = out_.node(v).name + suffix;
+    if (moves_nothing(shape, axes))
+      return out_.add_op("_reshape_to", {v}, {{"shape", permuted(shape, axes)}}, name);
+    return out_.add_op("transpose", {v}, {{"axes", axes}}, name);
+  }
+
+  const Graph& graph_;
+  Rewrite rewrite_;
+  Graph& out_;
+  std::vector<std::vector<ValueId>> last_;   // by old value: where it is channels-last, or kNone
+  std::vector<std::vector<uint8_t>> plain_;  // by old value: is it there as it was?
+};
+
+bool has_half_convolution(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
+    return n.kind == NodeKind::kOp && n.op->name == "Convolution" &&
+           n.outputs[0].shape.ndim() == 4 && is_half(n.outputs[0].dtype) &&
+           !params_of<ConvolutionParams>(n).channels_last();
+  });
+}
+
+}  // namespace
+
+Graph channels_last(const Graph& graph, const PassContext& context) {
+  if (context.device.type != DeviceType::kCUDA || !has_half_convolution(graph)) return graph;
+  return Turner(graph).run();
+}
+
+}  // namespace mxlite::graph

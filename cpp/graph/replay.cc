@@ -1,0 +1,138 @@
+#include "cpp/graph/replay.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+
+namespace mxlite::graph {
+namespace {
+
+std::atomic<GraphRecorder*> the_recorder{nullptr};
+
+constexpr size_t kMostGraphs = 4;  // of one executable: outputs that the caller keeps alternate
+constexpr size_t kMostSeen = 4;
+constexpr int kMostRecordings = 16;  // addresses that change again and again are not worth more
+constexpr size_t kMostStagedBytes = size_t{256} << 20;
+
+bool is_on() {
+  static const bool on = env_int("MXLITE_CUDA_GRAPHS", 1) != 0;
+  return on;
+}
+
+}  // namespace
+
+void set_graph_recorder(GraphRecorder* recorder) { the_recorder = recorder; }
+GraphRecorder* graph_recorder() { return the_recorder; }
+
+Replay::Replay(const char* name, Device device, Inputs inputs, StepsFn steps)
+    : name_(name),
+      device_(device),
+      inputs_(std::move(inputs)),
+      steps_(std::move(steps)),
+      stages_(inputs_.bytes.size()) {}
+
+Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
+  Key key(bases.begin(), bases.end());
+  key.push_back(stream.scratch(0));  // where it is now
+  return key;
+}
+
+void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
+  const auto step_by_step = [&] {
+    ++stats_.step_by_step;
+    steps_(bases, random, stream, nullptr);
+  };
+  if (gave_up_ || !graph_recorder() || !is_on()) return step_by_step();
+
+  copy_staged(bases, stream);
+  Key key = key_of(bases, stream);
+  auto known = std::find_if(graphs_.begin(), graphs_.end(), [&](auto& e) { return e.key == key; });
+  if (known == graphs_.end()) {
+    const Key* const before = find_similar(key);
+    if (!before || !stage_changed(*before, bases, stream) || !record(bases, stream)) {
+      step_by_step();
+      // Behind the run: its kernels may have made the scratch memory larger.
+      return remember(key_of(bases, stream));
+    }
+    known = graphs_.begin();
+  }
+  std::rotate(graphs_.begin(), known, known + 1);
+  ++stats_.replayed;
+  graphs_.front().graph->launch(stream, random);
+}
+
+void Replay::copy_staged(std::span<void*> bases, Stream& stream) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (!stages_[i]) continue;
+    void*& base = bases[inputs_.first + i];
+    stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
+    base = stages_[i]->data();
+  }
+}
+
+const Replay::Key* Replay::find_similar(const Key& key) const {
+  for (const Key& other : seen_) {
+    bool similar = true;
+    for (size_t slot = 0; slot < key.size() && similar; ++slot)
+      similar = other[slot] == key[slot] || is_input(slot);
+    if (similar) return &other;
+  }
+  return nullptr;
+}
+
+bool Replay::stage_changed(const Key& before, std::span<void*> bases, Stream& stream) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const size_t slot = inputs_.first + i;
+    if (stages_[i] || before[slot] != bases[slot]) bytes += inputs_.bytes[i];
+  }
+  if (bytes > kMostStagedBytes) {
+    give_up("its inputs are large and come in other memory at each run");
+    return false;
+  }
+  const Key old = before;  // lies in seen_
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    void*& base = bases[inputs_.first + i];
+    if (old[inputs_.first + i] == base) continue;
+    stages_[i] = Storage::allocate(device_, inputs_.bytes[i]);
+    stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
+    base = stages_[i]->data();
+    ++stats_.staged_inputs;
+    // Graphs and keys that know this input's own memory cannot be met again.
+    graphs_.clear();
+    seen_.clear();
+  }
+  return true;
+}
+
+void Replay::remember(Key key) {
+  seen_.insert(seen_.begin(), std::move(key));
+  if (seen_.size() > kMostSeen) seen_.pop_back();
+}
+
+bool Replay::record(std::span<void*> bases, Stream& stream) {
+  if (++stats_.recorded > kMostRecordings) {
+    give_up("its memory changes at each run");
+    return false;
+  }
+  try {
+    auto graph = graph_recorder()->record(
+        stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });
+    graphs_.insert(graphs_.begin(), Entry{key_of(bases, stream), std::move(graph)});
+    if (graphs_.size() > kMostGraphs) graphs_.pop_back();
+    return true;
+  } catch (const Error& error) {
+    give_up(error.what());  // an error of an operator comes again step by step
+    return false;
+  }
+}
+
+void Replay::give_up(const char* reason) {
+  gave_up_ = true;
+  std::fprintf(stderr, "mxlite: %s runs without CUDA graphs: %s\n", name_, reason);
+}
+
+}  // namespace mxlite::graph

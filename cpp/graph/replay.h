@@ -1,0 +1,63 @@
+// Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
+// memory has come twice. Inputs whose address changes are copied to a place of their own before.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cpp/graph/device_graph.h"
+#include "cpp/ndarray/storage.h"
+
+namespace mxlite::graph {
+
+class Replay {
+ public:
+  // Base addresses of a run; those of inputs are a range of them.
+  struct Inputs {
+    uint32_t first = 0;
+    std::vector<size_t> bytes;
+  };
+  using StepsFn = std::function<void(std::span<void* const> bases, RandomState random,
+                                     Stream& stream, const RandomState* device_random)>;
+  Replay(const char* name, Device device, Inputs inputs, StepsFn steps);
+
+  // By the thread that fills the stream. Changes the bases of inputs that it copies.
+  void run(std::span<void*> bases, RandomState random, Stream& stream);
+
+  struct Stats {
+    int step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
+  };
+  const Stats& stats() const { return stats_; }
+
+ private:
+  using Key = std::vector<void*>;  // addresses that a graph has in it: bases, scratch memory
+  struct Entry {
+    Key key;
+    std::unique_ptr<DeviceGraph> graph;
+  };
+
+  void copy_staged(std::span<void*> bases, Stream& stream);
+  // A key seen before that differs in inputs only; null: none.
+  const Key* find_similar(const Key& key) const;
+  bool stage_changed(const Key& before, std::span<void*> bases, Stream& stream);
+  void remember(Key key);
+  bool record(std::span<void*> bases, Stream& stream);
+  void give_up(const char* reason);
+  bool is_input(size_t slot) const {
+    return slot >= inputs_.first && slot < inputs_.first + inputs_.bytes.size();
+  }
+  Key key_of(std::span<void* const> bases, Stream& stream) const;
+
+  const char* const name_;
+  const Device device_;
+  const Inputs inputs_;
+  const StepsFn steps_;
+  std::vector<StorageRef> stages_;  // by input; null: the caller's memory is used
+  std::vector<Entry> graphs_;       // last used first
+  std::vector<Key> seen_;           // recent runs without a graph
+  bool gave_up_ = false;
+  Stats stats_;
+};
+
+}  // namespace mxlite::graph

@@ -1,0 +1,93 @@
+#include "cpp/ops/cuda/context.h"
+
+#include "cpp/core/accelerator.h"
+#include "cpp/core/cuda/stream.h"
+
+namespace mxlite::cuda {
+namespace {
+
+constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLAS advises for Hopper
+
+// Everything is made when first asked for: a copy stream needs none of it.
+class Handles final : public Stream::Attachment {
+ public:
+  explicit Handles(int device) : device_(device) {
+    MX_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
+  }
+  ~Handles() override {
+    if (cublas_) cublasDestroy(cublas_);
+    if (cublaslt_) cublasLtDestroy(cublaslt_);
+    if (cudnn_) cudnnDestroy(cudnn_);
+    if (gemm_workspace_) MX_CUDA_NOEXCEPT(cudaFree(gemm_workspace_));
+  }
+
+  cublasHandle_t cublas(cudaStream_t stream) {
+    if (!cublas_) {
+      const DeviceGuard guard(device_);
+      MX_CUBLAS(cublasCreate(&cublas_));
+      MX_CUBLAS(cublasSetMathMode(cublas_, CUBLAS_DEFAULT_MATH));
+    }
+    if (stream != cublas_stream_) {
+      MX_CUBLAS(cublasSetStream(cublas_, stream));
+      // Setting a stream takes the workspace away; without ours, a captured graph would own one.
+      const Workspace w = gemm_workspace();
+      MX_CUBLAS(cublasSetWorkspace(cublas_, w.data, w.bytes));
+      cublas_stream_ = stream;
+    }
+    return cublas_;
+  }
+  cublasLtHandle_t cublaslt() {
+    if (!cublaslt_) {
+      const DeviceGuard guard(device_);
+      MX_CUBLAS(cublasLtCreate(&cublaslt_));
+    }
+    return cublaslt_;
+  }
+  cudnnHandle_t cudnn(cudaStream_t stream) {
+    if (!cudnn_) {
+      const DeviceGuard guard(device_);
+      MX_CUDNN(cudnnCreate(&cudnn_));
+    }
+    if (stream != cudnn_stream_) {
+      MX_CUDNN(cudnnSetStream(cudnn_, stream));
+      cudnn_stream_ = stream;
+    }
+    return cudnn_;
+  }
+  Workspace gemm_workspace() {
+    if (!gemm_workspace_) {
+      const DeviceGuard guard(device_);
+      MX_CUDA(cudaMalloc(&gemm_workspace_, kGemmWorkspaceBytes));
+    }
+    return {gemm_workspace_, kGemmWorkspaceBytes};
+  }
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  const int device_;
+  int multiprocessors_ = 0;
+  cublasHandle_t cublas_ = nullptr;
+  cublasLtHandle_t cublaslt_ = nullptr;
+  cudnnHandle_t cudnn_ = nullptr;
+  cudaStream_t cublas_stream_ = nullptr, cudnn_stream_ = nullptr;
+  void* gemm_workspace_ = nullptr;
+};
+
+Handles& handles(const KernelContext& ctx) {
+  std::unique_ptr<Stream::Attachment>& slot = ctx.stream->attachment();
+  if (!slot) slot = std::make_unique<Handles>(ctx.device.index);
+  return static_cast<Handles&>(*slot);
+}
+
+}  // namespace
+
+cudaStream_t stream(const KernelContext& ctx) {
+  return static_cast<CudaStream*>(ctx.stream)->raw();
+}
+cublasHandle_t cublas(const KernelContext& ctx) { return handles(ctx).cublas(stream(ctx)); }
+cublasLtHandle_t cublaslt(const KernelContext& ctx) { return handles(ctx).cublaslt(); }
+cudnnHandle_t cudnn(const KernelContext& ctx) { return handles(ctx).cudnn(stream(ctx)); }
+Workspace gemm_workspace(const KernelContext& ctx) { return handles(ctx).gemm_workspace(); }
+int multiprocessors(const KernelContext& ctx) { return handles(ctx).multiprocessors(); }
+
+}  // namespace mxlite::cuda

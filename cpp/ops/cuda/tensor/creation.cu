@@ -1,0 +1,70 @@
+// Arrays of one value: _zeros, _ones, _full and their likes.
+#include <cstring>
+
+#include "cpp/ops/cuda/launch.cuh"
+#include "cpp/ops/tensor/creation.h"
+
+namespace mxlite {
+namespace {
+
+template <class Word>
+__global__ void fill_kernel(Word* out, Word word, int64_t n) {
+  for (int64_t i = cuda::global_index(); i < n; i += cuda::grid_stride()) out[i] = word;
+}
+
+template <class Word>
+void fill_words(KernelContext& ctx, const TensorRef& out, const void* value) {
+  Word word;
+  std::memcpy(&word, value, sizeof word);
+  fill_kernel<<<cuda::blocks_for(out.size(), ctx), cuda::kThreads, 0, cuda::stream(ctx)>>>(
+      out.as<Word>(), word, out.size());
+  MX_CUDA_LAUNCHED("fill_kernel");
+}
+
+// Bits decide, so that four kernels serve all dtypes.
+void fill(KernelContext& ctx, const TensorRef& out, double value) {
+  if (out.size() == 0) return;
+  alignas(8) unsigned char stored[8];
+  dispatch_dtype(out.dtype, [&](auto t) {
+    using T = decltype(t);
+    T element;
+    if constexpr (std::is_same_v<T, bool>)
+      element = value != 0;
+    else
+      element = static_cast<T>(static_cast<ComputeType<T>>(value));
+    std::memcpy(stored, &element, sizeof element);
+  });
+  switch (dtype_size(out.dtype)) {
+    case 1:
+      return fill_words<uint8_t>(ctx, out, stored);
+    case 2:
+      return fill_words<uint16_t>(ctx, out, stored);
+    case 4:
+      return fill_words<uint32_t>(ctx, out, stored);
+    default:
+      return fill_words<uint64_t>(ctx, out, stored);
+  }
+}
+
+void zeros(KernelContext& ctx, const FillParams&, Inputs, Outputs out) { fill(ctx, out[0], 0); }
+void ones(KernelContext& ctx, const FillParams&, Inputs, Outputs out) { fill(ctx, out[0], 1); }
+void full(KernelContext& ctx, const FullParams& p, Inputs, Outputs out) {
+  fill(ctx, out[0], p.value);
+}
+void zeros_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) {
+  fill(ctx, out[0], 0);
+}
+void ones_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) { fill(ctx, out[0], 1); }
+
+}  // namespace
+
+void register_creation_cuda(OpRegistry& ops) {
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  ops.kernel<&zeros>("_zeros", DeviceType::kCUDA);
+  ops.kernel<&ones>("_ones", DeviceType::kCUDA);
+  ops.kernel<&full>("_full", DeviceType::kCUDA);
+  ops.kernel<&zeros_like>("zeros_like", DeviceType::kCUDA, kStrided);
+  ops.kernel<&ones_like>("ones_like", DeviceType::kCUDA, kStrided);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,242 @@
+// Stream tasks on fake streams: who waits for whom, when operands go, what failures reach.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "cpp/engine/naive_engine.h"
+#include "cpp/engine/threaded_engine.h"
+#include "tests/cpp/engine_test_util.h"
+#include "tests/cpp/fake_stream.h"
+
+namespace mxlite::engine {
+namespace {
+
+using Streams = std::array<std::array<std::unique_ptr<FakeStream>, kNumStreamKinds>, 2>;
+Streams* streams = nullptr;
+
+Stream& fake_source(int device, StreamKind kind) {
+  return *(*streams)[static_cast<size_t>(device)][static_cast<size_t>(kind)];
+}
+
+class EngineStream : public testing::Test {
+ protected:
+  EngineStream() {
+    for (size_t d = 0; d < streams_.size(); ++d)
+      for (auto& s : streams_[d]) s = std::make_unique<FakeStream>(static_cast<int>(d));
+    streams = &streams_;
+    set_stream_source(&fake_source);
+  }
+  ~EngineStream() override { set_stream_source(nullptr); }
+
+  Streams streams_;
+};
+
+// Runs `fn` on the device when the stream comes to it.
+template <class F>
+auto on_device(F fn) {
+  return [fn] { static_cast<FakeStream*>(current_stream())->give(fn); };
+}
+
+constexpr PushOptions kCompute{.worker = WorkerKind::kCompute};
+constexpr PushOptions kSecondGpu{.worker = WorkerKind::kCompute, .device = 1};
+constexpr PushOptions kCopyIn{.worker = WorkerKind::kCopyIn};
+constexpr PushOptions kCopyOut{.worker = WorkerKind::kCopyOut};
+
+TEST_F(EngineStream, DependentsOnStreamsAreIssuedBeforeTheDeviceIsDone) {
+  ThreadedEngine engine;
+  Var x, y, z;
+  Gate device;
+  std::atomic<int> issued = 0, value = 0;
+  push(
+      engine, {}, {&x}, {},
+      [&] {
+        ++issued;
+        static_cast<FakeStream*>(current_stream())->give([&] { device.pass(), value = 1; });
+      },
+      kCompute);
+  for (const PushOptions& where : {kCompute, kCopyOut, kSecondGpu})
+    push(
+        engine, {&x}, {&y}, {},
+        [&] {
+          ++issued;
+          static_cast<FakeStream*>(current_stream())->give([&] { EXPECT_EQ(value, 1); });
+        },
+        where);
+  while (issued < 4) std::this_thread::yield();
+  EXPECT_EQ(value, 0);
+  device.open();
+  engine.wait_all();
+  EXPECT_EQ(value, 1);
+}
+
+TEST_F(EngineStream, HostTasksAndWaitsComeAfterTheDevice) {
+  ThreadedEngine engine;
+  Var x, y;
+  Gate device;
+  std::atomic<int> value = 0, seen = -1;
+  push(engine, {}, {&x}, {}, on_device([&] { device.pass(), value = 1; }), kCompute);
+  push(engine, {&x}, {&y}, {}, [&] { seen = value.load(); });
+  EXPECT_EQ(seen, -1);
+  device.open();
+  engine.wait(y);
+  EXPECT_EQ(seen, 1);
+  push(engine, {}, {&x}, {}, on_device([&] { value = 2; }), kCompute);
+  engine.wait(x);
+  EXPECT_EQ(value, 2);
+}
+
+TEST_F(EngineStream, ACopyMayNotOverwriteMemoryThatAStreamStillUses) {
+  ThreadedEngine engine;
+  Var old_use, fresh;
+  Gate device;
+  std::atomic<int> memory = 1, read = 0;
+  // The compute stream still reads memory that has been freed and allocated again in its order.
+  push(engine, {}, {&old_use}, {}, on_device([&] { device.pass(), read = memory.load(); }),
+       kCompute);
+  while (streams_[0][0]->given() == 0) std::this_thread::yield();
+  engine.allocated_on(fresh, WorkerKind::kCompute, 0);
+  push(engine, {}, {&fresh}, {}, on_device([&] { memory = 2; }), kCopyIn);
+  while (streams_[0][1]->given() < 2) std::this_thread::yield();
+  device.open();
+  engine.wait_all();
+  EXPECT_EQ(read, 1);
+  EXPECT_EQ(memory, 2);
+}
+
+TEST_F(EngineStream, AStreamWaitsOnceForWhatItHasWaitedFor) {
+  ThreadedEngine engine;
+  Var x, y;
+  push(engine, {}, {&x}, {}, on_device([] {}), kCopyIn);
+  for (int i = 0; i < 10; ++i) push(engine, {&x}, {}, {&y}, on_device([] {}), kCompute);
+  engine.wait_all();
+  EXPECT_LE(streams_[0][0]->given(), 11u);
+}
+
+TEST_F(EngineStream, OperandsGoAtIssueForKernelsAndAtTheEndForCopies) {
+  ThreadedEngine engine;
+  Var x, y, z;
+  Gate device;
+  auto kernels = std::make_shared<int>(), copies = std::make_shared<int>(),
+       foreign = std::make_shared<int>();
+  push(engine, {}, {&x}, {}, on_device([&] { device.pass(); }), kCopyIn);
+  const auto hold = [](std::shared_ptr<int> operand) { return [operand] {}; };
+  push(engine, {&x}, {&y}, {}, hold(kernels), kCompute);
+  push(engine, {&x}, {&z}, {}, hold(copies), kCopyOut);
+  push(engine, {&x}, {}, {&y}, hold(foreign),
+       {.worker = WorkerKind::kCompute, .keep_operands = true});
+  while (kernels.use_count() > 1) std::this_thread::yield();
+  EXPECT_EQ(copies.use_count(), 2);
+  EXPECT_EQ(foreign.use_count(), 2);
+  device.open();
+  engine.wait_all();
+  EXPECT_EQ(copies.use_count(), 1);
+  EXPECT_EQ(foreign.use_count(), 1);
+}
+
+TEST_F(EngineStream, AFailureAtIssueReachesAllThatUsesTheValue) {
+  ThreadedEngine engine;
+  Var x, y, z, overwritten;
+  std::atomic<int> ran = 0;
+  push(engine, {}, {&x, &overwritten}, {}, failing("no kernel"), kCompute);
+  push(
+      engine, {&x}, {&y}, {}, [&] { ++ran; }, kCopyOut);
+  push(engine, {&y}, {&z}, {}, [&] { ++ran; });
+  push(engine, {}, {&overwritten}, {}, on_device([] {}), kCopyIn);
+  for (Var* v : {&x, &y, &z})
+    EXPECT_NE(error_of([&] { engine.wait(*v); }).find("no kernel"), std::string::npos);
+  engine.wait(overwritten);
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(error_of([&] { engine.wait_all(); }), "");
+}
+
+TEST_F(EngineStream, AFailureOfTheDeviceReachesHostTasksAndWaits) {
+  ThreadedEngine engine;
+  Var x, y, z;
+  std::atomic<int> ran = 0;
+  push(
+      engine, {}, {&x}, {},
+      [&] {
+        auto* stream = static_cast<FakeStream*>(current_stream());
+        stream->give([stream] { stream->break_with("illegal address"); });
+      },
+      kCompute, "softmax");
+  push(engine, {&x}, {&y}, {}, on_device([] {}), kCopyOut);
+  push(engine, {&y}, {&z}, {}, [&] { ++ran; });
+  const std::string error = error_of([&] { engine.wait(z); });
+  EXPECT_NE(error.find("illegal address"), std::string::npos) << error;
+  EXPECT_NE(error.find("while running softmax"), std::string::npos) << error;
+  EXPECT_EQ(ran, 0);
+  EXPECT_NE(error_of([&] { engine.wait(x); }), "");
+}
+
+TEST_F(EngineStream, MemoryInFlightCountsUntilIssueOnly) {
+  ::setenv("MXLITE_ENGINE_MAX_BYTES", "1000", 1);
+  ThreadedEngine engine;
+  ::unsetenv("MXLITE_ENGINE_MAX_BYTES");
+  Var x;
+  Gate device;
+  push(engine, {}, {&x}, {}, on_device([&] { device.pass(); }), kCompute);
+  PushOptions large = kCompute;
+  large.bytes = 900;
+  for (int i = 0; i < 5; ++i) push(engine, {}, {}, {&x}, on_device([] {}), large);  // must not hang
+  while (engine.stats().bytes_in_flight > 0) std::this_thread::yield();
+  EXPECT_EQ(engine.stats().in_flight, 6u);
+  device.open();
+  engine.wait_all();
+}
+
+TEST_F(EngineStream, DrainWaitsWithoutTakingFailuresAway) {
+  ThreadedEngine engine;
+  Var x;
+  push(engine, {}, {&x}, {}, failing("lost"), kCompute);
+  EXPECT_TRUE(engine.drain());
+  EXPECT_EQ(engine.stats().in_flight, 0u);
+  EXPECT_NE(error_of([&] { engine.wait_all(); }), "");
+}
+
+TEST_F(EngineStream, TheNaiveEngineSynchronizesAfterEachTask) {
+  NaiveEngine engine;
+  Var x;
+  int value = 0;
+  engine.allocated_on(x, WorkerKind::kCompute, 0);
+  push(engine, {}, {&x}, {}, on_device([&] { value = 1; }), kCopyIn);
+  EXPECT_EQ(value, 1);
+  EXPECT_NE(error_of([&] { push(engine, {}, {}, {&x}, failing("here"), kCompute); }), "");
+}
+
+TEST_F(EngineStream, AfterStopTasksRunInTheCallerOnTheSameStreams) {
+  ThreadedEngine engine;
+  Var x;
+  int value = 0;
+  push(engine, {}, {&x}, {}, on_device([&] { value = 1; }), kCompute);
+  engine.stop();
+  EXPECT_EQ(value, 1);
+  push(engine, {}, {}, {&x}, on_device([&] { value = 2; }), kCompute);
+  EXPECT_EQ(value, 2);
+}
+
+TEST_F(EngineStream, AForkedChildMayNotUseTheDevice) {
+  ThreadedEngine engine;
+  Var x, y;
+  push(engine, {}, {&x}, {}, on_device([] {}), kCompute);
+  engine.wait_all();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string error =
+        error_of([&] { push(engine, {}, {&x}, {}, on_device([] {}), kCompute); });
+    int ran = 0;
+    push(engine, {}, {&y}, {}, [&] { ran = 1; });
+    ::_exit(error.find("'spawn'") != std::string::npos && ran == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+}  // namespace mxlite::engine

@@ -1,0 +1,107 @@
+// A device stream on a thread of its own, for tests of what orders streams: work is delayed at
+// random, and nothing orders two streams but wait_for.
+#pragma once
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/core/stream.h"
+
+namespace mxlite {
+
+class FakeStream final : public Stream {
+ public:
+  explicit FakeStream(int device, uint64_t seed = 0) : device_(device), rng_(seed) {
+    thread_ = std::thread([this] { work(); });
+  }
+  ~FakeStream() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+
+  Device device() const override { return {DeviceType::kCUDA, device_}; }
+  void enter() override {}
+  void wait_for(Stream& other) override {
+    auto& producer = static_cast<FakeStream&>(other);
+    const uint64_t target = producer.given();
+    give([&producer, target] { producer.wait_until_done(target); });
+  }
+  void synchronize() override {
+    wait_until_done(given());
+    std::lock_guard lock(mutex_);
+    if (!error_.empty()) fail(ErrorKind::kDevice, error_);
+  }
+  void copy(void* to, const void* from, size_t bytes) override {
+    give([=] { std::memcpy(to, from, bytes); });
+  }
+  void* scratch(size_t bytes) override {
+    scratch_.resize(std::max(scratch_.size(), bytes));
+    return scratch_.data();
+  }
+  std::unique_ptr<Attachment>& attachment() override { return attachment_; }
+
+  void give(std::function<void()> fn) {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(fn));
+    ++given_;
+    changed_.notify_all();
+  }
+  // As CUDA's errors, it stays.
+  void break_with(const std::string& error) {
+    std::lock_guard lock(mutex_);
+    error_ = error;
+  }
+  uint64_t given() {
+    std::lock_guard lock(mutex_);
+    return given_;
+  }
+
+ private:
+  void wait_until_done(uint64_t target) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_ >= target; });
+  }
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      std::function<void()> fn = std::move(queue_.front());
+      queue_.pop_front();
+      const auto delay = rng_() % 8;
+      lock.unlock();
+      if (delay == 0) std::this_thread::sleep_for(std::chrono::microseconds(rng_() % 50));
+      fn();
+      fn = nullptr;
+      lock.lock();
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  const int device_;
+  std::mt19937_64 rng_;  // by the thread
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;  // guarded by mutex_, as the rest
+  uint64_t given_ = 0, done_ = 0;
+  bool stopping_ = false;
+  std::string error_;
+  std::vector<char> scratch_;
+  std::unique_ptr<Attachment> attachment_;
+  std::thread thread_;
+};
+
+}  // namespace mxlite
