@@ -1,0 +1,7 @@
+"""Table of accuracies and times from a training log: ``python -m mxlite.tools.parse_log``."""
+
+import sys
+
+from mxlite.tools.parse_log import main
+
+sys.exit(main())
