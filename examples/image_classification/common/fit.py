@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 import mxlite as mx
+import numpy as np
 
 # Only these take momentum, and only these ramp the learning rate up themselves.
 _WITH_MOMENTUM = {"sgd", "dcasgd", "nag", "signum", "lbsgd"}
@@ -84,7 +85,11 @@ def add_fit_args(parser: argparse.ArgumentParser) -> Any:
         default=0,
         help="1: other defaults of augmentation (train_imagenet.py)",
     )
-    add("--seed", type=int, help="seed of the first values of parameters and of dropout")
+    add(
+        "--seed",
+        type=int,
+        help="seed of parameters, dropout, synthetic data and the order in memory",
+    )
     return group
 
 
@@ -277,6 +282,7 @@ def fit(
         kv.set_gradient_compression({"type": args.gc_type, "threshold": args.gc_threshold})
     if args.seed is not None:
         mx.random.seed(args.seed)
+        np.random.seed(args.seed)
     logging.info("start with arguments %s", args)
     train, val = data_loader(args, kv)
     if "dist" in args.kv_store and "async" not in args.kv_store:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,15 @@ __all__ = ["VERSION", "install"]
 
 _FINDER = DoorFinder()
 _PACKAGE_PARENT = str(CHILD_PATH.parents[2])
+_TEXT_FROMSTRING = np.fromstring
 
 
 def install(subprocesses: bool = True) -> None:
     """Make ``import mxnet`` (and ``horovod.mxnet``) resolve to mxlite in this process.
 
-    Calling it again does nothing. ``np.float``, ``np.int`` and their like, which scripts of that
-    time use and NumPy 1.24 removed, come back as what they were: names of Python's own types.
+    Calling it again does nothing. What scripts of that time use and NumPy removed comes back:
+    ``np.float``, ``np.int`` and their like as names of Python's own types, ``np.product``,
+    ``np.asscalar`` and more, and ``np.fromstring`` for bytes.
 
     Parameters
     ----------
@@ -55,10 +58,35 @@ def install(subprocesses: bool = True) -> None:
         _extend_python_path()
 
 
+def _fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "") -> Any:
+    """``np.fromstring`` with its binary mode, which NumPy 2.3 removed."""
+    if sep == "":
+        data = string.encode("latin1") if isinstance(string, str) else string
+        return np.frombuffer(data, dtype, count).copy()
+    return _TEXT_FROMSTRING(string, dtype, count, sep=sep)
+
+
 def _restore_numpy_aliases() -> None:
-    for alias in (bool, int, float, complex, object, str):
-        if alias.__name__ not in np.__dict__:  # getattr would warn
-            setattr(np, alias.__name__, alias)
+    removed: dict[str, Any] = {
+        **{kind.__name__: kind for kind in (bool, int, float, complex, object, str)},
+        "float_": np.float64,
+        "complex_": np.complex128,
+        "Inf": np.inf,
+        "Infinity": np.inf,
+        "infty": np.inf,
+        "NaN": np.nan,
+        "NAN": np.nan,
+        "product": np.prod,
+        "cumproduct": np.cumprod,
+        "alltrue": np.all,
+        "sometrue": np.any,
+        "round_": np.round,
+        "asscalar": lambda array: array.item(),
+    }
+    for name, value in removed.items():
+        if name not in np.__dict__:  # getattr would warn
+            setattr(np, name, value)
+    np.fromstring = _fromstring  # type: ignore[assignment]
 
 
 def _extend_python_path() -> None:

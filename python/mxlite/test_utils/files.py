@@ -167,13 +167,13 @@ def get_mnist_pkl() -> None:
 
 
 def get_cifar10() -> None:
-    """See that CIFAR-10's record and list files are in ``data/cifar``.
+    """See that CIFAR-10's record files are in ``data/cifar``.
 
     Raises
     ------
     MissingFileError
     """
-    for name in ("train.rec", "test.rec", "train.lst", "test.lst"):
+    for name in ("train.rec", "test.rec"):
         _find([name], [os.path.join("data", "cifar")], "get_cifar10")
 
 

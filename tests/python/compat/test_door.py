@@ -267,5 +267,9 @@ def test_path_of_children_names_the_shim_first(door, monkeypatch):
 
 
 def test_numpy_aliases_of_that_time_come_back(tmp_path: Path) -> None:
-    code = "import numpy as np; print(np.array([1], dtype=np.float).dtype, np.int is int)"
-    assert run_code(code, tmp_path).split() == ["float64", "True"]
+    code = (
+        "import numpy as np; print(np.array([1], dtype=np.float).dtype, np.int is int, "
+        "np.product([2, 3]), np.asscalar(np.array([4])), np.fromstring(b'\\1\\2', np.uint8) + 1, "
+        "np.fromstring('1 2', sep=' '))"
+    )
+    assert run_code(code, tmp_path).strip() == "float64 True 6 4 [2 3] [1. 2.]"
