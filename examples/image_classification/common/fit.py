@@ -88,7 +88,7 @@ def add_fit_args(parser: argparse.ArgumentParser) -> Any:
     add(
         "--seed",
         type=int,
-        help="seed of parameters, dropout, synthetic data and the order in memory",
+        help="seed of all that is random but pictures",
     )
     return group
 
