@@ -39,7 +39,9 @@ GLUON = re.compile(r"\[Epoch (\d+)\] (training|validation): accuracy=([\d.]+)")
 def save_start(folder: Path, dtype: str) -> str:
     """Save network and first parameters, the same ones for each dtype; return the prefix."""
     mx.random.seed(1)
-    symbol = get_symbol("resnet", dtype=dtype, **NETWORK)
+    # Layers are numbered from 0, as in a process of its own.
+    with mx.name.NameManager():
+        symbol = get_symbol("resnet", dtype=dtype, **NETWORK)
     shapes = {"data": (1, 3, 28, 28)}
     arguments, _, states = symbol.infer_shape(**shapes)
     initializer = mx.init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)

@@ -1,1 +1,1 @@
-"""Programs for the command line: ``python -m mxlite.tools.<name>``."""
+"""Command line tools: ``python -m mxlite.tools.im2rec``, ``rec2idx``, ``recinfo``."""
