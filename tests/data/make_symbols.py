@@ -27,6 +27,9 @@ CASES = [
     ("inception-bn 28", "inception-bn", {"num_classes": 10, "image_shape": "3,28,28"}),
     ("inception-v3", "inception-v3", {"image_shape": "3,299,299"}),
     ("inception-v3 float16", "inception-v3", {"image_shape": "3,299,299", "dtype": "float16"}),
+    ("inception-v4", "inception-v4", {"image_shape": "3,299,299"}),
+    ("inception-resnet-v2", "inception-resnet-v2", {"image_shape": "3,299,299"}),
+    ("mobilenetv2", "mobilenetv2", {}),
     *((f"vgg {layers}", "vgg", {"num_layers": layers}) for layers in (11, 13, 16, 19)),
     ("vgg 11 norm", "vgg", {"num_layers": 11, "batch_norm": True}),
     *(
@@ -80,7 +83,11 @@ def main():
         if not options["num_layers"]:
             del options["num_layers"]
         with mx.name.NameManager():
-            symbol = importlib.import_module("symbols." + file).get_symbol(**options)
+            get_symbol = importlib.import_module("symbols." + file).get_symbol
+            if file == "mobilenetv2":
+                symbol = get_symbol(options["num_classes"])
+            else:
+                symbol = get_symbol(**options)
         facts = describe(symbol, options["image_shape"])
         networks[name] = {"network": file, "options": options, **facts}
     with gzip.GzipFile(path, "wb", mtime=0) as output:
