@@ -7,7 +7,10 @@ generator and needs no entry. Parameters with no meaning here that are accepted 
 
 from __future__ import annotations
 
-_NUMPY_MODE = "numpy mode is not part of mxlite: off is accepted, on raises NotSupportedError"
+_NUMPY_ARRAYS = (
+    "NumPy shapes can be switched on; arrays of mx.np are not part of mxlite: off is accepted, on "
+    "raises NotSupportedError"
+)
 _REGIONS = (
     "a region of an image that data lacks is an IndexError (1.9.1: reads foreign memory), a region "
     "with NaN is NaN"
@@ -43,14 +46,13 @@ DIFFERENCES: dict[str, str] = {
     "mxnet.ndarray.contrib.SyncBatchNorm": "ndev above 1 is refused in training (1.9.1 waits for "
     "the other devices)",
     "mxnet.gluon.contrib.nn.SyncBatchNorm": "num_devices above 1 is refused in training",
-    "mxnet.util.set_np*": _NUMPY_MODE,
-    "mxnet.util.use_np*": _NUMPY_MODE,
-    "mxnet.util.np_shape": _NUMPY_MODE,
-    "mxnet.util.np_array": _NUMPY_MODE,
-    "mxnet.np_shape": _NUMPY_MODE,
-    "mxnet.np_array": _NUMPY_MODE,
-    "mxnet.set_np_shape": _NUMPY_MODE,
-    "mxnet.use_np*": _NUMPY_MODE,
+    "mxnet.util.set_np": _NUMPY_ARRAYS,
+    "mxnet.util.use_np": _NUMPY_ARRAYS,
+    "mxnet.util.use_np_array": _NUMPY_ARRAYS,
+    "mxnet.util.np_array": _NUMPY_ARRAYS,
+    "mxnet.np_array": _NUMPY_ARRAYS,
+    "mxnet.use_np": _NUMPY_ARRAYS,
+    "mxnet.use_np_array": _NUMPY_ARRAYS,
     "mxnet.numpy*": "can be imported, each of its names raises NotSupportedError when it is used",
     "mxnet.library.load": "libraries for MXNet's C interface are refused",
     "mxnet.libinfo.find_include_path": "refused: mxlite installs no C headers",

@@ -14,6 +14,7 @@ from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from ..numpy_mode import is_np_shape
 from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
@@ -167,8 +168,10 @@ class Parameter:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape, with 0 for unknown dimensions; None when nothing is known."""
-        return self._shape
+        """Shape, with 0 (NumPy shapes: -1) for unknown dimensions; None when nothing is known."""
+        if self._shape is None or not is_np_shape():
+            return self._shape
+        return tuple(extent or -1 for extent in self._shape)
 
     @shape.setter
     def shape(self, new_shape: Sequence[int]) -> None:
@@ -608,6 +611,22 @@ class Parameter:
             return list(self._deferred_init[1])
         raise UninitializedParameterError(f"Parameter {self.name!r} has not been initialized")
 
+    def _set_trainer(self, trainer: Any) -> None:
+        """Note who updates this parameter; None: nobody any more.
+
+        Raises
+        ------
+        MXNetError
+            For a second trainer of a parameter that is not stored whole.
+        """
+        if self._stype != "default" and None not in (self._trainer, trainer):
+            if self._trainer is not trainer:
+                raise MXNetError(
+                    f"Failed to set the trainer for Parameter {self.name!r} because it was already "
+                    "set. More than one trainers for a sparse Parameter is not supported."
+                )
+        self._trainer = trainer
+
     def set_data(self, data: Any) -> None:
         """Write a new value into the arrays on all contexts.
 
@@ -662,7 +681,7 @@ class Parameter:
         """
         from ..symbol import var
 
-        described = (self._shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
+        described = (self.shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
         if self._var is None or self._var[0] != described:
             init = self.init
             if init is not None and not isinstance(init, str) and not hasattr(init, "dumps"):

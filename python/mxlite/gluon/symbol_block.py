@@ -13,7 +13,7 @@ from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
 from ..symbol.dtypes import dtype_type
 from ..symbol.evaluate import evaluate
-from ..symbol.infer import Inference, completed_calls, parse_shape
+from ..symbol.infer import Inference, open_calls
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
 from .symbolic import has_symbol
@@ -164,22 +164,8 @@ class SymbolBlock(HybridBlock):
         values: dict[str, NDArray] = dict(zip(self._input_names, given))
         for name, param in self._params.items():
             values[name] = param.data() if given[0]._traced else param.data(ctx)
-        outputs = evaluate(self._symbol._outputs, values, self._open_calls(values))
+        outputs = evaluate(self._symbol._outputs, values, open_calls(self._symbol, values))
         return outputs[0] if self._single else outputs
-
-    def _open_calls(self, values: dict[str, NDArray]) -> dict[int, Any]:
-        """Return calls for nodes whose shapes depend on the inputs, such as begin_state."""
-        nodes = self._symbol._nodes()
-        if not any(node.op is not None and Inference.is_template(node) for node in nodes):
-            return {}
-        inference = Inference(
-            self._symbol._outputs,
-            {name: parse_shape(array.shape, name) for name, array in values.items()},
-            {name: dtype_name(array.dtype) for name, array in values.items()},
-        )
-        inference.run_types("float32")
-        inference.run_shapes()
-        return completed_calls(inference)
 
     def cast(self, dtype: Any) -> None:
         """Convert the parameters; those of BatchNorm stay in float32 for half types."""

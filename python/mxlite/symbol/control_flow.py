@@ -19,10 +19,10 @@ from .node import Entry, Node
 from .subgraph import Spec, SubGraph, flatten_symbols
 from .symbol import Symbol
 
-__all__ = ["cond", "foreach", "while_loop"]
+__all__ = ["Call", "CondCall", "ForeachCall", "WhileCall", "cond", "foreach", "while_loop"]
 
 
-class _Call:
+class Call:
     """What the nodes of control flow have in common, with the methods of ``_core.OpCall``."""
 
     name = ""
@@ -99,31 +99,43 @@ class _Call:
         return graph.infer_types([known[i] for i in place])
 
 
-class _Foreach(_Call):
+class ForeachCall(Call):
+    """A node that calls a graph on each slice of its first inputs.
+
+    Parameters
+    ----------
+    body : SubGraph
+        Of slices, states and imports.
+    num_data, num_states : int
+    """
+
     name = "_foreach"
 
     def __init__(self, body: SubGraph, num_data: int, num_states: int) -> None:
         self.graphs = (body,)
-        self._body, self._num_data, self._num_states = body, num_data, num_states
+        self.body, self.num_data, self.num_states = body, num_data, num_states
         self.inputs, self.outputs = body.num_inputs, body.num_outputs
 
     def places(self) -> list[tuple[SubGraph, list[int]]]:
-        return [(self._body, list(range(self.inputs)))]
+        """Return for each graph which inputs of the node are its inputs."""
+        return [(self.body, list(range(self.inputs)))]
 
     def inner(self, position: int, spec: Spec) -> Spec:
-        if position >= self._num_data or spec[0] is None:
+        """Return the spec of a slice for that of data."""
+        if position >= self.num_data or spec[0] is None:
             return spec
         return (tuple(spec[0][1:]) or (1,)), spec[1]
 
     def outer(self, position: int, spec: Spec, given: Spec) -> Spec:
-        if position >= self._num_data or spec[0] is None:
+        """Return the spec of data for that of a slice."""
+        if position >= self.num_data or spec[0] is None:
             return spec
         return ((given[0][0] if given[0] else -1), *spec[0]), spec[1]
 
     def infer(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return the specs of the stacked outputs and of the states."""
         length = specs[0][0][0]
-        count = self.outputs - self._num_states
+        count = self.outputs - self.num_states
         (found,) = self.infer_graphs(specs)
         return [
             ((length, *shape), dtype) if i < count and shape is not None else (shape, dtype)
@@ -132,53 +144,70 @@ class _Foreach(_Call):
 
     def run(self, inputs: list[NDArray]) -> list[NDArray]:
         """Call the body on each slice."""
-        first = self._num_data + self._num_states
+        first = self.num_data + self.num_states
         data, states, imports = (
-            inputs[: self._num_data],
-            inputs[self._num_data : first],
+            inputs[: self.num_data],
+            inputs[self.num_data : first],
             inputs[first:],
         )
-        count = self.outputs - self._num_states
+        count = self.outputs - self.num_states
 
         def body(slices: list[NDArray], now: list[NDArray]) -> tuple[Any, Any]:
-            results = self._body([*slices, *now, *imports])
+            results = self.body([*slices, *now, *imports])
             return results[:count], results[count:]
 
         outputs, last = arrays.foreach(body, data, states)
         return [*outputs, *last]
 
 
-class _While(_Call):
+class WhileCall(Call):
+    """A node that calls a graph while another one holds.
+
+    Parameters
+    ----------
+    cond, body : SubGraph
+        Of the loop variables and imports.
+    num_vars, limit : int
+        Number of loop variables, most steps.
+    of_cond, of_body : list of int
+        Which inputs of the node are those of the graphs.
+    """
+
     name = "_while_loop"
 
-    def __init__(self, cond: SubGraph, body: SubGraph, num_vars: int, limit: int) -> None:
+    def __init__(
+        self,
+        cond: SubGraph,
+        body: SubGraph,
+        num_vars: int,
+        limit: int,
+        of_cond: list[int],
+        of_body: list[int],
+    ) -> None:
         self.graphs = (cond, body)
-        self._cond, self._body, self._num_vars, self._limit = cond, body, num_vars, limit
-        self.inputs = num_vars + len(cond.imports) + len(body.imports)
+        self._cond, self._body, self.num_vars, self.limit = cond, body, num_vars, limit
+        self._of_cond, self._of_body = of_cond, of_body
+        self.inputs = max([*of_cond, *of_body]) + 1
         self.outputs = body.num_outputs
 
     def places(self) -> list[tuple[SubGraph, list[int]]]:
-        variables = list(range(self._num_vars))
-        middle = self._num_vars + len(self._cond.imports)
-        return [
-            (self._cond, variables + list(range(self._num_vars, middle))),
-            (self._body, variables + list(range(middle, self.inputs))),
-        ]
+        """Return for each graph which inputs of the node are its inputs."""
+        return [(self._cond, self._of_cond), (self._body, self._of_body)]
 
     def infer(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return the specs of the padded outputs and of the variables."""
         found = self.infer_graphs(specs)[1]
-        count = self.outputs - self._num_vars
+        count = self.outputs - self.num_vars
         return [
-            ((self._limit, *shape), dtype) if i < count and shape is not None else (shape, dtype)
+            ((self.limit, *shape), dtype) if i < count and shape is not None else (shape, dtype)
             for i, (shape, dtype) in enumerate(found)
         ]
 
     def run(self, inputs: list[NDArray]) -> list[NDArray]:
         """Run the loop."""
-        middle = self._num_vars + len(self._cond.imports)
-        of_cond, of_body = inputs[self._num_vars : middle], inputs[middle:]
-        count = self.outputs - self._num_vars
+        of_cond = [inputs[i] for i in self._of_cond[self.num_vars :]]
+        of_body = [inputs[i] for i in self._of_body[self.num_vars :]]
+        count = self.outputs - self.num_vars
 
         def body(*variables: NDArray) -> tuple[Any, Any]:
             results = self._body([*variables, *of_body])
@@ -186,7 +215,7 @@ class _While(_Call):
 
         outputs, last = arrays.while_loop(
             lambda *variables: self._cond([*variables, *of_cond])[0],
-            body, inputs[: self._num_vars], self._limit,
+            body, [inputs[i] for i in self._of_body[: self.num_vars]], self.limit,
         )  # fmt: skip
         if count and not outputs:  # no step was made
             specs = [(tuple(array.shape), str(array.dtype.__name__)) for array in inputs]
@@ -195,21 +224,30 @@ class _While(_Call):
         return [*outputs, *last]
 
 
-class _Cond(_Call):
+class CondCall(Call):
+    """A node that calls one of two graphs, which have imports only; its first input decides.
+
+    Parameters
+    ----------
+    then, otherwise : SubGraph
+    of_then, of_else : list of int
+        Which inputs of the node are those of the graphs.
+    """
+
     name = "_cond"
 
-    def __init__(self, then: SubGraph, otherwise: SubGraph) -> None:
+    def __init__(
+        self, then: SubGraph, otherwise: SubGraph, of_then: list[int], of_else: list[int]
+    ) -> None:
         self.graphs = (then, otherwise)
         self._then, self._else = then, otherwise
-        self.inputs = 1 + then.num_inputs + otherwise.num_inputs
+        self._of_then, self._of_else = of_then, of_else
+        self.inputs = max([0, *of_then, *of_else]) + 1
         self.outputs = then.num_outputs
 
     def places(self) -> list[tuple[SubGraph, list[int]]]:
-        middle = 1 + self._then.num_inputs
-        return [
-            (self._then, list(range(1, middle))),
-            (self._else, list(range(middle, self.inputs))),
-        ]
+        """Return for each graph which inputs of the node are its inputs."""
+        return [(self._then, self._of_then), (self._else, self._of_else)]
 
     def infer(self, specs: Sequence[Spec]) -> list[Spec]:
         """Return the specs of the results, which both functions must agree on."""
@@ -222,19 +260,44 @@ class _Cond(_Call):
 
     def run(self, inputs: list[NDArray]) -> list[NDArray]:
         """Run one of the functions."""
-        (_, then), (_, otherwise) = self.places()
         result = arrays.cond(
             inputs[0],
-            lambda: self._then([inputs[i] for i in then]),
-            lambda: self._else([inputs[i] for i in otherwise]),
+            lambda: self._then([inputs[i] for i in self._of_then]),
+            lambda: self._else([inputs[i] for i in self._of_else]),
         )
         return list(result)
 
 
-def _symbol(call: _Call, name: str, inputs: list[Entry]) -> list[Symbol]:
+class _Inputs:
+    """The inputs of a node in the making: 1.x lists each value once, as graphs ask for them."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._known: dict[Any, int] = {}
+
+    def place(self, key: Any, entry: Entry) -> int:
+        """Return the position of a value, new at the end."""
+        if key not in self._known:
+            self._known[key] = len(self.entries)
+            self.entries.append(entry)
+        return self._known[key]
+
+    def of(self, graph: SubGraph, variables: list[Entry]) -> list[int]:
+        """Return the positions of a graph's inputs: loop variables, then imports."""
+        values: list[tuple[Any, Entry]] = [
+            (("loop", i), entry) for i, entry in enumerate(variables)
+        ]
+        values += [((id(entry[0]), entry[1]), entry) for entry in graph.imports]
+        order = graph.order()
+        order += [i for i in range(len(values)) if i not in order]
+        places = {i: self.place(*values[i]) for i in order}
+        return [places[i] for i in range(len(values))]
+
+
+def _symbol(call: Call, inputs: list[Entry]) -> list[Symbol]:
     from .compose import user_attrs
 
-    full = _name.current().get(None, name)
+    full = _name.current().get(None, call.name)
     node = Node(call.name, full, user_attrs(None), inputs, call)
     return [Symbol([(node, i)]) for i in range(call.outputs)]
 
@@ -251,7 +314,7 @@ def foreach(
     data : Symbol or list of Symbol
     init_states : Symbol or nested lists of Symbol
     name : str
-        Hint for the node's name.
+        Beginning of the subgraphs' names; the node is named as an operator.
 
     Returns
     -------
@@ -259,7 +322,7 @@ def foreach(
 
     Notes
     -----
-    Matches ``mxnet.sym.contrib.foreach``; cannot be saved as JSON.
+    Matches ``mxnet.sym.contrib.foreach``.
     """
     data_entries, data_layout = flatten_symbols(data, "foreach: data")
     state_entries, state_layout = flatten_symbols(init_states, "foreach: init_states")
@@ -281,8 +344,8 @@ def foreach(
         return flat + new
 
     graph = SubGraph(name, function, len(data_entries) + len(state_entries))
-    call = _Foreach(graph, len(data_entries), len(state_entries))
-    results = _symbol(call, name, data_entries + state_entries + graph.imports)
+    call = ForeachCall(graph, len(data_entries), len(state_entries))
+    results = _symbol(call, data_entries + state_entries + graph.imports)
     count = len(results) - len(state_entries)
     return unflatten(results[:count], layouts[0]), unflatten(results[count:], layouts[1])
 
@@ -304,7 +367,7 @@ def while_loop(
         They keep their shapes and types.
     max_iterations : int
     name : str
-        Hint for the node's name.
+        Beginning of the subgraphs' names; the node is named as an operator.
 
     Returns
     -------
@@ -312,7 +375,7 @@ def while_loop(
 
     Notes
     -----
-    Matches ``mxnet.sym.contrib.while_loop``; cannot be saved as JSON.
+    Matches ``mxnet.sym.contrib.while_loop``.
     """
     if max_iterations is None:
         raise ValueError_("while_loop: max_iterations should be specified")
@@ -342,10 +405,11 @@ def while_loop(
         return flat + after
 
     condition_graph = SubGraph(name + "_cond", condition, len(entries))
-    body_graph = SubGraph(name + "_body", body, len(entries))
-    call = _While(condition_graph, body_graph, len(entries), int(max_iterations))
-    inputs = entries + condition_graph.imports + body_graph.imports
-    results = _symbol(call, name, inputs)
+    body_graph = SubGraph(name + "_func", body, len(entries))
+    inputs = _Inputs()
+    places = [inputs.of(graph, entries) for graph in (condition_graph, body_graph)]
+    call = WhileCall(condition_graph, body_graph, len(entries), int(max_iterations), *places)
+    results = _symbol(call, inputs.entries)
     count = len(results) - len(entries)
     outputs = [] if layouts[0] == 1 else unflatten(results[:count], layouts[0])
     last = unflatten(results[count:], given)
@@ -363,7 +427,7 @@ def cond(
     then_func, else_func : callable
         Without arguments; both are called once, on symbols.
     name : str
-        Hint for the node's name.
+        Beginning of the subgraphs' names; the node is named as an operator.
 
     Returns
     -------
@@ -371,7 +435,7 @@ def cond(
 
     Notes
     -----
-    Matches ``mxnet.sym.contrib.cond``; cannot be saved as JSON.
+    Matches ``mxnet.sym.contrib.cond``.
     """
     if not isinstance(pred, Symbol) or len(pred._outputs) != 1:
         raise TypeError_(f"cond: pred is {pred!r}, a Symbol of one output expected")
@@ -383,11 +447,13 @@ def cond(
             layouts.append(layout)
             return flat
 
-        return SubGraph(f"{name}_{label}", call, 0)
+        return SubGraph(f"{name}_{label[:-5]}", call, 0)
 
     then, otherwise = traced(then_func, "then_func"), traced(else_func, "else_func")
     if layouts[0] != layouts[1]:
         raise ValueError_("cond: then_func and else_func return differently nested symbols")
-    call = _Cond(then, otherwise)
-    results = _symbol(call, name, pred._outputs + then.imports + otherwise.imports)
+    inputs = _Inputs()
+    inputs.place("predicate", pred._outputs[0])
+    call = CondCall(then, otherwise, inputs.of(then, []), inputs.of(otherwise, []))
+    results = _symbol(call, inputs.entries)
     return unflatten(results, layouts[0])

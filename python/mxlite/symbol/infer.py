@@ -7,16 +7,16 @@ two stand-ins for the unknown dimensions: what is equal in both results does not
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from ..base import MXNetError, ShapeError, TypeError_, ValueError_, suggestion
-from .dtypes import dtype_from_code, dtype_name, dtype_type
+from ..base import MXNetError, ShapeError, TypeError_
+from ..numpy_mode import is_np_shape
+from .dtypes import dtype_from_code, dtype_name
 from .node import Entry, Node, operator_call, topological_order
 from .rules import filled_types, is_elementwise, output_type, shaped_like_first
 
-__all__ = ["Inference", "completed_calls", "infer_shape", "infer_type"]
+__all__ = ["Inference", "completed_calls", "is_known", "open_calls", "parse_shape", "public_shape"]
 
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
 # Divisible by many numbers, so that splitting and grouping work on them.
@@ -24,20 +24,27 @@ _STAND_INS = (1680, 3360)
 _CREATION = ("_zeros", "_ones", "_full", "_zeros_without_dtype")
 
 
-def _known(shape: Shape) -> bool:
+def is_known(shape: Shape) -> bool:
+    """Say whether every dimension is known."""
     return shape is not None and -1 not in shape
 
 
 def parse_shape(value: Any, name: str) -> Shape:
-    """Return a user's shape with -1 for unknown dimensions; None for an empty one."""
+    """Return a user's shape with -1 for unknown dimensions; None for an unknown one.
+
+    Unknown are dimensions of 0 and an empty shape, with NumPy shapes those below 0.
+    """
     if isinstance(value, str):
-        value = [int(part) for part in value.strip("()[] ").split(",") if part.strip()]
+        parts = [part.strip() for part in value.strip("()[] ").split(",") if part.strip()]
+        value = None if parts == ["None"] else [-1 if p == "None" else int(p) for p in parts]
     if value is None:
         return None
     if isinstance(value, int):
         value = (value,)
     if not isinstance(value, (tuple, list)):
         raise TypeError_(f"infer_shape: {name}: {value!r} given, a tuple of integers expected")
+    if is_np_shape():
+        return tuple(-1 if d is None or d < 0 else int(d) for d in value)
     return tuple(int(d) if d > 0 else -1 for d in value) if len(value) else None
 
 
@@ -138,8 +145,8 @@ class Inference:
         self._check()
 
     def _complete(self, node: Node) -> bool:
-        return all(_known(self.shapes[id(s), i]) for s, i in node.inputs) and all(
-            _known(self.shapes[id(node), i]) for i in range(node.num_outputs)
+        return all(is_known(self.shapes[id(s), i]) for s, i in node.inputs) and all(
+            is_known(self.shapes[id(node), i]) for i in range(node.num_outputs)
         )
 
     def _check(self) -> None:
@@ -156,7 +163,7 @@ class Inference:
     @staticmethod
     def is_template(node: Node) -> bool:
         """Say whether a node makes an array whose shape others decide."""
-        return node.op in _CREATION and not _known(_creation_shape(node))
+        return node.op in _CREATION and not is_known(_creation_shape(node))
 
     def _merge(self, key: tuple[int, int], shape: Shape) -> bool:
         """Fill in what ``shape`` knows; say whether something was new."""
@@ -186,7 +193,7 @@ class Inference:
             return self._merge((id(node), 0), _creation_shape(node))
         changed = self._complete_weights(node)
         specs = self._specs(node)
-        if all(_known(shape) for shape, _ in specs):
+        if all(is_known(shape) for shape, _ in specs):
             for i, (shape, dtype) in enumerate(self._infer(node)):
                 changed |= self._merge((id(node), i), shape)
                 self.types[id(node), i] = dtype
@@ -204,11 +211,11 @@ class Inference:
         if not node.call.completes:
             return False
         specs = self._specs(node)
-        if all(_known(shape) for shape, _ in specs):
+        if all(is_known(shape) for shape, _ in specs):
             return False
         if specs[0][0] is None and node.op not in ("Embedding", "_contrib_SparseEmbedding"):
             return False
-        if _known(specs[0][0]) or specs[0][0] is None:
+        if is_known(specs[0][0]) or specs[0][0] is None:
             completed = node.call.complete(specs)
         else:
             completed = self._with_stand_ins(node.call.complete, specs, first_only=True)
@@ -399,10 +406,31 @@ def completed_calls(inference: Inference) -> dict[int, Any]:
         if node.op is None or not inference.is_template(node):
             continue
         shape = inference.shapes[id(node), 0]
-        if not _known(shape):
+        if not is_known(shape):
             raise ShapeError(f"{node.name}: the shape of {node.op} cannot be inferred")
         calls[id(node)] = operator_call(node.op, {**node.attrs, "shape": str(shape)})
     return calls
+
+
+def open_calls(symbol: Any, values: Mapping[str, Any]) -> dict[int, Any]:
+    """Return calls for nodes whose shapes depend on the arrays of variables: begin_state.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    values : mapping of str to NDArray
+        By variable name.
+    """
+    if not any(n.op is not None and Inference.is_template(n) for n in symbol._nodes()):
+        return {}
+    inference = Inference(
+        symbol._outputs,
+        {name: tuple(array.shape) for name, array in values.items()},
+        {name: dtype_name(array.dtype) for name, array in values.items()},
+    )
+    inference.run_types("float32")
+    inference.run_shapes()
+    return completed_calls(inference)
 
 
 def _creation_shape(node: Node) -> Shape:
@@ -410,89 +438,16 @@ def _creation_shape(node: Node) -> Shape:
 
 
 def _shown(shape: Shape) -> str:
-    return "unknown" if shape is None else str(tuple(0 if d == -1 else d for d in shape))
+    return "unknown" if shape is None else str(public_shape(shape))
+
+
+def public_shape(shape: Shape) -> Shape:
+    """Spell unknown dimensions and shapes as the user does: as 0 and (), or -1 and None."""
+    if is_np_shape():
+        return shape
+    return () if shape is None else tuple(0 if d == -1 else d for d in shape)
 
 
 def _at_node(error: MXNetError, node: Node) -> MXNetError:
     text = str(error)
     return type(error)(f"Error in operator {node.name}: {text}")
-
-
-def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str) -> dict[str, Any]:
-    """Return what a user gave by variable name."""
-    arguments = symbol.list_arguments()
-    if args and kwargs:
-        raise ValueError_(f"{who}: can only specify known argument values either by position or "
-                          "by keyword")  # fmt: skip
-    if args:
-        if len(args) > len(arguments):
-            raise ValueError_(
-                f"{who}: {len(args)} values given, the symbol has {len(arguments)} arguments"
-            )
-        return {name: value for name, value in zip(arguments, args) if value is not None}
-    known = symbol.list_inputs()
-    for key in kwargs:
-        if key not in known:
-            warnings.warn(
-                f"{who}: the symbol has no argument {key!r}" + suggestion(key, known), stacklevel=4
-            )
-    return {key: value for key, value in kwargs.items() if value is not None}
-
-
-def _lists(symbol: Any, values: dict[tuple[int, int], Any]) -> tuple[list[Any], ...]:
-    variables, written = symbol._variables()
-    return (
-        [values[id(node), 0] for node in variables if id(node) not in written],
-        [values[id(node), index] for node, index in symbol._outputs],
-        [values[id(node), 0] for node in variables if id(node) in written],
-    )
-
-
-def infer_shape(
-    symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
-) -> tuple[Any, Any, Any]:
-    """Serve `Symbol.infer_shape` and `Symbol.infer_shape_partial`."""
-    given = _given(symbol, args, kwargs, "infer_shape")
-    inference = Inference(
-        symbol._outputs, {key: parse_shape(value, key) for key, value in given.items()}, {}
-    )
-    inference.run_types("float32")
-    inference.run_shapes()
-    lists = _lists(symbol, inference.shapes)
-    if partial:
-        arg, out, aux = (
-            [() if s is None else tuple(0 if d == -1 else d for d in s) for s in part]
-            for part in lists
-        )
-        return arg, out, aux
-    if all(_known(shape) for part in lists for shape in part):
-        return lists  # type: ignore[return-value]
-    unknown = [
-        f"{name}: {_shown(shape)}"
-        for name, shape in zip(symbol.list_arguments(), lists[0])
-        if not _known(shape)
-    ]
-    warnings.warn(
-        "Cannot decide shape for the following arguments (0s in shape means unknown dimensions). "
-        "Consider providing them as input:\n\t" + "\n\t".join(unknown),
-        stacklevel=3,
-    )
-    return None, None, None
-
-
-def infer_type(
-    symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool
-) -> tuple[Any, Any, Any]:
-    """Serve `Symbol.infer_type` and `Symbol.infer_type_partial`."""
-    given = _given(symbol, args, kwargs, "infer_type")
-    inference = Inference(
-        symbol._outputs, {}, {key: dtype_name(value) for key, value in given.items()}
-    )
-    inference.run_types()
-    lists = _lists(symbol, inference.types)
-    if not partial and any(name is None for part in lists for name in part):
-        return None, None, None
-    arg, out, aux = (
-        [None if name is None else dtype_type(name) for name in part] for part in lists
-    )
-    return arg, out, aux

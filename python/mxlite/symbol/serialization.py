@@ -10,10 +10,11 @@ from ..base import (
     FileFormatError,
     MissingFileError,
     MXNetError,
-    NotSupportedError,
     TypeError_,
 )
 from ..ndarray.serialization import replacing_file
+from ..numpy_mode import is_np_shape
+from .loop_files import LOOPS, Saved, loaded_loop, saved_loop
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
 from .upgrade import upgrade
@@ -42,6 +43,12 @@ def _array(items: list[str], indent: int) -> str:
         return "[" + ", ".join(items) + "]"
     pad = " " * indent
     return "[\n" + ", \n".join(f"{pad}  {item}" for item in items) + f"\n{pad}]"
+
+
+def _lines(items: list[str], indent: int) -> str:
+    """Lay out an array with each item on lines of its own."""
+    pad = " " * indent
+    return "[\n" + ", \n".join(pad + item for item in items) + f"\n{pad[:-2]}]"
 
 
 def _entries(entries: list[tuple[int, int, int]], indent: int) -> str:
@@ -82,39 +89,50 @@ def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
     """
     if remove_amp_cast:
         symbol = _without_amp_cast(symbol)
-    nodes = topological_order(symbol._outputs)
+    fields = [*_graph_fields(symbol._outputs, 0), ("attrs", _graph_attrs())]
+    return _object(fields, 0, True)
+
+
+def _graph_fields(outputs: list[Entry], indent: int) -> list[tuple[str, str]]:
+    """Return the fields of a graph, or of a subgraph that begins further to the right."""
+    nodes = topological_order(outputs)
     ids = {id(node): i for i, node in enumerate(nodes)}
     versions: dict[int, int] = {}
     items: list[str] = []
     rows = [0]
     for node in nodes:
-        if getattr(node.call, "graphs", None):
-            raise NotSupportedError(
-                f"{node.name}: symbols with {node.op} (control flow) cannot be saved as JSON"
-            )
         written = node.mutated_inputs()
         inputs = []
         for i, (source, index) in enumerate(node.inputs):
             if i in written:
                 versions[id(source)] = versions.get(id(source), 0) + 1
             inputs.append((ids[id(source)], index, versions.get(id(source), 0)))
+        loop = saved_loop(node) if node.op in LOOPS else Saved(node.attrs, [])
         fields = [("op", _text(node.op or "null")), ("name", _text(node.name))]
-        if node.attrs:
-            attrs = [(key, _text(node.attrs[key])) for key in sorted(node.attrs)]
-            fields.append(("attrs", _object(attrs, 6, len(attrs) > 1)))
-        fields.append(("inputs", _entries(inputs, 6)))
-        items.append("    " + _object(fields, 4, True))
+        if loop.attrs:
+            attrs = [(key, _text(loop.attrs[key])) for key in sorted(loop.attrs)]
+            fields.append(("attrs", _object(attrs, indent + 6, len(attrs) > 1)))
+        fields.append(("inputs", _entries(inputs, indent + 6)))
+        if loop.graphs:
+            inner = indent + 8
+            graphs = [_object(_graph_fields(heads, inner), inner, True) for heads in loop.graphs]
+            fields.append(("subgraphs", _lines(graphs, inner)))
+        items.append(_object(fields, indent + 4, True))
         rows.append(rows[-1] + node.total_outputs)
-    heads = [(ids[id(node)], index, versions.get(id(node), 0)) for node, index in symbol._outputs]
+    heads = [(ids[id(node)], index, versions.get(id(node), 0)) for node, index in outputs]
     variables = [str(i) for i, node in enumerate(nodes) if node.op is None]
-    fields = [
-        ("nodes", "[\n" + ", \n".join(items) + "\n  ]"),
-        ("arg_nodes", _array(variables, 2)),
-        ("node_row_ptr", _array([str(row) for row in rows], 2)),
-        ("heads", _entries(heads, 2)),
-        ("attrs", f'{{"mxnet_version": ["int", {_VERSION}]}}'),
+    return [
+        ("nodes", _lines(items, indent + 4)),
+        ("arg_nodes", _array(variables, indent + 2)),
+        ("node_row_ptr", _array([str(row) for row in rows], indent + 2)),
+        ("heads", _entries(heads, indent + 2)),
     ]
-    return _object(fields, 0, True)
+
+
+def _graph_attrs() -> str:
+    """Lay out what is said about the whole graph: NumPy shapes, if they are on, and the version."""
+    shapes = '"is_np_shape": ["int", 1], ' if is_np_shape() else ""
+    return f'{{{shapes}"mxnet_version": ["int", {_VERSION}]}}'
 
 
 def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:
@@ -204,6 +222,11 @@ def _parse(text: str, source: str) -> Symbol:
 
 
 def _build(graph: dict[str, Any], source: str) -> Symbol:
+    return Symbol(_build_graph(graph, source)[0])
+
+
+def _build_graph(graph: dict[str, Any], source: str) -> tuple[list[Entry], list[Node]]:
+    """Return the outputs of a graph and its variables, in the order of the file."""
     items = upgrade(graph, source)
     nodes: list[Node] = []
     for item in items:
@@ -216,11 +239,22 @@ def _build(graph: dict[str, Any], source: str) -> Symbol:
                     "before it"
                 )
             inputs.append((nodes[at], index))
-        op = None if item["op"] == "null" else str(item["op"])
-        try:
-            node = Node(op, str(item["name"]), item["attrs"], inputs)
-        except MXNetError as error:
-            raise type(error)(f"mx.sym.load: {source}: node {item['name']!r}: {error}") from None
-        nodes.append(node)
+        nodes.append(_build_node(item, inputs, f"mx.sym.load: {source}: node {item['name']!r}"))
     heads = [(nodes[int(head[0])], int(head[1])) for head in graph["heads"]]
-    return Symbol(heads)
+    return heads, [node for node in nodes if node.op is None]
+
+
+def _build_node(item: dict[str, Any], inputs: list[Entry], label: str) -> Node:
+    op, name = str(item["op"]), str(item["name"])
+    try:
+        if op == "null":
+            return Node(None, name, item["attrs"], inputs)
+        if op in LOOPS:
+            graphs = [_build_graph(part, label) for part in item["subgraphs"]]
+            call, inputs, attrs = loaded_loop(op, item["attrs"], inputs, graphs, label)
+            return Node(op, name, attrs, inputs, call)
+        return Node(op, name, item["attrs"], inputs)
+    except FileFormatError:
+        raise
+    except MXNetError as error:
+        raise type(error)(f"{label}: {error}") from None

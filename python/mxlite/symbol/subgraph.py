@@ -17,7 +17,8 @@ from .node import Entry, Node, topological_order
 __all__ = ["Spec", "SubGraph", "flatten_symbols"]
 
 Spec = tuple[Any, str]
-_numbers = itertools.count()
+# How many subgraphs of each name there are.
+_numbers: dict[str, itertools.count[int]] = {}
 
 
 def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
@@ -70,6 +71,8 @@ class SubGraph:
 
     Attributes
     ----------
+    heads : list of (Node, int)
+        The outputs.
     imports : list of (Node, int)
         Values of the surrounding graph that the function uses, behind its arguments.
     """
@@ -77,12 +80,12 @@ class SubGraph:
     def __init__(self, name: str, function: Callable[[list[Any]], list[Entry]], count: int) -> None:
         from .symbol import Symbol
 
-        tag = f"{name}{next(_numbers)}"
+        tag = f"{name}{next(_numbers.setdefault(name, itertools.count()))}"
         self._variables = [Node(None, f"{tag}_arg{i}", {}, []) for i in range(count)]
         with AttrScope(__subgraph_name__=tag):
             heads = function([Symbol([(node, 0)]) for node in self._variables])
         self.imports: list[Entry] = []
-        self._heads = self._cut(heads, tag)
+        self.heads = self._cut(heads, tag)
 
     def _cut(self, heads: list[Entry], tag: str) -> list[Entry]:
         """Copy what the function made; everything else becomes an import."""
@@ -95,7 +98,7 @@ class SubGraph:
                 return own[id(node)], index
             key = (id(node), index)
             if key not in imported:
-                imported[key] = Node(None, f"{tag}_import{len(self.imports)}", {}, [])
+                imported[key] = Node(None, self._import_name(entry), {}, [])
                 self.imports.append(entry)
                 self._variables.append(imported[key])
             return imported[key], 0
@@ -106,6 +109,32 @@ class SubGraph:
                 own[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
         return [source(entry) for entry in heads]
 
+    def _import_name(self, entry: Entry) -> str:
+        """Return the name that a value has outside, or one like it that is not taken."""
+        name, taken = entry[0].output_name(entry[1]), {node.name for node in self._variables}
+        return name if name not in taken else f"{name}_import{len(self.imports)}"
+
+    @classmethod
+    def loaded(cls, heads: list[Entry], variables: list[Node], imports: list[Entry]) -> SubGraph:
+        """Return a graph that a file has.
+
+        Parameters
+        ----------
+        heads : list of (Node, int)
+        variables : list of Node
+            Arguments, then those that stand for imports.
+        imports : list of (Node, int)
+        """
+        graph = cls.__new__(cls)
+        graph.heads, graph._variables, graph.imports = heads, variables, imports
+        return graph
+
+    def order(self) -> list[int]:
+        """Return the numbers of the variables that the outputs use, in the order of files."""
+        numbers = {id(node): i for i, node in enumerate(self._variables)}
+        used = (node for node in topological_order(self.heads) if node.op is None)
+        return [numbers[id(node)] for node in used]
+
     @property
     def num_inputs(self) -> int:
         """Number of arguments and imports."""
@@ -114,13 +143,13 @@ class SubGraph:
     @property
     def num_outputs(self) -> int:
         """Number of outputs."""
-        return len(self._heads)
+        return len(self.heads)
 
     def mutated(self) -> set[int]:
         """Return the positions of the inputs that operators of the graph write."""
         written = {
             id(node.inputs[i][0])
-            for node in topological_order(self._heads)
+            for node in topological_order(self.heads)
             for i in node.mutated_inputs()
         }
         return {i for i, node in enumerate(self._variables) if id(node) in written}
@@ -128,7 +157,7 @@ class SubGraph:
     def _inference(self, specs: Sequence[Spec]) -> Inference:
         known = list(zip(self._variables, specs))
         inference = Inference(
-            self._heads,
+            self.heads,
             {node.name: shape for node, (shape, _) in known if shape is not None},
             {node.name: dtype for node, (_, dtype) in known if dtype is not None},
         )
@@ -145,23 +174,23 @@ class SubGraph:
             return found.shapes.get(key, given[0]), found.types.get(key) or given[1]
 
         inputs = [spec((node, 0), given) for node, given in zip(self._variables, specs)]
-        return inputs, [spec(entry, (None, "float32")) for entry in self._heads]
+        return inputs, [spec(entry, (None, "float32")) for entry in self.heads]
 
     def infer_types(self, types: Sequence[str]) -> list[str]:
         """Return the types of the outputs."""
         named = {node.name: dtype for node, dtype in zip(self._variables, types)}
-        found = Inference(self._heads, {}, named)
+        found = Inference(self.heads, {}, named)
         found.run_types("float32")
-        return [found.types[id(node), index] or "float32" for node, index in self._heads]
+        return [found.types[id(node), index] or "float32" for node, index in self.heads]
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """Run on arrays for the arguments and the imports."""
         calls = None
-        if any(Inference.is_template(n) for n in topological_order(self._heads) if n.op):
+        if any(Inference.is_template(n) for n in topological_order(self.heads) if n.op):
             specs = [(tuple(array.shape), _type_name(array)) for array in arrays]
             calls = completed_calls(self._inference(specs))
         values = {node.name: array for node, array in zip(self._variables, arrays)}
-        return evaluate(self._heads, values, calls)
+        return evaluate(self.heads, values, calls)
 
 
 def _type_name(array: NDArray) -> str:

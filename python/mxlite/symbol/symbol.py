@@ -324,13 +324,13 @@ class Symbol:
         MXNetError
             If shapes do not fit; the operator and its node are named.
         """
-        from .infer import infer_shape
+        from .infer_arguments import infer_shape
 
         return infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
         """As `infer_shape`, with 0 for unknown dimensions and () for unknown shapes."""
-        from .infer import infer_shape
+        from .infer_arguments import infer_shape
 
         return infer_shape(self, args, kwargs, partial=True)
 
@@ -347,13 +347,13 @@ class Symbol:
         arg_types, out_types, aux_types : list of type, or None
             None when something stays unknown.
         """
-        from .infer import infer_type
+        from .infer_arguments import infer_type
 
         return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
         """As `infer_type`, with None for unknown types."""
-        from .infer import infer_type
+        from .infer_arguments import infer_type
 
         return infer_type(self, args, kwargs, partial=True)
 

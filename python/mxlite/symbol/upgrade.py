@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import FileFormatError
+from ..numpy_mode import is_np_shape
 from .compose import variable_attrs
 from .names import file_name
 from .node import HIDDEN_KEYS, known_operator, schema_of
@@ -27,7 +28,7 @@ def upgrade(graph: dict[str, Any], source: str) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        With ``op``, ``name``, ``attrs`` and ``inputs``.
+        With ``op``, ``name``, ``attrs``, ``inputs`` and ``subgraphs``.
 
     Raises
     ------
@@ -50,17 +51,32 @@ def upgrade(graph: dict[str, Any], source: str) -> list[dict[str, Any]]:
                 "name": item["name"],
                 "attrs": attrs,
                 "inputs": inputs,
+                # They say nothing about their version.
+                "subgraphs": [
+                    {**part, "attrs": graph.get("attrs")} for part in item.get("subgraphs") or []
+                ],
             }
         )
     for node in nodes:
         _hide(node, nodes)
     if version < 900:
         nodes = _add_missing_variables(nodes, graph)
+    if is_np_shape() and "is_np_shape" not in (graph.get("attrs") or {}):
+        for node in nodes:
+            _write_unknown_as_negative(node["attrs"])
     if version < 905:
         for node in nodes:
             if node["op"] in ("argmax", "argmin") and node["attrs"].get("axis") == "-1":
                 del node["attrs"]["axis"]
     return nodes
+
+
+def _write_unknown_as_negative(attrs: dict[str, str]) -> None:
+    """Spell unknown dimensions of a variable's shape as NumPy shapes do."""
+    if "__shape__" in attrs:
+        shape = [part.strip() for part in attrs["__shape__"].strip("()[] ").split(",")]
+        known = ["-1" if part == "0" else part for part in shape if part]
+        attrs["__shape__"] = f"({', '.join(known)},)" if known else "None"
 
 
 def _current_name(op: str) -> str:

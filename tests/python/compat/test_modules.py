@@ -86,23 +86,72 @@ def test_parameter_documentation():
     assert text == "Parameters\n----------\na : int\n    first\nb : str\n"
 
 
-def test_numpy_mode_can_be_left_off_but_not_switched_on():
-    assert not mx.is_np_array() and not mx.is_np_shape() and mx.set_np_shape(False) is False
-    with mx.np_shape(False), mx.np_array(False):
+def test_numpy_arrays_can_be_left_off_but_not_switched_on():
+    assert not mx.is_np_array() and mx.util.is_np_default_dtype() is False
+    with mx.np_array(False):
         mx.util.set_np(shape=False, array=False)
         mx.util.reset_np()
     for refuse in (
         mx.util.set_np,
-        mx.util.np_shape,
         mx.util.np_array,
-        lambda: mx.util.set_np_shape(True),
+        lambda: mx.util.set_np(array=False, dtype=True),
         mx.util.use_np(lambda: None),
-        mx.util.use_np_shape(lambda: None),
         mx.util.use_np_array(lambda: None),
         mx.util.use_np(type("Decorated", (), {})),
     ):
         with pytest.raises(mx.base.NotSupportedError, match="numpy mode"):
             refuse()
+
+
+def test_numpy_shapes_are_a_switch_of_the_thread():
+    assert not mx.is_np_shape() and mx.set_np_shape(True) is False
+    try:
+        assert mx.is_np_shape() and mx.set_np_shape(False) is True and not mx.is_np_shape()
+        with mx.np_shape():
+            with mx.np_shape(False):
+                assert not mx.is_np_shape()
+            assert mx.is_np_shape() and not in_thread(mx.is_np_shape)
+        assert not mx.is_np_shape()
+        mx.set_np_shape(2)
+        assert mx.is_np_shape() and in_thread(mx.is_np_shape)
+    finally:
+        mx.set_np_shape(False)
+    assert not mx.is_np_shape() and not in_thread(mx.is_np_shape)
+
+
+def in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_functions_and_methods_decorated_for_numpy_shapes_have_them_on():
+    @mx.use_np_shape
+    def shapes_on():
+        """Its text."""
+        return mx.is_np_shape()
+
+    @mx.use_np_shape
+    class Asked:
+        value = 3
+
+        def __init__(self):
+            self.at_start = mx.is_np_shape()
+
+        @property
+        def now(self):
+            return mx.is_np_shape()
+
+        @staticmethod
+        def static():
+            return mx.is_np_shape()
+
+    assert shapes_on() and shapes_on.__doc__ == "Its text." and shapes_on.__name__ == "shapes_on"
+    assert Asked().at_start and Asked().now and Asked.static() and Asked.value == 3
+    assert not mx.is_np_shape()
+    assert mx.np_shape(False)(mx.is_np_shape)() is False
 
 
 def test_functions_decorated_for_numpy_mode_can_be_defined():

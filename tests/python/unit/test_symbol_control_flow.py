@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd, sym
 from numpy.testing import assert_allclose, assert_array_equal
 
+DATA = Path(__file__).parents[2] / "data/mxnet_1_9_1"
 X = np.arange(6, dtype=np.float32).reshape(3, 2) + 1
 S = np.array([10, 20], np.float32)
 
@@ -152,9 +155,89 @@ def test_a_block_gives_the_same_as_symbol_and_as_arrays():
          "length of loop_vars"),
         (lambda x: sym.contrib.cond(1, lambda: x, lambda: x), TypeError, "pred is 1"),
         (lambda x: sym.contrib.cond(x, lambda: x, lambda: [x]), ValueError, "differently nested"),
-        (lambda x: foreach_symbol().tojson(), NotImplementedError, "_foreach .* cannot be saved"),
     ],
 )  # fmt: skip
 def test_wrong_calls_are_named(call, kind, match):
     with pytest.raises(kind, match=match):
         call(sym.var("x"))
+
+
+def loops_of_1_9_1():
+    return sym.load(DATA / "loops-symbol.json")
+
+
+LOOP_VALUES = {
+    "data": X[:, None],
+    "start": np.array([[1, 2, 3]], np.float32),
+    "weight": np.ones((3, 2), np.float32),
+    "low": np.array([2], np.float32),
+    "high": np.array([4], np.float32),
+    "x": np.array([5], np.float32),
+}
+
+
+def test_a_file_of_1_9_1_with_loops_and_branches_runs():
+    symbol = loops_of_1_9_1()
+    assert symbol.list_arguments() == ["data", "start", "weight", "low", "high", "x"]
+    assert symbol.list_outputs() == [
+        "_foreach0_output0", "_foreach0_output1", "_while_loop0_output0", "_while_loop0_output1",
+        "_while_loop0_output2", "_cond0_output",
+    ]  # fmt: skip
+    (rows, last, steps, i, x, chosen), grads = run(symbol, **LOOP_VALUES)
+    sums = np.cumsum(X.sum(axis=1))[:, None, None] + LOOP_VALUES["start"]
+    assert_array_equal(rows, sums)
+    assert_array_equal(last, sums[-1])
+    assert_array_equal(steps[:2], [[7], [12]])
+    assert (i, x, chosen) == (4, 20, 6)
+    assert_array_equal(grads["start"], [[4, 4, 4]])
+
+
+@pytest.mark.parametrize("make", [loops_of_1_9_1, foreach_symbol], ids=["file", "own"])
+def test_loops_are_the_same_after_saving_and_loading(make):
+    symbol = make()
+    again = sym.load_json(symbol.tojson())
+    assert again.tojson() == symbol.tojson()
+    values = LOOP_VALUES if make is loops_of_1_9_1 else {"x": X, "s": S, "w": X[0]}
+    (outputs, grads), (outputs_again, grads_again) = run(symbol, **values), run(again, **values)
+    for one, other in zip(outputs, outputs_again):
+        assert_array_equal(one, other)
+    for name, grad in grads.items():
+        assert_array_equal(grad, grads_again[name])
+
+
+def test_a_loop_in_a_loop_and_an_unused_loop_variable_are_saved():
+    def outer(row, states):
+        inner, _ = sym.contrib.while_loop(
+            lambda i, unused: i < 3, lambda i, unused: (i * row, [i + 1, unused]),
+            [sym.var("i"), states[0]], max_iterations=3,
+        )  # fmt: skip
+        return inner.sum() + states[0], [states[0] + 1]
+
+    outputs, _ = sym.contrib.foreach(outer, sym.var("x"), [sym.var("s")])
+    again = sym.load_json(outputs.tojson())
+    values = {"x": X[:, :1], "s": np.zeros(1, np.float32), "i": np.ones(1, np.float32)}
+    (expected,), _ = run(outputs, grad=False, **values)
+    (got,), _ = run(again, grad=False, **values)
+    assert_array_equal(expected, 3 * X[:, :1] + np.arange(3)[:, None])
+    assert_array_equal(got, expected)
+
+
+def test_a_hybridized_block_with_a_loop_is_exported(tmp_path):
+    class Scan(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            start = F.zeros_like(F.slice_axis(x, axis=0, begin=0, end=1)).reshape((-1,))
+            return F.contrib.foreach(lambda d, s: (d + s, d + s), x, start)[0]
+
+    net = Scan()
+    net.hybridize()
+    expected = net(nd.array(X)).asnumpy()
+    net.export(str(tmp_path / "scan"))
+    block = gluon.SymbolBlock.imports(str(tmp_path / "scan-symbol.json"), ["data"])
+    assert_array_equal(block(nd.array(X)).asnumpy(), expected)
+    assert_array_equal(expected, X.cumsum(axis=0))
+
+
+def test_a_damaged_loop_names_node_and_file():
+    text = loops_of_1_9_1().tojson().replace('"in_data_locs": "[0]"', '"in_data_locs": "[7]"')
+    with pytest.raises(ValueError, match="_foreach0.* subgraphs of _foreach are damaged"):
+        sym.load_json(text)

@@ -180,3 +180,39 @@ def test_extents_before_a_convolution_of_stride_1() -> None:
 def test_shapes_before_a_transpose(axes: tuple[int, ...]) -> None:
     net = sym.transpose(sym.var("x"), axes=axes) + sym.var("y", shape=(2, 3, 4))
     assert net.infer_shape()[0][0] == ((4, 2, 3) if axes else (4, 3, 2))
+
+
+def test_with_numpy_shapes_minus_one_is_unknown_and_zero_is_empty() -> None:
+    x, w = sym.var("x"), sym.var("w")
+    product = sym.dot(x, w)
+    with mx.np_shape():
+        assert product.infer_shape_partial(x=(-1, 3), w=(3, 5))[1] == [(-1, 5)]
+        assert product.infer_shape(x=(0, 3), w=(3, 5))[1] == [(0, 5)]
+        assert sym.relu(x).infer_shape_partial() == ([None], [None], [])
+        assert sym.relu(x).infer_shape(x=())[1] == [()]
+        with pytest.warns(UserWarning, match="-1s in shape means unknown"):
+            assert product.infer_shape(x=(-1, 3))[1] is None
+    assert product.infer_shape_partial(x=(0, 3), w=(3, 5))[1] == [(0, 5)]
+    assert sym.relu(x).infer_shape_partial() == ([()], [()], [])
+
+
+def test_files_say_whether_numpy_shapes_were_on() -> None:
+    def text() -> str:
+        weight = sym.var("w", shape=(4, 0))
+        return str(sym.FullyConnected(sym.var("x"), weight, num_hidden=4).tojson())
+
+    plain = text()
+    with mx.np_shape():
+        assert '"is_np_shape": ["int", 1]' in text()
+        # An unknown dimension of a file that was written without them stays unknown.
+        assert sym.load_json(plain).infer_shape(x=(2, 3))[0] == [(2, 3), (4, 3), (4,)]
+    assert "is_np_shape" not in plain
+
+
+def test_parameters_of_a_layer_are_found_with_numpy_shapes() -> None:
+    with mx.np_shape():
+        layer = mx.gluon.nn.Dense(4)
+        assert layer.weight.shape == (4, -1)
+        assert layer.weight.var().infer_shape_partial()[1] == [(4, -1)]
+        layer.initialize()
+        assert layer(mx.nd.ones((2, 3))).shape == (2, 4) and layer.weight.shape == (4, 3)
