@@ -13,9 +13,10 @@ from typing import Any, Callable, NamedTuple, TypeVar
 
 from . import _core
 from ._core import NDArray
-from .base import NotSupportedError, TypeError_, ValueError_
+from .base import TypeError_, ValueError_
 from .context import Context
 from .custom_definition import REGISTRY, Definition
+from .python_op import NDArrayOp, NumpyOp, PythonOp
 
 __all__ = [
     "Custom",
@@ -301,31 +302,6 @@ def _inputs(
     if missing:
         raise TypeError_(f"Custom: missing input {missing[0]!r}, {wanted}")
     return [found[name] for name in names]
-
-
-class PythonOp:
-    """Refused: the oldest interface of operators in Python.
-
-    Raises
-    ------
-    NotImplementedError
-        Always; use `CustomOp` and `CustomOpProp`.
-    """
-
-    def __init__(self, need_top_grad: bool = True) -> None:
-        name = next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
-        raise NotSupportedError(
-            f"mx.operator.{name} is deprecated in MXNet 1.x and not part of mxlite; use "
-            "mx.operator.CustomOp with CustomOpProp and mx.operator.register"
-        )
-
-
-class NumpyOp(PythonOp):
-    """Refused: see `PythonOp`."""
-
-
-class NDArrayOp(PythonOp):
-    """Refused: see `PythonOp`."""
 
 
 class OperatorArguments(NamedTuple):

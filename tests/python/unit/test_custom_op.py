@@ -362,15 +362,6 @@ def test_inputs_may_be_overwritten_after_the_call():
     assert_array_equal(x.asnumpy(), [7, 7])
 
 
-@pytest.mark.parametrize("name", ["PythonOp", "NumpyOp", "NDArrayOp"])
-def test_the_oldest_interfaces_name_their_successor(name):
-    class Old(getattr(mx.operator, name)):
-        pass
-
-    with pytest.raises(NotImplementedError, match=f"mx.operator.{name} .* CustomOpProp"):
-        Old()
-
-
 def test_operators_and_their_arguments_are_listed():
     assert "FullyConnected" in mx.operator.get_all_registered_operators()
     found = mx.operator.get_operator_arguments("FullyConnected")
