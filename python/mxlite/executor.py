@@ -17,10 +17,12 @@ from . import ndarray as nd
 from .base import ShapeError, TypeError_, ValueError_, suggestion
 from .context import Context
 from .ndarray import NDArray
+from .ndarray.sparse.storage import assign, is_sparse
 from .symbol.dtypes import dtype_name
-from .symbol.evaluate import evaluate
+from .symbol.evaluate import Watch, evaluate
 from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
+from .symbol.placement import checked_groups, place
 
 __all__ = ["Executor", "resized"]
 
@@ -63,7 +65,18 @@ class Executor:
             for node, i in symbol._outputs
         ]
         self._calls = completed_calls(inference)
+        self._contexts = self._place(inference.nodes)
         self._prepare()
+
+    def _place(self, nodes: list[Node]) -> dict[int, Context] | None:
+        """Return where nodes run; None if all run on the executor's context."""
+        groups = checked_groups(self._group2ctx)
+        if not groups:
+            return None
+        names, arrays = [*self._arg_names, *self._aux_names], [*self.arg_arrays, *self.aux_arrays]
+        given = {name: array.ctx for name, array in zip(names, arrays)}
+        found = place(nodes, groups, self._ctx, given)
+        return found if any(context != self._ctx for context in found.values()) else None
 
     def _infer(self) -> Inference:
         arrays = dict(zip(self._arg_names, self.arg_arrays))
@@ -79,6 +92,9 @@ class Executor:
 
     def _prepare(self) -> None:
         """Divide variables into inputs and parameters of the compiled graph."""
+        given = [*self.arg_arrays, *self.grad_arrays, *self.aux_arrays]
+        # Compiled graphs are dense and on one device.
+        self._compiled = self._contexts is None and not any(map(is_sparse, given))
         weights = _weight_names(self._symbol)
         # Handles of our own carry the gradients, the user's arrays stay as they are.
         self._arg_handles = [array.detach() for array in self.arg_arrays]
@@ -101,8 +117,9 @@ class Executor:
             return evaluate(symbol._outputs, values, calls)
 
         self._input_positions = inputs
-        self._graph = _core.CachedGraph(trace, symbol.name or "symbol group")
-        self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
+        if self._compiled:
+            self._graph = _core.CachedGraph(trace, symbol.name or "symbol group")
+            self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
 
     # -- arrays by name --------------------------------------------------------------------------
 
@@ -136,8 +153,10 @@ class Executor:
     def outputs(self) -> list[NDArray]:
         """The outputs of the last forward; zeros before the first."""
         if self._outputs is None:
+            where = self._contexts or {}
             self._outputs = [
-                nd.zeros(shape, ctx=self._ctx, dtype=dtype) for shape, dtype in self._output_specs
+                nd.zeros(shape, ctx=where.get(id(node), self._ctx), dtype=dtype)
+                for (shape, dtype), (node, _) in zip(self._output_specs, self._symbol._outputs)
             ]
         return self._outputs
 
@@ -184,18 +203,23 @@ class Executor:
                 f"Shape not match! Argument {name}, need: {tuple(target.shape)}, "
                 f"received: {tuple(value.shape)}"
             )
-        target[:] = value
+        if is_sparse(target):
+            assign(target, value if isinstance(value, NDArray) else nd.array(value))
+        else:
+            target[:] = value
 
     def _run(self, training: bool, record: bool) -> None:
         inputs = [self._arg_handles[i] for i in self._input_positions]
         scope = autograd.record(training) if record else autograd.pause(training)
         with self._ctx, scope:
-            if inputs:
-                outputs = self._graph(*inputs)
-            else:
-                outputs = evaluate(self._symbol._outputs, self._values(), self._calls)
+            outputs = self._graph(*inputs) if inputs and self._compiled else self._evaluate()
         self._outputs = [outputs] if isinstance(outputs, NDArray) else list(outputs)
         self._recorded = record
+
+    def _evaluate(self, watch: Watch | None = None) -> list[NDArray]:
+        """Run node by node."""
+        values = self._values()
+        return evaluate(self._symbol._outputs, values, self._calls, watch, self._contexts)
 
     def _values(self) -> dict[str, NDArray]:
         values = dict(zip(self._arg_names, self._arg_handles))
@@ -207,15 +231,18 @@ class Executor:
         monitor = self._monitor
         assert monitor is not None
 
-        def watch(node: Node, outputs: list[NDArray]) -> None:
-            if node.op is None and not self._monitor_all:
+        def watch(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
+            if node.op is None:
                 return
+            if self._monitor_all:
+                for i, array in enumerate(inputs):
+                    monitor(node.input_name(i), array.detach())
             for i, array in enumerate(outputs):
                 monitor(node.output_name(i), array.detach())
 
         scope = autograd.record(True) if is_train else autograd.pause(False)
         with self._ctx, scope:
-            self._outputs = evaluate(self._symbol._outputs, self._values(), self._calls, watch)
+            self._outputs = self._evaluate(watch)
         self._recorded = bool(is_train)
         return self._outputs
 
@@ -235,7 +262,7 @@ class Executor:
         TypeError
             If out_grads are no NDArrays.
         ValueError
-            If their number is not that of the outputs.
+            If there are more of them than outputs; those left out are zeros.
         """
         if out_grads is None:
             heads: list[NDArray | None] = []
@@ -257,12 +284,19 @@ class Executor:
         if not self._recorded:
             self._run(bool(is_train), True)
         outputs = self.outputs
-        if heads and len(heads) != len(outputs):
+        if len(heads) > len(outputs):
             raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
+        if heads:  # what follows has no influence
+            heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
         heads = [
             grad if grad is None or grad.dtype == output.dtype else grad.astype(output.dtype)
             for grad, output in zip(heads, outputs)
         ]
+        if self._contexts is not None:
+            heads = [
+                grad if grad is None else grad.as_in_context(output.ctx)
+                for grad, output in zip(heads, outputs)
+            ]
         _core.backward(outputs, heads or None, True, bool(is_train))
 
     def set_monitor_callback(
@@ -275,7 +309,7 @@ class Executor:
         callback : callable
             None ends it.
         monitor_all : bool
-            Variables too.
+            For each operator's inputs before, as ``fc1_data``.
         """
         self._monitor, self._monitor_all = callback, monitor_all
 
@@ -307,7 +341,11 @@ class Executor:
         for params, arrays, what in targets:
             for name, value in params.items():
                 if name in arrays:
-                    arrays[name][:] = value.astype(arrays[name].dtype)
+                    value = value.astype(arrays[name].dtype)
+                    if is_sparse(arrays[name]):
+                        assign(arrays[name], value.as_in_context(arrays[name].context))
+                    else:
+                        arrays[name][:] = value
                 elif not allow_extra_params:
                     raise ValueError_(
                         f'Find name "{name}" that is not in the {what}' + suggestion(name, arrays)
@@ -366,6 +404,8 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
     """Return the array for a new shape, sharing memory where it is large enough."""
     if tuple(array.shape) == tuple(shape):
         return array
+    if is_sparse(array):
+        return nd.sparse.zeros(array.stype, tuple(shape), ctx=array.context, dtype=array.dtype)
     size = int(np.prod(shape, dtype=np.int64))
     if size > array.size:
         if not allow_up_sizing:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Callable
 
 from .. import _core
 from ..base import ValueError_
 from ..ndarray import NDArray
+from ..symbol.evaluate import evaluate
 
 __all__ = ["HookHandle", "OpHook"]
 
@@ -67,6 +68,8 @@ class _Text(str):
 class OpHook:
     """A function that is called with every output (and input) of a block's operators.
 
+    A hybridized block's operators have the names of its symbol, as in 1.x; others are counted.
+
     Parameters
     ----------
     callback : callable
@@ -78,6 +81,31 @@ class OpHook:
     def __init__(self, callback: Callable[..., Any], monitor_all: bool) -> None:
         self._callback = callback
         self._monitor_all = monitor_all
+
+    def run_symbol(
+        self, symbol: Any, values: Mapping[str, NDArray], calls: Mapping[int, Any] | None
+    ) -> list[NDArray]:
+        """Return the values of a symbol's outputs and call back after each operator.
+
+        Parameters
+        ----------
+        symbol : Symbol
+        values : mapping of str to NDArray
+            Of the variables.
+        calls : mapping of int to _core.OpCall, optional
+            As `evaluate` takes them.
+        """
+
+        def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
+            if node.op is None:
+                return
+            names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
+            names += [node.output_name(i) for i in range(len(outputs))]
+            arrays = [*(inputs if self._monitor_all else []), *outputs]
+            for name, array in zip(names, arrays):
+                self._callback(_Text(name), _Text(node.op), array)
+
+        return evaluate(symbol._outputs, values, calls, watch)
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
         """Return ``function()`` and call back after each operator in it.

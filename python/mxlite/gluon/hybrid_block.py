@@ -13,6 +13,7 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
+from . import symbolic
 from .base_block import Block
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
@@ -246,8 +247,7 @@ class HybridBlock(Block):
             finally:
                 _core.set_trace_scope(outer)
         if self._op_hook is not None:
-            self._resolve_deferred(args)
-            return self._op_hook.run(self.name, lambda: self.forward(*args))
+            return symbolic.run_hooked(self, self._op_hook, args)
         if self._active and not self._sparse_use(self, args):
             return self._run_graph(args)
         self._resolve_deferred(args)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .. import name as _name
 from .._core import NDArray
 from ..base import TypeError_
-from ..symbol import Group, Symbol
+from ..ndarray.structure import Layout, count_leaves, flatten, unflatten
+from ..symbol import Group, Symbol, subgraph
 from ..symbol import var as make_var
+from ..symbol.infer import open_calls
 from .tracing import stand_ins, standing_in
 
 if TYPE_CHECKING:
+    from .hooks import OpHook
     from .hybrid_block import HybridBlock
 
-__all__ = ["Variables", "call_symbolic", "flatten_symbols", "has_symbol", "input_variables"]
+__all__ = [
+    "Variables",
+    "call_symbolic",
+    "flatten_symbols",
+    "has_symbol",
+    "input_variables",
+    "run_hooked",
+]
 
 
 class Variables(dict[int, Any]):
@@ -63,6 +74,53 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
         if block._node_op:
             stack.enter_context(_LayerNames(block.prefix, block._node_op))
         return block.forward(*args)
+
+
+def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:
+    """Run a block operator by operator.
+
+    Parameters
+    ----------
+    block : HybridBlock
+    hook : OpHook
+        Gets the names of the symbol if the block is hybridized and can be called with symbols.
+    args : tuple of NDArray, or nested lists of them
+    """
+    block._resolve_deferred(args)
+    if block._active:
+        flat, layout = flatten(args, f"{block.name}: inputs of a hybridized block")
+        found = _composed(block, layout) if flat else None
+        if found is not None:
+            symbol, nesting = found
+            with flat[0].ctx:
+                values = _bound_values(symbol, block, flat)
+                outputs = hook.run_symbol(symbol, values, open_calls(symbol, values))
+                return unflatten(outputs, nesting)
+    return hook.run(block.name, lambda: block.forward(*args))
+
+
+def _composed(block: HybridBlock, layout: Layout) -> tuple[Symbol, Layout] | None:
+    """Return the symbol of a block's outputs and how they are nested; None if it has none."""
+    variables = input_variables(count_leaves(layout))
+    try:
+        outputs = call_symbolic(block, tuple(unflatten(variables, layout)))
+        entries, nesting = subgraph.flatten_symbols(outputs, f"{block.name}: outputs")
+    except Exception:  # forward may ask for shapes or values, which symbols do not have
+        return None
+    return Symbol(entries), nesting
+
+
+def _bound_values(
+    symbol: Symbol, block: HybridBlock, inputs: Sequence[NDArray]
+) -> dict[str, NDArray]:
+    ctx = inputs[0].ctx
+    variables = input_variables(len(inputs))
+    values = {str(var.name): array for var, array in zip(variables, inputs)}
+    known = set(symbol.list_inputs())
+    for param in block.collect_params().values():
+        if param.name in known:
+            values[param.name] = param.data(ctx)
+    return values
 
 
 def input_variables(count: int) -> list[Symbol]:

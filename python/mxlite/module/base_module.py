@@ -361,7 +361,7 @@ class BaseModule:
         return self._symbol
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch: nothing to do, parameters in executors are dense.
+        """Get ready for a batch: nothing to do.
 
         Parameters
         ----------

@@ -53,8 +53,8 @@ class DataParallelExecutorGroup:
         Parameters without gradient.
     grad_req : str, list or dict
     state_names : list of str, optional
-    group2ctxs : optional
-        Accepted.
+    group2ctxs : list of dict of str to Context, or dict of str to Context or list, optional
+        Where nodes of the attribute ``ctx_group`` run, for each context.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class DataParallelExecutorGroup:
         self.symbol = symbol
         self.contexts = list(contexts)
         self.workload = list(workload or [1] * len(self.contexts))
+        self.group2ctxs = _group_contexts(group2ctxs, len(self.contexts))
         self.logger = logger
         self.param_names = list(param_names)
         self.state_names = list(state_names or [])
@@ -165,6 +166,7 @@ class DataParallelExecutorGroup:
             type_dict={e.name: e.dtype for e in entries if e.name in set(self.arg_names)},
             shared_arg_names=self.param_names,
             shared_exec=shared,
+            group2ctx=self.group2ctxs[i],
             **self._shapes(i),
         )
 
@@ -436,3 +438,20 @@ def _merged(arrays: list[NDArray], axis: int) -> NDArray:
     context = arrays[0].ctx
     merged: NDArray = nd.concat(*(array.as_in_context(context) for array in arrays), dim=axis)
     return merged
+
+
+def _group_contexts(given: Any, count: int) -> list[Any]:
+    """Return ``group2ctx`` for each of ``count`` contexts."""
+    if given is None:
+        return [None] * count
+    if isinstance(given, Mapping):
+        given = {k: list(v) if isinstance(v, (list, tuple)) else [v] for k, v in given.items()}
+        sizes = {name: len(contexts) for name, contexts in given.items()}
+        if any(size not in (1, count) for size in sizes.values()):
+            raise ValueError_(
+                f"group2ctxs: {sizes} contexts by group given, 1 or {count} of each expected"
+            )
+        return [{k: v[i % len(v)] for k, v in given.items()} for i in range(count)]
+    if len(given) != count:
+        raise ValueError_(f"group2ctxs: a list of {len(given)} given, {count} entries expected")
+    return list(given)

@@ -480,7 +480,7 @@ class Module(ModuleState):
         self._exec_group.install_monitor(mon)
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Get ready for a batch: nothing to do, parameters in executors are dense.
+        """Get ready for a batch: nothing to do, `update` leaves whole parameters in executors.
 
         Parameters
         ----------

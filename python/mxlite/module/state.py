@@ -202,7 +202,7 @@ class ModuleState(BaseModule):
                 first = arrays[0]
                 array = (old or {}).get(name)
                 if array is None or array.shape != first.shape or array.dtype != first.dtype:
-                    array = nd.zeros(first.shape, ctx=cpu(), dtype=first.dtype)
+                    array = nd.sparse.zeros(first.stype, first.shape, cpu(), first.dtype)
                 self._fill(name, array, given, initializer, allow_missing, attrs)
                 values[name] = array
             new.append(values)
@@ -229,7 +229,7 @@ class ModuleState(BaseModule):
                     f"init_params: {name} of shape {tuple(value.shape)} given, "
                     f"{tuple(array.shape)} expected"
                 )
-            array[:] = value
+            array[:] = value.tostype(array.stype)
             return
         if given is not None and not allow_missing:
             raise MissingParameterError(f"{name} is not presented")

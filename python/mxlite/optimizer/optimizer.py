@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
@@ -52,7 +52,7 @@ class Optimizer:
         Default is the scheduler's base rate, else 0.01.
     lr_scheduler : LRScheduler, optional
     sym : Symbol, optional
-        Not used.
+        Its variables may have factors of their own: attributes ``lr_mult`` and ``wd_mult``.
     begin_num_update : int
         Number of updates done before.
     multi_precision : bool
@@ -108,6 +108,8 @@ class Optimizer:
         self.multi_precision = multi_precision
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
+        # Attributes and names of the symbol's variables; 1.x's custom optimizers read it.
+        self.sym_info = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -207,7 +209,7 @@ class Optimizer:
         ----------
         args_lr_mult : dict
         """
-        self.lr_mult = dict(args_lr_mult)
+        self.lr_mult = {**self._factors_of_symbol("lr_mult"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
         """Set factors of the weight decay by index or name.
@@ -219,7 +221,15 @@ class Optimizer:
         self.wd_mult = {
             name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))
         }
+        self.wd_mult.update(self._factors_of_symbol("wd_mult"))
         self.wd_mult.update(args_wd_mult)
+
+    def _factors_of_symbol(self, key: str) -> dict[Any, float]:
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        given = {name: attrs.get(name, {}).get(f"__{key}__") for name in names}
+        return {name: float(value) for name, value in given.items() if value is not None}
 
     # -- state and update ------------------------------------------------------------------------
 
@@ -324,6 +334,14 @@ class Optimizer:
     def _get_wd(self, index: Any) -> float:
         """Return the weight decay of one weight."""
         return self.wd * self._factor(index, "wd_mult", self.wd_mult)
+
+    def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
+        """Return the learning rates of several weights."""
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wds(self, indices: Sequence[Any]) -> list[float]:
+        """Return the weight decays of several weights."""
+        return [self._get_wd(index) for index in indices]
 
     def _name_of(self, index: Any) -> str:
         """Return the name of a weight; its index where there is none."""

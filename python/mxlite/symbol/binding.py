@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -14,6 +15,8 @@ from ..executor import Executor, resized
 from ..ndarray import NDArray
 from .dtypes import dtype_name
 from .infer import Inference, parse_shape
+from .placement import checked_groups, place
+from .storage import gradient_storage_types, storage_types
 
 __all__ = ["bind", "simple_bind"]
 
@@ -87,8 +90,10 @@ def bind(
     grad_req : {'write', 'add', 'null'}, or a list or dict of these
     aux_states : list or dict of str to NDArray, optional
         Needed when the symbol has auxiliary states.
-    group2ctx, shared_exec : optional
-        Accepted: everything runs on ctx, and memory is shared by all graphs.
+    group2ctx : dict of str to Context, optional
+        Where nodes of the attribute ``ctx_group`` run; the others run on ctx.
+    shared_exec : optional
+        Accepted: memory is shared by all graphs.
 
     Returns
     -------
@@ -140,9 +145,9 @@ def simple_bind(
     grad_req : {'write', 'add', 'null'}, or a list or dict of these
     type_dict : dict of str to dtype, optional
     stype_dict : dict of str to str, optional
-        Only 'default'.
-    group2ctx : optional
-        Accepted.
+        Storage types of arguments, before those that the variables say.
+    group2ctx : dict of str to Context, optional
+        As in `bind`; arrays are made where their nodes run.
     shared_arg_names : list of str, optional
         Arguments that are taken from shared_exec; None: none of them.
     shared_exec : Executor, optional
@@ -162,9 +167,6 @@ def simple_bind(
     """
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    for name, stype in (stype_dict or {}).items():
-        if stype != "default":
-            raise ValueError_(f"simple_bind: stype {stype!r} given for {name}, 'default' expected")
     inference = Inference(
         symbol._outputs,
         {name: parse_shape(shape, name) for name, shape in shapes.items()},
@@ -186,6 +188,11 @@ def simple_bind(
             f"simple_bind: the shapes of {', '.join(unknown)} cannot be inferred from those given "
             f"({', '.join(shapes) or 'none'})"
         )
+    stypes = storage_types(inference.nodes, stype_dict or {})
+    grad_stypes = gradient_storage_types(inference.nodes, stypes)
+    groups = checked_groups(group2ctx)
+    contexts = place(inference.nodes, groups, context)
+    where = {node.name: contexts[id(node)] for node in inference.nodes if node.op is None}
     requests = _requests(grad_req, names)
     shared = set(shared_arg_names or ()) if shared_exec is not None else set()
     old_args = shared_exec.arg_dict if shared_exec is not None else {}
@@ -194,8 +201,10 @@ def simple_bind(
 
     def new(name: str) -> NDArray:
         shape, dtype = specs[name]
-        if shared_buffer is None:
-            return nd.zeros(shape, ctx=context, dtype=dtype)
+        if stypes.get(name, "default") != "default":
+            return nd.sparse.zeros(stypes[name], shape, ctx=where[name], dtype=dtype)
+        if shared_buffer is None or where[name] != context:
+            return nd.zeros(shape, ctx=where[name], dtype=dtype)
         array = shared_buffer.get(name)
         if (
             array is None
@@ -219,11 +228,14 @@ def simple_bind(
             grads.append(old_grads[name])
         else:
             shape, dtype = specs[name]
-            grads.append(nd.zeros(shape, ctx=context, dtype=dtype))
+            make = nd.zeros
+            if name in grad_stypes:
+                make = functools.partial(nd.sparse.zeros, grad_stypes[name])
+            grads.append(make(shape, ctx=where[name], dtype=dtype))
     aux = [
         old_aux[name]
         if usable(old_aux.get(name), name)
-        else nd.zeros(specs[name][0], ctx=context, dtype=specs[name][1])
+        else nd.zeros(specs[name][0], ctx=where[name], dtype=specs[name][1])
         for name in aux_names
     ]
     return Executor(symbol, context, args, grads, requests, aux, group2ctx)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .. import _core
 from .._core import NDArray
 from ..base import ValueError_
+from ..context import Context
+from ..ndarray.sparse.storage import is_sparse
 from .node import Entry, Node, topological_order
 
 __all__ = ["Watch", "evaluate"]
 
-Watch = Callable[[Node, list[NDArray]], None]
+Watch = Callable[[Node, list[NDArray], list[NDArray]], None]
 
 
 def evaluate(
@@ -19,6 +22,7 @@ def evaluate(
     values: Mapping[str, NDArray],
     calls: Mapping[int, Any] | None = None,
     watch: Watch | None = None,
+    contexts: Mapping[int, Context] | None = None,
 ) -> list[NDArray]:
     """Return the values of outputs, given those of the variables.
 
@@ -30,7 +34,9 @@ def evaluate(
     calls : mapping of int to _core.OpCall, optional
         Replacements by ``id(node)``, for nodes whose parameters inference completed.
     watch : callable, optional
-        Called with each node and its outputs.
+        Called with each node, its inputs and its outputs.
+    contexts : mapping of int to Context, optional
+        Where nodes run, by ``id(node)``; inputs from elsewhere are copied there.
 
     Returns
     -------
@@ -43,13 +49,34 @@ def evaluate(
     """
     outputs: dict[int, list[NDArray]] = {}
     for node in topological_order(heads):
+        inputs: list[NDArray] = []
         if node.op is None:
             if node.name not in values:
                 raise ValueError_(f"the variable {node.name!r} has no value")
             outputs[id(node)] = [values[node.name]]
         else:
             call = node.call if calls is None else calls.get(id(node), node.call)
-            outputs[id(node)] = call.run([outputs[id(source)][i] for source, i in node.inputs])
+            inputs = [outputs[id(source)][i] for source, i in node.inputs]
+            if contexts is None:
+                outputs[id(node)] = _run(call, inputs)
+            else:
+                outputs[id(node)] = _run_at(contexts[id(node)], call, inputs)
         if watch is not None:
-            watch(node, outputs[id(node)])
+            watch(node, inputs, outputs[id(node)])
     return [outputs[id(node)][index] for node, index in heads]
+
+
+def _run(call: Any, inputs: list[NDArray]) -> list[NDArray]:
+    if not any(map(is_sparse, inputs)):
+        return list(call.run(inputs))
+    if not isinstance(call, _core.OpCall):
+        return list(call.run([array.tostype("default") for array in inputs]))
+    # Not given and None mean the same to every operator.
+    params = {key: value for key, value in call.params.items() if value is not None}
+    result = _core.op(call.name)(*inputs, **params)
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def _run_at(context: Context, call: Any, inputs: list[NDArray]) -> list[NDArray]:
+    with context:
+        return _run(call, [array.as_in_context(context) for array in inputs])

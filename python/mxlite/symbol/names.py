@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["OUTPUT_NAMES", "VARIADIC_COUNT", "engine_name", "file_name", "hint", "total_outputs"]
+__all__ = [
+    "OUTPUT_NAMES", "NAMED_INPUT", "VARIADIC_COUNT", "engine_name", "file_name", "hint",
+    "total_outputs",
+]  # fmt: skip
 
 # Names of outputs; others are called "output", or "output<i>" where there are several.
 OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
@@ -27,6 +30,13 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
         )
     },
 }  # fmt: skip
+
+# Of operators with one input those whose input has a name in 1.9.1; monitors call the others'
+# input0.
+NAMED_INPUT = frozenset(
+    """Correlation Crop Dropout GridGenerator L2Normalization LRN LeakyReLU Pad Pooling SliceChannel
+    SoftmaxActivation SwapAxis UpSampling log_softmax softmax softmin""".split()
+)
 
 # Numbers of outputs in 1.9.1, hidden ones too, where this engine has another one.
 _TOTALS: dict[str, int] = {

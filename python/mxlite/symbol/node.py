@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
-from .names import OUTPUT_NAMES, VARIADIC_COUNT, engine_name, total_outputs
+from .names import NAMED_INPUT, OUTPUT_NAMES, VARIADIC_COUNT, engine_name, total_outputs
 
 __all__ = [
     "HIDDEN_KEYS",
@@ -137,6 +137,12 @@ class Node:
         if self._visible is None:
             self._visible = int(self.call.num_visible(len(self.inputs)))
         return self._visible
+
+    def input_name(self, index: int) -> str:
+        """Return the full name of an input of an operator: ``fc1_weight``, ``relu0_input0``."""
+        named = len(self.inputs) > 1 or self.op in NAMED_INPUT
+        label = self.call.input_name(index) if named else f"input{index}"
+        return f"{self.name}_{label}"
 
     def output_name(self, index: int) -> str:
         """Return the full name of an output: ``fc1_output``, ``bn0_mean``, ``split0_output1``."""

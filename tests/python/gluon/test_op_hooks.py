@@ -28,11 +28,11 @@ def test_a_hook_sees_the_outputs_of_each_operator_in_order(hybrid: bool) -> None
     before = net(x).asnumpy()
     net.register_op_hook(lambda name, op, array: seen.append((name, op, array.asnumpy())))
     np.testing.assert_array_equal(net(x).asnumpy(), before)
-    assert [(name, op) for name, op, _ in seen] == [
-        ("net_dense0_fullyconnected0_output", "FullyConnected"),
-        ("net_dense0_relu_activation0_output", "Activation"),
-        ("net_dense1_fullyconnected0_output", "FullyConnected"),
-    ]
+    names = ["net_dense0_fwd", "net_dense0_relu_fwd", "net_dense1_fwd"] if hybrid else [
+        "net_dense0_fullyconnected0", "net_dense0_relu_activation0", "net_dense1_fullyconnected0"
+    ]  # fmt: skip
+    ops = ["FullyConnected", "Activation", "FullyConnected"]
+    assert [(n, op) for n, op, _ in seen] == [(f"{n}_output", op) for n, op in zip(names, ops)]
     assert [array.shape for *_, array in seen] == [(5, 3), (5, 3), (5, 2)]
     np.testing.assert_array_equal(seen[0][2], np.full((5, 3), 4))
     np.testing.assert_array_equal(seen[2][2], before)
@@ -48,6 +48,29 @@ def test_monitor_all_shows_inputs_too_and_names_decode_as_in_1_x() -> None:
         "net_dense0_fullyconnected0_bias",
         "net_dense0_fullyconnected0_output",
     ]
+
+
+def test_a_hybridized_block_shows_the_names_of_its_symbol() -> None:
+    net, names = make_net(), []
+    net.hybridize()
+    net.register_op_hook(lambda name, op, array: names.append(name), True)
+    net(nd.ones((1, 4)))
+    assert names[:6] == [
+        "net_dense0_fwd_data", "net_dense0_fwd_weight", "net_dense0_fwd_bias",
+        "net_dense0_fwd_output", "net_dense0_relu_fwd_input0", "net_dense0_relu_fwd_output",
+    ]  # fmt: skip
+
+
+def test_a_block_that_asks_for_shapes_is_watched_without_a_symbol() -> None:
+    class Halves(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return F.relu(x[: x.shape[0] // 2])
+
+    net, names = Halves(prefix="halves_"), []
+    net.hybridize()
+    net.register_op_hook(lambda name, op, array: names.append((name, array.shape)))
+    np.testing.assert_array_equal(net(nd.array([1, -1, 5, 6])).asnumpy(), [1, 0])
+    assert names[-1] == ("halves_relu0_output", (2,))
 
 
 def test_a_hook_may_call_operators_and_gradients_are_as_without() -> None:

@@ -457,3 +457,22 @@ def test_repeated_calls_warn(caplog: pytest.LogCaptureFixture) -> None:
         module.init_params()
     with pytest.warns(UserWarning, match="label_names=\\['lab'\\]"):
         mx.mod.Module(net(), label_names=["lab"])
+
+
+def test_factors_of_variables_reach_the_optimizer() -> None:
+    bias = mx.sym.var("fc1_bias", lr_mult=1.0)
+    net = mx.sym.FullyConnected(mx.sym.var("data"), bias=bias, name="fc1", num_hidden=3, lr_mult=0)
+    net = mx.sym.FullyConnected(net, name="fc2", num_hidden=2, wd_mult=0.5)
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (4, 5))])
+    module.init_params(mx.init.One())
+    module.init_optimizer(optimizer_params={"learning_rate": 0.5, "wd": 0.1})
+    assert module._optimizer.lr_mult == {"fc1_weight": 0, "fc1_bias": 1}
+    assert module._optimizer.wd_mult == {"fc1_bias": 0, "fc2_weight": 0.5, "fc2_bias": 0.5}
+    assert module._optimizer._get_lrs(range(4)) == [0, 0.5, 0.5, 0.5]
+    assert module._optimizer._get_wds(range(4)) == pytest.approx([0.1, 0, 0.05, 0.05])
+    module.forward(mx.io.DataBatch([mx.nd.ones((4, 5))]), is_train=True)
+    module.backward([mx.nd.ones((4, 2))])
+    module.update()
+    params = {name: array.asnumpy() for name, array in module.get_params()[0].items()}
+    assert (params["fc1_weight"] == 1).all() and (params["fc1_bias"] != 0).all()

@@ -1,0 +1,77 @@
+"""On which context each node of a symbol runs: ``group2ctx`` and the attribute ``ctx_group``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..base import TypeError_
+from ..context import Context
+from .node import Node
+
+__all__ = ["checked_groups", "place"]
+
+
+def checked_groups(group2ctx: Any) -> dict[str, Context]:
+    """Return the contexts by group name.
+
+    Parameters
+    ----------
+    group2ctx : mapping of str to Context, or None
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if group2ctx is None:
+        return {}
+    if not isinstance(group2ctx, Mapping):
+        raise TypeError_(
+            f"group2ctx: a {type(group2ctx).__name__} given, a dict of str to Context expected"
+        )
+    for name, context in group2ctx.items():
+        if not isinstance(context, Context):
+            raise TypeError_(f"group2ctx: {name!r} is {context!r}, a Context expected")
+    return {name: Context(context) for name, context in group2ctx.items()}
+
+
+def place(
+    nodes: Sequence[Node],
+    groups: Mapping[str, Context],
+    default: Context,
+    given: Mapping[str, Context] | None = None,
+) -> dict[int, Context]:
+    """Choose contexts as 1.x does.
+
+    A node runs where its group says, else where an input of its comes from; what that leaves open
+    takes the context of a user, and the default at last.
+
+    Parameters
+    ----------
+    nodes : list of Node
+        Inputs before their users.
+    groups : mapping of str to Context
+    default : Context
+    given : mapping of str to Context, optional
+        Where the arrays of variables are.
+
+    Returns
+    -------
+    dict of int to Context
+        By ``id(node)``.
+    """
+    found: dict[int, Context] = {}
+    for node in nodes:
+        own = groups.get(node.attrs.get("__ctx_group__", ""))
+        if node.op is None and given is not None:
+            own = given[node.name]
+        if own is None:
+            own = next((found[id(s)] for s, _ in node.inputs if id(s) in found), None)
+        if own is not None:
+            found[id(node)] = own
+    for node in reversed(nodes):
+        context = found.setdefault(id(node), default)
+        for source, _ in node.inputs:
+            found.setdefault(id(source), context)
+    return found

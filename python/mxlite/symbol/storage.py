@@ -1,0 +1,67 @@
+"""Storage types of a symbol's variables and of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..base import ValueError_
+from .node import Node
+
+__all__ = ["gradient_storage_types", "storage_types"]
+
+_STYPES = ("default", "row_sparse", "csr")
+_EMBEDDINGS = ("Embedding", "_contrib_SparseEmbedding")
+
+
+def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the storage types of variables that are not dense.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    given : mapping of str to str
+        What a user asked for by name; the attributes of variables count else.
+
+    Raises
+    ------
+    ValueError
+        For an unknown storage type.
+    """
+    found = {}
+    for node in nodes:
+        if node.op is not None:
+            continue
+        code = node.attrs.get("__storage_type__", "0")
+        stype = given.get(node.name) or _STYPES[int(code) if code in ("1", "2") else 0]
+        if stype not in _STYPES:
+            raise ValueError_(
+                f"simple_bind: stype {stype!r} given for {node.name}, one of {_STYPES} expected"
+            )
+        if stype != "default":
+            found[node.name] = stype
+    return found
+
+
+def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> dict[str, str]:
+    """Return the storage types of gradients that are kept by rows.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    stypes : mapping of str to str
+        From `storage_types`.
+
+    Returns
+    -------
+    dict of str to str
+        Gradients of weights that are looked up or multiplied by a csr matrix, where the weight is
+        stored by rows or the operator was asked for it.
+    """
+    rows: set[str] = {name for name, stype in stypes.items() if stype == "row_sparse"}
+    for node in nodes:
+        if node.op not in _EMBEDDINGS or node.inputs[1][0].op is not None:
+            continue
+        sparse = node.op != "Embedding" or node.attrs.get("sparse_grad") in ("True", "1")
+        if sparse:
+            rows.add(node.inputs[1][0].name)
+    return dict.fromkeys(rows, "row_sparse")

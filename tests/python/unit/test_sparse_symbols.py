@@ -1,0 +1,98 @@
+"""Symbols on sparse arrays: executors and modules with csr data and weights stored by rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd, sym
+
+DATA = np.array([[0, 2, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]], np.float32)
+LABEL = np.array([[1], [0], [2]], np.float32)
+
+
+def linear(**options: Any) -> Any:
+    weight = sym.var("fc_weight", stype="row_sparse", shape=(4, 1))
+    product = sym.sparse.dot(sym.var("data", stype="csr"), weight)
+    return sym.LinearRegressionOutput(product, sym.var("label"), name="out", **options)
+
+
+def test_simple_bind_makes_arrays_of_the_variables_storage_types() -> None:
+    executor = linear().simple_bind(mx.cpu(), data=(3, 4))
+    assert {k: v.stype for k, v in executor.arg_dict.items()} == {
+        "data": "csr", "fc_weight": "row_sparse", "label": "default",
+    }  # fmt: skip
+    assert executor.grad_dict["fc_weight"].stype == "row_sparse"
+    plain = linear().simple_bind(
+        mx.cpu(), stype_dict={"data": "default", "fc_weight": "default"}, data=(3, 4)
+    )
+    assert {array.stype for array in plain.arg_arrays} == {"default"}
+    with pytest.raises(ValueError, match="stype 'rows' given for fc_weight"):
+        linear().simple_bind(mx.cpu(), stype_dict={"fc_weight": "rows"}, data=(3, 4))
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_a_gradient_by_rows_has_the_rows_of_the_data(is_sparse: bool) -> None:
+    kind = "csr" if is_sparse else "default"
+    rows = "row_sparse" if is_sparse else "default"
+    weight = np.array([[1], [2], [3], [4]], np.float32)
+    args = {
+        "data": nd.array(DATA).tostype(kind), "fc_weight": nd.array(weight).tostype(rows),
+        "label": nd.array(LABEL),
+    }  # fmt: skip
+    grad = nd.sparse.zeros(rows, (4, 1))
+    executor = linear().bind(mx.cpu(), args, {"fc_weight": grad})
+    (out,) = executor.forward(is_train=True)
+    executor.backward()
+    np.testing.assert_array_equal(out.asnumpy(), DATA @ weight)
+    np.testing.assert_array_equal(grad.asnumpy(), DATA.T @ (DATA @ weight - LABEL))
+    if is_sparse:
+        assert grad.indices.asnumpy().tolist() == [0, 1]
+
+
+def test_data_of_another_batch_is_given_to_forward() -> None:
+    executor = linear().simple_bind(mx.cpu(), data=(3, 4))
+    executor.copy_params_from({"fc_weight": nd.ones((4, 1))})
+    (out,) = executor.forward(data=nd.array(DATA * 3).tostype("csr"))
+    np.testing.assert_array_equal(out.asnumpy(), DATA.sum(axis=1, keepdims=True) * 3)
+    bigger = executor.reshape(data=(5, 4), label=(5, 1), allow_up_sizing=True)
+    assert bigger.arg_dict["data"].stype == "csr" and bigger.forward()[0].shape == (5, 1)
+
+
+def test_embeddings_that_ask_for_it_have_gradients_by_rows() -> None:
+    net = sym.Embedding(sym.var("data"), input_dim=6, output_dim=2, sparse_grad=True, name="emb")
+    executor = net.simple_bind(mx.cpu(), data=(3,), grad_req={"emb_weight": "write"})
+    executor.forward(is_train=True, data=nd.array([4, 1, 4]))
+    executor.backward(nd.array([[1, 2], [3, 4], [10, 20]]))
+    grad = executor.grad_dict["emb_weight"]
+    assert grad.stype == "row_sparse" and grad.indices.asnumpy().tolist() == [1, 4]
+    assert grad.data.asnumpy().tolist() == [[3, 4], [11, 22]]
+
+
+@pytest.mark.parametrize("kvstore", [None, "local"])
+def test_a_module_updates_the_rows_it_saw(kvstore: str | None, tmp_path: Path) -> None:
+    data = nd.array(DATA).tostype("csr")
+    batches = mx.io.NDArrayIter(data, LABEL, 3, label_name="label", last_batch_handle="discard")
+    module = mx.mod.Module(linear(), label_names=["label"])
+    module.bind(batches.provide_data, batches.provide_label)
+    module.init_params(mx.init.One())
+    options = {"learning_rate": 0.5, "wd": 0.1, "rescale_grad": 1.0}
+    store = None if kvstore is None else mx.kv.create(kvstore)
+    module.init_optimizer(store, "sgd", options)
+    batch = batches.next()
+    module.prepare(batch, sparse_row_id_fn=lambda b: {"fc_weight": b.data[0].indices})
+    module.forward_backward(batch)
+    module.update()
+    expected = np.ones((4, 1), np.float32)
+    gradient = DATA.T @ (DATA @ expected - LABEL)
+    expected[:2] -= 0.5 * (gradient[:2] + 0.1 * expected[:2])  # rows 2 and 3 do not even decay
+    params, _ = module.get_params()
+    assert params["fc_weight"].stype == "row_sparse"
+    np.testing.assert_allclose(params["fc_weight"].asnumpy(), expected, rtol=1e-6)
+    module.save_checkpoint(str(tmp_path / "linear"), 1)
+    loaded = mx.model.load_checkpoint(str(tmp_path / "linear"), 1)[1]["fc_weight"]
+    assert loaded.stype == "row_sparse"
+    np.testing.assert_allclose(loaded.asnumpy(), expected, rtol=1e-6)
