@@ -234,7 +234,7 @@ def grad(
     heads_list, variable_list = _as_list(heads), _as_list(variables)
     if not variable_list:
         raise ValueError_("grad: no variables given")
-    return _core.gradients(
+    found = _core.gradients(
         heads_list,
         _head_grads(heads_list, head_grads),
         variable_list,
@@ -242,6 +242,14 @@ def grad(
         create_graph,
         train_mode,
     )
+    if create_graph and is_recording():
+        for gradient in found:
+            # A constant can be differentiated, too: as in 1.x, its gradients are zeros.
+            if isinstance(gradient, NDArray) and not _core.is_recorded(gradient):
+                _core.record_function(
+                    lambda grads: [None] * len(variable_list), "constant", variable_list, [gradient]
+                )
+    return found
 
 
 def get_symbol(x: NDArray) -> Any:

@@ -1,7 +1,7 @@
 """Write the stubs: ``python -m mxlite._dev.gen_stubs``.
 
-``ndarray/op.pyi`` comes from the operators' schemas, ``_core.pyi`` from pybind11-stubgen with the
-class NDArray described by what is attached to it at run time.
+``ndarray/op.pyi`` and ``symbol/op.pyi`` come from the operators' schemas, ``_core.pyi`` from
+pybind11-stubgen with the class NDArray described by what is attached to it at run time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,23 @@ def _function(name: str, signature: str, doc: str) -> str:
     return f"def {name}{signature}:\n{_docstring(doc)}    ...\n"
 
 
-def op_stub() -> str:
-    """Return the text of ndarray/op.pyi."""
-    parts = [HEADER, IMPORTS, "\nfrom .._core import NDArray\n"]
+def _op_stub(imports: str, signature: Callable[[schema.Op], str]) -> str:
+    parts = [HEADER, imports]
     for op in schema.public_ops():
-        parts.append("\n" + _function(op["name"], schema.stub_signature(op), schema.numpy_doc(op)))
+        parts.append("\n" + _function(op["name"], signature(op), schema.numpy_doc(op)))
         parts += [f"{alias} = {op['name']}\n" for alias in op["aliases"] if alias[0] != "_"]
     return "".join(parts)
+
+
+def op_stub() -> str:
+    """Return the text of ndarray/op.pyi."""
+    return _op_stub(IMPORTS + "\nfrom .._core import NDArray\n", schema.stub_signature)
+
+
+def symbol_op_stub() -> str:
+    """Return the text of symbol/op.pyi."""
+    imports = IMPORTS.replace("import Sequence", "import Mapping, Sequence")
+    return _op_stub(imports + "\nfrom .symbol import Symbol\n", schema.symbol_signature)
 
 
 def _plain(signature: str) -> str:
@@ -183,10 +194,12 @@ def write_formatted(path: Path, text: str) -> None:
 
 
 def main() -> None:
-    """Write both stubs."""
+    """Write the stubs."""
     write_formatted(PACKAGE / "ndarray" / "op.pyi", op_stub())
+    write_formatted(PACKAGE / "symbol" / "op.pyi", symbol_op_stub())
     write_formatted(PACKAGE / "_core.pyi", core_stub())
-    print(f"wrote ndarray/op.pyi and _core.pyi ({len(schema.public_ops())} public operators)")
+    count = len(schema.public_ops())
+    print(f"wrote ndarray/op.pyi, symbol/op.pyi and _core.pyi ({count} public operators)")
 
 
 if __name__ == "__main__":

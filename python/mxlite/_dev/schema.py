@@ -49,13 +49,33 @@ def stub_signature(op: Op, first: str | None = None) -> str:
 
     Parameters are positional as well, in the order of the schema, as in 1.x.
     """
-    params: list[str] = []
     inputs = input_list(op, first)
+    params = _param_list(op, optional_inputs=any("= ..." in text for text in inputs))
+    returns = {"one": "NDArray", "many": "list[NDArray]", "any": "Any"}[op["outputs"]]
+    tail = ["out: Any = None", "**kwargs: Any"]
+    return f"({', '.join(inputs + params + tail)}) -> {returns}"
+
+
+def symbol_signature(op: Op) -> str:
+    """Return "(data: Symbol | None = None, axis: int = -1, ...) -> Symbol" for a .pyi file.
+
+    Every input may be left out: it becomes a variable.
+    """
+    if op["variadic"]:
+        inputs = [f"*{op['inputs'][0]}: Symbol | Sequence[Symbol]"]
+    else:
+        inputs = [f"{name}: Symbol | None = None" for name in op["inputs"]]
+    params = _param_list(op, optional_inputs=bool(inputs) and not op["variadic"])
+    tail = ["name: str | None = None", "attr: Mapping[str, Any] | None = None", "**kwargs: Any"]
+    return f"({', '.join(inputs + params + tail)}) -> Symbol"
+
+
+def _param_list(op: Op, optional_inputs: bool) -> list[str]:
+    """Return an operator's parameters as parameters of a stub."""
+    params: list[str] = []
     # A required parameter cannot follow one with a default: from there on keywords only.
-    if any("= ..." in text for text in inputs) and any(p["required"] for p in op["params"]):
+    if optional_inputs and any(p["required"] for p in op["params"]):
         params.append("*")
-    elif op["variadic"]:
-        pass
     seen_default = False
     for p in op["params"]:
         kind = "str | Any" if p["name"] == "ctx" else p["python_type"]
@@ -68,9 +88,7 @@ def stub_signature(op: Op, first: str | None = None) -> str:
             # 1.x passes None for "not given" everywhere.
             kind = kind if kind.endswith("None") or kind == "DTypeLike" else f"{kind} | None"
             params.append(f"{p['name']}: {kind} = {default_text(p)}")
-    returns = {"one": "NDArray", "many": "list[NDArray]", "any": "Any"}[op["outputs"]]
-    tail = ["out: Any = None", "**kwargs: Any"]
-    return f"({', '.join(inputs + params + tail)}) -> {returns}"
+    return params
 
 
 def numpy_doc(op: Op) -> str:

@@ -80,7 +80,7 @@ class Trainer:
                 )
             self._param2idx[param.name] = position
             self._params.append(param)
-            param._trainer = self
+            param._set_trainer(self)
         if isinstance(kvstore, str):
             checked_name(kvstore)
         elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
@@ -147,6 +147,11 @@ class Trainer:
             [math.prod(param.shape or ()) for param in self._params if param._data is not None],
             needed=bool(given),
         )
+        sparse = {kind for p in self._params for kind in _sparse_parts(p)}
+        if "weight" in sparse and given is False:
+            raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")
+        if sparse == {"gradient"} and given is None:
+            on_store = False  # contexts update the rows they have, nothing whole is copied
         if store is not None and given is not None:
             if given and not store.is_capable(KVStoreBase.OPTIMIZER):
                 raise ValueError_(
@@ -162,7 +167,7 @@ class Trainer:
             store.set_optimizer(self._optimizer)
             if isinstance(getattr(store, "_updater", None), opt.Updater):
                 store._set_updater(self._updaters[0])  # type: ignore[attr-defined]
-        self._kvstore, self._update_on_kvstore = store, on_store
+        self._kvstore, self._update_on_kvstore = store, None if store is None else on_store
         self._kv_initialized = True
 
     def _init_params(self) -> None:
@@ -357,6 +362,13 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
         for updater in self._updaters:
             updater.optimizer = self._optimizer
+
+
+def _sparse_parts(param: Parameter) -> list[str]:
+    """Name what of a parameter is stored by rows: its weight or its gradient."""
+    if param.stype != "default":
+        return ["weight"]
+    return ["gradient"] if param.grad_req != "null" and param.grad_stype != "default" else []
 
 
 def _checked_batch_size(batch_size: float) -> float:

@@ -67,7 +67,7 @@ class NDArrayIter(DataIter):
     Raises
     ------
     ShapeError
-        If the arrays do not have equally many samples.
+        If an array has fewer samples than the first of data; further ones are left out.
 
     Notes
     -----
@@ -109,14 +109,15 @@ class NDArrayIter(DataIter):
     def _check_lengths(self) -> int:
         sources = self.data + self.label
         lengths = {name: int(value.shape[self._axis]) for name, value in sources}
-        if len(set(lengths.values())) != 1:
+        count = lengths[self.data[0][0]]
+        if any(length < count for length in lengths.values()):
             raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
         sparse = any(getattr(value, "stype", "default") != "default" for _, value in sources)
         if sparse and (self.shuffle or self.last_batch_handle != "discard"):
             raise NotSupportedError(
                 "NDArrayIter: sparse arrays need last_batch_handle='discard' and shuffle=False"
             )
-        return lengths[self.data[0][0]]
+        return count
 
     def _descriptions(self, sources: list[tuple[str, Any]]) -> list[DataDesc]:
         found = []

@@ -210,6 +210,8 @@ class EvalMetric:
         -------
         list of tuple
         """
+        if not self._has_global_stats:  # what a metric of a user's own defines
+            return self.get_name_value()
         return _pairs(self.get_global())
 
 

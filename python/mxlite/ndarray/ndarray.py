@@ -58,7 +58,34 @@ def _as_in_context(self: NDArray, context: Any) -> NDArray:
     """Return the array on a device; itself when it is there already."""
     if self._traced or self.ctx == context:
         return self
-    return self.copyto(context)
+    return _copyto(self, context)
+
+
+_plain_copyto = NDArray.copyto
+
+
+def _copyto(self: NDArray, other: Any) -> NDArray:
+    """Copy into another array (converting its type) or to a context, from which gradients return.
+
+    Parameters
+    ----------
+    other : NDArray or Context
+
+    Returns
+    -------
+    NDArray
+        The target.
+    """
+    copy = _plain_copyto(self, other)
+    if copy is other or not _core.is_recording():
+        return copy
+    home = self.ctx
+
+    def returned(grads: list[NDArray | None]) -> list[NDArray | None]:
+        return [grad if grad is None else _as_in_context(grad, home) for grad in grads]
+
+    _core.record_function(returned, "_copyto", [self], [copy])
+    return copy
 
 
 def _copy(self: NDArray) -> NDArray:
@@ -311,6 +338,7 @@ attach(
         "astype": _astype,
         "as_in_context": _as_in_context,
         "as_in_ctx": _as_in_context,
+        "copyto": _copyto,
         "copy": _copy,
         "reshape": _reshape_method,
         "expand_dims": _expand_dims,

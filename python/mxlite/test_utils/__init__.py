@@ -6,18 +6,24 @@ the modules that 1.9.1 shows here are shown here too.
 
 from __future__ import annotations
 
+import bz2
+import errno
+import gzip
 import json
 import logging
+import numbers
 import os
 import platform
 import struct
 import sys
 import time
+import traceback
 import zipfile
 from collections import OrderedDict
 from contextlib import contextmanager
 
 import numpy as np
+import numpy.random as rnd
 import numpy.testing as npt
 
 import mxlite as mx
@@ -25,6 +31,7 @@ import mxlite as mx
 from .. import _surface
 from ..context import Context, current_context
 from ..ndarray import array
+from ..runtime import Features
 from ..symbol import Symbol
 from ..util import get_cuda_compute_capability, getenv, setenv, use_np
 from .compare import *  # noqa: F403

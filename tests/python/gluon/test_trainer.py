@@ -407,3 +407,50 @@ def test_a_hybrid_block_without_any_array_is_refused():
         net.hybridize(hybrid)
         with pytest.raises(ValueError, match="NDArray"):
             net(None)
+
+
+@pytest.mark.parametrize(
+    ("stype", "grad_stype", "asked", "expected"),
+    [
+        ("default", "default", None, True),
+        ("default", "row_sparse", None, False),
+        ("default", "row_sparse", True, True),
+        ("row_sparse", "row_sparse", None, True),
+    ],
+)
+def test_where_rows_are_updated(stype, grad_stype, asked, expected):
+    param = mx.gluon.Parameter("w", shape=(4, 2), stype=stype, grad_stype=grad_stype)
+    param.initialize("zeros", ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = mx.gluon.Trainer([param], "sgd", {"learning_rate": 0.5}, update_on_kvstore=asked)
+    rows = nd.arange(4)
+    with autograd.record():
+        arrays = param.list_row_sparse_data(rows) if stype != "default" else param.list_data()
+        losses = [(array * 3).sum() for array in arrays]
+    autograd.backward(losses)
+    trainer.step(1)
+    assert trainer._update_on_kvstore is expected
+    value = param.row_sparse_data(rows) if stype != "default" else param.data(mx.cpu(1))
+    np.testing.assert_array_equal(value.asnumpy(), np.full((4, 2), -3))
+
+
+def test_sparse_weights_are_updated_on_the_store_by_one_trainer():
+    param = mx.gluon.Parameter("w", shape=(4, 2), stype="row_sparse", grad_stype="row_sparse")
+    param.initialize("zeros")
+    trainer = mx.gluon.Trainer([param], "sgd", update_on_kvstore=False)
+    with pytest.raises(ValueError, match="sparse weights are present"):
+        trainer.step(1)
+    with pytest.raises(RuntimeError, match="'w' because it was already set"):
+        mx.gluon.Trainer([param], "sgd")
+    param._set_trainer(None)
+    assert mx.gluon.Trainer([param], "sgd")._params == [param]
+
+
+def test_one_context_has_neither_store_nor_a_choice():
+    param = mx.gluon.Parameter("w", shape=(2,))
+    param.initialize("ones")
+    trainer = mx.gluon.Trainer([param], "sgd")
+    with autograd.record():
+        loss = param.data().sum()
+    loss.backward()
+    trainer.step(1)
+    assert trainer._kvstore is None and trainer._update_on_kvstore is None

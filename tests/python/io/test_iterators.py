@@ -69,8 +69,8 @@ def test_names_and_descriptions() -> None:
 
 
 def test_wrong_input() -> None:
-    with pytest.raises(ValueError, match="different numbers of samples given: .*4.*5"):
-        mx.io.NDArrayIter(rows(4), np.arange(5), 2)
+    with pytest.raises(ValueError, match="different numbers of samples given: .*5.*4"):
+        mx.io.NDArrayIter(rows(5), np.arange(4), 2)
     with pytest.raises(ValueError, match="last_batch_handle 'drop' given"):
         mx.io.NDArrayIter(rows(4), last_batch_handle="drop")
     with pytest.raises(TypeError, match="no data given"):
@@ -128,3 +128,8 @@ def test_prefetching_raises_what_its_iterator_raised() -> None:
         batches.next()
     with pytest.raises(StopIteration):
         batches.next()
+
+
+def test_labels_behind_the_last_sample_are_left_out() -> None:
+    batches = list(mx.io.NDArrayIter(np.arange(4.0), np.arange(6.0) * 10, batch_size=2))
+    assert [b.label[0].asnumpy().tolist() for b in batches] == [[0, 10], [20, 30]]
