@@ -37,6 +37,7 @@ from .util import (
 from . import executor, symbol, visualization
 from . import symbol as sym
 from . import visualization as viz
+from .cached_op import CachedOp as _CachedOp
 from .executor import Executor
 from .symbol import Symbol
 from . import kvstore
@@ -48,6 +49,8 @@ from . import monitor as mon
 from . import _surface
 
 __version__ = "0.1.0"
+
+setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
 
 # Workers must end while the interpreter is alive: their callbacks need it.
 _atexit.register(_core.engine_stop)

@@ -395,6 +395,10 @@ class Executor:
             self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
         )
 
+    def get_optimized_symbol(self) -> Any:
+        """Return the symbol that is run; the engine's passes work on what is made of it."""
+        return self._symbol
+
     def debug_str(self) -> str:
         """Return a readable list of the symbol's nodes."""
         return str(self._symbol.debug_str())
