@@ -11,7 +11,7 @@ from .. import _core
 # Kinds of the core's events, by their bit.
 OPERATOR, API, PASS, IO, COMM = range(5)
 CATEGORIES = ("operator", "MXNET_C_API", "graph pass", "IO", "communication")
-MEMORY, ENGINE = "Device Storage", "engine"
+MEMORY, ENGINE, CUSTOM = "Device Storage", "engine", "Custom Operator"
 
 
 class Entry(NamedTuple):
@@ -77,6 +77,13 @@ class Record:
         thread = threading.get_ident() & 0x7FFFFFFF
         with self._lock:
             self._entries.append(Entry(now, name, category, phase, thread, value))
+
+    def add_span(self, name: str, category: str, begin: int, end: int) -> None:
+        """Note something that began and ended at times of ``time.perf_counter_ns``."""
+        thread = threading.get_ident() & 0x7FFFFFFF
+        with self._lock:
+            for phase, time_ns in (("B", begin), ("E", max(begin, end))):
+                self._entries.append(Entry(time_ns, name, category, phase, thread))
 
     def _take(self) -> None:
         taken: dict[str, Any] = _core.profiler_take()

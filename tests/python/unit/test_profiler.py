@@ -205,3 +205,34 @@ def test_autostart_and_a_forked_child(tmp_path: Path) -> None:
     )
     events = json.loads((tmp_path / "profile.json").read_text())["traceEvents"]
     assert named(events, "exp") and not named(events, "sin")
+
+
+def test_custom_operators_and_what_they_call_are_a_table_of_their_own(tmp_path: Path) -> None:
+    class Doubling(mx.operator.CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] * 2)
+
+        def backward(
+            self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
+        ) -> None:
+            self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+    @mx.operator.register("profiled_doubling")
+    class DoublingProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Doubling:
+            return Doubling()
+
+    x = nd.ones((3,))
+    x.attach_grad()
+    profiler.set_config(profile_all=True, aggregate_stats=True, filename=str(tmp_path / "p.json"))
+    profiler.set_state("run")
+    with mx.autograd.record():
+        y = nd.Custom(x, op_type="profiled_doubling")
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 2, 2]
+    nd.waitall()
+    rows = json.loads(profiler.dumps(reset=True, format="json"))["Time"]["Custom Operator"]
+    profiler.set_state("stop")
+    for name in ("profiled_doubling", "_backward_profiled_doubling"):
+        assert rows[f"{name}::pure_python"]["Count"] == rows[f"{name}::_mul_scalar"]["Count"] == 1
+        assert rows[f"{name}::_mul_scalar"]["Total"] > 0
