@@ -23,6 +23,7 @@ from .symbol.evaluate import Watch, evaluate
 from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
 from .symbol.placement import checked_groups, place
+from .symbol.watched import WatchedRun
 
 __all__ = ["Executor", "resized"]
 
@@ -59,6 +60,7 @@ class Executor:
         self._recorded = False
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
+        self._watched: WatchedRun | None = None
         inference = self._infer()
         self._output_specs = [
             (inference.shapes[id(node), i], inference.types[id(node), i])
@@ -189,6 +191,7 @@ class Executor:
                 self._assign(arguments, name, value)
         if self._monitor is not None:
             return self._forward_watched(is_train)
+        self._watched = None
         self._run(bool(is_train), bool(is_train))
         return self.outputs
 
@@ -240,11 +243,32 @@ class Executor:
             for i, array in enumerate(outputs):
                 monitor(node.output_name(i), array.detach())
 
-        scope = autograd.record(True) if is_train else autograd.pause(False)
-        with self._ctx, scope:
-            self._outputs = self._evaluate(watch)
+        self._watched = None
+        with self._ctx:
+            if is_train and self._compiled:
+                heads = self._symbol._outputs
+                self._watched = WatchedRun(heads, self._values(), self._calls, watch)
+                self._outputs = self._watched.outputs
+            else:
+                with autograd.record(True) if is_train else autograd.pause(False):
+                    self._outputs = self._evaluate(watch)
         self._recorded = bool(is_train)
         return self._outputs
+
+    def _backward_watched(self, run: WatchedRun, heads: list[NDArray | None]) -> None:
+        """Run back node by node, so that the monitor sees every gradient."""
+        assert self._monitor is not None
+        with self._ctx, autograd.pause(True):
+            found = run.backward(heads, self._monitor)
+            for name, target, request in zip(self._arg_names, self.grad_arrays, self._requests):
+                if target is None or request == "null":
+                    continue
+                gradient = found.get(name)
+                if request == "add":
+                    if gradient is not None:
+                        target += gradient
+                else:
+                    target[:] = 0 if gradient is None else gradient
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Compute gradients into ``grad_arrays``, as ``grad_req`` says.
@@ -297,12 +321,15 @@ class Executor:
                 grad if grad is None else grad.as_in_context(output.ctx)
                 for grad, output in zip(heads, outputs)
             ]
-        _core.backward(outputs, heads or None, True, bool(is_train))
+        if self._watched is not None and self._monitor is not None:
+            self._backward_watched(self._watched, heads)
+        else:
+            _core.backward(outputs, heads or None, True, bool(is_train))
 
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False
     ) -> None:
-        """Call ``callback(name, array)`` for the output of every operator during forward.
+        """Call ``callback(name, array)`` for what every operator computes, gradients too.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class Monitor:
 
     Notes
     -----
-    Matches ``mxnet.monitor.Monitor``; what `install` sees is forward.
+    Matches ``mxnet.monitor.Monitor``.
     """
 
     def __init__(
@@ -135,5 +135,5 @@ def _text(value: Any) -> str:
                 f"Monitor: stat_func returned a {type(part).__name__}, an NDArray or a list of "
                 "NDArrays expected"
             )
-        text += f"{part.asnumpy().reshape(()) if part.size == 1 else part.asnumpy()}\t"
+        text += f"{str(part.asscalar()) if part.size == 1 else part.asnumpy()}\t"
     return text

@@ -73,8 +73,7 @@ DIFFERENCES: dict[str, str] = {
     "shape is refused; gradient compression knows 1bit, too",
     "mxnet.module.module.Module": "predict and forward take batches without labels; the bias of a "
     "FullyConnected with a fixed weight has a gradient (1.9.1: 0)",
-    "mxnet.monitor.Monitor": "sees operators in forward, not in backward; with monitor_all "
-    "variables once each",
+    "mxnet.monitor.Monitor": "with monitor_all inputs of operators in forward, not in backward",
     "mxnet.runtime.Feature": "a Python object, no ctypes structure",
 }
 

@@ -257,7 +257,37 @@ def test_a_monitor_sees_every_output() -> None:
     executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
     executor.forward(is_train=True)
     executor.backward(nd.ones((2, 3)))
-    assert names == ["fc_data", "fc_weight", "fc_bias", "fc_output", "act_input0", "act_output"]
+    assert names == [
+        "fc_data", "fc_weight", "fc_bias", "fc_output", "act_input0", "act_output",
+        "act_backward_output", "fc_backward_output0", "fc_backward_output1", "fc_backward_output2",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+def test_gradients_are_the_same_with_a_monitor(request_: str) -> None:
+    x = sym.var("x")
+    hidden = sym.FullyConnected(x, num_hidden=3, name="fc")
+    hidden = sym.BatchNorm(hidden, fix_gamma=False, name="norm")
+    net = sym.LinearRegressionOutput(hidden * hidden + sym.sum(x, axis=1, keepdims=True).tile(3))
+    found = []
+    seen: dict[str, np.ndarray] = {}
+    for watched in (False, True):
+        executor = net.simple_bind(mx.cpu(), x=(4, 5), grad_req=request_)
+        rng = np.random.RandomState(0)
+        for array in executor.arg_arrays:
+            array[:] = rng.uniform(-1, 1, array.shape)
+        if watched:
+            executor.set_monitor_callback(lambda name, array: seen.update({name: array.asnumpy()}))
+        for _ in range(2):
+            executor.forward(is_train=True)
+            executor.backward()
+        arrays = [*executor.outputs, *executor.grad_arrays, *executor.aux_arrays]
+        found.append([array.asnumpy() for array in arrays])
+    for one, two in zip(*found):
+        np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
+    factor = 2 if request_ == "add" else 1
+    weight = executor.grad_dict["fc_weight"].asnumpy()
+    np.testing.assert_allclose(seen["fc_backward_output1"] * factor, weight, rtol=1e-5, atol=1e-6)
 
 
 def test_one_array_for_two_arguments_and_no_argument_at_all() -> None:

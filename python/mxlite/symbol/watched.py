@@ -1,0 +1,105 @@
+"""A symbol run node by node in both directions, for monitors that look at gradients, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from .. import _core, autograd
+from .._core import NDArray
+from ..ndarray.serialization import dtype_name
+from .node import Entry, Node, topological_order
+
+__all__ = ["WatchedRun"]
+
+Report = Callable[[str, NDArray], None]
+_DIFFERENTIABLE = ("float16", "bfloat16", "float32", "float64")
+
+
+class WatchedRun:
+    """One forward pass in which each node is recorded by itself, so that backward can stop at it.
+
+    Parameters
+    ----------
+    heads : list of (Node, int)
+    values : mapping of str to NDArray
+        By variable name.
+    calls : mapping of int to _core.OpCall
+        As `evaluate` takes them.
+    watch : callable
+        Called with each node, its inputs and its outputs.
+
+    Attributes
+    ----------
+    outputs : list of NDArray
+    """
+
+    def __init__(
+        self,
+        heads: Sequence[Entry],
+        values: Mapping[str, NDArray],
+        calls: Mapping[int, Any],
+        watch: Callable[[Node, list[NDArray], list[NDArray]], None],
+    ) -> None:
+        self._heads = list(heads)
+        self._steps: list[tuple[Node, list[NDArray], list[NDArray]]] = []
+        found: dict[int, list[NDArray]] = {}
+        for node in topological_order(heads):
+            if node.op is None:
+                found[id(node)] = [values[node.name].detach()]
+                continue
+            inputs = [found[id(source)][i].detach() for source, i in node.inputs]
+            written = node.mutated_inputs()
+            for i, array in enumerate(inputs):
+                if i not in written and dtype_name(array.dtype) in _DIFFERENTIABLE:
+                    _core.mark_variable(array, None, autograd.GRAD_REQ["write"])
+            call = calls.get(id(node), node.call)
+            with autograd.record(True):
+                found[id(node)] = list(call.run(inputs))
+            self._steps.append((node, inputs, found[id(node)]))
+            watch(node, inputs, found[id(node)])
+        self.outputs = [found[id(node)][index].detach() for node, index in heads]
+
+    def backward(self, head_grads: Sequence[NDArray | None], report: Report) -> dict[str, NDArray]:
+        """Return the gradients of the variables by name.
+
+        Parameters
+        ----------
+        head_grads : list of NDArray or None
+            Of the outputs; an empty list and None are ones, losses need none.
+        report : callable
+            Called as ``report("fc1_backward_output0", gradient)`` for each input of each node.
+        """
+        grads: dict[tuple[int, int], NDArray] = {}
+        asked: set[tuple[int, int]] = set()
+        for i, (node, index) in enumerate(self._heads):
+            asked.add((id(node), index))
+            if i < len(head_grads) and head_grads[i] is not None:
+                _add(grads, (id(node), index), head_grads[i])
+        for node, inputs, outputs in reversed(self._steps):
+            keys = [(id(node), i) for i in range(len(outputs))]
+            used = [
+                (array, grads.get(key))
+                for key, array in zip(keys, outputs)
+                if (key in grads or key in asked) and _core.is_recorded(array)
+            ]
+            variables = [i for i, array in enumerate(inputs) if _core.is_recorded(array)]
+            if not used or not variables:
+                continue
+            arrays, given = [array for array, _ in used], [grad for _, grad in used]
+            found = _core.gradients(
+                arrays, given, [inputs[i] for i in variables], True, False, True
+            )
+            for i, gradient in zip(variables, found):
+                number = i if len(inputs) > 1 else ""
+                report(f"{node.name}_backward_output{number}", gradient)
+                source, index = node.inputs[i]
+                _add(grads, (id(source), index), gradient)
+        leaves = {
+            (id(node), 0): node.name for node in topological_order(self._heads) if node.op is None
+        }
+        return {leaves[key]: gradient for key, gradient in grads.items() if key in leaves}
+
+
+def _add(grads: dict[tuple[int, int], NDArray], key: tuple[int, int], gradient: Any) -> None:
+    grads[key] = grads[key] + gradient if key in grads else gradient
