@@ -425,7 +425,7 @@ def open_calls(symbol: Any, values: Mapping[str, Any]) -> dict[int, Any]:
         return {}
     inference = Inference(
         symbol._outputs,
-        {name: tuple(array.shape) for name, array in values.items()},
+        {name: parse_shape(array.shape, name) for name, array in values.items()},
         {name: dtype_name(array.dtype) for name, array in values.items()},
     )
     inference.run_types("float32")
