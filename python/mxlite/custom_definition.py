@@ -152,7 +152,7 @@ class Definition:
         if not record.running:
             run()
             return
-        begin = time.perf_counter_ns()
+        begin = last = time.perf_counter_ns()
         inside = 0
 
         def called(op: str, names: Any, inputs: Any, outputs: list[NDArray]) -> None:
@@ -164,7 +164,6 @@ class Definition:
             inside += now - last
             last = now
 
-        last = begin
         _core.call_observed(called, run)
         end = time.perf_counter_ns()
         record.add_span(f"{name}::pure_python", CUSTOM, begin + inside, end)
