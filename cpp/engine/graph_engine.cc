@@ -70,16 +70,22 @@ void GraphEngine::push_and_run(std::unique_lock<std::mutex> lock, TaskRef task,
   scheduler_.sleep_until_ready(lock, *task);
   scheduler_.mark_running(*task);
   lock.unlock();
+  bool ended = true;
   {
     std::optional<BlockingScope> blocking;
     if (!options.may_inline) blocking.emplace();
     if (is_stream_worker(options.worker))
       scheduler_.execute_and_synchronize(*task);
     else
-      scheduler_.execute(*task, /*on_worker=*/false);
+      ended = scheduler_.execute(*task, /*on_worker=*/false);
   }
   lock.lock();
-  scheduler_.complete(*task);
+  if (ended) {
+    scheduler_.complete(*task);
+  } else {
+    scheduler_.leave(*task);
+    scheduler_.sleep_until_done(lock, *task);
+  }
   if (FailureRef failure = scheduler_.see_failure(*task)) {
     lock.unlock();
     std::rethrow_exception(failure->error);

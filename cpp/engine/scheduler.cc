@@ -6,6 +6,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
+#include "cpp/engine/deferred.h"
 
 namespace mxlite::engine {
 namespace {
@@ -40,7 +41,7 @@ void Scheduler::for_each_queue(F&& visit) {
   lanes_.for_each([&](Lane& lane) { visit(lane.queue); });
 }
 
-Scheduler::RunScope::RunScope(const Scheduler& scheduler, Task& task, bool on_worker)
+Scheduler::RunScope::RunScope(Scheduler& scheduler, Task& task, bool on_worker)
     : scheduler_(scheduler), task_(task), on_worker_(on_worker), outer_(current_scope) {
   current_scope = this;
 }
@@ -54,6 +55,11 @@ Lane* Scheduler::RunScope::lane() const { return task_.queue_->lane; }
 Stream* current_stream() {
   const auto* scope = Scheduler::RunScope::innermost();
   return scope && scope->lane() ? &scope->lane()->stream : nullptr;
+}
+
+Scheduler* Scheduler::RunScope::defer(bool deferred) {
+  deferred_ = deferred;
+  return &scheduler_;
 }
 
 bool Scheduler::dependencies_met(const Access& access) const {
@@ -160,14 +166,13 @@ void Scheduler::enqueue(Task& task) {
   queue.wake();
 }
 
-void Scheduler::execute(Task& task, bool on_worker) const {
+bool Scheduler::execute(Task& task, bool on_worker) {
   Lane* const lane = task.queue_->lane;
   const auto attempt = [&](auto&& action) {
     try {
       action();
     } catch (...) {
-      if (!task.failure_)
-        task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
+      if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
     }
   };
   // A task that will not run is still a link between what was before it and what comes behind it.
@@ -180,20 +185,21 @@ void Scheduler::execute(Task& task, bool on_worker) const {
     ProfileScope profile(task.name);
     RunScope scope(*this, task, on_worker);
     attempt([&] { task.run(); });
+    if (scope.deferred_) return false;
   }
   if (lane) task.point_ = lane->count.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (!task.keep_operands_) task.release_operands();
+  return true;
 }
 
-void Scheduler::execute_and_synchronize(Task& task) const {
+void Scheduler::execute_and_synchronize(Task& task) {
   Lane& lane = *task.queue_->lane;
   std::lock_guard filling(lane.filling);
   execute(task, /*on_worker=*/false);
   try {
     lane.stream.synchronize();
   } catch (...) {
-    if (!task.failure_)
-      task.failure_ = make_ref<Failure>(decorate_current_exception(task), task.sequence_);
+    if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
   }
   if (task.keep_operands_) task.release_operands();
 }
@@ -240,6 +246,25 @@ void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
     // A task of another stream on which it depends may be done but not yet completed.
     if (task->unfinished_ == 0) complete(*task);
   }
+}
+
+FailureRef Scheduler::own_failure(const Task& task, std::exception_ptr error) {
+  return make_ref<Failure>(std::move(error), task.sequence_);
+}
+
+void Scheduler::leave(Task& task) {
+  auto& deferred = static_cast<DeferredTask&>(task);
+  deferred.left_ = true;
+  if (deferred.finished_)
+    complete(task);
+  else if (task.queue_->running == &task)
+    task.queue_->running = nullptr;
+}
+
+void Scheduler::finish(DeferredTask& task, const FailureRef& failure) {
+  if (failure) task.failure_ = failure;
+  task.finished_ = true;
+  if (task.left_) complete(task);
 }
 
 void Scheduler::complete(Task& task) {

@@ -11,6 +11,8 @@
 
 namespace mxlite::engine {
 
+class DeferredTask;
+
 class Scheduler {
  public:
   Scheduler();
@@ -18,16 +20,19 @@ class Scheduler {
   // What the calling thread runs; scopes nest when a task pushes tasks that run in the caller.
   class RunScope {
    public:
-    RunScope(const Scheduler& scheduler, Task& task, bool on_worker);
+    RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();  // nullptr outside of tasks
     Lane* lane() const;            // of the task's stream worker, or null
+    // Notes that the task ends later than its run; the scheduler to tell.
+    Scheduler* defer(bool deferred = true);
 
    private:
     friend class Scheduler;
-    const Scheduler& scheduler_;
+    Scheduler& scheduler_;
     Task& task_;
     const bool on_worker_;
+    bool deferred_ = false;
     RunScope* const outer_;
   };
 
@@ -47,10 +52,11 @@ class Scheduler {
   static bool ready(const Task& task);
   void enqueue(Task& task);
   static void mark_running(Task& task) { task.running_ = true; }
-  // Runs the task if its inputs have not failed. The only function called without the mutex.
-  void execute(Task& task, bool on_worker) const;
+  // Runs the task if its inputs have not failed. Called without the mutex. False: it ends later, by
+  // finish; the caller goes on with leave instead of complete.
+  bool execute(Task& task, bool on_worker);
   // The same for a task of a stream worker in the calling thread, until the device is done.
-  void execute_and_synchronize(Task& task) const;
+  void execute_and_synchronize(Task& task);
   // A stream task has given its work to the stream: releases what may follow there.
   void issue(Task& task);
   // The stream has done the work of a list of tasks; `error`: what it reports instead.
@@ -59,6 +65,9 @@ class Scheduler {
   static void drop_kept_operands(Task* batch);
   // Releases what waited for the task.
   void complete(Task& task);
+  void leave(Task& task);
+  void finish(DeferredTask& task, const FailureRef& failure);
+  static FailureRef own_failure(const Task& task, std::exception_ptr error);  // without the mutex
 
   TaskRef last_writer(Var& var);
   std::vector<TaskRef> unfinished_users(Var& var) const;

@@ -29,9 +29,9 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
   }
   scheduler_.mark_running(*task);
   lock.unlock();
-  scheduler_.execute(*task, /*on_worker=*/false);
+  const bool ended = scheduler_.execute(*task, /*on_worker=*/false);
   lock.lock();
-  scheduler_.complete(*task);
+  ended ? scheduler_.complete(*task) : scheduler_.leave(*task);
 }
 
 void ThreadedEngine::start_stream_worker(Lane& lane) {

@@ -80,9 +80,9 @@ void Worker::run() {
     }
     Task& task = *queue_.take_work();
     lock.unlock();
-    scheduler_.execute(task, /*on_worker=*/true);
+    const bool ended = scheduler_.execute(task, /*on_worker=*/true);
     lock.lock();
-    scheduler_.complete(task);
+    ended ? scheduler_.complete(task) : scheduler_.leave(task);
   }
 }
 

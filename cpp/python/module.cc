@@ -1,5 +1,6 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_comm.h"
 
 PYBIND11_MODULE(_core, m) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
@@ -23,9 +24,9 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_recorded(m);
   mxlite::python::bind_custom(m);
   mxlite::python::bind_engine(m);
+  mxlite::python::bind_comm(m);
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
   mxlite::python::bind_record(m);
-  mxlite::python::bind_text_rows(m);
   mxlite::python::bind_image_pipeline(m);
 }

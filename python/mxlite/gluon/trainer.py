@@ -230,7 +230,7 @@ class Trainer:
         self._ready()
         self._optimizer.rescale_grad = self._scale / _checked_batch_size(batch_size)
         fresh = self._fresh(ignore_stale_grad)
-        self._allreduce(fresh)
+        self._reduce_fresh(fresh)
         self._update(fresh)
 
     def allreduce_grads(self) -> None:
@@ -243,7 +243,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_on_store("allreduce_grads()")
-        self._allreduce([entry for entry in enumerate(self._params) if _has_grad(entry[1])])
+        self._allreduce_grads()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update the parameters with gradients summed before by `allreduce_grads`.
@@ -270,6 +270,16 @@ class Trainer:
                 f"{method} when parameters are updated on kvstore is not supported. Try setting "
                 "`update_on_kvstore` to False when creating trainer."
             )
+
+    def _allreduce_grads(self) -> None:
+        """Sum all gradients; 1.x calls this in `step`, and trainers derived from it define it."""
+        self._allreduce([entry for entry in enumerate(self._params) if _has_grad(entry[1])])
+
+    def _reduce_fresh(self, fresh: list[tuple[int, Parameter]]) -> None:
+        if type(self)._allreduce_grads is Trainer._allreduce_grads:
+            self._allreduce(fresh)
+        else:
+            self._allreduce_grads()
 
     def _allreduce(self, params: list[tuple[int, Parameter]]) -> None:
         """Sum gradients in the store; with update_on_kvstore the sums become new values."""

@@ -1,0 +1,315 @@
+"""Rates of collectives between processes of this machine, beside Open MPI's own and Gloo's.
+
+    python benchmarks/bandwidth/collectives.py -np 2 --json result.json --plot result.png
+
+mxlite's communicator, `MPI_Allreduce` and its like through mpi4py, and torch.distributed's Gloo
+(``--torch-python``: an interpreter that has PyTorch) run one after the other, float32, in place
+where the library can. Times are those of the slowest rank; medians of the repeats.
+
+The limit of a collective is the time in which its ranks could copy the bytes that each of them
+must send and get, at the rate at which all ranks together copy private memory (measured in the same
+run). An all-reduce of N bytes on p ranks must move 2 (p - 1) / p N bytes for each rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+
+SIZES = [4 << i for i in range(0, 27, 2)]  # 4 B to 256 MB
+OPERATIONS = ("all_reduce", "all_gather", "broadcast")
+
+
+def moved(operation: str, ranks: int) -> float:
+    """Return the bytes that each rank must send or get, for each byte of the array."""
+    return {
+        "all_reduce": 2 * (ranks - 1) / ranks,
+        "all_gather": (ranks - 1) / ranks,
+        "broadcast": 1.0,
+    }[operation]
+
+
+class Mxlite:
+    """The communicator, called by this thread."""
+
+    name = "mxlite"
+
+    def __init__(self) -> None:
+        import mxlite as mx
+
+        self.nd, self.group = mx.nd, mx._core.make_communicator()
+        self.rank, self.size = self.group.rank, self.group.size
+        self.barrier = self.group.barrier
+
+    def array(self, count: int) -> Any:
+        """Return ones that are there."""
+        array = self.nd.ones((count,))
+        array.wait_to_read()
+        return array
+
+    def calls(self, count: int) -> dict[str, Callable[[], Any]]:
+        """Return the operations on arrays of ``count`` elements."""
+        array = self.array(count)
+        part = max(count // self.size, 1)
+        mine, all_ = self.array(part), self.array(part * self.size)
+        counts = [part] * self.size
+        return {
+            "all_reduce": lambda: self.group.all_reduce(array, array),
+            "all_gather": lambda: self.group.all_gather(mine, all_, counts),
+            "broadcast": lambda: self.group.broadcast(array, 0),
+        }
+
+    def slowest(self, seconds: float) -> float:
+        """Return the largest of all ranks' values."""
+        array = self.nd.array([seconds], dtype="float64")
+        self.group.all_reduce(array, array, "max")
+        return float(array.asscalar())
+
+
+class Mpi:
+    """Open MPI through mpi4py."""
+
+    name = "openmpi"
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self.mpi, self.group = MPI, MPI.COMM_WORLD
+        self.rank, self.size = self.group.rank, self.group.size
+        self.barrier = self.group.Barrier
+
+    def calls(self, count: int) -> dict[str, Callable[[], Any]]:
+        """Return the operations on arrays of ``count`` elements."""
+        array = np.ones(count, dtype="float32")
+        part = max(count // self.size, 1)
+        mine, all_ = np.ones(part, "float32"), np.ones(part * self.size, "float32")
+        return {
+            "all_reduce": lambda: self.group.Allreduce(self.mpi.IN_PLACE, array),
+            "all_gather": lambda: self.group.Allgather(mine, all_),
+            "broadcast": lambda: self.group.Bcast(array, 0),
+        }
+
+    def slowest(self, seconds: float) -> float:
+        """Return the largest of all ranks' values."""
+        return float(self.group.allreduce(seconds, self.mpi.MAX))
+
+
+class Gloo:
+    """torch.distributed; ranks from the variables of mpirun or of this script."""
+
+    name = "gloo"
+
+    def __init__(self) -> None:
+        import torch
+        import torch.distributed as dist
+
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+        self.torch, self.dist = torch, dist
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.barrier = dist.barrier
+
+    def calls(self, count: int) -> dict[str, Callable[[], Any]]:
+        """Return the operations on arrays of ``count`` elements."""
+        array = self.torch.ones(count)
+        part = max(count // self.size, 1)
+        mine = self.torch.ones(part)
+        all_ = [self.torch.ones(part) for _ in range(self.size)]
+        return {
+            "all_reduce": lambda: self.dist.all_reduce(array),
+            "all_gather": lambda: self.dist.all_gather(all_, mine),
+            "broadcast": lambda: self.dist.broadcast(array, 0),
+        }
+
+    def slowest(self, seconds: float) -> float:
+        """Return the largest of all ranks' values."""
+        value = self.torch.tensor([seconds], dtype=self.torch.float64)
+        self.dist.all_reduce(value, self.dist.ReduceOp.MAX)
+        return float(value.item())
+
+
+LIBRARIES = {library.name: library for library in (Mxlite, Mpi, Gloo)}
+
+
+def copy_rate(library: Any, bytes_: int) -> float:
+    """Return the bytes per second that each rank copies while all ranks copy."""
+    source, target = np.ones(bytes_ // 8), np.empty(bytes_ // 8)
+    rates = []
+    for _ in range(7):
+        library.barrier()
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        rates.append(bytes_ / library.slowest(time.perf_counter() - begin))
+    return statistics.median(rates[1:])
+
+
+def measure(library: Any, call: Callable[[], Any], seconds: float) -> list[float]:
+    """Return seconds per call of several repeats."""
+    library.barrier()
+    begin = time.perf_counter()
+    for _ in range(3):
+        call()
+    once = library.slowest(time.perf_counter() - begin) / 3
+    calls = max(1, min(2000, int(seconds / 10 / max(once, 1e-7))))
+    times = []
+    for _ in range(9):
+        library.barrier()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append(library.slowest(time.perf_counter() - begin) / calls)
+    return times
+
+
+def work(args: argparse.Namespace) -> None:
+    """Measure one library, as one of its ranks."""
+    library = LIBRARIES[args.worker]()
+    copy = copy_rate(library, max(args.sizes))
+    entries = []
+    for size in args.sizes:
+        calls = library.calls(size // 4)
+        for operation in args.operations:
+            times = measure(library, calls[operation], args.seconds)
+            entries.append(
+                {
+                    "library": library.name,
+                    "operation": operation,
+                    "bytes": size,
+                    "seconds": statistics.median(times),
+                    "quartiles": statistics.quantiles(times, n=4)[::2],
+                }
+            )
+        del calls
+    if library.rank == 0:
+        Path(args.output).write_text(json.dumps({"copy_rate": copy, "entries": entries}))
+    library.barrier()
+
+
+def command_of(args: argparse.Namespace, name: str, output: str) -> list[list[str]]:
+    """Return the commands that make up a job: mpirun, or one for each rank."""
+    python = args.torch_python if name == "gloo" else sys.executable
+    command = [python, __file__, "--worker", name, "--output", output]
+    command += ["--seconds", str(args.seconds), "--sizes", *map(str, args.sizes)]
+    command += ["--operations", *args.operations]
+    if name == "gloo":
+        return [command] * args.np
+    mpirun = Path(sys.executable).parent / "mpirun"
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    start = [str(mpirun) if mpirun.exists() else "mpirun", *root, "--oversubscribe"]
+    return [[*start, "--bind-to", "none", "-np", str(args.np), *command]]
+
+
+def run_library(args: argparse.Namespace, name: str) -> dict[str, Any]:
+    """Run one library's job and return what it measured."""
+    output = f"collectives_{name}_{os.getpid()}.json"
+    commands = command_of(args, name, output)
+    processes = []
+    for rank, command in enumerate(commands):
+        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        if len(commands) > 1:
+            environment.update(
+                RANK=str(rank),
+                WORLD_SIZE=str(args.np),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(20000 + os.getpid() % 20000),
+            )
+        processes.append(subprocess.Popen(command, env=environment))
+    if any([process.wait() for process in processes]):
+        raise SystemExit(f"{name}: a process failed")
+    found = json.loads(Path(output).read_text())
+    Path(output).unlink()
+    return found
+
+
+def report(result: dict[str, Any]) -> None:
+    """Print a table."""
+    ranks, copy = result["processes"], result["copy_rate"]
+    print(f"{ranks} processes; each copies {copy / 1e9:.2f} GB/s while all do\n")
+    by = {(e["library"], e["operation"], e["bytes"]): e for e in result["entries"]}
+    libraries = list(dict.fromkeys(e["library"] for e in result["entries"]))
+    for operation in dict.fromkeys(e["operation"] for e in result["entries"]):
+        print(f"{operation:>12} " + "".join(f"{name:>34}" for name in libraries))
+        print(" " * 13 + "       time us  bus GB/s  of limit  " * len(libraries))
+        for size in dict.fromkeys(e["bytes"] for e in result["entries"]):
+            line = f"{size:>12} "
+            for name in libraries:
+                entry = by[name, operation, size]
+                line += f"{entry['seconds'] * 1e6:>14.2f}{entry['bus'] / 1e9:>10.3f}"
+                line += f"{entry['bus'] / copy:>10.1%}"
+            print(line)
+        print()
+
+
+def plot(result: dict[str, Any], path: str) -> None:
+    """Draw bus bandwidth over size, one panel for each operation."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    operations = list(dict.fromkeys(e["operation"] for e in result["entries"]))
+    figure, axes = plt.subplots(1, len(operations), figsize=(5 * len(operations), 4), sharey=True)
+    for axis, operation in zip(np.atleast_1d(axes), operations):
+        for name in dict.fromkeys(e["library"] for e in result["entries"]):
+            rows = [
+                (e["bytes"], e["bus"] / 1e9)
+                for e in result["entries"]
+                if (e["library"], e["operation"]) == (name, operation)
+            ]
+            axis.loglog(*zip(*rows), marker="o", label=name)
+        axis.axhline(result["copy_rate"] / 1e9, color="gray", linestyle=":", label="memory copy")
+        axis.set(title=operation, xlabel="bytes", ylabel="bus GB/s")
+    np.atleast_1d(axes)[0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-np", type=int, default=2, help="processes")
+    parser.add_argument("--libraries", nargs="+", default=["mxlite", "openmpi"])
+    parser.add_argument("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="bytes")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
+    parser.add_argument("--torch-python", default=sys.executable)
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    parser.add_argument("--worker", choices=list(LIBRARIES), help=argparse.SUPPRESS)
+    parser.add_argument("--output", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args)
+        return
+    found = {name: run_library(args, name) for name in args.libraries}
+    entries = [entry for one in found.values() for entry in one["entries"]]
+    for entry in entries:
+        rate = entry["bytes"] / entry["seconds"]
+        entry["algorithm"], entry["bus"] = rate, rate * moved(entry["operation"], args.np)
+    result = {
+        "processes": args.np,
+        "copy_rate": statistics.median(one["copy_rate"] for one in found.values()),
+        "entries": entries,
+    }
+    report(result)
+    if args.json:
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        import common
+
+        result["machine"] = common.machine() if hasattr(common, "machine") else {}
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    if args.plot:
+        plot(result, args.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+// Collectives between the processes of one job, on host memory. Every rank of the group calls the
+// same functions in the same order, from one thread at a time. A call returns when its buffers may
+// be used again; it throws an Error of kind kCommunicator when a rank is dead, hung past the
+// deadline or has failed, on every rank that is still there, and so does every call after that.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "cpp/core/dtype.h"
+
+namespace mxlite {
+
+// Halves are added in float32. Booleans: sum and max are "or", product and min are "and".
+enum class ReduceOp : uint8_t { kSum, kProduct, kMin, kMax };
+const char* reduce_op_name(ReduceOp op);
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* backend() const = 0;  // "local", "shm", "mpi"
+
+  // What the next calls are about ("fc1_weight, step 12"); part of the text of errors.
+  virtual void describe(std::string what) = 0;
+
+  // Input and output are the same memory or do not overlap. The result has the same bits on all
+  // ranks.
+  virtual void all_reduce(const void* input, void* output, int64_t count, DType dtype,
+                          ReduceOp op) = 0;
+  // The input holds counts[r] elements for each rank r in turn, the output counts[rank()].
+  virtual void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts,
+                              DType dtype, ReduceOp op) = 0;
+  // Rank r gives bytes[r]; the output holds all inputs in the order of ranks.
+  virtual void all_gather(const void* input, void* output, std::span<const size_t> bytes) = 0;
+  virtual void broadcast(void* data, size_t bytes, int root) = 0;
+  // The input holds send[r] bytes for each rank r in turn, the output receive[r] bytes from each.
+  virtual void all_to_all(const void* input, std::span<const size_t> send, void* output,
+                          std::span<const size_t> receive) = 0;
+  virtual void barrier() = 0;
+
+  // Collective. The ranks of one color form a group, ordered by key and then by rank; null for
+  // color -1.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  // Makes every later call fail here and, where the backend can tell them, on the other ranks.
+  virtual void fail_all(const std::string& reason) noexcept = 0;
+};
+
+std::unique_ptr<Communicator> make_local_communicator();
+
+}  // namespace mxlite

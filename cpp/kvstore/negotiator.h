@@ -1,0 +1,134 @@
+// Decides what all ranks execute, and in which order, although they ask in different orders. In
+// each round every rank sends a frame with its new requests and gets those of all; from them all
+// ranks compute the same list of responses. A name that was negotiated before travels as a number.
+// No threads and no communication in here.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/request.h"
+
+namespace mxlite {
+
+// Of one name. The requests are those of the set's members, in their order.
+struct ResponseEntry {
+  std::shared_ptr<const std::vector<Request>> requests;
+  const Request& first() const { return requests->front(); }
+};
+
+struct Response {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int set = 0;
+  std::vector<ResponseEntry> entries;  // several: to be executed as one
+  std::string error;                   // not empty: nothing is executed, the ranks get this text
+};
+
+// Settings that rank 0 sends with each frame, so that all ranks change them in the same round.
+struct NegotiationSettings {
+  int64_t fusion_bytes = int64_t{128} << 20;
+  int64_t fuse_below = INT64_MAX;  // larger tensors are not copied into a fusion buffer
+  double cycle_ms = 1;
+  bool cache = true;
+};
+
+enum FrameFlags : uint8_t { kShutdown = 1, kStalled = 2 };
+
+struct Stall {
+  std::string name;
+  int set = 0;
+  double seconds = 0;
+  std::vector<int> missing;  // ranks of the job
+};
+
+class Negotiator {
+ public:
+  Negotiator(int rank, int size, size_t cache_capacity);
+
+  // Rank 0's go into its next frame; settings() tells what is in force.
+  void propose(const NegotiationSettings& settings) { proposed_ = settings; }
+  const NegotiationSettings& settings() const { return settings_; }
+
+  // Requests of higher priority come first, else in their order.
+  std::vector<std::byte> make_frame(std::vector<Request> news, uint8_t flags);
+  struct Outcome {
+    std::vector<Response> responses;
+    std::vector<int> shutdown;  // ranks that leave
+    bool stalled = false;       // rank 0 gives up waiting
+  };
+  Outcome process(const std::vector<std::vector<std::byte>>& frames);
+
+  // Sets by number; 0 holds all ranks. A removed one is empty.
+  const std::vector<int>& members(int set) const { return sets_.at(set); }
+  bool has_set(int set) const { return sets_.count(set) > 0; }
+  // Before the first round, on all ranks alike; the number.
+  int add_set(const std::vector<int>& ranks);
+  std::optional<int> find_set(const std::vector<int>& ranks) const;
+
+  std::vector<Stall> stalls(double longer_than) const;
+  size_t cached_names() const { return cache_by_name_.size(); }
+  uint64_t cache_hits() const { return cache_hits_; }
+
+  // Called for each rank's announcement of a name (rank, request); for the timeline.
+  std::function<void(int, const Request&)> on_announce;
+
+ private:
+  // A name that some ranks have announced. By set and name: names of different sets do not meet.
+  struct Pending {
+    std::vector<std::optional<Request>> requests;  // of each member
+    size_t announced = 0;
+    Clock::time_point since = Clock::now();
+  };
+  struct Cached {
+    std::string key;
+    std::shared_ptr<const std::vector<Request>> requests;
+    std::vector<bool> announced;  // by member
+    size_t count = 0;
+    Clock::time_point since;
+    std::list<uint32_t>::iterator use;  // in recently_used_
+  };
+  struct Group {
+    size_t ready = 0;
+    std::vector<ResponseEntry> entries;
+    std::string error;
+  };
+
+  static std::string key_of(const Request& request);
+  size_t place_in_set(int rank, int set) const;
+  void announce(int rank, Request request);
+  void announce_cached(int rank, uint32_t id);
+  void become_ready(std::shared_ptr<const std::vector<Request>> requests, std::string error);
+  bool refuse_stranger(int rank, const Request& request);
+  void emit(ResponseEntry entry, std::string error);
+  void remember(const std::shared_ptr<const std::vector<Request>>& requests);
+  void forget(uint32_t id);
+  void change_sets(const Request& request, std::string& error);
+  void fuse();
+
+  const int rank_, size_;
+  const size_t cache_capacity_;
+  NegotiationSettings settings_, proposed_;
+  std::map<int, std::vector<int>> sets_;
+  int next_set_ = 1;
+  std::unordered_map<std::string, Pending> pending_;
+  std::unordered_map<std::string, Group> groups_;
+  std::vector<std::optional<Cached>> cache_;
+  std::vector<uint32_t> free_ids_;
+  // Forgotten in this round; frames were made before and may still name them.
+  std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
+  std::unordered_map<std::string, uint32_t> cache_by_name_;
+  std::list<uint32_t> recently_used_;  // most recent first
+  uint64_t cache_hits_ = 0;
+  std::vector<Response> ready_;  // of the round that is processed
+  std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
+};
+
+}  // namespace mxlite

@@ -1,0 +1,115 @@
+#include "cpp/kvstore/request.h"
+
+#include <array>
+
+#include "cpp/base/error.h"
+
+namespace mxlite {
+
+const char* collective_name(CollectiveKind kind) {
+  constexpr std::array<const char*, kNumCollectiveKinds> kNames = {
+      "allreduce",     "allgather", "broadcast",       "alltoall",
+      "reducescatter", "barrier",   "add_process_set", "remove_process_set"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+int64_t Request::elements() const {
+  uint64_t n = 1;  // of a damaged frame: wraps around
+  for (const int64_t d : shape) n *= static_cast<uint64_t>(d);
+  return static_cast<int64_t>(n);
+}
+
+bool Request::same_terms(const Request& o) const {
+  return kind == o.kind && dtype == o.dtype && op == o.op && set == o.set && root == o.root &&
+         device == o.device && prescale == o.prescale && postscale == o.postscale &&
+         shape == o.shape && splits == o.splits && group_size == o.group_size && group == o.group &&
+         failure == o.failure;
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += str(i ? ", " : "", shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+void FrameWriter::text(const std::string& value) {
+  number(static_cast<uint32_t>(value.size()));
+  const auto* p = reinterpret_cast<const std::byte*>(value.data());
+  bytes_.insert(bytes_.end(), p, p + value.size());
+}
+
+void FrameWriter::numbers(std::span<const int64_t> values) {
+  number(static_cast<uint32_t>(values.size()));
+  for (const int64_t v : values) number(v);
+}
+
+void FrameWriter::request(const Request& r) {
+  text(r.name);
+  number(static_cast<uint8_t>(r.kind));
+  number(static_cast<uint8_t>(r.dtype));
+  number(static_cast<uint8_t>(r.op));
+  number(r.set);
+  number(r.root);
+  number(r.device);
+  number(r.prescale);
+  number(r.postscale);
+  numbers(r.shape);
+  numbers(r.splits);
+  text(r.group);
+  number(r.group_size);
+  text(r.failure);
+}
+
+const std::byte* FrameReader::need(size_t n) {
+  MX_CHECK_KIND(n <= bytes_.size(), ErrorKind::kCommunicator, "a frame of the negotiation ends ",
+                n - bytes_.size(), " bytes early");
+  const std::byte* p = bytes_.data();
+  bytes_ = bytes_.subspan(n);
+  return p;
+}
+
+uint32_t FrameReader::count(size_t least) {
+  const auto n = number<uint32_t>();
+  MX_CHECK_KIND(n <= bytes_.size() / least, ErrorKind::kCommunicator,
+                "a frame of the negotiation announces ", n, " entries in ", bytes_.size(),
+                " bytes");
+  return n;
+}
+
+std::string FrameReader::text() {
+  const uint32_t n = count(1);
+  return {reinterpret_cast<const char*>(need(n)), n};
+}
+
+std::vector<int64_t> FrameReader::numbers() {
+  std::vector<int64_t> values(count(sizeof(int64_t)));
+  for (int64_t& v : values) v = number<int64_t>();
+  return values;
+}
+
+Request FrameReader::request() {
+  Request r;
+  r.name = text();
+  const auto kind = number<uint8_t>();
+  const auto dtype = number<uint8_t>();
+  const auto op = number<uint8_t>();
+  MX_CHECK_KIND(kind < kNumCollectiveKinds && dtype <= static_cast<uint8_t>(DType::kBFloat16) &&
+                    op <= static_cast<uint8_t>(ReduceOp::kMax),
+                ErrorKind::kCommunicator, "a frame of the negotiation holds an unknown operation");
+  r.kind = static_cast<CollectiveKind>(kind);
+  r.dtype = static_cast<DType>(dtype);
+  r.op = static_cast<ReduceOp>(op);
+  r.set = number<int32_t>();
+  r.root = number<int32_t>();
+  r.device = number<int32_t>();
+  r.prescale = number<double>();
+  r.postscale = number<double>();
+  r.shape = numbers();
+  r.splits = numbers();
+  r.group = text();
+  r.group_size = number<int32_t>();
+  r.failure = text();
+  return r;
+}
+
+}  // namespace mxlite

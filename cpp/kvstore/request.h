@@ -1,0 +1,89 @@
+// What a rank asks for when it calls a named collective, and how that travels to the other ranks.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/communicator.h"
+
+namespace mxlite {
+
+enum class CollectiveKind : uint8_t {
+  kAllReduce,
+  kAllGather,
+  kBroadcast,
+  kAllToAll,
+  kReduceScatter,
+  kBarrier,
+  kAddSet,
+  kRemoveSet,
+};
+inline constexpr size_t kNumCollectiveKinds = 8;
+const char* collective_name(CollectiveKind kind);  // "allreduce"
+
+// All ranks of the set ask with the same name. What must be equal among them: validate().
+struct Request {
+  std::string name;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int32_t set = 0;
+  int32_t root = 0;     // rank of the job
+  int32_t device = -1;  // number of the GPU, -1: host memory
+  double prescale = 1, postscale = 1;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> splits;  // all_to_all: rows for each rank; add_set: its ranks
+  std::string group;            // tensors that start together or not at all
+  int32_t group_size = 0;
+  std::string failure;   // the input could not be computed
+  int32_t priority = 0;  // of this rank; not sent
+
+  int64_t elements() const;
+  size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype); }
+  // Everything but name and priority.
+  bool same_terms(const Request& other) const;
+};
+
+std::string shape_text(std::span<const int64_t> shape);
+
+class FrameWriter {
+ public:
+  template <class T>
+  void number(T value) {
+    const auto* p = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), p, p + sizeof value);
+  }
+  void text(const std::string& value);
+  void numbers(std::span<const int64_t> values);
+  void request(const Request& request);
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Throws a communicator error for bytes that are no frame.
+class FrameReader {
+ public:
+  explicit FrameReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, need(sizeof value), sizeof value);
+    return value;
+  }
+  std::string text();
+  std::vector<int64_t> numbers();
+  Request request();
+  // A count of things that take at least `least` bytes each.
+  uint32_t count(size_t least);
+  bool at_end() const { return bytes_.empty(); }
+
+ private:
+  const std::byte* need(size_t n);
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace mxlite

@@ -1,0 +1,139 @@
+#include "cpp/kvstore/runtime.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <future>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
+#include "cpp/engine/engine.h"
+
+namespace mxlite {
+
+Runtime& Runtime::get() {
+  static Runtime& instance = *new Runtime;
+  return instance;
+}
+
+void Runtime::post(std::function<void()> work) {
+  std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    sigset_t all, before;  // signals are for the program's own threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { thread_main(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "mxlite-comm");
+  }
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+void Runtime::run(const std::function<void()>& work) {
+  std::promise<void> promise;
+  auto done = promise.get_future();
+  post([&] {
+    try {
+      work();
+      promise.set_value();
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  });
+  const engine::BlockingScope blocking;
+  done.get();
+}
+
+void Runtime::thread_main() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return quit_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    work();
+    lock.lock();
+  }
+}
+
+void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) {
+  MX_CHECK_KIND(
+      !engine::in_forked_child(), ErrorKind::kCommunicator,
+      "init: this process is a fork; start it with mpirun, or init in its parent's stead");
+  {
+    std::lock_guard lock(mutex_);
+    if (session_) return;
+  }
+  std::shared_ptr<Session> session;
+  run([&] { session = std::make_shared<Session>(request, options, timeline_); });
+  std::lock_guard lock(mutex_);
+  session_ = session;
+  work_.push_back([this, session = std::move(session)] {
+    session->loop();
+    rank_lost_ |= session->rank_lost();
+  });
+  changed_.notify_all();
+}
+
+void Runtime::stop() noexcept {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex_);
+    session.swap(session_);
+  }
+  if (!session || engine::in_forked_child()) return;
+  session->request_stop();
+  try {
+    run([&] { session.reset(); });  // behind the loop; communicators end on their thread
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
+  }
+}
+
+void Runtime::finalize() noexcept {
+  if (engine::in_forked_child()) return;
+  stop();
+  std::thread thread;
+  {
+    std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) return;
+  }
+  try {
+    run([this] {
+      // MPI_Finalize waits for all ranks: not with one of them gone.
+      if (mpi_plugin_loaded() && !rank_lost_) mpi_plugin().finalize();
+    });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mxlite: end of MPI: %s\n", e.what());
+  }
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+    changed_.notify_all();
+    thread = std::move(thread_);
+  }
+  thread.join();
+}
+
+void Runtime::abort(const std::string& reason) noexcept {
+  if (const auto running = session()) running->abort(reason);
+}
+
+std::shared_ptr<Session> Runtime::session() {
+  std::lock_guard lock(mutex_);
+  return session_;
+}
+
+std::shared_ptr<Session> Runtime::running_session() {
+  auto running = session();
+  MX_CHECK_KIND(running, ErrorKind::kCommunicator,
+                "the communication between processes has not been started; call init()");
+  MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kCommunicator,
+                "this process is a fork: only its parent takes part in the job");
+  return running;
+}
+
+}  // namespace mxlite

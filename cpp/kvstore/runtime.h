@@ -1,0 +1,49 @@
+// The `comm` thread: it alone talks to other processes, from init to the end of the process.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "cpp/kvstore/session.h"
+
+namespace mxlite {
+
+class Runtime {
+ public:
+  static Runtime& get();  // leaked: it may be used while static objects go away
+
+  // Collective: makes the world. Throws if it cannot; does nothing while a session runs.
+  void start(const WorldRequest& request, const RuntimeOptions& options);
+  // Tells all ranks; what is pending or submitted later fails. Idempotent.
+  void stop() noexcept;
+  // At the end of the process: ends MPI if it is ours and no rank is lost.
+  void finalize() noexcept;
+  // Makes the operations of all ranks fail with this text.
+  void abort(const std::string& reason) noexcept;
+
+  // Null before start and after stop. It may have ended by another rank's shutdown.
+  std::shared_ptr<Session> session();
+  // Throws if there is none.
+  std::shared_ptr<Session> running_session();
+
+  Timeline& timeline() { return timeline_; }
+
+ private:
+  void post(std::function<void()> work);
+  void run(const std::function<void()>& work);  // on the thread, until done; rethrows
+  void thread_main();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;  // guarded by mutex_
+  bool quit_ = false;                       // guarded by mutex_
+  std::thread thread_;                      // guarded by mutex_
+  std::shared_ptr<Session> session_;        // guarded by mutex_
+  bool rank_lost_ = false;                  // of the thread
+  Timeline timeline_;
+};
+
+}  // namespace mxlite

@@ -1,0 +1,102 @@
+// One run of a job, from init to shutdown: negotiates the operations of this rank with the others
+// and carries them out. Made, run and destroyed on the comm thread.
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cpp/kvstore/autotune.h"
+#include "cpp/kvstore/control.h"
+#include "cpp/kvstore/executor.h"
+#include "cpp/kvstore/named_operation.h"
+#include "cpp/kvstore/world.h"
+
+namespace mxlite {
+
+struct RuntimeOptions {
+  std::string version;  // of this mxlite; must be that of all ranks
+  NegotiationSettings settings;
+  bool wait_for_cycle = false;  // rounds begin cycle_ms apart, even where nothing forces them to
+  int64_t cache_capacity = 1024;
+  double stall_warning = 60;  // seconds, 0: never
+  double stall_shutdown = 0;  // 0: the timeout, if one was set
+  std::string timeline;       // path, written by rank 0
+  bool timeline_marks_cycles = false;
+  AutotuneOptions autotune;
+  std::vector<std::vector<int>> process_sets;  // besides the one of all ranks
+};
+
+struct RuntimeStats {
+  uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
+  uint64_t negotiation_ns = 0;  // frames made and processed, without waiting
+  uint64_t collective_ns = 0;
+};
+
+class Session {
+ public:
+  // Collective.
+  Session(const WorldRequest& request, const RuntimeOptions& options, Timeline& timeline);
+  ~Session();
+
+  // Until a rank shuts down, or is lost.
+  void loop() noexcept;
+  bool rank_lost() const { return lost_; }
+
+  // Any thread.
+  void submit(std::vector<OperationRef> operations);
+  void request_stop();
+  void abort(const std::string& reason) noexcept;
+  bool ended();
+
+  const int rank, size;
+  const Topology topology;
+  const std::string backend;
+  std::vector<int> set_members(int set);
+  RuntimeStats stats();
+  NegotiationSettings settings();
+
+ private:
+  explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
+  void check_versions();
+  bool step();  // false: the end
+  std::vector<Request> take_news();
+  bool may_begin_round() const;
+  bool autotuning() const { return options_.autotune.enabled; }
+  void process();
+  void carry_out(const Response& response);
+  void change_sets(const Response& response, NamedOperation& operation);
+  void check_stalls();
+  void sleep(uint32_t seen);
+  void end(const std::string& reason);
+  static void tell(NamedOperation& operation, const std::string& error);
+
+  RuntimeOptions options_;
+  Timeline& timeline_;
+  std::map<int, std::unique_ptr<Communicator>> groups_;  // by process set
+  Negotiator negotiator_;
+  std::unique_ptr<ControlChannel> control_;
+  Executor executor_;
+  Autotuner autotuner_;
+  std::unordered_map<std::string, OperationRef> pending_;  // by set and name
+  std::vector<Request> held_;                              // until a cycle is over
+  std::unordered_set<std::string> negotiating_;            // rows of the timeline, rank 0
+  bool round_open_ = false, lost_ = false;
+  bool give_up_ = false;  // rank 0: the next frame says so
+  Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
+  Clock::time_point last_traffic_ = Clock::now();
+
+  std::mutex mutex_;
+  std::vector<OperationRef> inbox_;       // guarded by mutex_
+  bool stop_requested_ = false;           // guarded by mutex_
+  bool ended_ = false;                    // guarded by mutex_
+  std::string reason_;                    // of the end; guarded by mutex_
+  std::map<int, std::vector<int>> sets_;  // guarded by mutex_
+  RuntimeStats stats_;                    // guarded by mutex_
+  NegotiationSettings settings_;          // guarded by mutex_
+};
+
+}  // namespace mxlite

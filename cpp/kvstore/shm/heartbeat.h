@@ -1,0 +1,23 @@
+// One thread per process that writes the time into places which other processes read: a stopped or
+// dead process falls silent, a busy one does not.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+namespace mxlite {
+
+int64_t monotonic_ns();  // the same clock in all processes of a host
+
+// Registers the place for its lifetime; the place must outlive the object.
+class Heartbeat {
+ public:
+  explicit Heartbeat(std::atomic<int64_t>& place);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+ private:
+  std::atomic<int64_t>& place_;
+};
+
+}  // namespace mxlite

@@ -1,0 +1,21 @@
+// Collectives between processes of one host through shared memory: what a rank gives passes through
+// buffers small enough to stay in the caches.
+#pragma once
+#include <memory>
+
+#include "cpp/kvstore/communicator.h"
+#include "cpp/kvstore/shm/channel.h"
+
+namespace mxlite::shm {
+
+// Of each rank's three buffers.
+size_t default_buffer_bytes(int ranks);
+
+// The segment must have been opened by all ranks before the first call that waits.
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Segment> segment, int rank);
+
+// The parts of all_reduce that are worth a file of their own.
+void all_reduce(Channel& channel, const void* input, void* output, int64_t count, DType dtype,
+                ReduceOp op);
+
+}  // namespace mxlite::shm

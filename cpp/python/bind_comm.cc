@@ -1,0 +1,344 @@
+// Jobs of several processes, for mxlite.horovod and the stores: named collectives on the comm
+// thread, and the bare communicator for tests and benchmarks.
+#include <pybind11/stl.h>
+
+#include "cpp/kvstore/runtime.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/op_object.h"
+#include "cpp/python/py_array.h"
+#include "cpp/python/py_comm.h"
+
+namespace mxlite::python {
+namespace {
+
+template <class T>
+T option(const py::dict& options, const char* name, T fallback) {
+  return options.contains(name) ? options[name].cast<T>() : fallback;
+}
+
+RuntimeOptions runtime_options(const py::dict& d) {
+  RuntimeOptions o;
+  o.version = option<std::string>(d, "version", "");
+  o.settings.fusion_bytes = option(d, "fusion_bytes", o.settings.fusion_bytes);
+  o.settings.cycle_ms = option(d, "cycle_ms", o.settings.cycle_ms);
+  o.wait_for_cycle = option(d, "wait_for_cycle", false);
+  o.cache_capacity = option(d, "cache_capacity", o.cache_capacity);
+  o.settings.cache = o.cache_capacity > 0;
+  o.stall_warning = option(d, "stall_warning", o.stall_warning);
+  o.stall_shutdown = option(d, "stall_shutdown", o.stall_shutdown);
+  o.timeline = option<std::string>(d, "timeline", "");
+  o.timeline_marks_cycles = option(d, "timeline_marks_cycles", false);
+  o.process_sets = option(d, "process_sets", o.process_sets);
+  AutotuneOptions& a = o.autotune;
+  a.enabled = option(d, "autotune", false);
+  a.log = option<std::string>(d, "autotune_log", "");
+  a.warmup_samples = option(d, "autotune_warmup_samples", a.warmup_samples);
+  a.rounds_per_sample = option(d, "autotune_steps_per_sample", a.rounds_per_sample);
+  a.max_samples = option(d, "autotune_max_samples", a.max_samples);
+  a.noise = option(d, "autotune_noise", a.noise);
+  a.fixed_fusion = option(d, "autotune_fixed_fusion", false);
+  a.fixed_cycle = option(d, "autotune_fixed_cycle", false);
+  return o;
+}
+
+py::dict info() {
+  const auto session = Runtime::get().running_session();
+  const Topology& t = session->topology;
+  return py::dict(py::arg("rank") = session->rank, py::arg("size") = session->size,
+                  py::arg("local_rank") = t.local_rank, py::arg("local_size") = t.local_size,
+                  py::arg("cross_rank") = t.cross_rank, py::arg("cross_size") = t.cross_size,
+                  py::arg("homogeneous") = t.homogeneous, py::arg("backend") = session->backend);
+}
+
+py::dict stats() {
+  const auto session = Runtime::get().running_session();
+  const RuntimeStats s = session->stats();
+  const NegotiationSettings now = session->settings();
+  return py::dict(py::arg("rounds") = s.rounds, py::arg("responses") = s.responses,
+                  py::arg("tensors") = s.tensors, py::arg("bytes") = s.bytes,
+                  py::arg("cache_hits") = s.cache_hits,
+                  py::arg("negotiation_ns") = s.negotiation_ns,
+                  py::arg("collective_ns") = s.collective_ns,
+                  py::arg("fusion_bytes") = now.fusion_bytes, py::arg("cycle_ms") = now.cycle_ms);
+}
+
+ReduceOp reduce_op(const std::string& name) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax})
+    if (name == reduce_op_name(op)) return op;
+  fail(ErrorKind::kValue, "reduce operation '", name, "' given, sum, product, min or max expected");
+}
+
+CollectiveKind collective_kind(const std::string& name) {
+  for (size_t i = 0; i < kNumCollectiveKinds; ++i)
+    if (name == collective_name(static_cast<CollectiveKind>(i)))
+      return static_cast<CollectiveKind>(i);
+  fail(ErrorKind::kValue, "collective '", name, "' is unknown");
+}
+
+const NDArrayRef& usable(const NDArrayRef& array, const std::string& name) {
+  MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
+           ": a contiguous dense array expected");
+  const std::string device = device_type_name(array->device().type);
+  MX_CHECK_KIND(device != "gpu", ErrorKind::kDevice, name, ": collectives of arrays on ",
+                array->device(), " are not part of this build");
+  return array;
+}
+
+struct CollectiveCall {
+  std::string kind;
+  std::vector<std::string> names;
+  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
+  py::dict terms;
+};
+
+std::vector<OperationRef> operations_of(const CollectiveCall& call) {
+  Request terms;
+  terms.kind = collective_kind(call.kind);
+  terms.op = reduce_op(option<std::string>(call.terms, "op", "sum"));
+  terms.set = option(call.terms, "set", 0);
+  terms.root = option(call.terms, "root", 0);
+  terms.prescale = option(call.terms, "prescale", 1.0);
+  terms.postscale = option(call.terms, "postscale", 1.0);
+  terms.priority = option(call.terms, "priority", 0);
+  terms.splits = option(call.terms, "splits", std::vector<int64_t>{});
+  terms.group = option<std::string>(call.terms, "group", "");
+  if (!terms.group.empty()) terms.group_size = static_cast<int32_t>(call.names.size());
+  std::vector<OperationRef> operations;
+  for (size_t i = 0; i < call.names.size(); ++i) {
+    auto o = make_ref<NamedOperation>();
+    o->request = terms;
+    o->request.name = call.names[i];
+    if (i < call.inputs.size()) {
+      o->input = usable(call.inputs[i], call.names[i]);
+      o->request.dtype = o->input->dtype();
+      const auto shape = o->input->shape().span();
+      o->request.shape.assign(shape.begin(), shape.end());
+    }
+    if (i < call.outputs.size()) o->output = usable(call.outputs[i], call.names[i]);
+    operations.push_back(std::move(o));
+  }
+  return operations;
+}
+
+// What a blocking collective gives.
+class PendingCollective {
+ public:
+  PendingCollective(std::vector<OperationRef> operations, IntrusivePtr<CollectiveTask> task)
+      : operations_(std::move(operations)), task_(std::move(task)) {}
+  void wait() { task_->wait(); }
+  py::list outputs() const {
+    py::list list;
+    for (const auto& o : operations_) list.append(o->output);
+    return list;
+  }
+  std::vector<int64_t> received_splits() const { return operations_[0]->received_splits; }
+  int set_number() const { return operations_[0]->set_number; }
+
+ private:
+  std::vector<OperationRef> operations_;
+  IntrusivePtr<CollectiveTask> task_;
+};
+
+const char* task_name(CollectiveKind kind) { return collective_name(kind); }
+
+PendingCollective submit(const std::string& kind, std::vector<std::string> names,
+                         std::vector<NDArrayRef> inputs, std::vector<NDArrayRef> outputs,
+                         const py::dict& terms) {
+  auto session = Runtime::get().running_session();
+  const CollectiveCall call{kind, std::move(names), std::move(inputs), std::move(outputs), terms};
+  std::vector<OperationRef> operations = operations_of(call);
+  std::vector<engine::Var*> reads, overwrites, updates;
+  size_t bytes = 0;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const NDArrayRef& input = call.inputs[i];
+    const NDArrayRef output = i < call.outputs.size() ? call.outputs[i] : nullptr;
+    const bool same = output && output->storage() == input->storage();
+    if (!same) reads.push_back(&input->storage()->var());
+    if (!output) continue;
+    const bool whole = !same && output->spec().bytes() == output->storage()->bytes();
+    (whole ? overwrites : updates).push_back(&output->storage()->var());
+    bytes += output->spec().bytes();
+  }
+  auto task = make_ref<CollectiveTask>(task_name(operations[0]->request.kind), current_origin(),
+                                       operations, std::move(session));
+  engine::Engine::get().push(task, {reads, overwrites, updates},
+                             {.may_inline = true, .bytes = bytes});
+  return {std::move(operations), std::move(task)};
+}
+
+// The communicator itself, used by the calling thread: for tests and benchmarks.
+class PyCommunicator {
+ public:
+  explicit PyCommunicator(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
+
+  int rank() const { return group_->rank(); }
+  int size() const { return group_->size(); }
+  std::string backend() const { return group_->backend(); }
+
+  void all_reduce(const NDArrayRef& input, const NDArrayRef& output, const std::string& op) {
+    const Use use(input, output);
+    MX_CHECK_SHAPE(input->size() == output->size() && input->dtype() == output->dtype(),
+                   "all_reduce: input ", input->spec(), " and output ", output->spec(), " given");
+    group_->all_reduce(input->data(), output->data(), input->size(), input->dtype(), reduce_op(op));
+  }
+  void reduce_scatter(const NDArrayRef& input, const NDArrayRef& output, const std::string& op,
+                      const std::vector<int64_t>& counts) {
+    const Use use(input, output);
+    check_counts("reduce_scatter", counts, input, output);
+    group_->reduce_scatter(input->data(), output->data(), counts, input->dtype(), reduce_op(op));
+  }
+  void all_gather(const NDArrayRef& input, const NDArrayRef& output,
+                  const std::vector<int64_t>& counts) {
+    const Use use(input, output);
+    check_counts("all_gather", counts, output, input);
+    group_->all_gather(input->data(), output->data(), bytes_of(counts, input->dtype()));
+  }
+  void broadcast(const NDArrayRef& array, int root) {
+    const Use use(array, array);
+    group_->broadcast(array->data(), array->spec().bytes(), root);
+  }
+  void all_to_all(const NDArrayRef& input, const NDArrayRef& output,
+                  const std::vector<int64_t>& send, const std::vector<int64_t>& receive) {
+    const Use use(input, output);
+    group_->all_to_all(input->data(), bytes_of(send, input->dtype()), output->data(),
+                       bytes_of(receive, output->dtype()));
+  }
+  void barrier() {
+    const py::gil_scoped_release released;
+    group_->barrier();
+  }
+  std::unique_ptr<PyCommunicator> split(int color, int key) {
+    const py::gil_scoped_release released;
+    auto part = group_->split(color, key);
+    return part ? std::make_unique<PyCommunicator>(std::move(part)) : nullptr;
+  }
+  void describe(const std::string& what) { group_->describe(what); }
+  void fail_all(const std::string& reason) { group_->fail_all(reason); }
+
+ private:
+  // The arrays belong to this thread during the call.
+  class Use {
+   public:
+    Use(const NDArrayRef& input, const NDArrayRef& output)
+        : output_(usable(output, "communicator")) {
+      usable(input, "communicator")->wait_to_read();
+      output->wait_to_write();
+      released_.emplace();
+    }
+    ~Use() {
+      released_.reset();
+      engine::Engine::get().host_wrote(output_->storage()->var());
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    NDArrayRef output_;
+    std::optional<py::gil_scoped_release> released_;
+  };
+  static std::vector<size_t> bytes_of(const std::vector<int64_t>& counts, DType dtype) {
+    std::vector<size_t> bytes;
+    for (const int64_t n : counts) bytes.push_back(static_cast<size_t>(n) * dtype_size(dtype));
+    return bytes;
+  }
+  void check_counts(const char* who, const std::vector<int64_t>& counts, const NDArrayRef& all,
+                    const NDArrayRef& mine) const {
+    int64_t total = 0;
+    for (const int64_t n : counts) total += n;
+    MX_CHECK_SHAPE(static_cast<int>(counts.size()) == size() && total == all->size() &&
+                       counts[static_cast<size_t>(rank())] == mine->size(),
+                   who, ": counts that do not fit arrays of ", all->size(), " and ", mine->size(),
+                   " elements on rank ", rank());
+  }
+
+  std::unique_ptr<Communicator> group_;
+};
+
+void bind_communicator(py::module_& m) {
+  py::class_<PyCommunicator>(m, "Communicator", "Collectives on the calling thread.")
+      .def_property_readonly("rank", &PyCommunicator::rank)
+      .def_property_readonly("size", &PyCommunicator::size)
+      .def_property_readonly("backend", &PyCommunicator::backend)
+      .def("all_reduce", &PyCommunicator::all_reduce, py::arg("input"), py::arg("output"),
+           py::arg("op") = "sum")
+      .def("reduce_scatter", &PyCommunicator::reduce_scatter, py::arg("input"), py::arg("output"),
+           py::arg("op"), py::arg("counts"))
+      .def("all_gather", &PyCommunicator::all_gather, py::arg("input"), py::arg("output"),
+           py::arg("counts"))
+      .def("broadcast", &PyCommunicator::broadcast, py::arg("array"), py::arg("root") = 0)
+      .def("all_to_all", &PyCommunicator::all_to_all, py::arg("input"), py::arg("output"),
+           py::arg("send"), py::arg("receive"))
+      .def("barrier", &PyCommunicator::barrier)
+      .def("split", &PyCommunicator::split, py::arg("color"), py::arg("key") = 0)
+      .def("describe", &PyCommunicator::describe, py::arg("what"))
+      .def("fail_all", &PyCommunicator::fail_all, py::arg("reason"));
+  m.def(
+      "make_communicator",
+      [](const std::vector<int>& ranks) {
+        const py::gil_scoped_release released;
+        return std::make_unique<PyCommunicator>(make_world({ranks, nullptr}).communicator);
+      },
+      py::arg("ranks") = std::vector<int>{},
+      "Collective: the processes of the job, as a communicator of the calling thread.");
+}
+
+}  // namespace
+
+void bind_comm(py::module_& m) {
+  bind_communicator(m);
+  py::class_<PendingCollective>(m, "PendingCollective", "A submitted collective.")
+      .def("wait", &PendingCollective::wait, "Until it is done; raises its error.")
+      .def_property_readonly("outputs", &PendingCollective::outputs)
+      .def_property_readonly("received_splits", &PendingCollective::received_splits)
+      .def_property_readonly("set_number", &PendingCollective::set_number);
+  m.def(
+      "comm_start",
+      [](const py::dict& options, const std::vector<int>& ranks, uintptr_t mpi_communicator) {
+        Runtime::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
+                             runtime_options(options));
+      },
+      py::arg("options"), py::arg("ranks") = std::vector<int>{}, py::arg("mpi_communicator") = 0,
+      "Join the job's other processes.");
+  m.def(
+      "comm_stop", [] { Runtime::get().stop(); }, "Leave the job.");
+  m.def(
+      "comm_finalize", [] { Runtime::get().finalize(); }, "At the end of the process.");
+  m.def(
+      "comm_abort", [](const std::string& reason) { Runtime::get().abort(reason); },
+      py::arg("reason"), "Make the operations of all ranks fail.");
+  m.def(
+      "comm_running", [] { return Runtime::get().session() != nullptr; },
+      "Between comm_start and comm_stop.");
+  m.def("comm_info", &info, "Ranks and sizes of this process.");
+  m.def("comm_stats", &stats, "Counts since comm_start.");
+  m.def(
+      "comm_set_members",
+      [](int set) { return Runtime::get().running_session()->set_members(set); }, py::arg("set"));
+  m.def("comm_submit", &submit, py::arg("kind"), py::arg("names"), py::arg("inputs"),
+        py::arg("outputs"), py::arg("terms"), "Begin named collectives, in one task.");
+  m.def(
+      "comm_timeline_start",
+      [](const std::string& path, bool mark_cycles) {
+        if (Runtime::get().running_session()->rank == 0)
+          Runtime::get().timeline().start(path, mark_cycles);
+      },
+      py::arg("path"), py::arg("mark_cycles") = false);
+  m.def("comm_timeline_stop", [] { Runtime::get().timeline().stop(); });
+  m.def(
+      "comm_launcher",
+      [] {
+        return launcher() == Launcher::kOpenMpi ? "openmpi"
+               : launcher() == Launcher::kOther ? "other"
+                                                : "none";
+      },
+      "What started this process.");
+  m.def(
+      "is_contiguous", [](const NDArrayRef& array) { return array->contiguous(); },
+      py::arg("array"), "Whether the elements lie in order.");
+  m.def("mpi_built", &mpi_built, "Whether libmxlite_mpi.so is part of this build.");
+  m.def(
+      "mpi_version", [] { return mpi_plugin().library_version(); }, "Of the MPI library.");
+  m.def("mpi_threads_supported", [] { return mpi_plugin().threads_supported(); });
+}
+
+}  // namespace mxlite::python

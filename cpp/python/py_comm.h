@@ -1,0 +1,43 @@
+// Named collectives as tasks of the engine.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpp/engine/deferred.h"
+#include "cpp/kvstore/session.h"
+
+namespace mxlite::python {
+
+void bind_comm(pybind11::module_& m);
+
+// Runs when its arrays may be used: submits its operations, and ends when all of them are told.
+class CollectiveTask final : public engine::DeferredTask {
+ public:
+  CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
+                 std::shared_ptr<Session> session);
+  void start() override;
+  void release_operands() noexcept override;
+  void describe(std::string& out) const override;
+
+  // Until all operations are told; rethrows the first error. For results that are made on the way.
+  void wait();
+
+ private:
+  void told(std::exception_ptr error);
+  void announce_failure() noexcept;
+
+  std::vector<OperationRef> operations_;
+  std::shared_ptr<Session> session_;
+  std::string text_;
+  bool started_ = false;  // of the thread that runs the task
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t left_;               // guarded by mutex_
+  std::exception_ptr error_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::python

@@ -1,0 +1,267 @@
+"""Collectives of arrays, by name.
+
+Ranks may call them in any order: an operation runs when all ranks of its process set have called
+it. All-reduce and broadcast run in the background, like every operation on arrays, and their errors
+appear where a result is read; the others wait, because only the ranks together know the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import ndarray as nd
+from ..ndarray import NDArray
+from .process_sets import ProcessSet, global_process_set
+from .rows import allgather, alltoall, grouped_allgather, grouped_reducescatter, reducescatter
+from .submitting import (
+    Adasum,
+    Average,
+    Max,
+    Min,
+    Product,
+    Sum,
+    check_group,
+    checked,
+    chosen_op,
+    contiguous,
+    full_name,
+    group_names,
+    reduction,
+    run_in_place,
+    set_number,
+    submit,
+)
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Max",
+    "Min",
+    "Product",
+    "Sum",
+    "allgather",
+    "allreduce",
+    "allreduce_",
+    "alltoall",
+    "broadcast",
+    "broadcast_",
+    "grouped_allgather",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_reducescatter",
+    "reducescatter",
+]
+
+
+def allreduce(
+    tensor: NDArray,
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> NDArray:
+    """Reduce an array over all ranks: ``postscale * op(prescale * tensor of each rank)``.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and type on all ranks.
+    average : bool, optional
+        Deprecated: True is op=Average, False op=Sum.
+    name : str, optional
+        Unnamed calls must come in the same order on all ranks.
+    priority : int
+        Larger ones go first where several are ready.
+    prescale_factor, postscale_factor : float
+        Factors before and after. Integers are scaled as float64, float16 as float32.
+    process_set : ProcessSet
+    op : int
+        `Average`, `Sum`, `Min`, `Max` or `Product`. The average of integers is cut.
+
+    Returns
+    -------
+    NDArray
+        Has the same bits on all ranks.
+
+    Raises
+    ------
+    MXNetError
+        Where the result is read: ranks disagree on shape, type or op, or a rank is lost.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.allreduce``.
+    """
+    kind = "allreduce"
+    tensor = contiguous(checked(kind, tensor))
+    number = set_number(kind, process_set)
+    terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
+    output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
+    submit(
+        kind, [full_name(kind, name)], [tensor], [output], set=number, priority=priority, **terms
+    )
+    return output
+
+
+def allreduce_(
+    tensor: NDArray,
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> NDArray:
+    """Reduce an array over all ranks in place; parameters as `allreduce`.
+
+    Returns
+    -------
+    NDArray
+        The same array.
+    """
+    kind = "allreduce"
+    number = set_number(kind, process_set)
+    terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
+    run_in_place(
+        kind,
+        [full_name(kind, name)],
+        [checked(kind, tensor)],
+        set=number,
+        priority=priority,
+        **terms,
+    )
+    return tensor
+
+
+def grouped_allreduce(
+    tensors: Sequence[NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> list[NDArray]:
+    """Reduce several arrays that start together or not at all; parameters as `allreduce`.
+
+    Returns
+    -------
+    list of NDArray
+    """
+    kind = "allreduce"
+    if not tensors:
+        return tensors  # type: ignore[return-value]
+    inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
+    number = set_number(kind, process_set)
+    terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
+    base, names = group_names(kind, name, len(inputs))
+    outputs = [nd.empty(t.shape, ctx=t.ctx, dtype=t.dtype) for t in inputs]
+    submit(kind, names, inputs, outputs, set=number, priority=priority, group=base, **terms)
+    return outputs
+
+
+def grouped_allreduce_(
+    tensors: Sequence[NDArray],
+    average: bool | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: int | None = None,
+) -> Sequence[NDArray]:
+    """Reduce several arrays in place, all or none; parameters as `allreduce`.
+
+    Returns
+    -------
+    list of NDArray
+        The same arrays.
+    """
+    kind = "allreduce"
+    if not tensors:
+        return tensors
+    arrays = check_group(kind, tensors)
+    number = set_number(kind, process_set)
+    terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
+    base, names = group_names(kind, name, len(arrays))
+    run_in_place(kind, names, arrays, set=number, priority=priority, group=base, **terms)
+    return tensors
+
+
+def broadcast(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    """Return the array of one rank on all ranks.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and type on all ranks.
+    root_rank : int
+        Rank of the job whose array is sent, also within a process set.
+    name, priority, process_set
+        As in `allreduce`.
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    MXNetError
+        Where the result is read: ranks disagree, or a rank is lost.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.broadcast``.
+    """
+    kind = "broadcast"
+    tensor = contiguous(checked(kind, tensor))
+    number = set_number(kind, process_set)
+    output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
+    submit(
+        kind,
+        [full_name(kind, name)],
+        [tensor],
+        [output],
+        set=number,
+        priority=priority,
+        root=int(root_rank),
+    )
+    return output
+
+
+def broadcast_(
+    tensor: NDArray,
+    root_rank: int,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    """Overwrite an array by that of one rank; parameters as `broadcast`.
+
+    Returns
+    -------
+    NDArray
+        The same array.
+    """
+    kind = "broadcast"
+    number = set_number(kind, process_set)
+    run_in_place(
+        kind,
+        [full_name(kind, name)],
+        [checked(kind, tensor)],
+        set=number,
+        priority=priority,
+        root=int(root_rank),
+    )
+    return tensor

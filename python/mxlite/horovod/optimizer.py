@@ -1,0 +1,158 @@
+"""Any optimizer, with gradients averaged over ranks first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from .. import optimizer as opt
+from ..base import TypeError_, ValueError_
+from ..ndarray import NDArray
+from .mpi_ops import Sum, allreduce_, grouped_allreduce_
+from .process_sets import ProcessSet, global_process_set
+
+__all__ = ["DistributedOptimizer", "near_equal_parts"]
+
+_T = TypeVar("_T")
+
+
+def near_equal_parts(items: Sequence[_T], count: int) -> list[list[_T]]:
+    """Cut a sequence into at most ``count`` runs; the first ones get one more if need be.
+
+    Parameters
+    ----------
+    items : sequence
+    count : int
+
+    Returns
+    -------
+    list of list
+    """
+    count = min(count, len(items))
+    parts, begin = [], 0
+    for i in range(count):
+        end = begin + len(items) // count + (i < len(items) % count)
+        parts.append(list(items[begin:end]))
+        begin = end
+    return parts
+
+
+def checked_predivide(factor: float) -> float:
+    """Return the factor as a float above 0.
+
+    Parameters
+    ----------
+    factor : float
+
+    Returns
+    -------
+    float
+    """
+    if not factor > 0:
+        raise ValueError_(f"gradient_predivide_factor {factor!r} given, a number above 0 expected")
+    return float(factor)
+
+
+class DistributedOptimizer(opt.Optimizer):
+    """Averages gradients over all ranks, then updates as the wrapped optimizer.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Its ``rescale_grad`` is divided by the number of ranks, here and now.
+    gradient_predivide_factor : float
+        Gradients are divided by it before the sum, and by ``size / factor`` after.
+    num_groups : int
+        Above 0: gradients given in one call are reduced in so many groups.
+    process_set : ProcessSet
+        Ranks whose gradients are averaged; other ranks update alone.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.DistributedOptimizer``; for `mx.mod.Module` and for own loops. With
+    `gluon.Trainer` use `DistributedTrainer`.
+    """
+
+    def __init__(
+        self,
+        optimizer: opt.Optimizer,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        if not isinstance(optimizer, opt.Optimizer):
+            raise TypeError_(
+                f"DistributedOptimizer: a {type(optimizer).__name__} given, an Optimizer expected"
+            )
+        self._optimizer = optimizer
+        self._process_set = process_set
+        self._num_groups = num_groups
+        self._prescale = 1.0 / checked_predivide(gradient_predivide_factor)
+        self._optimizer.rescale_grad *= gradient_predivide_factor / (process_set.size() or 1)
+
+    def __getattr__(self, item: str) -> Any:
+        if item == "_optimizer":  # before __init__: copy, pickle
+            raise AttributeError(item)
+        return getattr(self._optimizer, item)
+
+    def __setattr__(self, item: str, value: Any) -> None:
+        # Module and Trainer set rescale_grad, idx2name, ... on what they were given.
+        own = ("_optimizer", "_process_set", "_num_groups", "_prescale")
+        if item in own or "_optimizer" not in vars(self):
+            super().__setattr__(item, value)
+        else:
+            setattr(self._optimizer, item, value)
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """Return the wrapped optimizer's state for a weight."""
+        return self._optimizer.create_state(index, weight)
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """Return the wrapped optimizer's state for a weight, with a float32 copy of halves."""
+        return self._optimizer.create_state_multi_precision(index, weight)
+
+    def _reduce(self, index: Any, grad: Any) -> None:
+        if not self._process_set.included() or self._process_set.size() == 1:
+            return
+        terms: dict[str, Any] = {
+            "op": Sum,
+            "prescale_factor": self._prescale,
+            "process_set": self._process_set,
+        }
+        if not isinstance(index, (list, tuple)):
+            allreduce_(grad, name=str(index), **terms)
+        elif self._num_groups > 0:
+            groups = near_equal_parts(list(zip(index, grad)), self._num_groups)
+            for number, group in enumerate(groups):
+                name = f"{group[0][0]}:{group[-1][0]}"
+                grouped_allreduce_([g for _, g in group], name=name, priority=-number, **terms)
+        else:
+            for number, (key, array) in enumerate(zip(index, grad)):
+                allreduce_(array, name=str(key), priority=-number, **terms)
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Average the gradient, then change the weight in place; lists change several."""
+        self._reduce(index, grad)
+        self._optimizer.update(index, weight, grad, state)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Average the gradient, then change the weight through its float32 copy if there is one."""
+        self._reduce(index, grad)
+        self._optimizer.update_multi_precision(index, weight, grad, state)
+
+    @property
+    def learning_rate(self) -> float:
+        """The wrapped optimizer's learning rate now."""
+        return float(self._optimizer.learning_rate)
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the wrapped optimizer's learning rate."""
+        self._optimizer.set_learning_rate(lr)
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+        """Set the wrapped optimizer's factors of the learning rate."""
+        self._optimizer.set_lr_mult(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """Set the wrapped optimizer's factors of weight decay."""
+        self._optimizer.set_wd_mult(args_wd_mult)

@@ -1,0 +1,245 @@
+"""Groups of ranks that have collectives of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _core
+from ..base import MXNetError, TypeError_, ValueError_
+from .settings import dynamic_process_sets
+
+__all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]
+
+
+class ProcessSetError(ValueError_):
+    """A process set that does not exist, exists already, or may not be changed."""
+
+
+class ProcessSet:
+    """Some ranks of the job.
+
+    Parameters
+    ----------
+    ranks_or_comm : sequence of int
+        Ranks of the job; an mpi4py communicator is not taken, give its ranks.
+
+    Notes
+    -----
+    Matches ``horovod.common.process_sets.ProcessSet``. Usable after ``init(process_sets=[...])`` or
+    `add_process_set`.
+    """
+
+    process_set_id: int | None
+
+    def __init__(self, ranks_or_comm: Sequence[int]) -> None:
+        self.process_set_id = None
+        self.mpi_comm: Any = None
+        if isinstance(ranks_or_comm, (str, bytes)) or not hasattr(ranks_or_comm, "__iter__"):
+            raise TypeError_(
+                f"ProcessSet: {ranks_or_comm!r} given, a list of ranks expected (with mpi4py: "
+                "comm.group.Translate_ranks)"
+            )
+        ranks = [int(r) for r in ranks_or_comm]
+        if not ranks or len(set(ranks)) < len(ranks) or min(ranks) < 0:
+            raise ProcessSetError(f"ProcessSet: ranks {ranks} given, different ranks expected")
+        self.ranks: list[int] | None = sorted(ranks)
+
+    def wanted_ranks(self) -> list[int]:
+        """Return the ranks.
+
+        Returns
+        -------
+        list of int
+        """
+        return list(self.ranks or [])
+
+    def size(self) -> int | None:
+        """Return how many ranks it has; None while it is not part of the job."""
+        return None if self.process_set_id is None else len(self.ranks or ())
+
+    def rank(self) -> int | None:
+        """Return this process's number in the set; None while it is not part of the job.
+
+        Raises
+        ------
+        ValueError
+            If this process is not in the set.
+        """
+        if self.process_set_id is None:
+            return None
+        if not self.included():
+            raise ProcessSetError(f"this process is not in {self!r}")
+        return (self.ranks or []).index(_own_rank())
+
+    def included(self) -> bool | None:
+        """Return whether this process is in the set; None for an empty one before `init`."""
+        return None if self.ranks is None else _own_rank() in self.ranks
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProcessSet):
+            return NotImplemented
+        return self.ranks == other.ranks
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.ranks or ()))
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+
+class _GlobalProcessSet(ProcessSet):
+    def __init__(self) -> None:
+        self.process_set_id = 0
+        self.mpi_comm = None
+        self.ranks = None
+
+    def size(self) -> int:
+        _own_rank()  # raises before init
+        return len(self.ranks or ())
+
+    def included(self) -> bool:
+        _own_rank()
+        return True
+
+
+global_process_set = _GlobalProcessSet()
+
+_dynamic = False
+_added: list[ProcessSet] = []
+
+
+def _own_rank() -> int:
+    from .basics import rank
+
+    return rank()
+
+
+def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:
+    """Check what was given to ``init`` and note whether sets may change later.
+
+    Parameters
+    ----------
+    process_sets : list of ProcessSet, 'dynamic' or None
+
+    Returns
+    -------
+    list of ProcessSet
+    """
+    global _dynamic
+    _dynamic = dynamic_process_sets()
+    if process_sets is None:
+        return []
+    if isinstance(process_sets, str):
+        if process_sets.lower() != "dynamic":
+            raise ProcessSetError(
+                f"init: process_sets={process_sets!r} given, a list of ProcessSet or 'dynamic' "
+                "expected"
+            )
+        _dynamic = True
+        return []
+    given = list(process_sets)
+    for entry in given:
+        if not isinstance(entry, ProcessSet):
+            raise TypeError_(f"init: process set {entry!r} given, a ProcessSet expected")
+    return given
+
+
+def joined(given: Sequence[ProcessSet]) -> None:
+    """Number the sets that the core made in ``init``, in their order.
+
+    Parameters
+    ----------
+    given : list of ProcessSet
+    """
+    global_process_set.ranks = list(_core.comm_set_members(0))
+    for number, process_set in enumerate(given, 1):
+        process_set.process_set_id = number
+        _added.append(process_set)
+
+
+def left() -> None:
+    """Forget all sets after ``shutdown``."""
+    for process_set in _added:
+        process_set.process_set_id = None
+    _added.clear()
+    global_process_set.ranks = None
+
+
+def _check_dynamic(who: str) -> None:
+    _own_rank()
+    if not (_dynamic or dynamic_process_sets()):
+        raise ProcessSetError(
+            f"{who}: process sets may change only after init(process_sets='dynamic') or with "
+            "HOROVOD_DYNAMIC_PROCESS_SETS=1"
+        )
+
+
+def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
+    """Add a process set; all ranks of the job call it.
+
+    Parameters
+    ----------
+    process_set : ProcessSet or sequence of int
+
+    Returns
+    -------
+    ProcessSet
+        With its number.
+
+    Raises
+    ------
+    ValueError
+        If sets may not change, if the ranks are a set already, or if ranks disagree.
+    """
+    _check_dynamic("add_process_set")
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    ranks = process_set.wanted_ranks()
+    size = len(_core.comm_set_members(0))
+    if max(ranks) >= size:
+        raise ProcessSetError(f"add_process_set: ranks {ranks} given, the job has {size} processes")
+    try:
+        pending = _core.comm_submit(
+            "add_process_set", ["process_set.add"], [], [], {"splits": ranks}
+        )
+        pending.wait()
+    except MXNetError as error:
+        raise ProcessSetError(str(error)) from None
+    process_set.process_set_id = int(pending.set_number)
+    process_set.ranks = ranks
+    _added.append(process_set)
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Remove a process set; all ranks of the job call it.
+
+    Parameters
+    ----------
+    process_set : ProcessSet
+
+    Returns
+    -------
+    bool
+        False for the set of all ranks, which stays, and for one that was removed before.
+
+    Raises
+    ------
+    ValueError
+        If sets may not change, or if ranks disagree.
+    """
+    _check_dynamic("remove_process_set")
+    number = process_set.process_set_id
+    if number is None or number == 0:
+        return False
+    try:
+        _core.comm_submit(
+            "remove_process_set", ["process_set.remove"], [], [], {"splits": [number]}
+        ).wait()
+    except MXNetError as error:
+        raise ProcessSetError(str(error)) from None
+    process_set.process_set_id = None
+    if process_set in _added:
+        _added.remove(process_set)
+    return True

@@ -1,0 +1,247 @@
+"""Collectives that move rows of arrays: what a rank gets depends on all of them, so they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import DTypeError, ValueError_
+from ..ndarray import NDArray
+from .process_sets import ProcessSet, global_process_set
+from .submitting import (
+    Average,
+    Sum,
+    check_group,
+    checked,
+    contiguous,
+    full_name,
+    group_names,
+    reduction,
+    set_number,
+    submit,
+    waited,
+)
+
+__all__ = [
+    "allgather",
+    "alltoall",
+    "grouped_allgather",
+    "grouped_reducescatter",
+    "reducescatter",
+]
+
+
+def allgather(
+    tensor: NDArray,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    """Join the arrays of all ranks along the first dimension, in the order of ranks.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Shapes may differ in the first dimension.
+    name, priority, process_set
+        As in `allreduce`.
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    MXNetError
+        Ranks disagree, or a rank is lost.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.allgather``; waits for the result.
+    """
+    kind = "allgather"
+    inputs = [contiguous(checked(kind, tensor))]
+    number = set_number(kind, process_set)
+    pending = submit(kind, [full_name(kind, name)], inputs, [], set=number, priority=priority)
+    return waited(pending, inputs)[0]
+
+
+def grouped_allgather(
+    tensors: Sequence[NDArray],
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> list[NDArray]:
+    """Gather several arrays that start together or not at all; parameters as `allgather`.
+
+    Returns
+    -------
+    list of NDArray
+    """
+    kind = "allgather"
+    if not tensors:
+        return tensors  # type: ignore[return-value]
+    inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
+    number = set_number(kind, process_set)
+    base, names = group_names(kind, name, len(inputs))
+    pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base)
+    return waited(pending, inputs)
+
+
+def _rows_to_send(tensor: NDArray, splits: Any, size: int) -> list[int]:
+    if splits is None:
+        rows = tensor.shape[0] if tensor.shape else 0
+        if rows % size:
+            raise ValueError_(
+                f"alltoall: a tensor of {rows} rows given without splits, a multiple of {size} "
+                "ranks expected"
+            )
+        return [rows // size] * size
+    if isinstance(splits, NDArray):
+        if splits.dtype != np.int32:
+            raise _SplitsError(
+                f"alltoall: splits of {np.dtype(splits.dtype)} given, int32 expected"
+            )
+        splits = splits.asnumpy()
+    values = np.asarray(splits)
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        raise _SplitsError(f"alltoall: splits {splits!r} given, a list of integers expected")
+    return [int(v) for v in values]
+
+
+class _SplitsError(DTypeError, ValueError):
+    """Splits that are no 32-bit integers (Horovod raises a ``ValueError``)."""
+
+
+def alltoall(
+    tensor: NDArray,
+    splits: NDArray | Sequence[int] | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray | tuple[NDArray, NDArray]:
+    """Send rows of an array to each rank, and return what was received, in the order of ranks.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Shapes may differ in the first dimension.
+    splits : NDArray of int32 or list of int, optional
+        Rows for each rank; equal parts without it.
+    name, priority, process_set
+        As in `allreduce`.
+
+    Returns
+    -------
+    received : NDArray
+    received_splits : NDArray of int32
+        Rows from each rank; only when splits were given.
+
+    Raises
+    ------
+    ValueError
+        For splits that are no integers, or rows that cannot be divided.
+    MXNetError
+        Splits do not fit the tensor or the number of ranks, ranks disagree, or a rank is lost.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.alltoall``; waits for the result.
+    """
+    kind = "alltoall"
+    inputs = [contiguous(checked(kind, tensor))]
+    number = set_number(kind, process_set)
+    rows = _rows_to_send(inputs[0], splits, process_set.size() or 1)
+    pending = submit(
+        kind, [full_name(kind, name)], inputs, [], set=number, priority=priority, splits=rows
+    )
+    output = waited(pending, inputs)[0]
+    if splits is None:
+        return output
+    return output, nd.array(pending.received_splits, dtype="int32")
+
+
+def _scatter_terms(
+    kind: str, tensors: list[NDArray], op: int, prescale: float, postscale: float, ps: ProcessSet
+) -> dict[str, Any]:
+    if op not in (Average, Sum):
+        raise ValueError_(f"{kind}: op {op!r} given, hvd.Average or hvd.Sum expected")
+    for tensor in tensors:
+        if not tensor.shape:
+            raise ValueError_(f"{kind}: a tensor without dimensions given")
+    return reduction(op, prescale, postscale, ps)
+
+
+def reducescatter(
+    tensor: NDArray,
+    op: int = Average,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> NDArray:
+    """Reduce an array over all ranks and return this rank's rows of the result.
+
+    Parameters
+    ----------
+    tensor : NDArray
+        Of the same shape and type on all ranks. Where rows cannot be divided evenly the first ranks
+        get one more.
+    op : int
+        `Average` or `Sum`.
+    name, priority, process_set, prescale_factor, postscale_factor
+        As in `allreduce`.
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    ValueError
+        For another op or a tensor without dimensions.
+    MXNetError
+        Ranks disagree, or a rank is lost.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.reducescatter``; waits for the result.
+    """
+    kind = "reducescatter"
+    inputs = [contiguous(checked(kind, tensor))]
+    number = set_number(kind, process_set)
+    terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
+    pending = submit(
+        kind, [full_name(kind, name)], inputs, [], set=number, priority=priority, **terms
+    )
+    return waited(pending, inputs)[0]
+
+
+def grouped_reducescatter(
+    tensors: Sequence[NDArray],
+    op: int = Average,
+    name: str | None = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[NDArray]:
+    """Reduce and divide several arrays, all or none; parameters as `reducescatter`.
+
+    Returns
+    -------
+    list of NDArray
+    """
+    kind = "reducescatter"
+    if not tensors:
+        return tensors  # type: ignore[return-value]
+    inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
+    number = set_number(kind, process_set)
+    terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
+    base, names = group_names(kind, name, len(inputs))
+    pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base, **terms)
+    return waited(pending, inputs)

@@ -1,0 +1,83 @@
+"""The ``HOROVOD_*`` variables, read when a job is joined."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from ..base import ValueError_
+
+__all__ = ["dynamic_process_sets", "runtime_options"]
+
+MB = 1 << 20
+
+
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name, "")
+    if not text.strip():
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise ValueError_(
+            f"environment variable {name}={text!r} given, a number of at least 0 expected"
+        )
+    return value
+
+
+def _flag(name: str, default: bool = False) -> bool:
+    text = os.environ.get(name, "").strip().lower()
+    if text in ("true", "yes", "on"):
+        return True
+    if text in ("false", "no", "off"):
+        return False
+    return _number(name, float(default)) > 0
+
+
+def dynamic_process_sets() -> bool:
+    """Return whether process sets may be added after ``init``."""
+    return _flag("HOROVOD_DYNAMIC_PROCESS_SETS")
+
+
+def timeline_marks_cycles() -> bool:
+    """Return whether a timeline shows where rounds begin."""
+    return _flag("HOROVOD_TIMELINE_MARK_CYCLES")
+
+
+def runtime_options() -> dict[str, Any]:
+    """Return the options of the core's runtime.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        For a variable that is no number, with its name.
+    """
+    cycle_given = bool(os.environ.get("HOROVOD_CYCLE_TIME", "").strip())
+    fusion_given = bool(os.environ.get("HOROVOD_FUSION_THRESHOLD", "").strip())
+    timeline = os.environ.get("HOROVOD_TIMELINE", "")
+    warning = _number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60)
+    return {
+        "fusion_bytes": int(_number("HOROVOD_FUSION_THRESHOLD", 128 * MB)),
+        "cycle_ms": _number("HOROVOD_CYCLE_TIME", 1),
+        "wait_for_cycle": cycle_given,
+        "cache_capacity": int(_number("HOROVOD_CACHE_CAPACITY", 1024)),
+        "stall_warning": 0.0 if _flag("HOROVOD_STALL_CHECK_DISABLE") else warning,
+        "stall_shutdown": _number("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0),
+        "timeline": "" if timeline.upper() == "DYNAMIC" else timeline,
+        "timeline_marks_cycles": timeline_marks_cycles(),
+        "autotune": _flag("HOROVOD_AUTOTUNE"),
+        "autotune_log": os.environ.get("HOROVOD_AUTOTUNE_LOG", ""),
+        "autotune_warmup_samples": int(_number("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", 3)),
+        "autotune_steps_per_sample": int(_number("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", 10)),
+        "autotune_max_samples": int(_number("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", 20)),
+        "autotune_noise": _number("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", 0.8),
+        "autotune_fixed_fusion": fusion_given,
+        "autotune_fixed_cycle": cycle_given,
+    }

@@ -1,0 +1,141 @@
+"""What all named collectives share: names, process sets, checks, submission."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _core, autograd
+from ..base import InputError, MXNetError, TypeError_, ValueError_
+from ..ndarray import NDArray
+from .basics import JOB, InitError
+from .process_sets import ProcessSet, ProcessSetError
+
+Average, Sum, Adasum, Min, Max, Product = range(6)
+
+_REDUCTIONS = {Average: "sum", Sum: "sum", Min: "min", Max: "max", Product: "product"}
+
+
+class AdasumError(ValueError_, AssertionError):
+    """Adasum was asked for (Horovod's MXNet part has an ``AssertionError``)."""
+
+
+def full_name(kind: str, name: str | None) -> str:
+    """Return the name that all ranks see, by kind; None counts the unnamed calls."""
+    if name is None:
+        return f"{kind}.noname.{next(JOB.counters[kind])}"
+    return f"{kind}.{name}"
+
+
+def set_number(kind: str, process_set: ProcessSet) -> int:
+    """Return the number of a process set, to which this process must belong."""
+    if JOB.info is None:
+        raise InitError("Horovod has not been initialized; use hvd.init().")
+    if not isinstance(process_set, ProcessSet):
+        raise TypeError_(f"{kind}: process_set {process_set!r} given, a ProcessSet expected")
+    if process_set.process_set_id is None:
+        raise ProcessSetError(
+            f"{kind}: {process_set!r} is not part of the job: give it to init(process_sets=[...]) "
+            "or add_process_set"
+        )
+    if not process_set.included():
+        raise ProcessSetError(
+            f"{kind}: this process (rank {JOB.info['rank']}) is not in {process_set!r}"
+        )
+    return process_set.process_set_id
+
+
+def checked(kind: str, tensor: Any) -> NDArray:
+    """Return the tensor if collectives take it: a dense NDArray."""
+    if type(tensor) is not NDArray:
+        what = getattr(tensor, "stype", type(tensor).__name__)
+        raise InputError(f"{kind}: a tensor of type {what} given, a dense NDArray expected")
+    return tensor
+
+
+def submit(
+    kind: str,
+    names: Sequence[str],
+    inputs: Sequence[NDArray],
+    outputs: Sequence[NDArray],
+    **terms: Any,
+) -> Any:
+    """Begin an operation on each name, all in one task of the engine."""
+    return _core.comm_submit(kind, list(names), list(inputs), list(outputs), terms)
+
+
+def contiguous(tensor: NDArray) -> NDArray:
+    """Return the array, or a copy of one whose elements are not in order."""
+    if _core.is_contiguous(tensor):
+        return tensor
+    with autograd.pause():
+        return tensor.copy()
+
+
+def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
+    """Return the reduction that a call names in one of two ways."""
+    if average is not None:
+        if op is not None:
+            raise ValueError_(f"{kind}: op and average given, one of them expected (op)")
+        warnings.warn(
+            f"{kind}: average is deprecated, use op=hvd.Average or op=hvd.Sum",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op == Adasum:
+        raise AdasumError(f"{kind}: Adasum is not part of horovod.mxnet")
+    if op not in _REDUCTIONS:
+        raise ValueError_(
+            f"{kind}: op {op!r} given, hvd.Average, Sum, Min, Max or Product expected"
+        )
+    return op
+
+
+def reduction(
+    op: int, prescale: float, postscale: float, process_set: ProcessSet
+) -> dict[str, Any]:
+    """Return a reduction as the core wants it; an average is a scaled sum."""
+    if op == Average:
+        postscale = postscale / (process_set.size() or 1)
+    return {"op": _REDUCTIONS[op], "prescale": float(prescale), "postscale": float(postscale)}
+
+
+def group_names(kind: str, name: str | None, count: int) -> tuple[str, list[str]]:
+    """Return the name of a group and those of its members."""
+    base = full_name(kind, name)
+    return base, [f"{base}_{i + 1}of{count}" for i in range(count)]
+
+
+def check_group(kind: str, tensors: Any) -> list[NDArray]:
+    """Return the tensors of a group if they can start together."""
+    if not isinstance(tensors, (list, tuple)):
+        raise InputError(f"{kind}: {type(tensors).__name__} given, a list of NDArrays expected")
+    checked = [checked(kind, tensor) for tensor in tensors]
+    if len({tensor.ctx.device_type for tensor in checked}) > 1:
+        raise MXNetError(f"{kind}: all tensors of a group must be on one device type")
+    return checked
+
+
+def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: Any) -> None:
+    """Run an operation in place; arrays whose elements are not in order go through copies."""
+    ordered = [contiguous(tensor) for tensor in tensors]
+    with autograd.pause():
+        submit(kind, names, ordered, ordered, **terms)
+        for tensor, copy in zip(tensors, ordered):
+            if copy is not tensor:
+                copy.copyto(tensor)
+
+
+def waited(pending: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
+    """Return the results of an operation when they are there."""
+    try:
+        pending.wait()
+    except MXNetError:
+        for tensor in inputs:
+            tensor.wait_to_read()  # an input that failed says why
+        raise
+    return list(pending.outputs)

@@ -1,0 +1,138 @@
+"""The Trainer of a job of several processes."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core, autograd
+from .. import optimizer as opt
+from ..base import TypeError_
+from ..gluon.parameter import Parameter, ParameterDict
+from ..gluon.trainer import Trainer
+from ..ndarray import NDArray
+from .compression import Compression
+from .mpi_ops import Sum, grouped_allreduce_
+from .optimizer import DistributedOptimizer, checked_predivide, near_equal_parts
+from .process_sets import ProcessSet, global_process_set
+
+__all__ = ["DistributedTrainer"]
+
+# Gradients that become one task of the engine: small enough to begin while backward still runs.
+_BUCKET_BYTES = 4 << 20
+
+
+class DistributedTrainer(Trainer):
+    """Averages gradients over all ranks, then updates as `gluon.Trainer`.
+
+    Parameters
+    ----------
+    params : ParameterDict, dict or list of Parameter
+        Sorted by name, so that all ranks agree on the order.
+    optimizer : str or Optimizer
+    optimizer_params : dict, optional
+    compression : class
+        ``Compression.none`` or ``Compression.fp16``.
+    gradient_predivide_factor : float
+        Gradients are divided by it before the sum, and by ``size / factor`` after.
+    prefix : str, optional
+        Of the tensors' names; two trainers of one job need different ones.
+    num_groups : int
+        Above 0: gradients are reduced in so many groups, each all at once.
+    process_set : ProcessSet
+        Ranks whose gradients are averaged; other ranks train alone.
+
+    Notes
+    -----
+    Matches ``horovod.mxnet.DistributedTrainer``: one context per process.
+    ``step(batch_size)`` takes the batch size of this rank.
+    """
+
+    def __init__(
+        self,
+        params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
+        optimizer: str | opt.Optimizer,
+        optimizer_params: Mapping[str, Any] | None = None,
+        compression: Any = Compression.none,
+        gradient_predivide_factor: float = 1.0,
+        prefix: str | None = None,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        if isinstance(optimizer, DistributedOptimizer):
+            optimizer = optimizer._optimizer
+            warnings.warn(
+                "DistributedTrainer does not take DistributedOptimizer as its optimizer. We have "
+                "unwrapped it for you.",
+                stacklevel=2,
+            )
+        if prefix is not None and not isinstance(prefix, str):
+            raise TypeError_(f"DistributedTrainer: prefix {prefix!r} given, a str expected")
+        if isinstance(params, (list, tuple)):
+            params = sorted(params, key=lambda p: getattr(p, "name", ""))
+        self._compression = compression
+        self._process_set = process_set
+        self._prefix = prefix or ""
+        self._num_groups = num_groups
+        self._prescale = 1.0 / checked_predivide(gradient_predivide_factor)
+        super().__init__(params, optimizer, optimizer_params, kvstore=None)
+        self._scale *= gradient_predivide_factor / (process_set.size() or 1)
+
+    def _allreduce_grads(self) -> None:
+        """Sum all gradients over ranks; which of them were computed here does not matter."""
+        if not self._process_set.included() or self._process_set.size() == 1:
+            return
+        entries = [
+            (self._prefix + str(i), param.list_grad()[0])
+            for i, param in enumerate(self._params)
+            if param.grad_req != "null"
+        ]
+        if self._compression is Compression.none:
+            self._reduce(entries)
+            return
+        with autograd.pause():
+            packed = [(name, *self._compression.compress(grad)) for name, grad in entries]
+            self._reduce([(name, tensor) for name, tensor, _ in packed])
+            for (_, grad), (_, tensor, ctx) in zip(entries, packed):
+                if tensor is not grad:
+                    grad[:] = self._compression.decompress(tensor, ctx)
+
+    def _reduce(self, entries: list[tuple[str, NDArray]]) -> None:
+        if self._num_groups > 0:
+            for number, group in enumerate(near_equal_parts(entries, self._num_groups)):
+                by_dtype: dict[Any, list[tuple[str, NDArray]]] = defaultdict(list)
+                for name, grad in group:
+                    by_dtype[np.dtype(grad.dtype)].append((name, grad))
+                for members in by_dtype.values():
+                    grouped_allreduce_(
+                        [grad for _, grad in members],
+                        name=f"{members[0][0]}:{members[-1][0]}",
+                        priority=-number,
+                        op=Sum,
+                        prescale_factor=self._prescale,
+                        process_set=self._process_set,
+                    )
+            return
+        bucket: list[tuple[str, NDArray]] = []
+        bytes_ = 0
+        for number, (name, grad) in enumerate(entries):
+            bucket.append((name, grad))
+            bytes_ += grad.size * np.dtype(grad.dtype).itemsize
+            if bytes_ >= _BUCKET_BYTES or number + 1 == len(entries):
+                self._submit(bucket, -number)
+                bucket, bytes_ = [], 0
+
+    def _submit(self, bucket: list[tuple[str, NDArray]], priority: int) -> None:
+        """Reduce arrays in place, each by its own name, in one task of the engine."""
+        terms = {
+            "op": "sum",
+            "prescale": self._prescale,
+            "set": self._process_set.process_set_id,
+            "priority": priority,
+        }
+        grads = [grad for _, grad in bucket]
+        _core.comm_submit("allreduce", [f"allreduce.{n}" for n, _ in bucket], grads, grads, terms)

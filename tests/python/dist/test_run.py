@@ -1,0 +1,166 @@
+"""mxlite-run: command lines, errors, and jobs that it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mxlite as mx
+from mxlite.run.launch import MpiRun, mpirun_command
+from mxlite.run.options import Hosts, parse, settings_of
+
+FIVE, FOUR = MpiRun("mpirun", (5, 0, 11)), MpiRun("mpirun", (4, 1, 4))
+
+
+def command(
+    line: str, mpirun: MpiRun = FIVE, environment: dict[str, str] | None = None
+) -> list[str]:
+    return mpirun_command(parse(line.split()), mpirun, environment or {})
+
+
+def test_the_program_keeps_its_own_options() -> None:
+    made = command("-np 2 python train.py --lr 0.1 -np 7 --verbose")
+    assert made[-7:] == ["python", "train.py", "--lr", "0.1", "-np", "7", "--verbose"]
+    assert made[made.index("-np") + 1] == "2"
+
+
+def test_options_are_spelled_as_the_version_wants_them() -> None:
+    five, four = command("-np 2 -p 22 p"), command("-np 2 -p 22 p", FOUR)
+    assert "--enable-recovery" in five and "--enable-recovery" not in four
+    assert five[five.index("plm_ssh_args") + 1] == four[four.index("plm_rsh_args") + 1] == "-p 22"
+    assert "--tag-output" in four and five[five.index("--output") + 1] == "tag"
+    for made in (five, four):
+        assert made[made.index("--bind-to") + 1] == "none"  # never with one dash
+        assert ("--allow-run-as-root" in made) == (os.geteuid() == 0)
+
+
+def test_hosts_and_forwarded_variables(tmp_path: Path) -> None:
+    environment = {"PATH": "/bin", "MXLITE_X": "1", "HOROVOD_Y": "2", "SECRET": "3"}
+    made = command("-np 3 -H a:2,b:2 p", environment=environment)
+    assert made[made.index("-H") + 1] == "a:2,b:2"
+    forwarded = [made[i + 1] for i, word in enumerate(made) if word == "-x"]
+    assert forwarded == ["HOROVOD_Y", "MXLITE_X", "PATH"]
+    assert "-x" not in command("-np 2 p", environment=environment)
+    file = tmp_path / "hosts"
+    file.write_text("# two\na slots=2\n\nb\n")
+    assert Hosts.from_file(str(file)).slots == [("a", 2), ("b", 1)]
+    assert Hosts.from_text("a:2,b:2").processes_by_host(3) == [2, 1]
+    file.write_text("a 2\n")
+    with pytest.raises(ValueError, match="hosts:1: 'a 2' given"):
+        Hosts.from_file(str(file))
+    with pytest.raises(mx.MXNetError, match="5 processes given, the hosts have 4 slots"):
+        command("-np 5 -H a:2,b:2 p")
+
+
+def test_options_become_variables() -> None:
+    line = (
+        "-np 2 --fusion-threshold-mb 32 --cycle-time-ms 3.5 --no-stall-check --autotune "
+        "--timeline-filename t.json --timeline-mark-cycles --no-hierarchical-allreduce "
+        "--cpu-threads 3 p"
+    )
+    assert settings_of(parse(line.split())) == {
+        "HOROVOD_FUSION_THRESHOLD": str(32 << 20),
+        "HOROVOD_CYCLE_TIME": "3.5",
+        "HOROVOD_STALL_CHECK_DISABLE": "1",
+        "HOROVOD_AUTOTUNE": "1",
+        "HOROVOD_TIMELINE": os.path.abspath("t.json"),
+        "HOROVOD_TIMELINE_MARK_CYCLES": "1",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "0",
+        "MXLITE_CPU_THREADS": "3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("python train.py", "-np"),
+        ("-np 2", "no program"),
+        ("-np 2 --gloo p", "--gloo"),
+        ("-np 2 --min-np 1 p", "--min-np"),
+        ("-np 2 -H a --hostfile b p", "one of them"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(line: str, words: str, capsys) -> None:
+    with pytest.raises(SystemExit):
+        parse(line.split())
+    assert words in capsys.readouterr().err
+
+
+def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, PYTHONPATH=str(Path(mx.__file__).parents[1]), **(env or {}))
+    return subprocess.run(
+        [sys.executable, "-m", "mxlite.run", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_another_mpi_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "mpirun"
+    other.write_text("#!/bin/sh\necho 'HYDRA build details: Version: 4.1'\n")
+    other.chmod(0o755)
+    result = run("-np", "2", "true", env={"MXLITE_MPIRUN": str(other)})
+    assert result.returncode == 1 and "not Open MPI's mpirun" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_check_build_and_version() -> None:
+    assert run("--version").stdout.strip() == mx.__version__
+    assert "Available Controllers" in run("--check-build").stdout
+
+
+def test_a_job_shares_the_cores_and_passes_its_exit_code(start, tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import sys, mxlite as mx, mxlite.horovod as hvd\n"
+        "hvd.init()\n"
+        "print('threads', mx._core.cpu_threads(), hvd.rank(), hvd.size())\n"
+        "sys.exit(int(sys.argv[1]))\n"
+    )
+    cores = len(os.sched_getaffinity(0))
+    result = run("-np", "2", sys.executable, str(script), "0")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count(f"threads {max(1, cores // 2)} ") == 2
+    assert run("-np", "2", sys.executable, str(script), "5").returncode != 0
+
+
+DEATH = """
+import os, sys, time
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+x = mx.nd.ones((100000,))
+begin = time.monotonic()
+try:
+    for step in range(10**6):
+        if hvd.rank() == 1 and step == 20:
+            os.kill(os.getpid(), int(sys.argv[1]))
+        hvd.allreduce_(x, name="grad").wait_to_read()
+except mx.MXNetError as error:
+    print("survived", hvd.rank(), "rank 1" in str(error), round(time.monotonic() - begin, 1), error)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(("signal", "limit"), [("9", 1.0), ("19", 3.0)])
+def test_survivors_of_a_lost_rank_raise(start, tmp_path: Path, signal: str, limit: float) -> None:
+    script = tmp_path / "death.py"
+    script.write_text(DEATH)
+    program = (sys.executable, str(script), signal)
+    environment = {"MXLITE_COMM_TIMEOUT": "2"}
+    if signal == "19":
+        # A stopped rank keeps mpirun alive: it is ended when the survivors have spoken.
+        program = ("sh", "-c", f"{sys.executable} {script} 19 & p=$!; sleep 8; kill -9 $p; wait $p")
+    result = run("-np", "3", *program, env=environment)
+    lines = [line for line in result.stdout.splitlines() if "survived" in line]
+    assert len(lines) == 2, result.stdout + result.stderr
+    for line in lines:
+        words = line[line.index("survived") :].split()
+        assert words[2] == "True", line
+        assert float(words[3]) < limit + 2, line  # the steps before take a moment
