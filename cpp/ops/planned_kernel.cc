@@ -14,6 +14,7 @@ namespace {
 struct Table {
   std::unordered_map<std::string, PlannedKernel> cpu, cuda;
   PlanChainFn cpu_chain = nullptr, cuda_chain = nullptr;
+  LayoutBackend cpu_layouts, cuda_layouts;
   std::unordered_map<std::string, PlannedKernel>& of(DeviceType device) {
     return device == DeviceType::kCUDA ? cuda : cpu;
   }
@@ -35,7 +36,27 @@ void register_all() {
   });
 }
 
+const LayoutBackend& layouts_of(DeviceType device) {
+  register_all();
+  return device == DeviceType::kCUDA ? table().cuda_layouts : table().cpu_layouts;
+}
+
 }  // namespace
+
+bool same_layout(const Layout& a, const Layout& b) {
+  if (a.is_plain() || b.is_plain()) return a.is_plain() && b.is_plain();
+  return a.backend == b.backend && layouts_of(a.backend).same(a, b);
+}
+
+Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                  const Layout& to) {
+  const DeviceType backend = from.is_plain() ? to.backend : from.backend;
+  return layouts_of(backend).reorder(from_spec, from, to_spec, to);
+}
+
+void set_layout_backend(DeviceType device, LayoutBackend backend) {
+  (device == DeviceType::kCUDA ? table().cuda_layouts : table().cpu_layouts) = backend;
+}
 
 void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel) {
   table().of(device)[std::string(op)] = kernel;

@@ -13,10 +13,11 @@
 namespace mxlite {
 
 // How a tensor lies in memory. A null desc is plain row-major; otherwise desc is the backend's own
-// descriptor (cpu/onednn/layout.h) and bytes its size, padding included.
+// descriptor (cpu/onednn/layout.h, cuda/channels_last.h) and bytes its size, padding included.
 struct Layout {
   std::shared_ptr<const void> desc;
   size_t bytes = 0;
+  DeviceType backend = DeviceType::kCPU;  // whose descriptor
   bool is_plain() const { return desc == nullptr; }
 };
 bool same_layout(const Layout& a, const Layout& b);
@@ -91,5 +92,12 @@ PlanChainFn find_chain_planner(DeviceType device);  // null: none
 // Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to);
+// What only the backend of a descriptor can do. Layouts that are not plain are its own.
+struct LayoutBackend {
+  bool (*same)(const Layout& a, const Layout& b) = nullptr;  // both not plain
+  Plan (*reorder)(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                  const Layout& to) = nullptr;  // one or both not plain
+};
+void set_layout_backend(DeviceType device, LayoutBackend backend);
 
 }  // namespace mxlite

@@ -121,19 +121,13 @@ void bind_run(Plan& plan, const dnnl::primitive_desc_base& pd, Binding binding) 
   };
 }
 
-}  // namespace mxlite::onednn
-
-namespace mxlite {
-
-bool same_layout(const Layout& a, const Layout& b) {
-  if (a.is_plain() || b.is_plain()) return a.is_plain() && b.is_plain();
-  const auto &x = onednn::format_of(a), &y = onednn::format_of(b);
-  return x.winograd == y.winograd && onednn::same_memory(x.desc, y.desc);
+bool same_format(const Layout& a, const Layout& b) {
+  const auto &x = format_of(a), &y = format_of(b);
+  return x.winograd == y.winograd && same_memory(x.desc, y.desc);
 }
 
-Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
-                  const Layout& to) {
-  using namespace onednn;
+Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                         const Layout& to) {
   return guarded("reorder", [&] {
     apply_thread_count();
     Desc source = desc_of(from, from_spec), target = desc_of(to, to_spec);
@@ -168,4 +162,4 @@ Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorS
   });
 }
 
-}  // namespace mxlite
+}  // namespace mxlite::onednn

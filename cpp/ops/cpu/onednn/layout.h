@@ -35,6 +35,11 @@ Desc channels_to_last(const Desc& own);
 Desc channels_last_of(const Shape& shape, DType dtype);
 bool is_channels_last(const Desc& desc);
 
+// For set_layout_backend.
+bool same_format(const Layout& a, const Layout& b);
+Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
+                         const Layout& to);
+
 // Plan.run for one primitive: argument i of the inputs and outputs goes to which[i]; 0 is left out.
 struct Binding {
   std::vector<int> inputs, outputs;

@@ -1,6 +1,7 @@
 #include "cpp/ops/cpu/onednn/register.h"
 
 #include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 
 namespace mxlite {
@@ -14,6 +15,7 @@ void register_onednn_cpu(OpRegistry& ops) {
 }
 
 void register_onednn_plans() {
+  set_layout_backend(DeviceType::kCPU, {onednn::same_format, onednn::plan_format_reorder});
   onednn::plan_batch_norm();
   onednn::plan_concat();
   onednn::plan_convolution();
