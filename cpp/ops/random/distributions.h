@@ -2,6 +2,7 @@
 // three operators: random_<name>(numbers, shape), sample_<name>(arrays, shape: draws per element)
 // and _random_<name>_like(array, numbers).
 #pragma once
+#include "cpp/base/host_device.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite::random {
@@ -16,7 +17,7 @@ struct Uniform {
   static constexpr const char* sample_b = "high";
   static constexpr double a = 0, b = 1;
   static constexpr const char* expected = "low <= high";
-  static bool legal(double low, double high) { return low <= high; }
+  MX_HOST_DEVICE static bool legal(double low, double high) { return low <= high; }
 };
 struct Normal {
   static constexpr const char* name = "normal";
@@ -28,7 +29,7 @@ struct Normal {
   static constexpr const char* sample_b = "sigma";
   static constexpr double a = 0, b = 1;
   static constexpr const char* expected = "scale >= 0";
-  static bool legal(double, double scale) { return scale >= 0; }
+  MX_HOST_DEVICE static bool legal(double, double scale) { return scale >= 0; }
 };
 struct Gamma {
   static constexpr const char* name = "gamma";
@@ -40,7 +41,9 @@ struct Gamma {
   static constexpr const char* sample_b = "beta";
   static constexpr double a = 1, b = 1;
   static constexpr const char* expected = "alpha > 0 and beta > 0";
-  static bool legal(double alpha, double beta) { return alpha > 0 && alpha < 1e300 && beta > 0; }
+  MX_HOST_DEVICE static bool legal(double alpha, double beta) {
+    return alpha > 0 && alpha < 1e300 && beta > 0;
+  }
 };
 struct Exponential {
   static constexpr const char* name = "exponential";
@@ -52,7 +55,7 @@ struct Exponential {
   static constexpr const char* sample_b = "";
   static constexpr double a = 1, b = 0;
   static constexpr const char* expected = "lam > 0";
-  static bool legal(double lam, double) { return lam > 0; }
+  MX_HOST_DEVICE static bool legal(double lam, double) { return lam > 0; }
 };
 struct Poisson {
   static constexpr const char* name = "poisson";
@@ -64,7 +67,7 @@ struct Poisson {
   static constexpr const char* sample_b = "";
   static constexpr double a = 1, b = 0;
   static constexpr const char* expected = "lam >= 0";
-  static bool legal(double lam, double) { return lam >= 0; }
+  MX_HOST_DEVICE static bool legal(double lam, double) { return lam >= 0; }
 };
 struct NegativeBinomial {
   static constexpr const char* name = "negative_binomial";
@@ -76,7 +79,9 @@ struct NegativeBinomial {
   static constexpr const char* sample_b = "p";
   static constexpr double a = 1, b = 1;
   static constexpr const char* expected = "k > 0 and 0 < p <= 1";
-  static bool legal(double k, double p) { return k > 0 && k < 1e300 && p > 0 && p <= 1; }
+  MX_HOST_DEVICE static bool legal(double k, double p) {
+    return k > 0 && k < 1e300 && p > 0 && p <= 1;
+  }
 };
 struct GeneralizedNegativeBinomial {
   static constexpr const char* name = "generalized_negative_binomial";
@@ -89,7 +94,9 @@ struct GeneralizedNegativeBinomial {
   static constexpr const char* sample_b = "alpha";
   static constexpr double a = 1, b = 1;
   static constexpr const char* expected = "mu >= 0 and alpha >= 0";
-  static bool legal(double mu, double alpha) { return mu >= 0 && alpha >= 0 && alpha < 1e300; }
+  MX_HOST_DEVICE static bool legal(double mu, double alpha) {
+    return mu >= 0 && alpha >= 0 && alpha < 1e300;
+  }
 };
 
 template <class F>

@@ -1,15 +1,20 @@
 // The update rules. A rule is made from the parameters once and changes blocks; `omp simd` because
-// the new weight usually overwrites the old one.
+// the new weight usually overwrites the old one. Kernels of other devices apply a rule to blocks of
+// one element.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
 #include "cpp/ops/optimizer/params.h"
 
 namespace mxlite::optimizer {
 
+#ifdef __CUDACC__
+#define MX_FOR_BLOCK(b) for (int64_t i = 0; i < (b).n; ++i)
+#else
 #define MX_FOR_BLOCK(b) _Pragma("omp simd") for (int64_t i = 0; i < (b).n; ++i)
+#endif
 
 template <class C>
-C sign_of(C x) {
+MX_HOST_DEVICE C sign_of(C x) {
   return static_cast<C>(x > C(0)) - static_cast<C>(x < C(0));
 }
 
@@ -18,12 +23,12 @@ struct Sgd {
   C lr, wd, rescale, bound;
   template <class P>
   explicit Sgd(const P& p) : Sgd(p.lr, p.wd, p.rescale_grad, p.clip_gradient) {}
-  Sgd(double lr, double wd, double rescale, double clip)
+  MX_HOST_DEVICE Sgd(double lr, double wd, double rescale, double clip)
       : lr(static_cast<C>(lr)),
         wd(static_cast<C>(wd)),
         rescale(static_cast<C>(rescale)),
         bound(bound_of<C>(clip)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i], bound);
       b.new_weight[i] = b.weight[i] - lr * (g + wd * b.weight[i]);
@@ -37,8 +42,9 @@ struct SgdMom {
   C momentum;
   template <class P>
   explicit SgdMom(const P& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
-  SgdMom(const Sgd<C>& base, double momentum) : base(base), momentum(static_cast<C>(momentum)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE SgdMom(const Sgd<C>& base, double momentum)
+      : base(base), momentum(static_cast<C>(momentum)) {}
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -53,7 +59,7 @@ struct Nag {
   Sgd<C> base;
   C momentum;
   explicit Nag(const NagParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -73,7 +79,7 @@ struct Adam {
         beta1(static_cast<C>(p.beta1)),
         beta2(static_cast<C>(p.beta2)),
         epsilon(static_cast<C>(p.epsilon)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *var = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
@@ -87,7 +93,7 @@ struct Adam {
 template <class C>
 struct AdamW {
   C lr, wd, eta, rescale, bound, beta1, beta2, epsilon;
-  AdamW(const AdamWParams& p, double rescale_grad)
+  MX_HOST_DEVICE AdamW(const AdamWParams& p, double rescale_grad)
       : lr(static_cast<C>(p.lr)),
         wd(static_cast<C>(p.wd)),
         eta(static_cast<C>(p.eta)),
@@ -96,7 +102,7 @@ struct AdamW {
         beta1(static_cast<C>(p.beta1)),
         beta2(static_cast<C>(p.beta2)),
         epsilon(static_cast<C>(p.epsilon)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *var = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i], bound);
@@ -113,7 +119,7 @@ struct Adagrad {
   Sgd<C> base;
   C epsilon;
   explicit Adagrad(const AdagradParams& p) : base(p), epsilon(static_cast<C>(p.epsilon)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* history = b.state[0];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -133,7 +139,7 @@ struct Rmsprop {
         gamma1(static_cast<C>(p.gamma1)),
         epsilon(static_cast<C>(p.epsilon)),
         weight_bound(bound_of<C>(p.clip_weights)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* n = b.state[0];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
@@ -154,7 +160,7 @@ struct RmspropAlex {
         gamma2(static_cast<C>(p.gamma2)),
         epsilon(static_cast<C>(p.epsilon)),
         weight_bound(bound_of<C>(p.clip_weights)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *n = b.state[0], *mean = b.state[1], *delta = b.state[2];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
@@ -172,7 +178,7 @@ struct Ftrl {
   C lamda1, beta;
   explicit Ftrl(const FtrlParams& p)
       : base(p), lamda1(static_cast<C>(p.lamda1)), beta(static_cast<C>(p.beta)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *z = b.state[0], *n = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -198,7 +204,7 @@ struct Ftml {
         epsilon(static_cast<C>(p.epsilon)),
         correction1(static_cast<C>(1 - std::pow(p.beta1, static_cast<double>(p.t)))),
         correction2(static_cast<C>(1 - std::pow(p.beta2, static_cast<double>(p.t)))) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *d = b.state[0], *v = b.state[1], *z = b.state[2];
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i] + wd * b.weight[i], bound);
@@ -215,7 +221,7 @@ template <class C>
 struct SignSgd {
   Sgd<C> base;
   explicit SignSgd(const SignParams& p) : base(p) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     MX_FOR_BLOCK(b)
     b.new_weight[i] =
         b.weight[i] - base.lr * (sign_of(base.rescale * b.grad[i]) + base.wd * b.weight[i]);
@@ -228,7 +234,7 @@ struct Signum {
   C momentum, wd_lh;
   explicit Signum(const SignumParams& p)
       : base(p), momentum(static_cast<C>(p.momentum)), wd_lh(static_cast<C>(p.wd_lh)) {}
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
       const C g = limited(base.rescale * b.grad[i], base.bound);
@@ -254,7 +260,7 @@ struct Lamb {
   static C correction(double beta, int64_t t) {
     return static_cast<C>(1 - std::pow(beta, static_cast<double>(t)));
   }
-  void operator()(const Block<C>& b) const {
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *var = b.state[1];
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i], bound);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpp/base/host_device.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/kernel.h"
 
@@ -23,12 +24,12 @@ struct Block {
 
 // x limited to [-bound, bound]; a NaN stays.
 template <class C>
-C limited(C x, C bound) {
+MX_HOST_DEVICE C limited(C x, C bound) {
   return x < -bound ? -bound : (x > bound ? bound : x);
 }
 // Bound of 1.x's clip parameters: below 0 means none.
 template <class C>
-C bound_of(double clip) {
+MX_HOST_DEVICE C bound_of(double clip) {
   return clip >= 0 ? static_cast<C>(clip) : std::numeric_limits<C>::infinity();
 }
 

@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/random/draw.h"
 
 namespace mxlite::random {
 namespace {
@@ -9,9 +10,8 @@ namespace {
 using pointwise::Compute;
 using pointwise::kBlock;
 
-// A block of kBlock elements takes kBlock / 4 counters in float (one word per element) and kBlock /
-// 2 in double; word w of counter j belongs to element w * counters + j, so that loops over counters
-// vectorize.
+// The order of draw.h lets loops over counters vectorize.
+static_assert(kBlock == kFillBlock);
 constexpr int64_t kCounters = kBlock / 4;
 constexpr int64_t kCountersDouble = kBlock / 2;
 
@@ -41,20 +41,6 @@ void philox_block(uint64_t seed, uint64_t first, uint32_t (*words)[n]) {
     words[2][j] = c2[j];
     words[3][j] = c3[j];
   }
-}
-
-struct SinCos {
-  float sin, cos;
-};
-// Of a whole turn times u, u in [0, 1): Taylor series on an eighth of a turn.
-MX_HD SinCos sincos_turn(float u) {
-  const float quarter = std::nearbyint(u * 4.0f);
-  const float x = (u - quarter * 0.25f) * 6.28318530718f, z = x * x;
-  const float s = x * (1.0f + z * (-1.0f / 6 + z * (1.0f / 120 - z * (1.0f / 5040))));
-  const float c = 1.0f + z * (-0.5f + z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320))));
-  const int q = static_cast<int>(quarter) & 3;
-  const float sine = (q & 1) ? c : s, cosine = (q & 1) ? s : c;
-  return {(q & 2) ? -sine : sine, ((q + 1) & 2) ? -cosine : cosine};
 }
 
 void uniform_block(const RandomState& state, int64_t block, float* out) {
@@ -115,11 +101,6 @@ void fill(double offset, double scale, const TensorRef& out, F&& block) {
   });
 }
 
-// Keeps as many bits as the dtype has, so that rounding cannot give 1.
-float precision_of(DType dtype) {
-  return dtype == DType::kFloat16 ? 0x1p11f : dtype == DType::kBFloat16 ? 0x1p8f : 0x1p24f;
-}
-
 }  // namespace
 
 void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low) {
@@ -135,7 +116,7 @@ void fill_uniform(RandomState state, double low, double high, const TensorRef& o
                  [&](int64_t block, double* values) { uniform_block(state, block, values); });
     return;
   }
-  const float steps = precision_of(out.dtype);
+  const float steps = uniform_steps(out.dtype);
   fill<float>(low, high - low, out, [&](int64_t block, float* values) {
     uniform_block(state, block, values);
     if (out.dtype == DType::kFloat32) return;

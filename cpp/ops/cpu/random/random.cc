@@ -1,6 +1,6 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
-#include "cpp/ops/cpu/random/draw.h"
 #include "cpp/ops/cpu/random/fast_fill.h"
+#include "cpp/ops/random/draw.h"
 
 namespace mxlite {
 namespace random {

@@ -1,13 +1,15 @@
-// The binary functions of reductions (see accumulate.h).
+// The binary functions of reductions (see accumulate.h), on every device.
 #pragma once
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
+#include "cpp/base/host_device.h"
+
 namespace mxlite::reduce {
 
 template <class T>
-T plus(T a, T b) {
+MX_HOST_DEVICE T plus(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
@@ -16,7 +18,7 @@ T plus(T a, T b) {
   }
 }
 template <class T>
-T times(T a, T b) {
+MX_HOST_DEVICE T times(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
@@ -27,58 +29,58 @@ T times(T a, T b) {
 
 struct Adding {
   template <class T>
-  static T start() {
+  MX_HOST_DEVICE static T start() {
     return T(0);
   }
   template <class T>
-  static T join(T a, T b) {
+  MX_HOST_DEVICE static T join(T a, T b) {
     return plus(a, b);
   }
 };
 struct Sum : Adding {
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return plus(total, x);
   }
 };
 struct NanSum : Adding {
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return plus(total, x == x ? x : T(0));
   }
 };
 struct SumAbs : Adding {
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return plus(total, x < T(0) ? plus(T(0), times(T(-1), x)) : x);
   }
 };
 struct SumSquares : Adding {
   template <class T>
-  static T step(T total, T x, T center) {
+  MX_HOST_DEVICE static T step(T total, T x, T center) {
     return plus(total, times(x - center, x - center));
   }
 };
 
 struct Multiplying {
   template <class T>
-  static T start() {
+  MX_HOST_DEVICE static T start() {
     return T(1);
   }
   template <class T>
-  static T join(T a, T b) {
+  MX_HOST_DEVICE static T join(T a, T b) {
     return times(a, b);
   }
 };
 struct Prod : Multiplying {
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return times(total, x);
   }
 };
 struct NanProd : Multiplying {
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return times(total, x == x ? x : T(1));
   }
 };
@@ -86,35 +88,35 @@ struct NanProd : Multiplying {
 // A NaN wins on either side.
 struct Max {
   template <class T>
-  static T start() {
+  MX_HOST_DEVICE static T start() {
     if constexpr (std::is_integral_v<T>)
       return std::numeric_limits<T>::min();
     else
       return -std::numeric_limits<T>::infinity();
   }
   template <class T>
-  static T join(T a, T b) {
+  MX_HOST_DEVICE static T join(T a, T b) {
     return (a > b || a != a) ? a : b;
   }
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return (total > x || total != total) ? total : x;
   }
 };
 struct Min {
   template <class T>
-  static T start() {
+  MX_HOST_DEVICE static T start() {
     if constexpr (std::is_integral_v<T>)
       return std::numeric_limits<T>::max();
     else
       return std::numeric_limits<T>::infinity();
   }
   template <class T>
-  static T join(T a, T b) {
+  MX_HOST_DEVICE static T join(T a, T b) {
     return (a < b || a != a) ? a : b;
   }
   template <class T>
-  static T step(T total, T x, T /*center*/) {
+  MX_HOST_DEVICE static T step(T total, T x, T /*center*/) {
     return (total < x || total != total) ? total : x;
   }
 };

@@ -1,36 +1,37 @@
 // Single draws from a distribution. A Stream gives one element as many random words as it asks for,
-// independent of every other element.
+// independent of every other element, on every device.
 #pragma once
 #include <cmath>
 
 #include "cpp/core/random.h"
+#include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/random/distributions.h"
 
 namespace mxlite::random {
 
 class Stream {
  public:
-  Stream(RandomState state, int64_t element)
+  MX_HOST_DEVICE Stream(RandomState state, int64_t element)
       : seed_(state.seed), counter_(state.offset + static_cast<uint64_t>(element)) {}
 
-  uint32_t word() {
+  MX_HOST_DEVICE uint32_t word() {
     if (used_ == 4) {
       words_ = philox(seed_, counter_, stream_++);
       used_ = 0;
     }
     return words_[used_++];
   }
-  double uniform() {  // [0, 1)
+  MX_HOST_DEVICE double uniform() {  // [0, 1)
     const uint32_t high = word();
     return to_uniform_double(high, word());
   }
-  double positive() { return 1.0 - uniform(); }  // (0, 1]
-  double normal() {
+  MX_HOST_DEVICE double positive() { return 1.0 - uniform(); }  // (0, 1]
+  MX_HOST_DEVICE double normal() {
     const double radius = std::sqrt(-2.0 * std::log(positive()));
     return radius * std::cos(6.283185307179586 * uniform());
   }
   // [0, n), by the high half of a product: the bias is below n / 2^64.
-  uint64_t below(uint64_t n) {
+  MX_HOST_DEVICE uint64_t below(uint64_t n) {
     const uint64_t high = word();
     const auto bits = static_cast<unsigned __int128>(high << 32 | word());
     return static_cast<uint64_t>(bits * n >> 64);
@@ -43,7 +44,7 @@ class Stream {
 };
 
 // Marsaglia and Tsang (2000); below 1 by a power of a uniform number.
-inline double draw_gamma(Stream& s, double alpha, double beta) {
+MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;
   const double d = (alpha < 1 ? alpha + 1.0 : alpha) - 1.0 / 3;
   const double c = 1.0 / std::sqrt(9.0 * d);
@@ -58,7 +59,7 @@ inline double draw_gamma(Stream& s, double alpha, double beta) {
 }
 
 // Below 12 by counting exponential steps, above by Hoermann's transformed rejection (PTRS, 1993).
-inline double draw_poisson(Stream& s, double lam) {
+MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
   if (lam == 0 || !(lam < 1e15)) return lam;  // beyond, the spread is lost in rounding
   if (lam < 12) {
     const double limit = std::exp(-lam);
@@ -80,25 +81,51 @@ inline double draw_poisson(Stream& s, double lam) {
   }
 }
 
-inline double draw(Uniform, Stream& s, double low, double high) {
+MX_HOST_DEVICE inline double draw(Uniform, Stream& s, double low, double high) {
   return low + (high - low) * s.uniform();
 }
-inline double draw(Normal, Stream& s, double mean, double deviation) {
+MX_HOST_DEVICE inline double draw(Normal, Stream& s, double mean, double deviation) {
   return mean + deviation * s.normal();
 }
-inline double draw(Gamma, Stream& s, double alpha, double beta) {
+MX_HOST_DEVICE inline double draw(Gamma, Stream& s, double alpha, double beta) {
   return draw_gamma(s, alpha, beta);
 }
-inline double draw(Exponential, Stream& s, double lam, double) {
+MX_HOST_DEVICE inline double draw(Exponential, Stream& s, double lam, double) {
   return -std::log(s.positive()) / lam;
 }
-inline double draw(Poisson, Stream& s, double lam, double) { return draw_poisson(s, lam); }
-inline double draw(NegativeBinomial, Stream& s, double k, double p) {
+MX_HOST_DEVICE inline double draw(Poisson, Stream& s, double lam, double) {
+  return draw_poisson(s, lam);
+}
+MX_HOST_DEVICE inline double draw(NegativeBinomial, Stream& s, double k, double p) {
   return p == 1 ? 0.0 : draw_poisson(s, draw_gamma(s, k, (1 - p) / p));
 }
-inline double draw(GeneralizedNegativeBinomial, Stream& s, double mu, double alpha) {
+MX_HOST_DEVICE inline double draw(GeneralizedNegativeBinomial, Stream& s, double mu, double alpha) {
   if (mu == 0) return 0;
   return draw_poisson(s, alpha == 0 ? mu : draw_gamma(s, 1 / alpha, alpha * mu));
+}
+
+struct SinCos {
+  float sin, cos;
+};
+// Of a whole turn times u, u in [0, 1): Taylor series on an eighth of a turn.
+MX_HD SinCos sincos_turn(float u) {
+  const float quarter = std::nearbyint(u * 4.0f);
+  const float x = (u - quarter * 0.25f) * 6.28318530718f, z = x * x;
+  const float s = x * (1.0f + z * (-1.0f / 6 + z * (1.0f / 120 - z * (1.0f / 5040))));
+  const float c = 1.0f + z * (-0.5f + z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320))));
+  const int q = static_cast<int>(quarter) & 3;
+  const float sine = (q & 1) ? c : s, cosine = (q & 1) ? s : c;
+  return {(q & 2) ? -sine : sine, ((q + 1) & 2) ? -cosine : cosine};
+}
+
+// Uniform and normal numbers are made in blocks: kFillBlock elements take kFillBlock / 4 counters
+// in float (one word per element) and kFillBlock / 2 in double; word (pair of words) w of counter j
+// belongs to element w * counters + j.
+constexpr int64_t kFillBlock = 512;
+
+// Keeps as many bits as the dtype has, so that rounding cannot give 1.
+inline float uniform_steps(DType dtype) {
+  return dtype == DType::kFloat16 ? 0x1p11f : dtype == DType::kBFloat16 ? 0x1p8f : 0x1p24f;
 }
 
 }  // namespace mxlite::random
