@@ -128,6 +128,8 @@ ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Sha
   conv.pad = deconvolution_padding(p, data).pad;
   conv.num_filter = data[channel_axis(data.ndim(), p.channels_last())];
   conv.num_group = p.num_group;
+  conv.workspace = p.workspace;
+  conv.cudnn_tune = p.cudnn_tune;
   conv.no_bias = true;
   conv.layout = p.layout;
   return conv;

@@ -30,9 +30,10 @@ struct DeconvolutionParams {
         field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj."),
         required_field("num_filter", &P::num_filter, "Number of output channels."),
         field("num_group", &P::num_group, "Number of groups that channels are divided into."),
-        field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
+        field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU."),
         field("no_bias", &P::no_bias, "Take no bias input."),
-        field("cudnn_tune", &P::cudnn_tune, "Accepted for compatibility, without effect."),
+        field("cudnn_tune", &P::cudnn_tune,
+              "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
         field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
         field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
   }

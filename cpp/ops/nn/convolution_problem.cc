@@ -1,0 +1,106 @@
+#include "cpp/ops/nn/convolution_problem.h"
+
+#include "cpp/base/env.h"
+#include "cpp/base/str.h"
+
+namespace mxlite {
+namespace {
+
+// (N, C, spatial) with as many leading spatial dimensions of 1 as ndim asks for.
+ConvolutionProblem::Numbers own_dims(const SpatialDims& d, int ndim) {
+  ConvolutionProblem::Numbers n{d.batch, d.channels};
+  for (int i = 2; i < ndim; ++i) n[static_cast<size_t>(i)] = d.size[3 - (ndim - i)];
+  return n;
+}
+
+template <class List>
+std::string joined(const List& numbers, int count) {
+  std::string s;
+  for (int i = 0; i < count; ++i) s += str(i > 0 ? "x" : "", numbers[static_cast<size_t>(i)]);
+  return s;
+}
+
+}  // namespace
+
+ConvolutionProblem::Numbers ConvolutionProblem::strides_of(const Numbers& dims) const {
+  Numbers strides{};
+  int64_t step = 1;
+  const auto take = [&](int i) {
+    strides[static_cast<size_t>(i)] = step;
+    step *= dims[static_cast<size_t>(i)];
+  };
+  if (channels_last) take(1);
+  for (int i = ndim - 1; i >= 2; --i) take(i);
+  if (!channels_last) take(1);
+  take(0);
+  return strides;
+}
+
+std::string ConvolutionProblem::text() const {
+  constexpr const char* kDirections[] = {"forward", "backward_data", "backward_weight"};
+  const int spatial = ndim - 2;
+  return str("convolution ", kDirections[static_cast<int>(direction)], " ", dtype_name(dtype), " ",
+             channels_last ? "channels_last" : "channels_first", " data ", joined(data, ndim),
+             " weight ", joined(weight, ndim), " output ", joined(output, ndim), " stride ",
+             joined(stride, spatial), " pad ", joined(pad, spatial), " dilate ",
+             joined(dilate, spatial), " groups ", groups, bias ? " bias" : "", addend ? " add" : "",
+             relu ? " relu" : "", " tuning ", static_cast<int>(tuning), " workspace ",
+             workspace_bytes);
+}
+
+size_t ConvolutionProblemHash::operator()(const ConvolutionProblem& p) const {
+  uint64_t hash = 0;
+  const auto mix = [&](int64_t v) {
+    hash ^= static_cast<uint64_t>(v) + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+  };
+  mix(static_cast<int64_t>(p.direction));
+  mix(static_cast<int64_t>(p.dtype));
+  mix(p.channels_last + 2 * p.bias + 4 * p.addend + 8 * p.relu);
+  mix(p.groups);
+  for (const int64_t v : p.data) mix(v);
+  for (const int64_t v : p.weight) mix(v);
+  for (const int64_t v : p.stride) mix(v);
+  for (const int64_t v : p.pad) mix(v);
+  for (const int64_t v : p.dilate) mix(v);
+  return hash;
+}
+
+ConvolutionProblem describe_convolution(ConvolutionDirection direction, const ConvolutionParams& p,
+                                        const Shape& data, const Shape& output, DType dtype,
+                                        bool memory_channels_last) {
+  const bool last = p.channels_last();
+  const SpatialWindow w = p.window();
+  const SpatialDims d = spatial_dims(data, last);
+  ConvolutionProblem q;
+  q.direction = direction;
+  q.dtype = dtype;
+  q.ndim = p.kernel.ndim() == 3 ? 5 : 4;
+  q.channels_last = last || memory_channels_last;
+  q.groups = p.num_group;
+  q.workspace_bytes = p.workspace << 20;
+  q.tuning = convolution_tuning(p.cudnn_tune);
+  q.data = own_dims(d, q.ndim);
+  q.output = own_dims(spatial_dims(output, last), q.ndim);
+  q.weight = {q.output[1], d.channels / p.num_group};
+  for (int i = 0; i < q.ndim - 2; ++i) {
+    const int at = 3 - (q.ndim - 2) + i;
+    const auto k = static_cast<size_t>(i);
+    q.weight[k + 2] = w.kernel[at];
+    q.stride[k] = w.stride[at];
+    q.pad[k] = w.pad[at];
+    q.dilate[k] = w.dilate[at];
+  }
+  return q;
+}
+
+ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune) {
+  if (cudnn_tune == "off") return ConvolutionTuning::kOff;
+  if (cudnn_tune == "limited_workspace") return ConvolutionTuning::kLimitedWorkspace;
+  if (cudnn_tune == "fastest") return ConvolutionTuning::kFastest;
+  static const int64_t by_environment = env_int("MXNET_CUDNN_AUTOTUNE_DEFAULT", 1);
+  MX_CHECK(by_environment >= 0 && by_environment <= 2,
+           "MXNET_CUDNN_AUTOTUNE_DEFAULT: ", by_environment, " given, 0, 1 or 2 expected");
+  return static_cast<ConvolutionTuning>(by_environment);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,52 @@
+// One convolution as a library sees it: tensors of 4 or 5 dimensions with strides, in the order
+// (N, C, spatial). Problems are compared, hashed and written to files, so that what was found out
+// about one is found again.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "cpp/ops/nn/convolution.h"
+
+namespace mxlite {
+
+enum class ConvolutionDirection : uint8_t { kForward, kBackwardData, kBackwardWeight };
+// How carefully an algorithm is chosen; values are those of MXNET_CUDNN_AUTOTUNE_DEFAULT.
+enum class ConvolutionTuning : uint8_t { kOff = 0, kLimitedWorkspace = 1, kFastest = 2 };
+
+struct ConvolutionProblem {
+  static constexpr int kMaxNdim = 5;
+  using Numbers = std::array<int64_t, kMaxNdim>;
+
+  ConvolutionDirection direction = ConvolutionDirection::kForward;
+  ConvolutionTuning tuning = ConvolutionTuning::kOff;
+  DType dtype = DType::kFloat32;
+  int ndim = 4;
+  bool channels_last = false;                       // of memory: N, spatial, C
+  bool bias = false, addend = false, relu = false;  // forward only, in this order
+  int64_t workspace_bytes = 0;
+  int64_t groups = 1;
+  Numbers data{}, weight{}, output{};
+  std::array<int64_t, 3> stride{}, pad{}, dilate{};  // the first ndim - 2
+
+  bool operator==(const ConvolutionProblem&) const = default;
+  Numbers strides_of(const Numbers& dims) const;
+  // One line without tabs.
+  std::string text() const;
+};
+
+struct ConvolutionProblemHash {
+  size_t operator()(const ConvolutionProblem& p) const;
+};
+
+// `data` and `output` are the convolution's own, also for its gradients. 1-D problems become 2-D
+// ones of height 1. memory_channels_last: where the operator's layout is channels-first, how its
+// tensors lie in memory (otherwise they are channels-last anyway).
+ConvolutionProblem describe_convolution(ConvolutionDirection direction, const ConvolutionParams& p,
+                                        const Shape& data, const Shape& output, DType dtype,
+                                        bool memory_channels_last);
+
+// The parameter cudnn_tune, or else MXNET_CUDNN_AUTOTUNE_DEFAULT (1).
+ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune);
+
+}  // namespace mxlite

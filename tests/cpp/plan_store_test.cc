@@ -1,0 +1,180 @@
+#include "cpp/ops/plan_store.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "cpp/ops/nn/convolution_problem.h"
+
+namespace mxlite {
+namespace {
+
+class PlanStoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(testing::TempDir()) / "plan_store" / info->name();
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return (folder_ / "cudnn-9.plans").string(); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(PlanStoreTest, AnotherProcessFindsWhatWasAdded) {
+  PlanStore(path()).add("convolution a", "eng3_k1=2");
+  const PlanStore again(path());
+  EXPECT_EQ(again.find("convolution a"), "eng3_k1=2");
+  EXPECT_EQ(again.find("convolution b"), std::nullopt);
+}
+
+TEST_F(PlanStoreTest, AWriterKeepsWhatAnotherOneWroteMeanwhile) {
+  PlanStore first(path()), second(path());
+  first.add("a", "1");
+  second.add("b", "2");
+  const PlanStore again(path());
+  EXPECT_EQ(again.find("a"), "1");
+  EXPECT_EQ(again.find("b"), "2");
+}
+
+TEST_F(PlanStoreTest, ALaterPlanReplacesAnEarlierOne) {
+  PlanStore store(path());
+  store.add("a", "1");
+  store.add("a", "2");
+  EXPECT_EQ(store.find("a"), "2");
+  EXPECT_EQ(PlanStore(path()).find("a"), "2");
+}
+
+TEST_F(PlanStoreTest, LeavesNoFileBesideTheStore) {
+  PlanStore(path()).add("a", "1");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    names.insert(entry.path().filename().string());
+  EXPECT_EQ(names, std::set<std::string>{"cudnn-9.plans"});
+}
+
+TEST_F(PlanStoreTest, ABrokenFileCostsOnlyItsContent) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(path()) << "mxlite plans 1\na\t1\nline that was cut of";
+  PlanStore store(path());
+  EXPECT_EQ(store.find("a"), "1");
+  std::ofstream(path()) << "another format\nb\t2\n";
+  EXPECT_EQ(PlanStore(path()).find("b"), std::nullopt);
+}
+
+TEST_F(PlanStoreTest, AFolderThatCannotBeWrittenIsNoError) {
+  std::filesystem::create_directories(folder_.parent_path());
+  std::ofstream(folder_) << "a file where the folder should be";
+  PlanStore store(path());
+  store.add("a", "1");
+  EXPECT_EQ(store.find("a"), "1");
+  EXPECT_EQ(PlanStore("").find("a"), std::nullopt);
+}
+
+TEST_F(PlanStoreTest, WritersInThreadsLoseNothing) {
+  PlanStore store(path());
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&store, t] {
+        for (int i = 0; i < 8; ++i) store.add(std::to_string(t * 8 + i), "plan");
+      });
+  }
+  const PlanStore again(path());
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(again.find(std::to_string(i)), "plan") << i;
+}
+
+TEST(PlanStorePathTest, NamesDeviceAndVersion) {
+  EXPECT_EQ(plan_store_path("/c", "cudnn", "91300", "NVIDIA H100 80GB/HBM3"),
+            "/c/cudnn-91300-NVIDIA_H100_80GB_HBM3.plans");
+  EXPECT_EQ(plan_store_path("", "cudnn", "91300", "NVIDIA H100"), "");
+}
+
+ConvolutionParams params() {
+  ConvolutionParams p;
+  p.kernel = {3, 5};
+  p.stride = {2, 1};
+  p.pad = {1, 2};
+  p.num_filter = 8;
+  p.num_group = 2;
+  p.workspace = 16;
+  p.cudnn_tune = "off";
+  return p;
+}
+ConvolutionProblem problem(bool channels_last) {
+  return describe_convolution(ConvolutionDirection::kForward, params(), {2, 4, 9, 7}, {2, 8, 5, 7},
+                              DType::kFloat16, channels_last);
+}
+
+TEST(ConvolutionProblemTest, TextNamesEverythingThatMatters) {
+  ConvolutionProblem p = problem(/*channels_last=*/true);
+  p.bias = p.relu = true;
+  EXPECT_EQ(p.text(),
+            "convolution forward float16 channels_last data 2x4x9x7 weight 8x2x3x5 output 2x8x5x7 "
+            "stride 2x1 pad 1x2 dilate 1x1 groups 2 bias relu tuning 0 workspace 16777216");
+}
+
+TEST(ConvolutionProblemTest, EveryDifferenceMakesAnotherKey) {
+  const ConvolutionProblem base = problem(false);
+  std::vector<ConvolutionProblem> all(12, base);
+  all[1].direction = ConvolutionDirection::kBackwardWeight;
+  all[2].tuning = ConvolutionTuning::kFastest;
+  all[3].dtype = DType::kFloat32;
+  all[4].channels_last = true;
+  all[5].bias = true;
+  all[6].addend = true;
+  all[7].relu = true;
+  all[8].groups = 1;
+  all[9].data[0] = 3;
+  all[10].pad[1] = 0;
+  all[11].workspace_bytes = 0;
+  std::set<std::string> texts;
+  for (const ConvolutionProblem& p : all) texts.insert(p.text());
+  EXPECT_EQ(texts.size(), all.size());
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_FALSE(all[i] == base) << i;
+  EXPECT_EQ(ConvolutionProblemHash()(problem(false)), ConvolutionProblemHash()(base));
+}
+
+TEST(ConvolutionProblemTest, StridesFollowTheLayout) {
+  using Numbers = ConvolutionProblem::Numbers;
+  EXPECT_EQ(problem(false).strides_of({2, 4, 9, 7}), (Numbers{252, 63, 7, 1, 0}));
+  EXPECT_EQ(problem(true).strides_of({2, 4, 9, 7}), (Numbers{252, 1, 28, 4, 0}));
+}
+
+TEST(ConvolutionProblemTest, OneDimensionBecomesTwo) {
+  ConvolutionParams p;
+  p.kernel = {3};
+  p.pad = {1};
+  p.num_filter = 6;
+  const auto q = describe_convolution(ConvolutionDirection::kBackwardData, p, {2, 4, 9}, {2, 6, 9},
+                                      DType::kFloat32, false);
+  using Numbers = ConvolutionProblem::Numbers;
+  EXPECT_EQ(q.ndim, 4);
+  EXPECT_EQ(q.data, (Numbers{2, 4, 1, 9, 0}));
+  EXPECT_EQ(q.weight, (Numbers{6, 4, 1, 3, 0}));
+  EXPECT_EQ(q.output, (Numbers{2, 6, 1, 9, 0}));
+  EXPECT_EQ(q.pad[0], 0);
+  EXPECT_EQ(q.pad[1], 1);
+}
+
+TEST(ConvolutionProblemTest, ThreeDimensionsAndChannelsLastParameter) {
+  ConvolutionParams p;
+  p.kernel = {1, 2, 3};
+  p.num_filter = 5;
+  p.layout = SpatialLayout::kNDHWC;
+  const auto q = describe_convolution(ConvolutionDirection::kForward, p, {2, 6, 7, 8, 3},
+                                      {2, 6, 6, 6, 5}, DType::kFloat32, false);
+  using Numbers = ConvolutionProblem::Numbers;
+  EXPECT_EQ(q.data, (Numbers{2, 3, 6, 7, 8}));
+  EXPECT_EQ(q.weight, (Numbers{5, 3, 1, 2, 3}));
+  EXPECT_TRUE(q.channels_last);
+  EXPECT_EQ(q.strides_of(q.weight), (Numbers{18, 1, 18, 9, 3}));
+}
+
+}  // namespace
+}  // namespace mxlite
