@@ -1,4 +1,4 @@
-# MXLITE_CUDA=ON: nvcc >= 13, CUDA runtime, cuBLAS, cuDNN 9, its header-only frontend, NCCL. They come
+# MXLITE_CUDA=ON: nvcc >= 13, CUDA runtime, NVRTC, cuBLAS, cuDNN 9, its header-only frontend, NCCL. They come
 # from a toolkit or from PyPI packages (tools/requirements-cuda.txt), whatever is found first in
 #   MXLITE_CUDA_ROOT, the folder above nvcc, /usr/local/cuda, site-packages/nvidia/*
 # What is missing is an error that names it. Target: mxlite::cuda_libraries.
@@ -54,6 +54,7 @@ mxlite_cuda_find(CUDART cuda_runtime_api.h libcudart.so.13)
 mxlite_cuda_find(CUBLAS cublasLt.h libcublas.so.13 libcublasLt.so.13)
 mxlite_cuda_find(CUDNN cudnn.h libcudnn.so.9)
 mxlite_cuda_find(NCCL nccl.h libnccl.so.2)
+mxlite_cuda_find(NVRTC nvrtc.h libnvrtc.so.13)  # the cuDNN frontend calls it
 find_path(MXLITE_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${MXLITE_CUDNN_FRONTEND_ROOT} ${site_packages} ${cuda_roots} PATH_SUFFIXES include)
 if(NOT MXLITE_CUDNN_FRONTEND_INCLUDE)

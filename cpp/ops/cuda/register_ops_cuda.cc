@@ -1,10 +1,96 @@
 #include "cpp/ops/cuda/register_ops_cuda.h"
 
+#include "cpp/ops/cuda/channels_last.h"
+
 namespace mxlite {
 
 // One line per file or family, in alphabetical order of folder and file.
-void register_creation_cuda(OpRegistry&);  // tensor/
+void register_dot_cuda(OpRegistry&);               // matrix/
+void register_activation_cuda(OpRegistry&);        // nn/
+void register_batch_norm_cuda(OpRegistry&);        // nn/
+void register_channel_norms_cuda(OpRegistry&);     // nn/
+void register_convolution_cuda(OpRegistry&);       // nn/
+void register_dropout_cuda(OpRegistry&);           // nn/
+void register_embedding_cuda(OpRegistry&);         // nn/
+void register_fully_connected_cuda(OpRegistry&);   // nn/
+void register_layer_norm_cuda(OpRegistry&);        // nn/
+void register_leaky_relu_cuda(OpRegistry&);        // nn/
+void register_output_loss_cuda(OpRegistry&);       // nn/
+void register_pooling_cuda(OpRegistry&);           // nn/
+void register_softmax_cuda(OpRegistry&);           // nn/
+void register_softmax_output_cuda(OpRegistry&);    // nn/
+void register_upsampling_cuda(OpRegistry&);        // nn/
+void register_multi_updates_cuda(OpRegistry&);     // optimizer/
+void register_updates_cuda(OpRegistry&);           // optimizer/
+void register_add_n_cuda(OpRegistry&);             // pointwise/
+void register_binary_cuda(OpRegistry&);            // pointwise/
+void register_logic_cuda(OpRegistry&);             // pointwise/
+void register_unary_arithmetic_cuda(OpRegistry&);  // pointwise/
+void register_unary_math1_cuda(OpRegistry&);       // pointwise/
+void register_unary_math2_cuda(OpRegistry&);       // pointwise/
+void register_random_cuda(OpRegistry&);            // random/
+void register_arg_cuda(OpRegistry&);               // reduce/
+void register_cumsum_cuda(OpRegistry&);            // reduce/
+void register_products_cuda(OpRegistry&);          // reduce/
+void register_sums_cuda(OpRegistry&);              // reduce/
+void register_sequence_ops_cuda(OpRegistry&);      // sequence/
+void register_concat_cuda(OpRegistry&);            // tensor/
+void register_copy_cuda(OpRegistry&);              // tensor/
+void register_creation_cuda(OpRegistry&);          // tensor/
+void register_diag_cuda(OpRegistry&);              // tensor/
+void register_gather_nd_cuda(OpRegistry&);         // tensor/
+void register_ranges_cuda(OpRegistry&);            // tensor/
+void register_repeat_cuda(OpRegistry&);            // tensor/
+void register_select_cuda(OpRegistry&);            // tensor/
+void register_slice_cuda(OpRegistry&);             // tensor/
+void register_sort_cuda(OpRegistry&);              // tensor/
+void register_take_cuda(OpRegistry&);              // tensor/
+void register_transpose_cuda(OpRegistry&);         // tensor/
 
-void register_all_ops_cuda(OpRegistry& ops) { register_creation_cuda(ops); }
+void register_all_ops_cuda(OpRegistry& ops) {
+  register_dot_cuda(ops);
+  register_activation_cuda(ops);
+  register_batch_norm_cuda(ops);
+  register_channel_norms_cuda(ops);
+  register_convolution_cuda(ops);
+  register_dropout_cuda(ops);
+  register_embedding_cuda(ops);
+  register_fully_connected_cuda(ops);
+  register_layer_norm_cuda(ops);
+  register_leaky_relu_cuda(ops);
+  register_output_loss_cuda(ops);
+  register_pooling_cuda(ops);
+  register_softmax_cuda(ops);
+  register_softmax_output_cuda(ops);
+  register_upsampling_cuda(ops);
+  register_multi_updates_cuda(ops);
+  register_updates_cuda(ops);
+  register_add_n_cuda(ops);
+  register_binary_cuda(ops);
+  register_logic_cuda(ops);
+  register_unary_arithmetic_cuda(ops);
+  register_unary_math1_cuda(ops);
+  register_unary_math2_cuda(ops);
+  register_random_cuda(ops);
+  register_arg_cuda(ops);
+  register_cumsum_cuda(ops);
+  register_products_cuda(ops);
+  register_sums_cuda(ops);
+  register_sequence_ops_cuda(ops);
+  register_concat_cuda(ops);
+  register_copy_cuda(ops);
+  register_creation_cuda(ops);
+  register_diag_cuda(ops);
+  register_gather_nd_cuda(ops);
+  register_ranges_cuda(ops);
+  register_repeat_cuda(ops);
+  register_select_cuda(ops);
+  register_slice_cuda(ops);
+  register_sort_cuda(ops);
+  register_take_cuda(ops);
+  register_transpose_cuda(ops);
+
+  cuda::register_cuda_plans();
+}
 
 }  // namespace mxlite

@@ -1,0 +1,22 @@
+// The one memory format that executables on CUDA use besides plain memory: (N, C, spatial) tensors
+// stored as (N, spatial, C), for half types, whose convolutions run on tensor cores that way. A
+// tensor so stored is a plain tensor of another shape, so the operators' own kernels work on it.
+#pragma once
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite::cuda {
+
+// (N, C, spatial) to (N, spatial, C).
+Shape last_shape(const Shape& shape);
+// Plain where the memory cannot be told from plain memory: one channel, or one pixel.
+Layout channels_last(const TensorSpec& spec);
+bool is_channels_last(const Layout& layout);
+
+bool same_channels_last(const Layout& a, const Layout& b);
+Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
+                                const TensorSpec& to_spec, const Layout& to);
+
+// Planned kernels and the layout itself; called when the plug-in is loaded.
+void register_cuda_plans();
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,11 @@
+// Arrays of one value.
+#pragma once
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cuda {
+
+// Sets every element of a contiguous array, or those of a strided region, to a value as the dtype
+// holds it.
+void fill_value(KernelContext& ctx, const TensorRef& out, double value);
+
+}  // namespace mxlite::cuda

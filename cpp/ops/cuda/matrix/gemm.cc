@@ -1,0 +1,220 @@
+// cuBLASLt sees columns where we see rows: the transposed product C^T = op(B)^T op(A)^T of the same
+// memory is what it is asked for, and the bias then runs along its rows.
+#include "cpp/ops/cuda/matrix/gemm.h"
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "cpp/base/env.h"
+#include "cpp/ops/cuda/context.h"
+#include "cpp/ops/cuda/matrix/integer_gemm.h"
+#include "cpp/ops/cuda/memory.h"
+
+namespace mxlite::cuda {
+namespace {
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return CUDA_R_16F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat64:
+      return CUDA_R_64F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+// Descriptors of one call; released on every path.
+struct Descriptors {
+  cublasLtMatmulDesc_t op = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+
+  Descriptors() = default;
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() {
+    if (preference) cublasLtMatmulPreferenceDestroy(preference);
+    for (cublasLtMatrixLayout_t layout : {a, b, c})
+      if (layout) cublasLtMatrixLayoutDestroy(layout);
+    if (op) cublasLtMatmulDescDestroy(op);
+  }
+};
+
+template <class T>
+void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, const T& value) {
+  MX_CUBLAS(cublasLtMatmulDescSetAttribute(desc, what, &value, sizeof(T)));
+}
+
+void make_layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, int64_t rows, int64_t columns,
+                 int64_t leading, const Gemm& g, int64_t stride) {
+  MX_CUBLAS(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
+                                       static_cast<uint64_t>(columns), leading));
+  if (g.batch == 1) return;
+  const auto count = static_cast<int32_t>(g.batch);
+  MX_CUBLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                             sizeof(count)));
+  MX_CUBLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &stride, sizeof(stride)));
+}
+
+void describe(const Gemm& g, const void* bias, Descriptors& d) {
+  static const bool may_convert = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
+  const bool wide = g.dtype == DType::kFloat64;
+  const cudaDataType_t type = data_type(g.dtype);
+  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
+                                      : g.dtype == DType::kFloat32 && may_convert
+                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                          : CUBLAS_COMPUTE_32F;
+  MX_CUBLAS(cublasLtMatmulDescCreate(&d.op, compute, wide ? CUDA_R_64F : CUDA_R_32F));
+  set(d.op, CUBLASLT_MATMUL_DESC_TRANSA, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(d.op, CUBLASLT_MATMUL_DESC_TRANSB, g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (g.bias || g.relu) {
+    const cublasLtEpilogue_t epilogue =
+        g.bias ? (g.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
+               : CUBLASLT_EPILOGUE_RELU;
+    set(d.op, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (g.bias) {
+      set(d.op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+      set(d.op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    }
+  }
+  make_layout(&d.a, type, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb, g, g.stride_b);
+  make_layout(&d.b, type, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda, g, g.stride_a);
+  make_layout(&d.c, type, g.n, g.m, g.ldc, g, g.stride_c);
+}
+
+uint32_t alignment(const void* p) {
+  constexpr uintptr_t kMost = 256;
+  const auto address = reinterpret_cast<uintptr_t>(p) | kMost;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+// Which algorithm the heuristic chose, by everything it depends on.
+struct Key {
+  Gemm gemm;
+  uint32_t align_a = 0, align_b = 0, align_c = 0;
+  int device = 0;
+};
+
+// Fields one by one: padding has no defined value.
+uint64_t mix(uint64_t hash, uint64_t v) {
+  hash ^= v + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccd;
+}
+template <class F>
+void for_each_number(const Key& k, F&& fn) {
+  const Gemm& g = k.gemm;
+  for (const int64_t v : {g.m,
+                          g.n,
+                          g.k,
+                          g.lda,
+                          g.ldb,
+                          g.ldc,
+                          g.batch,
+                          g.stride_a,
+                          g.stride_b,
+                          g.stride_c,
+                          static_cast<int64_t>(g.dtype),
+                          static_cast<int64_t>(g.trans_a),
+                          static_cast<int64_t>(g.trans_b),
+                          static_cast<int64_t>(g.bias),
+                          static_cast<int64_t>(g.relu),
+                          static_cast<int64_t>(g.beta != 0),
+                          static_cast<int64_t>(k.align_a),
+                          static_cast<int64_t>(k.align_b),
+                          static_cast<int64_t>(k.align_c),
+                          static_cast<int64_t>(k.device)})
+    fn(v);
+}
+struct KeyHash {
+  size_t operator()(const Key& k) const {
+    uint64_t hash = 0;
+    for_each_number(k, [&](int64_t v) { hash = mix(hash, static_cast<uint64_t>(v)); });
+    return hash;
+  }
+};
+struct KeyEqual {
+  bool operator()(const Key& a, const Key& b) const {
+    int64_t first[32], second[32];
+    int n = 0, m = 0;
+    for_each_number(a, [&](int64_t v) { first[n++] = v; });
+    for_each_number(b, [&](int64_t v) { second[m++] = v; });
+    return std::memcmp(first, second, static_cast<size_t>(n) * sizeof(int64_t)) == 0;
+  }
+};
+
+class AlgorithmCache {
+ public:
+  cublasLtMatmulAlgo_t get(KernelContext& ctx, const Key& key, Descriptors& d,
+                           size_t workspace_bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto found = algorithms_.find(key);
+    if (found != algorithms_.end()) return found->second;
+    const cublasLtMatmulAlgo_t algorithm = choose(ctx, key, d, workspace_bytes);
+    algorithms_.emplace(key, algorithm);
+    return algorithm;
+  }
+
+ private:
+  static cublasLtMatmulAlgo_t choose(KernelContext& ctx, const Key& key, Descriptors& d,
+                                     size_t workspace_bytes) {
+    MX_CUBLAS(cublasLtMatmulPreferenceCreate(&d.preference));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+      MX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(d.preference, what, &value, sizeof(value)));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.align_b);  // operands change places
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.align_a);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.align_c);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.align_c);
+    cublasLtMatmulHeuristicResult_t result{};
+    int count = 0;
+    MX_CUBLAS(cublasLtMatmulAlgoGetHeuristic(cublaslt(ctx), d.op, d.a, d.b, d.c, d.c, d.preference,
+                                             1, &result, &count));
+    const Gemm& g = key.gemm;
+    MX_CHECK_KIND(count > 0, ErrorKind::kNotSupported, "matrix product: cuBLASLt has no algorithm ",
+                  "for ", g.m, " x ", g.k, " times ", g.k, " x ", g.n, " of ", dtype_name(g.dtype));
+    return result.algo;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<Key, cublasLtMatmulAlgo_t, KeyHash, KeyEqual> algorithms_;  // by mutex_
+};
+
+AlgorithmCache& algorithms() {
+  static auto* const cache = new AlgorithmCache;  // leaked: workers may outlive static destructors
+  return *cache;
+}
+
+}  // namespace
+
+void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
+  if (g.batch == 0 || g.m == 0 || g.n == 0) return;
+  if (!is_floating(g.dtype)) return integer_gemm(ctx, g, o);
+  if (g.k == 0 && g.beta == 0 && !g.bias) {
+    const size_t row_bytes = static_cast<size_t>(g.n) * dtype_size(g.dtype);
+    const size_t pitch = static_cast<size_t>(g.ldc) * dtype_size(g.dtype);
+    for (int64_t i = 0; i < g.batch; ++i)
+      MX_CUDA(cudaMemset2DAsync(
+          static_cast<char*>(o.c) + i * g.stride_c * static_cast<int64_t>(dtype_size(g.dtype)),
+          pitch, 0, row_bytes, static_cast<size_t>(g.m), stream(ctx)));
+    return;
+  }
+  Descriptors d;
+  describe(g, o.bias, d);
+  const Workspace workspace = gemm_workspace(ctx);
+  const Key key{g, alignment(o.a), alignment(o.b), alignment(o.c), ctx.device.index};
+  const cublasLtMatmulAlgo_t algorithm = algorithms().get(ctx, key, d, workspace.bytes);
+  const auto alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
+  const bool wide = g.dtype == DType::kFloat64;
+  const void* const alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
+  const void* const beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
+  MX_CUBLAS(cublasLtMatmul(cublaslt(ctx), d.op, alpha, o.b, d.a, o.a, d.b, beta, o.c, d.c, o.c, d.c,
+                           &algorithm, workspace.data, workspace.bytes, stream(ctx)));
+}
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,32 @@
+// The one matrix product of the CUDA backend, row-major: C = alpha * op(A) * op(B) + beta * C with
+// op(A) of m x k, op(B) of k x n. Floating types run in cuBLASLt (halves with float sums), integers
+// (modulo 2^bits) in a loop of ours.
+#pragma once
+#include <cstdint>
+
+#include "cpp/ops/kernel.h"
+
+namespace mxlite::cuda {
+
+struct Gemm {
+  DType dtype = DType::kFloat32;
+  bool trans_a = false, trans_b = false;
+  int64_t m = 0, n = 0, k = 0;
+  // Leading dimensions count elements between rows as stored: A is k x m when trans_a.
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  // Strides count elements between consecutive matrices (0: the same one, only for A and B).
+  int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  double alpha = 1, beta = 0;  // beta 0 never reads C
+  // Done to the result before it is stored; bias has one number per column.
+  bool bias = false, relu = false;
+};
+
+struct GemmOperands {
+  const void *a, *b;
+  void* c;
+  const void* bias = nullptr;
+};
+
+void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,329 @@
+// Three launches: partial sums of each channel by many blocks, the channel's numbers from them,
+// then the elements. Sums are taken around one of the channel's own elements, so that a large mean
+// does not cancel the variance.
+#include "cpp/ops/cuda/element.cuh"
+#include "cpp/ops/cuda/nn/batch_norm.h"
+#include "cpp/ops/cuda/run.cuh"
+
+namespace mxlite::cuda {
+namespace {
+
+// Enough blocks for every multiprocessor, whatever the number of channels.
+constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 256;
+constexpr int64_t kLeastPerSplit = 4096;  // elements of a channel
+
+int64_t splits_of(const ChannelBlocks& b) {
+  const int64_t per_channel = b.outer * b.inner;
+  const int64_t columns = b.inner == 1 ? (b.channels + 63) / 64 : b.channels;
+  const int64_t least = b.inner == 1 ? 128 : kLeastPerSplit;
+  return std::clamp<int64_t>(
+      std::min(kBlocksWanted / std::max<int64_t>(columns, 1), per_channel / least), 1, kMaxSplits);
+}
+
+// Per channel: sums of two functions of the elements, one pair per split; then what the last pass
+// needs.
+template <class Acc>
+struct Work {
+  Acc* sums;                     // (splits, 2, channels)
+  Acc *center, *scale, *offset;  // per channel; forward: (x - center) * scale + offset
+  Acc* slope;                    // backward
+  int64_t splits;
+};
+template <class Acc>
+Work<Acc> make_work(const ChannelBlocks& b, void* scratch) {
+  Acc* at = static_cast<Acc*>(scratch);
+  const int64_t splits = splits_of(b), c = b.channels;
+  Acc* rest = at + splits * 2 * c;
+  return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
+}
+
+// Forward: x - pivot and its square. Backward: gradient, and gradient times (x - mean).
+template <class T, bool backward>
+struct Terms {
+  using Acc = AccOf<T>;
+  const T* x;
+  const T* grad;
+  const void* mean;
+  DType stats_dtype;
+  int64_t inner;
+
+  __device__ __forceinline__ Acc center(int64_t c) const {
+    if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
+    return convert<Acc>(x[c * inner]);
+  }
+  __device__ __forceinline__ void add(Acc x_value, Acc g, Acc middle, Acc& first,
+                                      Acc& second) const {
+    const Acc v = x_value - middle;
+    first += backward ? g : v;
+    second += backward ? g * v : v * v;
+  }
+};
+
+template <class T>
+constexpr int kVector = sizeof(T) == 2 ? 8 : 16 / sizeof(T);
+
+// One block per channel and split: channels whose elements lie together.
+template <class T, bool backward, int V>
+__global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
+                           const __grid_constant__ Work<AccOf<T>> work) {
+  using Acc = AccOf<T>;
+  const int64_t packs = b.inner / V, all = b.outer * packs;
+  for (int64_t task = blockIdx.x; task < b.channels * work.splits; task += gridDim.x) {
+    const int64_t c = task % b.channels, split = task / b.channels;
+    const int64_t begin = all * split / work.splits, end = all * (split + 1) / work.splits;
+    const Acc middle = terms.center(c);
+    Acc first = Acc(0), second = Acc(0);
+    for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
+      const int64_t o = i / packs;
+      const int64_t at = (o * b.channels + c) * b.inner + (i - o * packs) * V;
+      Acc x[V], g[V] = {};
+      load_pack<T>(terms.x, at, x);
+      if constexpr (backward) load_pack<T>(terms.grad, at, g);
+#pragma unroll
+      for (int k = 0; k < V; ++k) terms.add(x[k], g[k], middle, first, second);
+    }
+    first = block_sum(first);
+    second = block_sum(second);
+    if (threadIdx.x == 0) {
+      work.sums[(split * 2) * b.channels + c] = first;
+      work.sums[(split * 2 + 1) * b.channels + c] = second;
+    }
+  }
+}
+
+// Channels are the last axis: `lanes` threads side by side read V channels each, the others of the
+// block read other rows.
+template <class T, bool backward, int V>
+__global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
+                            const __grid_constant__ Work<AccOf<T>> work, int lanes) {
+  using Acc = AccOf<T>;
+  __shared__ Acc parts[2][kThreads];
+  const int lane = threadIdx.x % lanes, line = threadIdx.x / lanes, lines = kThreads / lanes;
+  const int64_t tiles = (b.channels + lanes * V - 1) / (lanes * V);
+  for (int64_t task = blockIdx.x; task < tiles * work.splits; task += gridDim.x) {
+    const int64_t c0 = task % tiles * lanes * V + lane * V, split = task / tiles;
+    const int64_t begin = b.outer * split / work.splits, end = b.outer * (split + 1) / work.splits;
+    const bool inside = c0 < b.channels;
+    Acc middle[V], first[V] = {}, second[V] = {};
+    if (inside) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) middle[k] = terms.center(c0 + k);
+      for (int64_t row = begin + line; row < end; row += lines) {
+        Acc x[V], g[V] = {};
+        load_pack<T>(terms.x, row * b.channels + c0, x);
+        if constexpr (backward) load_pack<T>(terms.grad, row * b.channels + c0, g);
+#pragma unroll
+        for (int k = 0; k < V; ++k) terms.add(x[k], g[k], middle[k], first[k], second[k]);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      __syncthreads();
+      parts[0][threadIdx.x] = first[k];
+      parts[1][threadIdx.x] = second[k];
+      __syncthreads();
+      for (int half = lines / 2; half > 0; half /= 2) {
+        if (line < half) {
+          parts[0][threadIdx.x] += parts[0][threadIdx.x + half * lanes];
+          parts[1][threadIdx.x] += parts[1][threadIdx.x + half * lanes];
+        }
+        __syncthreads();
+      }
+      if (line == 0 && inside) {
+        work.sums[(split * 2) * b.channels + c0 + k] = parts[0][lane];
+        work.sums[(split * 2 + 1) * b.channels + c0 + k] = parts[1][lane];
+      }
+    }
+  }
+}
+
+template <class Acc>
+__device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
+                                      double& first, double& second) {
+  first = second = 0;
+  for (int64_t s = 0; s < work.splits; ++s) {
+    first += static_cast<double>(work.sums[s * 2 * channels + c]);
+    second += static_cast<double>(work.sums[(s * 2 + 1) * channels + c]);
+  }
+}
+
+template <class T>
+__global__ void finish_forward(const __grid_constant__ BatchNormCall call,
+                               const __grid_constant__ Work<AccOf<T>> work) {
+  using Acc = AccOf<T>;
+  const ChannelBlocks& b = call.blocks;
+  const double count = static_cast<double>(b.outer * b.inner);
+  const DType stats = call.stats_dtype;
+  for (int64_t c = global_index(); c < b.channels; c += grid_stride()) {
+    double mean = load_as<Acc>(call.running_mean, stats, c);
+    double var = load_as<Acc>(call.running_var, stats, c);
+    if (call.batch_stats && count > 0) {
+      double first, second;
+      total(work, b.channels, c, first, second);
+      const double shift = first / count, m = call.momentum;
+      const double old_mean = mean, old_var = var;
+      mean =
+          static_cast<double>(convert<Acc>(static_cast<const T*>(call.data)[c * b.inner])) + shift;
+      const double spread = second / count - shift * shift;
+      var = spread > 0 ? spread : spread == spread ? 0 : spread;
+      store_as<Acc>(call.running_mean, stats, c, static_cast<Acc>(old_mean * m + mean * (1 - m)));
+      store_as<Acc>(call.running_var, stats, c, static_cast<Acc>(old_var * m + var * (1 - m)));
+    }
+    const double inv_std = 1 / sqrt(var + call.eps);
+    const double gamma =
+        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
+    store_as<Acc>(call.mean, stats, c, static_cast<Acc>(mean));
+    store_as<Acc>(call.inv_std, stats, c, static_cast<Acc>(inv_std));
+    if (call.var) store_as<Acc>(call.var, stats, c, static_cast<Acc>(var));
+    work.center[c] = static_cast<Acc>(mean);
+    work.scale[c] = static_cast<Acc>(gamma * inv_std);
+    work.offset[c] = load_as<Acc>(call.beta, stats, c);
+  }
+}
+
+template <class T>
+__global__ void finish_backward(const __grid_constant__ BatchNormGradCall call,
+                                const __grid_constant__ Work<AccOf<T>> work) {
+  using Acc = AccOf<T>;
+  const ChannelBlocks& b = call.blocks;
+  const double count = static_cast<double>(b.outer * b.inner);
+  const DType stats = call.stats_dtype;
+  for (int64_t c = global_index(); c < b.channels; c += grid_stride()) {
+    double first, second;
+    total(work, b.channels, c, first, second);
+    const double inv_std = static_cast<double>(load_as<Acc>(call.inv_std, stats, c));
+    const double gamma =
+        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
+    store_as<Acc>(call.gamma_grad, stats, c,
+                  call.fix_gamma ? Acc(0) : static_cast<Acc>(second * inv_std));
+    store_as<Acc>(call.beta_grad, stats, c, static_cast<Acc>(first));
+    const bool through = call.batch_stats && count > 0;
+    work.center[c] = load_as<Acc>(call.mean, stats, c);
+    work.scale[c] = static_cast<Acc>(gamma * inv_std);
+    work.offset[c] = through ? static_cast<Acc>(first / count) : Acc(0);
+    work.slope[c] = through ? static_cast<Acc>(second * inv_std * inv_std / count) : Acc(0);
+  }
+}
+
+// Calls fn(channel of element k of a pack); packs lie within a channel's plane or across channels.
+template <int V, class F>
+__device__ __forceinline__ void for_pack(const ChannelBlocks& b, int64_t at, F&& fn) {
+  const int64_t c = at / b.inner % b.channels;
+  const int64_t step = b.inner == 1 ? 1 : 0;
+#pragma unroll
+  for (int k = 0; k < V; ++k) fn(k, c + k * step);
+}
+
+template <class T, int V>
+__global__ void apply_forward(int64_t packs, const __grid_constant__ BatchNormCall call,
+                              const __grid_constant__ Work<AccOf<T>> work) {
+  using Acc = AccOf<T>;
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const int64_t at = i * V;
+    Acc x[V], other[V] = {};
+    load_pack<T>(call.data, at, x);
+    if (call.addend) load_pack<T>(call.addend, at, other);
+    for_pack<V>(call.blocks, at, [&](int k, int64_t c) {
+      const Acc v = (x[k] - work.center[c]) * work.scale[c] + work.offset[c] + other[k];
+      x[k] = call.relu && v < Acc(0) ? Acc(0) : v;  // a NaN stays
+    });
+    store_pack<T>(call.output, at, x);
+  }
+}
+
+template <class T, int V>
+__global__ void apply_backward(int64_t packs, const __grid_constant__ BatchNormGradCall call,
+                               const __grid_constant__ Work<AccOf<T>> work) {
+  using Acc = AccOf<T>;
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const int64_t at = i * V;
+    Acc x[V], g[V];
+    load_pack<T>(call.data, at, x);
+    load_pack<T>(call.output_grad, at, g);
+    for_pack<V>(call.blocks, at, [&](int k, int64_t c) {
+      x[k] = work.scale[c] * (g[k] - work.offset[c] - (x[k] - work.center[c]) * work.slope[c]);
+    });
+    store_pack<T>(call.data_grad, at, x);
+  }
+}
+
+bool aligned(std::initializer_list<const void*> pointers) {
+  for (const void* p : pointers)
+    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+  return true;
+}
+
+template <class T, bool backward, int V>
+void run_sums(KernelContext& ctx, const ChannelBlocks& b, const Terms<T, backward>& terms,
+              const Work<AccOf<T>>& work) {
+  if (b.inner > 1) {
+    launch(ctx, sum_planes<T, backward, V>, blocks_per_task(ctx, b.channels * work.splits),
+           kThreads, b, terms, work);
+    return;
+  }
+  int lanes = 32;
+  while (lanes > 1 && (lanes / 2) * V >= b.channels) lanes /= 2;
+  const int64_t tiles = (b.channels + lanes * V - 1) / (lanes * V);
+  launch(ctx, sum_columns<T, backward, V>, blocks_per_task(ctx, tiles * work.splits), kThreads, b,
+         terms, work, lanes);
+}
+
+template <class T, int V>
+void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
+  const ChannelBlocks& b = call.blocks;
+  const auto work = make_work<AccOf<T>>(b, scratch);
+  const int64_t n = b.outer * b.channels * b.inner;
+  if (call.batch_stats && n > 0) {
+    const Terms<T, false> terms{static_cast<const T*>(call.data), nullptr, nullptr,
+                                call.stats_dtype, b.inner};
+    run_sums<T, false, V>(ctx, b, terms, work);
+  }
+  launch_items(ctx, finish_forward<T>, b.channels, call, work);
+  launch_items(ctx, apply_forward<T, V>, n / V, n / V, call, work);
+}
+
+template <class T, int V>
+void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch) {
+  const ChannelBlocks& b = call.blocks;
+  const auto work = make_work<AccOf<T>>(b, scratch);
+  const int64_t n = b.outer * b.channels * b.inner;
+  const Terms<T, true> terms{static_cast<const T*>(call.data),
+                             static_cast<const T*>(call.output_grad), call.mean, call.stats_dtype,
+                             b.inner};
+  run_sums<T, true, V>(ctx, b, terms, work);
+  launch_items(ctx, finish_backward<T>, b.channels, call, work);
+  launch_items(ctx, apply_backward<T, V>, n / V, n / V, call, work);
+}
+
+template <class T>
+bool vectors_fit(const ChannelBlocks& b) {
+  return (b.inner == 1 ? b.channels : b.inner) % kVector<T> == 0;
+}
+
+}  // namespace
+
+size_t batch_norm_scratch_bytes(const ChannelBlocks& b) {
+  return static_cast<size_t>((splits_of(b) * 2 + 4) * b.channels) * sizeof(double);
+}
+
+void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
+  if (call.blocks.channels == 0) return;
+  dispatch_float_elements("BatchNorm", call.dtype, [&]<class T>(T) {
+    if (vectors_fit<T>(call.blocks) && aligned({call.data, call.addend, call.output}))
+      run_forward<T, kVector<T>>(ctx, call, scratch);
+    else
+      run_forward<T, 1>(ctx, call, scratch);
+  });
+}
+
+void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch) {
+  if (call.blocks.channels == 0) return;
+  dispatch_float_elements("BatchNorm", call.dtype, [&]<class T>(T) {
+    if (vectors_fit<T>(call.blocks) && aligned({call.data, call.output_grad, call.data_grad}))
+      run_backward<T, kVector<T>>(ctx, call, scratch);
+    else
+      run_backward<T, 1>(ctx, call, scratch);
+  });
+}
+
+}  // namespace mxlite::cuda

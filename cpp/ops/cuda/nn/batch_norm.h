@@ -1,0 +1,32 @@
+// Batch normalization on device memory, for the operators and for planned kernels.
+#pragma once
+#include "cpp/ops/kernel.h"
+#include "cpp/ops/nn/batch_norm.h"
+
+namespace mxlite::cuda {
+
+struct BatchNormCall {
+  ChannelBlocks blocks;
+  DType dtype = DType::kFloat32, stats_dtype = DType::kFloat32;
+  double eps = 0, momentum = 0;
+  bool fix_gamma = false, batch_stats = false, relu = false;
+  const void *data = nullptr, *gamma = nullptr, *beta = nullptr;
+  const void* addend = nullptr;  // added to the result, before relu
+  void *running_mean = nullptr, *running_var = nullptr;
+  void *output = nullptr, *mean = nullptr, *inv_std = nullptr;
+  void* var = nullptr;  // also wanted by SyncBatchNorm
+};
+size_t batch_norm_scratch_bytes(const ChannelBlocks& blocks);
+void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch);
+
+struct BatchNormGradCall {
+  ChannelBlocks blocks;
+  DType dtype = DType::kFloat32, stats_dtype = DType::kFloat32;
+  bool fix_gamma = false, batch_stats = false;
+  const void *output_grad = nullptr, *data = nullptr, *gamma = nullptr, *mean = nullptr,
+             *inv_std = nullptr;
+  void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
+};
+void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch);
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,77 @@
+#include "cpp/ops/cuda/nn/batch_norm.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+BatchNormCall make_call(const KernelContext& ctx, const BatchNormParams& p, Inputs in,
+                        Outputs out) {
+  BatchNormCall call;
+  call.blocks = channel_blocks(in[0].shape, p.axis);
+  call.dtype = in[0].dtype;
+  call.stats_dtype = in[1].dtype;
+  call.eps = p.eps;
+  call.momentum = static_cast<double>(p.momentum);
+  call.fix_gamma = p.fix_gamma;
+  call.batch_stats = ctx.training && !p.use_global_stats;
+  call.data = in[0].data;
+  call.gamma = in[1].data;
+  call.beta = in[2].data;
+  call.running_mean = in[3].data;
+  call.running_var = in[4].data;
+  call.output = out[0].data;
+  call.mean = out[1].data;
+  call.inv_std = out[2].data;
+  return call;
+}
+
+template <bool relu>
+void batch_norm(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  BatchNormCall call = make_call(ctx, p, in, out);
+  call.relu = relu;
+  batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
+}
+
+void sync_batch_norm(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in, Outputs out) {
+  MX_CHECK_KIND(p.ndev == 1 || !ctx.training || p.use_global_stats, ErrorKind::kNotSupported,
+                "_contrib_SyncBatchNorm: ndev ", p.ndev, " given for key '", p.key,
+                "', statistics of several devices are not shared in training; 1 expected");
+  BatchNormCall call = make_call(ctx, p, in, out);
+  call.var = out[2].data;
+  call.inv_std = out[3].data;
+  batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
+}
+
+void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in, Outputs out) {
+  BatchNormGradCall call;
+  call.blocks = channel_blocks(in[1].shape, p.axis);
+  call.dtype = in[1].dtype;
+  call.stats_dtype = in[2].dtype;
+  call.fix_gamma = p.fix_gamma;
+  call.batch_stats = p.batch_stats;
+  call.output_grad = in[0].data;
+  call.data = in[1].data;
+  call.gamma = in[2].data;
+  call.mean = in[3].data;
+  call.inv_std = in[4].data;
+  call.data_grad = out[0].data;
+  call.gamma_grad = out[1].data;
+  call.beta_grad = out[2].data;
+  batch_norm_backward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
+}
+
+}  // namespace
+
+}  // namespace cuda
+
+void register_batch_norm_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&batch_norm<false>>("BatchNorm", kCUDA);
+  ops.kernel<&batch_norm<true>>("_contrib_BatchNormWithReLU", kCUDA);
+  ops.kernel<&sync_batch_norm>("_contrib_SyncBatchNorm", kCUDA);
+  ops.kernel<&batch_norm_grad>("_batch_norm_backward", kCUDA);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,36 @@
+#include "cpp/ops/nn/fully_connected.h"
+
+#include "cpp/ops/cuda/matrix/gemm.h"
+#include "cpp/ops/cuda/nn/convolution_epilogue.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
+  const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
+  // cuBLASLt adds no bias to float64.
+  const bool bias_after = !p.no_bias && (in[0].dtype == DType::kFloat64 || columns == 0);
+  gemm(ctx,
+       {.dtype = in[0].dtype,
+        .trans_b = true,
+        .m = rows,
+        .n = p.num_hidden,
+        .k = columns,
+        .lda = columns,
+        .ldb = columns,
+        .ldc = p.num_hidden,
+        .bias = !p.no_bias && !bias_after},
+       {in[0].data, in[1].data, out[0].data, p.no_bias ? nullptr : in[2].data});
+  if (bias_after) add_bias(ctx, in[0].dtype, rows, p.num_hidden, 1, in[2].data, out[0].data);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_fully_connected_cuda(OpRegistry& ops) {
+  ops.kernel<&cuda::fully_connected>("FullyConnected", DeviceType::kCUDA);
+}
+
+}  // namespace mxlite

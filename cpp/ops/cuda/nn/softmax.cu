@@ -1,0 +1,206 @@
+// One block per row where the axis is the last, one thread per row otherwise (neighbouring threads
+// then read neighbouring elements).
+#include <limits>
+
+#include "cpp/base/host_device.h"
+#include "cpp/ops/cuda/element.cuh"
+#include "cpp/ops/cuda/nn/softmax.cuh"
+#include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/nn/softmax.h"
+#include "cpp/ops/pointwise/math.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+enum class Form : uint8_t { kSoftmax, kLogSoftmax, kSoftmin };
+
+struct Rows {
+  ChannelBlocks b;
+  Form form;
+  double factor;  // of the logits
+  const void* length = nullptr;
+  DType length_dtype = DType::kInt32;
+
+  MX_HOST_DEVICE int64_t count() const { return b.outer * b.inner; }
+  __device__ __forceinline__ int64_t first(int64_t row) const {
+    return row / b.inner * b.channels * b.inner + row % b.inner;
+  }
+  __device__ __forceinline__ int64_t length_of(int64_t row) const {
+    if (!length) return b.channels;
+    const int64_t given = load_as<int64_t>(length, length_dtype, row);
+    return given < 0 ? 0 : given < b.channels ? given : b.channels;
+  }
+};
+
+struct Array {
+  void* data;
+  DType dtype;
+};
+template <class C>
+__device__ __forceinline__ C read(const Array& a, int64_t i) {
+  return load_as<C>(a.data, a.dtype, i);
+}
+
+// The threads that share a row: all of a block, or one alone.
+template <bool by_block>
+struct Team {
+  static __device__ __forceinline__ int64_t rank() { return by_block ? threadIdx.x : 0; }
+  static __device__ __forceinline__ int64_t size() { return by_block ? blockDim.x : 1; }
+  static __device__ __forceinline__ int64_t first_row() {
+    return by_block ? blockIdx.x : global_index();
+  }
+  static __device__ __forceinline__ int64_t row_step() {
+    return by_block ? gridDim.x : grid_stride();
+  }
+  template <class T>
+  static __device__ __forceinline__ T sum(T v) {
+    if constexpr (by_block) return block_sum(v);
+    return v;
+  }
+  template <class T>
+  static __device__ __forceinline__ T max(T v) {
+    if constexpr (by_block) return block_max(v, -std::numeric_limits<T>::infinity());
+    return v;
+  }
+};
+
+template <class C, bool by_block>
+__global__ void forward_rows(const __grid_constant__ Rows rows, Array x, Array y) {
+  using T = Team<by_block>;
+  const int64_t n = rows.b.channels, step = rows.b.inner;
+  const C factor = static_cast<C>(rows.factor);
+  for (int64_t row = T::first_row(); row < rows.count(); row += T::row_step()) {
+    const int64_t first = rows.first(row), length = rows.length_of(row);
+    C top = -std::numeric_limits<C>::infinity();
+    for (int64_t k = T::rank(); k < length; k += T::size()) {
+      const C v = read<C>(x, first + k * step) * factor;
+      top = v > top ? v : top;
+    }
+    top = T::max(top);
+    // A row of -inf only has no maximum to subtract; its exponentials are 0 / 0 as in NumPy.
+    C sum = C(0);
+    for (int64_t k = T::rank(); k < length; k += T::size())
+      sum += pointwise::exp_of_negative(read<C>(x, first + k * step) * factor - top);
+    sum = T::sum(sum);
+    const bool logarithm = rows.form == Form::kLogSoftmax;
+    const C scale = logarithm ? std::log(sum) : C(1) / sum;
+    for (int64_t k = T::rank(); k < n; k += T::size()) {
+      C v = C(0);
+      if (k < length) {
+        const C shifted = read<C>(x, first + k * step) * factor - top;
+        v = logarithm ? shifted - scale : pointwise::exp_of_negative(shifted) * scale;
+      }
+      store_any<C>(y.data, y.dtype, first + k * step, v);
+    }
+  }
+}
+
+// softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
+template <class C, bool by_block>
+__global__ void backward_rows(const __grid_constant__ Rows rows, Array grad, Array y, Array out) {
+  using T = Team<by_block>;
+  const int64_t n = rows.b.channels, step = rows.b.inner;
+  const bool logarithm = rows.form == Form::kLogSoftmax;
+  for (int64_t row = T::first_row(); row < rows.count(); row += T::row_step()) {
+    const int64_t first = rows.first(row), length = rows.length_of(row);
+    C sum = C(0);
+    for (int64_t k = T::rank(); k < length; k += T::size()) {
+      const C g = read<C>(grad, first + k * step);
+      sum += logarithm ? g : g * read<C>(y, first + k * step);
+    }
+    sum = T::sum(sum);
+    for (int64_t k = T::rank(); k < n; k += T::size()) {
+      C v = C(0);
+      if (k < length) {
+        const C g = read<C>(grad, first + k * step), p = read<C>(y, first + k * step);
+        v = logarithm ? g - pointwise::exp_of_negative(p) * sum : p * (g - sum);
+      }
+      store_any<C>(out.data, out.dtype, first + k * step, v * static_cast<C>(rows.factor));
+    }
+  }
+}
+
+Array array(const TensorRef& t) { return {t.data, t.dtype}; }
+
+unsigned threads_for(int64_t length) {
+  constexpr int64_t kElementsPerThread = 4;
+  const int64_t wanted = (length + kElementsPerThread - 1) / kElementsPerThread;
+  return static_cast<unsigned>(std::clamp<int64_t>((wanted + 31) / 32 * 32, 32, 1024));
+}
+
+template <class... Arrays>
+void run(KernelContext& ctx, const Rows& rows, DType computed, void (*by_block)(Rows, Arrays...),
+         void (*by_block64)(Rows, Arrays...), void (*alone)(Rows, Arrays...),
+         void (*alone64)(Rows, Arrays...), const std::type_identity_t<Arrays>&... arrays) {
+  if (rows.count() == 0 || rows.b.channels == 0) return;
+  const bool wide = computed == DType::kFloat64;
+  if (rows.b.inner == 1)
+    launch(ctx, wide ? by_block64 : by_block, blocks_per_task(ctx, rows.count()),
+           threads_for(rows.b.channels), rows, arrays...);
+  else
+    launch_items(ctx, wide ? alone64 : alone, rows.count(), rows, arrays...);
+}
+
+Rows make_rows(Form form, const SoftmaxParams& p, const ChannelBlocks& b, const TensorRef* length) {
+  Rows rows{b, form, (form == Form::kSoftmin ? -1.0 : 1.0) / p.temperature.value_or(1.0)};
+  if (p.use_length && length) {
+    rows.length = length->data;
+    rows.length_dtype = length->dtype;
+  }
+  return rows;
+}
+
+void forward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+  run<Array, Array>(ctx, rows, in[0].dtype, forward_rows<float, true>, forward_rows<double, true>,
+                    forward_rows<float, false>, forward_rows<double, false>, array(in[0]),
+                    array(out[0]));
+}
+void backward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
+  run<Array, Array, Array>(ctx, rows, in[1].dtype, backward_rows<float, true>,
+                           backward_rows<double, true>, backward_rows<float, false>,
+                           backward_rows<double, false>, array(in[0]), array(in[1]), array(out[0]));
+}
+
+template <Form form>
+void softmax(KernelContext& ctx, const SoftmaxParams& p, Inputs in, Outputs out) {
+  const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
+  forward(ctx, make_rows(form, p, b, in.size() > 1 ? &in[1] : nullptr), in, out);
+}
+template <Form form>
+void softmax_backward(KernelContext& ctx, const SoftmaxGradParams& p, Inputs in, Outputs out) {
+  const ChannelBlocks b = channel_blocks(in[1].shape, p.axis);
+  backward(ctx, make_rows(form, p, b, in.size() > 2 ? &in[2] : nullptr), in, out);
+}
+
+void softmax_activation(KernelContext& ctx, const SoftmaxActivationParams& p, Inputs in,
+                        Outputs out) {
+  softmax_forward(ctx, p.blocks(in[0].shape), in, out);
+}
+void softmax_activation_backward(KernelContext& ctx, const SoftmaxActivationParams& p, Inputs in,
+                                 Outputs out) {
+  backward(ctx, make_rows(Form::kSoftmax, {}, p.blocks(in[1].shape), nullptr), in, out);
+}
+
+}  // namespace
+
+void softmax_forward(KernelContext& ctx, const ChannelBlocks& b, Inputs in, Outputs out) {
+  forward(ctx, make_rows(Form::kSoftmax, {}, b, nullptr), in, out);
+}
+
+}  // namespace cuda
+
+void register_softmax_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&softmax<Form::kSoftmax>>("softmax", kCUDA);
+  ops.kernel<&softmax<Form::kLogSoftmax>>("log_softmax", kCUDA);
+  ops.kernel<&softmax<Form::kSoftmin>>("softmin", kCUDA);
+  ops.kernel<&softmax_backward<Form::kSoftmax>>("_softmax_backward", kCUDA);
+  ops.kernel<&softmax_backward<Form::kLogSoftmax>>("_log_softmax_backward", kCUDA);
+  ops.kernel<&softmax_backward<Form::kSoftmin>>("_softmin_backward", kCUDA);
+  ops.kernel<&softmax_activation>("SoftmaxActivation", kCUDA);
+  ops.kernel<&softmax_activation_backward>("_softmax_activation_backward", kCUDA);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,263 @@
+// Updates of many weights in few launches.
+#include "cpp/ops/cuda/optimizer/update.cuh"
+#include "cpp/ops/optimizer/multi_contrib.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+using namespace optimizer;  // NOLINT: rules and their parameters
+
+// Learning rate and weight decay from the host, or entry `index` of arrays on the device.
+template <bool with_momentum>
+struct SgdRule {
+  double lr, wd, rescale, clip, momentum;
+  DeviceArray lrs, wds;
+  int64_t index;
+  template <class C>
+  __device__ __forceinline__ auto make() const {
+    const Sgd<C> base(lrs.data ? load_any<double>(lrs.data, lrs.dtype, index) : lr,
+                      wds.data ? load_any<double>(wds.data, wds.dtype, index) : wd, rescale, clip);
+    if constexpr (with_momentum)
+      return SgdMom<C>(base, momentum);
+    else
+      return base;
+  }
+};
+
+// data is weight, grad, states, weight32 (if mixed) for each weight.
+template <class P, int group, bool mixed>
+void multi_sgd(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  constexpr bool kMomentum = group - (mixed ? 1 : 0) == 3;
+  if (out.empty()) return;
+  using Rule = SgdRule<kMomentum>;
+  Updater<Rule> updater(ctx, in[0].dtype);
+  for (size_t w = 0; w < out.size(); ++w) {
+    const Inputs arrays = in.subspan(w * group, group);
+    Rule rule{0, 0, p.rescale_grad, p.clip_gradient, 0, {}, {}, static_cast<int64_t>(w)};
+    if constexpr (kMomentum) rule.momentum = p.momentum;
+    if constexpr (requires { p.lrs; }) {
+      rule.lr = p.lrs[w];
+      rule.wd = p.wds[w];
+    } else {
+      rule.lrs = device_array(in[in.size() - 2]);
+      rule.wds = device_array(in[in.size() - 1]);
+    }
+    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kMomentum ? 1 : 0),
+                              mixed ? &arrays[group - 1] : nullptr, out[w]),
+                rule);
+  }
+  updater.flush();
+}
+
+template <int group, bool mixed>
+void multi_adamw(KernelContext& ctx, const MultiAdamWParams& p, Inputs in, Outputs out) {
+  if (out.empty()) return;
+  Updater<AdamWRule> updater(ctx, in[0].dtype);
+  for (size_t w = 0; w < out.size(); ++w) {
+    const Inputs arrays = in.subspan(w * group, group);
+    AdamWRule rule{{}, device_array(in.back())};
+    rule.p.lr = p.lrs[w];
+    rule.p.beta1 = p.beta1;
+    rule.p.beta2 = p.beta2;
+    rule.p.epsilon = p.epsilon;
+    rule.p.wd = p.wds[w];
+    rule.p.eta = p.etas[w];
+    rule.p.clip_gradient = p.clip_gradient;
+    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, 2),
+                              mixed ? &arrays[4] : nullptr, out[w]),
+                rule);
+  }
+  updater.flush();
+}
+
+// Sums of squares of many arrays: fixed parts, joined in order, so that runs agree.
+constexpr int kMostArrays = 64;
+constexpr unsigned kParts = 64;
+struct ArrayList {
+  DeviceArray arrays[kMostArrays];
+  int64_t size[kMostArrays];
+  int count = 0;
+};
+
+__global__ void square_parts(const __grid_constant__ ArrayList list, double* parts) {
+  const DeviceArray& a = list.arrays[blockIdx.y];
+  double sum = 0;
+  for (int64_t i = global_index(); i < list.size[blockIdx.y]; i += grid_stride()) {
+    const double v = load_any<double>(a.data, a.dtype, i);
+    sum += v * v;
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) parts[blockIdx.y * kParts + blockIdx.x] = sum;
+}
+template <class T>
+__global__ void join_squares(int count, const double* parts, bool root, T* out) {
+  for (int64_t i = global_index(); i < count; i += grid_stride()) {
+    double sum = 0;
+    for (unsigned k = 0; k < kParts; ++k) sum += parts[i * kParts + k];
+    out[i] = static_cast<T>(root ? sqrt(sum) : sum);
+  }
+}
+template <class T>
+void sums_of_squares(KernelContext& ctx, const ArrayList& list, bool root, double* parts, T* out) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(kParts, static_cast<unsigned>(list.count));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream(ctx);
+  MX_CUDA(cudaLaunchKernelEx(&config, square_parts, list, parts));
+  launch_items(ctx, join_squares<T>, list.count, list.count, parts, root, out);
+}
+
+void multi_sum_sq(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs out) {
+  auto* parts = static_cast<double*>(ctx.scratch(kMostArrays * kParts * sizeof(double)));
+  for (size_t first = 0; first < in.size(); first += kMostArrays) {
+    ArrayList list;
+    for (size_t i = first; i < in.size() && list.count < kMostArrays; ++i) {
+      list.arrays[list.count] = device_array(in[i]);
+      list.size[list.count++] = in[i].size();
+    }
+    sums_of_squares(ctx, list, false, parts, out[0].as<float>() + first);
+  }
+}
+
+__global__ void lars_rates(int64_t n, LarsParams p, DeviceArray lrs, DeviceArray weights,
+                           DeviceArray grads, DeviceArray wds, float* rates) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const double lr = load_any<double>(lrs.data, lrs.dtype, i);
+    const double weight = sqrt(load_any<double>(weights.data, weights.dtype, i));
+    const double grad = sqrt(load_any<double>(grads.data, grads.dtype, i));
+    const double wd = load_any<double>(wds.data, wds.dtype, i);
+    const double divisor = grad * p.rescale_grad + wd * weight + p.eps;
+    rates[i] = static_cast<float>(weight > 0 && grad > 0 ? lr * p.eta * weight / divisor : lr);
+  }
+}
+void multi_lars(KernelContext& ctx, const LarsParams& p, Inputs in, Outputs out) {
+  launch_items(ctx, lars_rates, out[0].size(), out[0].size(), p, device_array(in[0]),
+               device_array(in[1]), device_array(in[2]), device_array(in[3]), out[0].as<float>());
+}
+
+void reset_arrays(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs) {
+  for (const TensorRef& t : in) zero_bytes(ctx, t.data, t.bytes());
+}
+
+// x - x is 0 for finite numbers only. Writers agree on the value, so that no atomics are needed.
+__global__ void clear_if_infinite(const __grid_constant__ ArrayList list, float* all_finite) {
+  const DeviceArray& a = list.arrays[blockIdx.y];
+  bool bad = false;
+  for (int64_t i = global_index(); i < list.size[blockIdx.y]; i += grid_stride()) {
+    const double v = load_any<double>(a.data, a.dtype, i);
+    bad |= !(v - v == 0);
+  }
+  if (bad) *all_finite = 0.0f;
+}
+__global__ void set_one(float* value) { *value = 1.0f; }
+
+template <class P>
+void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
+  launch(ctx, set_one, 1, 1, out[0].as<float>());
+  for (size_t i = 0; i < in.size();) {
+    ArrayList list;
+    int64_t longest = 0;
+    for (; i < in.size() && list.count < kMostArrays; ++i) {
+      if (!is_floating(in[i].dtype) || in[i].size() == 0) continue;
+      list.arrays[list.count] = device_array(in[i]);
+      list.size[list.count++] = in[i].size();
+      longest = std::max(longest, in[i].size());
+    }
+    if (list.count == 0) continue;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks_for(longest, ctx), static_cast<unsigned>(list.count));
+    config.blockDim = dim3(kThreads);
+    config.stream = stream(ctx);
+    MX_CUDA(cudaLaunchKernelEx(&config, clear_if_infinite, list, out[0].as<float>()));
+  }
+}
+
+// LAMB needs the norm of each step before it is taken: step, norms and their parts are scratch.
+struct LambRateRule {
+  LambStepParams p;
+  const double* norms;  // of weight and step
+  template <class C>
+  struct Applied {
+    C rate;
+    __device__ __forceinline__ void operator()(const Block<C>& b) const {
+      *b.new_weight = *b.weight - rate * *b.grad;
+    }
+  };
+  template <class C>
+  __device__ __forceinline__ Applied<C> make() const {
+    double r1 = norms[0];
+    const double r2 = norms[1];
+    if (p.lower_bound > 0 && r1 < p.lower_bound) r1 = p.lower_bound;
+    if (p.upper_bound > 0 && r1 > p.upper_bound) r1 = p.upper_bound;
+    return {static_cast<C>(r1 == 0 || r2 == 0 ? p.lr : p.lr * r1 / r2)};
+  }
+};
+
+template <int group, bool mixed>
+void multi_lamb(KernelContext& ctx, const MultiLambParams& p, Inputs in, Outputs out) {
+  int64_t longest = 0;
+  for (const TensorRef& t : out) longest = std::max(longest, t.size());
+  ScratchPlan plan;
+  const size_t parts_at = plan.add(2 * kParts * sizeof(double));
+  const size_t norms_at = plan.add(2 * sizeof(double));
+  const size_t step_at = plan.add(static_cast<size_t>(longest) * sizeof(double));
+  void* const block = ctx.scratch(plan.bytes());
+  for (size_t w = 0; w < out.size(); ++w) {
+    const Inputs arrays = in.subspan(w * group, group);
+    const TensorRef& exact = mixed ? arrays[4] : arrays[0];  // the weight that counts
+    TensorRef step = exact;
+    step.dtype = exact.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+    step.data = part<void>(block, step_at);
+    LambParams first;
+    first.beta1 = p.beta1;
+    first.beta2 = p.beta2;
+    first.epsilon = p.epsilon;
+    first.t = p.step_count[static_cast<int>(w)];
+    first.bias_correction = p.bias_correction;
+    first.wd = p.wds[w];
+    first.rescale_grad = p.rescale_grad;
+    first.clip_gradient = p.clip_gradient;
+    const DType dtype = arrays[0].dtype;
+    run_update(ctx, update_arrays(exact, arrays[1], arrays.subspan(2, 2), nullptr, step), dtype,
+               KnownRule<Lamb>{Lamb<float>(first), Lamb<double>(first)});
+    ArrayList list;
+    list.arrays[0] = device_array(exact);
+    list.arrays[1] = device_array(step);
+    list.size[0] = list.size[1] = exact.size();
+    list.count = 2;
+    double* const norms = part<double>(block, norms_at);
+    sums_of_squares(ctx, list, true, part<double>(block, parts_at), norms);
+    const LambStepParams second{p.learning_rates[w], p.lower_bound, p.upper_bound};
+    run_update(ctx, update_arrays(arrays[0], step, {}, mixed ? &arrays[4] : nullptr, out[w]), dtype,
+               LambRateRule{second, norms});
+  }
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_multi_updates_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&multi_sgd<MultiSgdParams, 2, false>>("multi_sgd_update", kCUDA);
+  ops.kernel<&multi_sgd<MultiSgdMomParams, 3, false>>("multi_sgd_mom_update", kCUDA);
+  ops.kernel<&multi_sgd<MultiSgdParams, 3, true>>("multi_mp_sgd_update", kCUDA);
+  ops.kernel<&multi_sgd<MultiSgdMomParams, 4, true>>("multi_mp_sgd_mom_update", kCUDA);
+  ops.kernel<&multi_sgd<PreloadedSgdParams, 2, false>>("preloaded_multi_sgd_update", kCUDA);
+  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 3, false>>("preloaded_multi_sgd_mom_update", kCUDA);
+  ops.kernel<&multi_sgd<PreloadedSgdParams, 3, true>>("preloaded_multi_mp_sgd_update", kCUDA);
+  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 4, true>>("preloaded_multi_mp_sgd_mom_update",
+                                                         kCUDA);
+  ops.kernel<&multi_adamw<4, false>>("_multi_adamw_update", kCUDA);
+  ops.kernel<&multi_adamw<5, true>>("_multi_mp_adamw_update", kCUDA);
+  ops.kernel<&multi_lamb<4, false>>("_multi_lamb_update", kCUDA);
+  ops.kernel<&multi_lamb<5, true>>("_multi_mp_lamb_update", kCUDA);
+  ops.kernel<&multi_sum_sq>("multi_sum_sq", kCUDA);
+  ops.kernel<&multi_lars>("multi_lars", kCUDA);
+  ops.kernel<&reset_arrays>("reset_arrays", kCUDA);
+  ops.kernel<&all_finite<FiniteParams>>("all_finite", kCUDA);
+  ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCUDA);
+}
+
+}  // namespace mxlite

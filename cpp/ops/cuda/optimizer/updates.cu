@@ -1,0 +1,120 @@
+#include "cpp/ops/cuda/optimizer/update.cuh"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+using namespace optimizer;  // NOLINT: rules and their parameters
+
+// Inputs: weight, grad, states; mixed: the last one is the float32 weight.
+template <template <class> class Rule, class P, bool mixed>
+void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  auto states = in.subspan(2);
+  if (mixed) states = states.first(states.size() - 1);
+  const UpdateArrays a = update_arrays(in[0], in[1], states, mixed ? &in.back() : nullptr, out[0]);
+  run_update(ctx, a, in[0].dtype, KnownRule<Rule>{Rule<float>(p), Rule<double>(p)});
+}
+
+template <bool mixed>
+void adamw(KernelContext& ctx, const AdamWParams& p, Inputs in, Outputs out) {
+  const UpdateArrays a =
+      update_arrays(in[0], in[1], in.subspan(2, 2), mixed ? &in[4] : nullptr, out[0]);
+  run_update(ctx, a, in[0].dtype, AdamWRule{p, device_array(in.back())});
+}
+
+// The step goes to out; the weight stays.
+template <bool mixed>
+void lamb_phase1(KernelContext& ctx, const LambParams& p, Inputs in, Outputs out) {
+  const UpdateArrays a =
+      update_arrays(mixed ? in[4] : in[0], in[1], in.subspan(2, 2), nullptr, out[0]);
+  run_update(ctx, a, in[0].dtype, KnownRule<Lamb>{Lamb<float>(p), Lamb<double>(p)});
+}
+
+// The norms of weight and step lie on the device.
+struct LambStepRule {
+  LambStepParams p;
+  DeviceArray r1, r2;
+  template <class C>
+  struct Applied {
+    C rate;
+    __device__ __forceinline__ void operator()(const Block<C>& b) const {
+      *b.new_weight = *b.weight - rate * *b.grad;
+    }
+  };
+  template <class C>
+  __device__ __forceinline__ Applied<C> make() const {
+    double weight = load_any<double>(r1.data, r1.dtype, 0);
+    const double step = load_any<double>(r2.data, r2.dtype, 0);
+    if (p.lower_bound >= 0 && weight < p.lower_bound) weight = p.lower_bound;
+    if (p.upper_bound >= 0 && weight > p.upper_bound) weight = p.upper_bound;
+    return {static_cast<C>(weight == 0 || step == 0 ? p.lr : p.lr * weight / step)};
+  }
+};
+
+template <bool mixed>
+void lamb_phase2(KernelContext& ctx, const LambStepParams& p, Inputs in, Outputs out) {
+  const UpdateArrays a = update_arrays(in[0], in[1], {}, mixed ? &in[4] : nullptr, out[0]);
+  run_update(ctx, a, in[0].dtype, LambStepRule{p, device_array(in[2]), device_array(in[3])});
+}
+
+// One history per row, one block per row.
+template <class T>
+__global__ void group_adagrad_rows(int64_t rows, int64_t width, GroupAdagradParams p,
+                                   const T* weight, const T* grad, T* history, T* out) {
+  using C = AccOf<T>;
+  const C bound = bound_of<C>(p.clip_gradient), rescale = static_cast<C>(p.rescale_grad);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    C squares = C(0);
+    for (int64_t i = row * width + threadIdx.x; i < (row + 1) * width; i += blockDim.x) {
+      const C g = limited(rescale * convert<C>(grad[i]), bound);
+      squares += g * g;
+    }
+    const C sum = convert<C>(history[row]) + block_sum(squares) / static_cast<C>(width);
+    const C rate = static_cast<C>(p.lr) / std::sqrt(sum + static_cast<C>(p.epsilon));
+    __syncthreads();  // all have read the old history
+    if (threadIdx.x == 0) history[row] = convert<T>(sum);
+    for (int64_t i = row * width + threadIdx.x; i < (row + 1) * width; i += blockDim.x)
+      out[i] =
+          convert<T>(convert<C>(weight[i]) - rate * limited(rescale * convert<C>(grad[i]), bound));
+  }
+}
+
+void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, Outputs out) {
+  if (out[0].size() == 0) return;
+  const int64_t rows = in[0].shape[0], width = in[0].size() / rows;
+  dispatch_float_elements("_contrib_group_adagrad_update", in[0].dtype, [&]<class T>(T) {
+    launch(ctx, group_adagrad_rows<T>, blocks_per_task(ctx, rows), kThreads, rows, width, p,
+           in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>());
+  });
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_updates_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&update<Sgd, SgdParams, false>>("sgd_update", kCUDA);
+  ops.kernel<&update<Sgd, SgdParams, true>>("mp_sgd_update", kCUDA);
+  ops.kernel<&update<SgdMom, SgdMomParams, false>>("sgd_mom_update", kCUDA);
+  ops.kernel<&update<SgdMom, SgdMomParams, true>>("mp_sgd_mom_update", kCUDA);
+  ops.kernel<&update<Nag, NagParams, false>>("nag_mom_update", kCUDA);
+  ops.kernel<&update<Nag, NagParams, true>>("mp_nag_mom_update", kCUDA);
+  ops.kernel<&update<Adam, AdamParams, false>>("adam_update", kCUDA);
+  ops.kernel<&update<Adagrad, AdagradParams, false>>("_sparse_adagrad_update", kCUDA);
+  ops.kernel<&update<Rmsprop, RmspropParams, false>>("rmsprop_update", kCUDA);
+  ops.kernel<&update<RmspropAlex, RmspropAlexParams, false>>("rmspropalex_update", kCUDA);
+  ops.kernel<&update<Ftrl, FtrlParams, false>>("ftrl_update", kCUDA);
+  ops.kernel<&update<Ftml, FtmlParams, false>>("ftml_update", kCUDA);
+  ops.kernel<&update<SignSgd, SignParams, false>>("signsgd_update", kCUDA);
+  ops.kernel<&update<Signum, SignumParams, false>>("signum_update", kCUDA);
+  ops.kernel<&adamw<false>>("_adamw_update", kCUDA);
+  ops.kernel<&adamw<true>>("_mp_adamw_update", kCUDA);
+  ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCUDA);
+  ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCUDA);
+  ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCUDA);
+  ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCUDA);
+  ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCUDA);
+}
+
+}  // namespace mxlite

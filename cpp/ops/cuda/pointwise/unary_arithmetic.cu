@@ -1,0 +1,45 @@
+// Element-wise functions that every dtype has, and those with parameters.
+#include "cpp/ops/cuda/pointwise/loops.cuh"
+#include "cpp/ops/pointwise/params.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+void clip(KernelContext& ctx, const ClipParams& p, Inputs in, Outputs out) {
+  const DType dtype = in[0].dtype;
+  const Compute c = pointwise::compute_for_arithmetic(dtype);
+  dispatch_compute(c, [&]<class C>(C) {
+    run_unary<pointwise::Clip, C>(ctx, in[0], out[0], scalar_of<C>(p.a_min, dtype, c),
+                                  scalar_of<C>(p.a_max, dtype, c));
+  });
+}
+
+template <class F>
+void with_args(KernelContext& ctx, double first, double second, Inputs in, Outputs out) {
+  if (pointwise::compute_for_math(in[0].dtype) == Compute::kFloat)
+    run_unary<F, float>(ctx, in[0], out[0], static_cast<float>(first), static_cast<float>(second));
+  else
+    run_unary<F, double>(ctx, in[0], out[0], first, second);
+}
+
+void smooth_l1(KernelContext& ctx, const SmoothL1Params& p, Inputs in, Outputs out) {
+  with_args<pointwise::SmoothL1>(ctx, p.scalar * p.scalar, 0, in, out);
+}
+void hard_sigmoid(KernelContext& ctx, const HardSigmoidParams& p, Inputs in, Outputs out) {
+  with_args<pointwise::HardSigmoid>(ctx, p.alpha, p.beta, in, out);
+}
+
+}  // namespace
+
+}  // namespace cuda
+
+void register_unary_arithmetic_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  register_unary_kernels(ops, pointwise::UnaryArithmetic{});
+  ops.kernel<&clip>("clip", DeviceType::kCUDA, kStrided);
+  ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCUDA, kStrided);
+  ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCUDA, kStrided);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,63 @@
+#include "cpp/ops/cuda/reduce/channel_sum.h"
+#include "cpp/ops/cuda/reduce/reduce.cuh"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("reduce", p.axis, p.exclude, in[0].shape.ndim());
+  run_reduction<reduce::Sum>(ctx, mask, in[0], out[0],
+                             {.divisor = reduced_size(in[0].shape, mask), .mean = true});
+}
+
+void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("norm", p.axis, false, in[0].shape.ndim());
+  if (p.ord == 1)
+    run_reduction<reduce::SumAbs>(ctx, mask, in[0], out[0], {});
+  else
+    run_reduction<reduce::SumSquares>(ctx, mask, in[0], out[0], {.root = true});
+}
+
+// Two passes: a difference of sums would lose the variance beside a large mean.
+void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("moments", p.axes, false, in[0].shape.ndim());
+  const int64_t results = out[0].size();
+  if (results == 0) return;
+  const ReducePlan plan = make_reduce_plan(in[0], mask);
+  const Finish finish{.divisor = reduced_size(in[0].shape, mask), .mean = true};
+  const auto run = [&]<class T>(T) {
+    const size_t count = partial_count<T>(plan);
+    auto* partial =
+        static_cast<T*>(ctx.scratch((count + static_cast<size_t>(results)) * sizeof(T)));
+    T* const centers = partial + count;
+    cuda::reduce<reduce::Sum, T>(ctx, plan, nullptr, partial, finish, out[0], centers);
+    cuda::reduce<reduce::SumSquares, T>(ctx, plan, centers, partial, finish, out[1]);
+  };
+  if (pointwise::compute_for_sum(in[0].dtype) == Compute::kFloat)
+    run(float{});
+  else
+    run(double{});
+}
+
+}  // namespace
+
+void channel_sum(KernelContext& ctx, const TensorRef& in, int axis, const TensorRef& out) {
+  AxisMask mask{};
+  for (int i = 0; i < in.shape.ndim(); ++i) mask[static_cast<size_t>(i)] = i != axis;
+  run_reduction<reduce::Sum>(ctx, mask, in, out, {});
+}
+
+}  // namespace cuda
+
+void register_sums_cuda(OpRegistry& ops) {
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kCUDA, kStrided);
+  ops.kernel<&cuda::plain_reduction<reduce::NanSum>>("nansum", kCUDA, kStrided);
+  ops.kernel<&cuda::mean>("mean", kCUDA, kStrided);
+  ops.kernel<&cuda::norm>("norm", kCUDA, kStrided);
+  ops.kernel<&cuda::moments>("moments", kCUDA, kStrided);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,74 @@
+// Launching kernels through one function, and what kernels share: sums within a block.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "cpp/ops/cuda/launch.cuh"
+#include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::cuda {
+
+inline constexpr int kWarp = 32;
+
+// Where each task is the work of a block; kernels go on with stride gridDim.x.
+inline unsigned blocks_per_task(const KernelContext& ctx, int64_t tasks) {
+  return blocks_for(tasks * kThreads, ctx);
+}
+
+// fn<<<blocks, threads>>>(args...) on the call's stream.
+template <class... Params, class... Args>
+void launch(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,
+            Args&&... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = stream(ctx);
+  MX_CUDA(cudaLaunchKernelEx(&config, fn, std::forward<Args>(args)...));
+}
+// One thread per item, striding over the grid.
+template <class... Params, class... Args>
+void launch_items(KernelContext& ctx, void (*fn)(Params...), int64_t items, Args&&... args) {
+  if (items > 0) launch(ctx, fn, blocks_for(items, ctx), kThreads, std::forward<Args>(args)...);
+}
+
+template <class T>
+__device__ __forceinline__ T warp_sum(T v) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+  return v;
+}
+template <class T>
+__device__ __forceinline__ T warp_max(T v) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(0xffffffffu, v, step);
+    v = other > v ? other : v;
+  }
+  return v;
+}
+
+// The sum over a block of up to 1024 threads (whole warps), known to all of them.
+template <class T>
+__device__ __forceinline__ T block_sum(T v) {
+  __shared__ T parts[kWarp];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  v = warp_sum(v);
+  __syncthreads();  // the last call's parts have been read
+  if (lane == 0) parts[warp] = v;
+  __syncthreads();
+  return warp_sum(lane < static_cast<int>(blockDim.x / kWarp) ? parts[lane] : T(0));
+}
+template <class T>
+__device__ __forceinline__ T block_max(T v, T lowest) {
+  __shared__ T parts[kWarp];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  v = warp_max(v);
+  __syncthreads();
+  if (lane == 0) parts[warp] = v;
+  __syncthreads();
+  return warp_max(lane < static_cast<int>(blockDim.x / kWarp) ? parts[lane] : lowest);
+}
+
+}  // namespace mxlite::cuda

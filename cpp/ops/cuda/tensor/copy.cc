@@ -1,0 +1,51 @@
+// Operators that move values: copies, conversions, reshapes, broadcasts.
+#include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/tensor/cast.h"
+#include "cpp/ops/tensor/reshape.h"
+#include "cpp/ops/tensor/reshape_to.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+template <class P>
+void copy_all(KernelContext& ctx, const P&, Inputs in, Outputs out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    if (in[i].data != out[i].data || in[i].dtype != out[i].dtype) convert_copy(ctx, in[i], out[i]);
+}
+
+template <class P>
+void reshape(KernelContext& ctx, const P&, Inputs in, Outputs out) {
+  copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
+}
+
+void broadcast(KernelContext& ctx, const void*, Inputs in, Outputs out) {
+  const TensorRef &from = in[0], &to = out[0];
+  strided_copy(ctx, dtype_size(to.dtype), to.shape, to.data, to.strides, from.data,
+               broadcast_strides(from.shape, from.strides, to.shape));
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_copy_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr Kernel kStrided = {.strided_inputs = true};
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
+    ops.kernel<&copy_all<NoParams>>(op, kCUDA, kStrided);
+  for (const char* op : {"Cast", "amp_cast"})
+    ops.kernel<&copy_all<CastParams>>(op, kCUDA, kStrided);
+  ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kCUDA, kStrided);
+  ops.kernel<&reshape<ReshapeParams>>("Reshape", kCUDA);
+  ops.kernel<&reshape<NoParams>>("Flatten", kCUDA);
+  ops.kernel<&reshape<ExpandDimsParams>>("expand_dims", kCUDA);
+  ops.kernel<&reshape<SqueezeParams>>("squeeze", kCUDA);
+  ops.kernel<&reshape<ReshapeLikeParams>>("reshape_like", kCUDA);
+  ops.kernel<&reshape<ReshapeToParams>>("_reshape_to", kCUDA);
+  for (const char* op : {"broadcast_to", "broadcast_axis", "broadcast_like"})
+    ops.add_kernel(op, kCUDA, {.run = &broadcast, .strided_inputs = true});
+}
+
+}  // namespace mxlite

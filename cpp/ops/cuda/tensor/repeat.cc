@@ -1,0 +1,44 @@
+// Both copy with a source step of 0 along the axis that counts repetitions.
+#include "cpp/ops/tensor/repeat.h"
+
+#include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+void repeat(KernelContext& ctx, const RepeatParams& p, Inputs in, Outputs out) {
+  const RepeatView v = repeat_view(p, in[0].shape);
+  Walk<2> walk;
+  walk.add(v.outer, {v.length * p.repeats * v.inner, v.length * v.inner});
+  walk.add(v.length, {p.repeats * v.inner, v.inner});
+  walk.add(p.repeats, {v.inner, 0});
+  walk.add(v.inner, {1, 1});
+  walk.finish();
+  strided_copy(ctx, dtype_size(in[0].dtype), walk, out[0].data, in[0].data);
+}
+
+void tile(KernelContext& ctx, const TileParams& p, Inputs in, Outputs out) {
+  const int ndim = out[0].shape.ndim();
+  const int in_lead = ndim - in[0].shape.ndim(), reps_lead = ndim - p.reps.ndim();
+  Walk<2> walk;
+  for (int i = 0; i < ndim; ++i) {
+    const int64_t length = i >= in_lead ? in[0].shape[i - in_lead] : 1;
+    const int64_t reps = i >= reps_lead ? p.reps[i - reps_lead] : 1;
+    walk.add(reps, {out[0].strides[i] * length, 0});
+    walk.add(length, {out[0].strides[i], i >= in_lead ? in[0].strides[i - in_lead] : 0});
+  }
+  walk.finish();
+  strided_copy(ctx, dtype_size(in[0].dtype), walk, out[0].data, in[0].data);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_repeat_cuda(OpRegistry& ops) {
+  ops.kernel<&cuda::repeat>("repeat", DeviceType::kCUDA);
+  ops.kernel<&cuda::tile>("tile", DeviceType::kCUDA, {.strided_inputs = true});
+}
+
+}  // namespace mxlite

@@ -1,0 +1,238 @@
+// where, one_hot, conversions of indices, padding: each element of the result is found alone.
+#include <cstring>
+
+#include "cpp/ops/cuda/element.cuh"
+#include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/tensor/one_hot.h"
+#include "cpp/ops/tensor/pad.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+// `row` elements share a condition.
+template <class Word>
+__global__ void select(int64_t n, int64_t row, const void* condition, DType dtype, const Word* x,
+                       const Word* y, Word* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride())
+    out[i] = load_any<double>(condition, dtype, i / row) != 0 ? x[i] : y[i];
+}
+void where(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const int64_t n = out[0].size();
+  if (n == 0) return;
+  const int64_t row = n / std::max<int64_t>(in[0].size(), 1);
+  dispatch_size(dtype_size(out[0].dtype), [&]<class Word>(Word) {
+    launch_items(ctx, select<Word>, n, n, row, in[0].data, in[0].dtype, in[1].as<Word>(),
+                 in[2].as<Word>(), out[0].as<Word>());
+  });
+}
+
+__global__ void mark(int64_t n, int64_t depth, const void* indices, DType dtype, double on,
+                     double off, void* out, DType out_dtype) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t index = load_any<int64_t>(indices, dtype, i / depth);
+    store_any<double>(out, out_dtype, i, i % depth == index ? on : off);
+  }
+}
+void one_hot(KernelContext& ctx, const OneHotParams& p, Inputs in, Outputs out) {
+  const int64_t n = out[0].size();
+  launch_items(ctx, mark, n, n, p.depth, in[0].data, in[0].dtype, p.on_value, p.off_value,
+               out[0].data, out[0].dtype);
+}
+
+struct Dims {
+  int ndim;
+  int64_t size[Shape::kMaxNdim];
+};
+Dims dims_of(const Shape& shape) {
+  Dims d{shape.ndim()};
+  for (int i = 0; i < shape.ndim(); ++i) d.size[i] = shape[i];
+  return d;
+}
+
+__global__ void ravel_indices(int64_t n, const __grid_constant__ Dims d, const void* in,
+                              DType in_dtype, void* out, DType out_dtype) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    int64_t index = 0;
+    for (int axis = 0; axis < d.ndim; ++axis)
+      index = (axis ? index * d.size[axis] : 0) + load_any<int64_t>(in, in_dtype, axis * n + i);
+    store_any<int64_t>(out, out_dtype, i, index);
+  }
+}
+void ravel(KernelContext& ctx, const RavelParams& p, Inputs in, Outputs out) {
+  const int64_t n = out[0].size();
+  launch_items(ctx, ravel_indices, n, n, dims_of(p.shape), in[0].data, in[0].dtype, out[0].data,
+               out[0].dtype);
+}
+
+__global__ void unravel_indices(int64_t n, const __grid_constant__ Dims d, const void* in,
+                                DType in_dtype, void* out, DType out_dtype) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    int64_t rest = load_any<int64_t>(in, in_dtype, i);
+    for (int axis = d.ndim - 1; axis > 0; --axis) {
+      store_any<int64_t>(out, out_dtype, axis * n + i, rest % d.size[axis]);
+      rest /= d.size[axis];
+    }
+    store_any<int64_t>(out, out_dtype, i, rest);
+  }
+}
+void unravel(KernelContext& ctx, const RavelParams& p, Inputs in, Outputs out) {
+  const int64_t n = in[0].size();
+  launch_items(ctx, unravel_indices, n, n, dims_of(p.shape), in[0].data, in[0].dtype, out[0].data,
+               out[0].dtype);
+}
+
+template <class Word>
+__global__ void fill_chosen(int64_t rows, int64_t columns, const Word* values, const void* indices,
+                            DType dtype, Word* out) {
+  for (int64_t i = global_index(); i < rows; i += grid_stride()) {
+    const int64_t given = load_any<int64_t>(indices, dtype, i);
+    const int64_t column = given < 0 ? 0 : given < columns ? given : columns - 1;
+    out[i * columns + column] = values[i];
+  }
+}
+void fill_element(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
+  if (out[0].size() == 0) return;
+  dispatch_size(dtype_size(in[0].dtype), [&]<class Word>(Word) {
+    launch_items(ctx, fill_chosen<Word>, in[0].shape[0], in[0].shape[0], in[0].shape[1],
+                 in[1].as<Word>(), in[2].data, in[2].dtype, out[0].as<Word>());
+  });
+}
+
+struct Padding {
+  int ndim;
+  PadMode mode;
+  int64_t plain[Shape::kMaxNdim], padded[Shape::kMaxNdim], before[Shape::kMaxNdim];
+
+  // Index along an axis of the plain array that index i of the padded one shows; -1: none.
+  __device__ __forceinline__ int64_t source(int axis, int64_t i) const {
+    const int64_t k = i - before[axis], length = plain[axis];
+    if (k >= 0 && k < length) return k;
+    if (mode == PadMode::kConstant) return -1;
+    if (mode == PadMode::kEdge) return k < 0 ? 0 : length - 1;
+    return k < 0 ? -k : 2 * length - 2 - k;
+  }
+};
+Padding padding_of(const PadParams& p, const Shape& plain, const Shape& padded) {
+  Padding d{padded.ndim(), p.mode};
+  for (int i = 0; i < padded.ndim(); ++i) {
+    d.plain[i] = plain[i];
+    d.padded[i] = padded[i];
+    d.before[i] = p.before(i);
+  }
+  return d;
+}
+
+template <class Word>
+__global__ void pad_elements(int64_t n, const __grid_constant__ Padding d, Word constant,
+                             const Word* in, Word* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    int64_t rest = i, at = 0, step = 1;
+    bool inside = true;
+    for (int axis = d.ndim - 1; axis >= 0; --axis) {
+      const int64_t k = d.source(axis, rest % d.padded[axis]);
+      rest /= d.padded[axis];
+      inside &= k >= 0;
+      at += k * step;
+      step *= d.plain[axis];
+    }
+    out[i] = inside ? in[at] : constant;
+  }
+}
+void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
+  const Padding d = padding_of(p, in[0].shape, out[0].shape);
+  uint64_t bits = 0;
+  dispatch_dtype(in[0].dtype, [&]<class T>(T) {
+    const T value = static_cast<T>(static_cast<ComputeType<T>>(p.constant_value));
+    std::memcpy(&bits, &value, sizeof(T));
+  });
+  const int64_t n = out[0].size();
+  dispatch_size(dtype_size(in[0].dtype), [&]<class Word>(Word) {
+    launch_items(ctx, pad_elements<Word>, n, n, d, static_cast<Word>(bits), in[0].as<Word>(),
+                 out[0].as<Word>());
+  });
+}
+
+// Every plain element adds up the padded ones that show it: along each axis its own place, then
+// the border (edge) or its mirror image on either side (reflect, at most one each).
+template <class C>
+__global__ void pad_gradient(int64_t n, const __grid_constant__ Padding d, DType dtype,
+                             const void* grad, void* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    // Per axis, candidates: a first run [begin, end) and up to two single mirror places.
+    int64_t begin[Shape::kMaxNdim], end[Shape::kMaxNdim], low[Shape::kMaxNdim],
+        high[Shape::kMaxNdim], at[Shape::kMaxNdim];
+    int64_t rest = i;
+    for (int axis = d.ndim - 1; axis >= 0; --axis) {
+      const int64_t k = rest % d.plain[axis], length = d.plain[axis], before = d.before[axis];
+      rest /= d.plain[axis];
+      begin[axis] = d.mode == PadMode::kEdge && k == 0 ? 0 : before + k;
+      end[axis] = d.mode == PadMode::kEdge && k == length - 1 ? d.padded[axis] : before + k + 1;
+      low[axis] = high[axis] = -1;
+      if (d.mode == PadMode::kReflect) {
+        if (k > 0 && before - k >= 0) low[axis] = before - k;
+        const int64_t mirror = before + 2 * length - 2 - k;
+        if (k < length - 1 && mirror < d.padded[axis]) high[axis] = mirror;
+      }
+      at[axis] = begin[axis];
+    }
+    C sum = C(0);
+    for (bool more = true; more;) {
+      int64_t offset = 0;
+      for (int axis = 0; axis < d.ndim; ++axis) offset = offset * d.padded[axis] + at[axis];
+      sum += load_as<C>(grad, dtype, offset);
+      more = false;
+      for (int axis = d.ndim - 1; axis >= 0 && !more; --axis) {
+        // The next candidate of this axis, or back to its first.
+        if (at[axis] >= begin[axis] && at[axis] + 1 < end[axis]) {
+          ++at[axis];
+          more = true;
+        } else if (at[axis] >= begin[axis] && at[axis] < end[axis] && low[axis] >= 0) {
+          at[axis] = low[axis];
+          more = true;
+        } else if (at[axis] != high[axis] && high[axis] >= 0) {
+          at[axis] = high[axis];
+          more = true;
+        } else {
+          at[axis] = begin[axis];
+        }
+      }
+    }
+    store_as<C>(out, dtype, i, sum);
+  }
+}
+void pad_backward(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
+  const Padding d = padding_of(p, out[0].shape, in[0].shape);
+  const int64_t n = out[0].size();
+  if (n == 0) return;
+  const auto run = [&]<class C>(C) {
+    launch_items(ctx, pad_gradient<C>, n, n, d, in[0].dtype, in[0].data, out[0].data);
+  };
+  if (in[0].dtype == DType::kFloat64)
+    run(double{});
+  else if (is_floating(in[0].dtype))
+    run(float{});
+  else if (in[0].dtype == DType::kUInt64)
+    run(uint64_t{});
+  else
+    run(int64_t{});
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_select_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&where>("where", kCUDA);
+  ops.kernel<&one_hot>("one_hot", kCUDA);
+  ops.kernel<&ravel>("ravel_multi_index", kCUDA);
+  ops.kernel<&unravel>("unravel_index", kCUDA);
+  ops.kernel<&fill_element>("fill_element_0index", kCUDA);
+  ops.kernel<&pad>("Pad", kCUDA);
+  ops.kernel<&pad_backward>("_pad_backward", kCUDA);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,102 @@
+// Positions of elements in arrays of any strides that are walked together.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+#include "cpp/base/host_device.h"
+#include "cpp/core/shape.h"
+
+namespace mxlite::cuda {
+
+// Room for two axes per dimension, which tile and repeat need.
+constexpr int kMaxAxes = 2 * Shape::kMaxNdim + 2;
+
+// Division of numbers below 2^31 by a multiplication (Granlund and Montgomery, 1994).
+struct Divisor {
+  uint32_t value = 1, magic = 0, shift = 0;
+  Divisor() = default;
+  explicit Divisor(int64_t n) : value(static_cast<uint32_t>(n)) {
+    while (shift < 32 && (uint64_t{1} << shift) < value) ++shift;
+    magic =
+        static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - value)) / value + 1);
+  }
+  MX_HOST_DEVICE uint32_t quotient(uint32_t n) const {
+    const auto high = static_cast<uint32_t>(uint64_t{n} * magic >> 32);
+    return (high + n) >> shift;
+  }
+};
+
+// K arrays over one shape. Axes are added outermost first and joined where all arrays allow it.
+template <int K>
+class Walk {
+ public:
+  void add(int64_t size, std::initializer_list<int64_t> strides) {
+    if (size == 1) return;
+    total_ *= size;
+    const int64_t* step = strides.begin();
+    const int last = ndim_ - 1;
+    bool joins = last >= 0;
+    for (int k = 0; k < K && joins; ++k) joins = stride_[k][last] == step[k] * size;
+    if (joins) {
+      size_[last] *= size;
+      for (int k = 0; k < K; ++k) stride_[k][last] = step[k];
+      return;
+    }
+    size_[ndim_] = size;
+    for (int k = 0; k < K; ++k) stride_[k][ndim_] = step[k];
+    ++ndim_;
+  }
+  // After the last axis.
+  void finish() {
+    wide_ = total_ >= int64_t{1} << 31;
+    if (wide_ || total_ == 0) return;
+    for (int i = 0; i < ndim_; ++i) by_[i] = Divisor(size_[i]);
+  }
+  MX_HOST_DEVICE int64_t total() const { return total_; }
+  int ndim() const { return ndim_; }
+  int64_t size(int axis) const { return size_[axis]; }
+  int64_t stride(int k, int axis) const { return stride_[k][axis]; }
+  // Every array's elements are neighbours, in order.
+  bool contiguous() const {
+    for (int k = 0; k < K; ++k)
+      if (ndim_ > 1 || (ndim_ == 1 && stride_[k][0] != 1)) return false;
+    return true;
+  }
+
+  // Element i of the shape in each array.
+  MX_HOST_DEVICE void offsets(int64_t i, int64_t (&at)[K]) const {
+    for (int k = 0; k < K; ++k) at[k] = 0;
+    for (int a = ndim_ - 1; a >= 0; --a) {
+      int64_t rest;
+      if (wide_) {
+        const int64_t q = i / size_[a];
+        rest = i - q * size_[a];
+        i = q;
+      } else {
+        const uint32_t n = static_cast<uint32_t>(i), q = by_[a].quotient(n);
+        rest = n - q * by_[a].value;
+        i = q;
+      }
+      for (int k = 0; k < K; ++k) at[k] += rest * stride_[k][a];
+    }
+  }
+
+ private:
+  int ndim_ = 0;
+  bool wide_ = false;
+  int64_t total_ = 1;
+  int64_t size_[kMaxAxes] = {};
+  Divisor by_[kMaxAxes];
+  int64_t stride_[K][kMaxAxes] = {};
+};
+
+// Strides of an array of `shape` seen as the larger shape `to` (NumPy's broadcasting).
+inline Strides broadcast_strides(const Shape& shape, const Strides& strides, const Shape& to) {
+  Strides result = Strides::filled(to.ndim(), 0);
+  const int lead = to.ndim() - shape.ndim();
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (shape[i] != 1) result[lead + i] = strides[i];
+  return result;
+}
+
+}  // namespace mxlite::cuda

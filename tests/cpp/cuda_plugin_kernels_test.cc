@@ -1,0 +1,74 @@
+// The plug-in's kernels as the table knows them. Needs the libraries, but no driver and no GPU.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cpp/ops/cuda/register_ops_cuda.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite {
+namespace {
+
+const OpRegistry& registry() {
+  static const bool once = [] {
+    register_all_ops_cuda(ops());
+    return true;
+  }();
+  (void)once;
+  return ops();
+}
+
+std::vector<std::string> model_zoo_ops() {
+  std::ifstream file(std::string(MXLITE_TEST_DATA) + "/model_zoo_ops.txt");
+  std::vector<std::string> names;
+  for (std::string name; file >> name;) names.push_back(name);
+  return names;
+}
+
+TEST(CudaPluginKernelsTest, TheModelZooRunsForwardBackwardAndUpdate) {
+  const std::vector<std::string> names = model_zoo_ops();
+  ASSERT_GT(names.size(), 40u);
+  std::string missing;
+  for (const std::string& name : names)
+    if (registry().get(name).cuda_kernels.empty()) missing += name + " ";
+  EXPECT_EQ(missing, "");
+}
+
+TEST(CudaPluginKernelsTest, EveryKernelHasAFunction) {
+  size_t count = 0;
+  for (const OpSchema* op : registry().all())
+    for (const Kernel& kernel : op->cuda_kernels) {
+      EXPECT_NE(kernel.run, nullptr) << op->name;
+      ++count;
+    }
+  EXPECT_GT(count, 250u);
+}
+
+TEST(CudaPluginKernelsTest, AnOperatorIsRegisteredOnce) {
+  for (const OpSchema* op : registry().all()) EXPECT_LE(op->cuda_kernels.size(), 1u) << op->name;
+}
+
+// A CUDA kernel gets what a CPU kernel of the operator gets: strides are never ignored.
+TEST(CudaPluginKernelsTest, StridedInputsAreTakenWhereTheCpuTakesThem) {
+  std::string only_cuda;
+  for (const OpSchema* op : registry().all()) {
+    if (op->cuda_kernels.empty() || !op->cuda_kernels[0].strided_inputs) continue;
+    bool cpu = false;
+    for (const Kernel& kernel : op->cpu_kernels) cpu |= kernel.strided_inputs;
+    if (!cpu) only_cuda += op->name + " ";
+  }
+  EXPECT_EQ(only_cuda, "Activation _activation_backward ");
+}
+
+TEST(CudaPluginKernelsTest, ConvolutionsArePlanned) {
+  registry();
+  for (const char* name : {"Convolution", "_convolution_backward_data",
+                           "_convolution_backward_weight", "BatchNorm", "Pooling", "relu"})
+    EXPECT_NE(find_planned_kernel(ops().get(name), DeviceType::kCUDA), nullptr) << name;
+}
+
+}  // namespace
+}  // namespace mxlite
