@@ -1,0 +1,36 @@
+"""The committed list of the model zoo's operators is complete."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from mxlite.gluon.model_zoo import vision
+
+sys.path.insert(0, str(Path(__file__).parent))
+from zoo_ops import traced_ops
+
+LISTED = (Path(__file__).parents[2] / "data/model_zoo_ops.txt").read_text().split()
+NETWORKS = [name for name in vision._MODELS if not name.endswith("v1b")]
+
+
+def test_list_is_what_small_networks_use(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "zoo_ops.py"
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MXLITE_DUMP_GRAPH": str(tmp_path)},
+    )
+    assert done.stdout.split() == LISTED, "run tests/python/gluon/zoo_ops.py again"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_have_only_listed_operators(name: str) -> None:
+    used = {mx._core.op(op).__name__ for op in traced_ops(name)}
+    assert used and used <= set(LISTED)
