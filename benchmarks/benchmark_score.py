@@ -4,6 +4,7 @@ MXNet 1.x: ``example/image-classification/benchmark_score.py``.
 
     python benchmarks/benchmark_score.py                           # six networks, 1 to 32 images
     python benchmarks/benchmark_score.py --network resnet-50 --batch-size 32 --dtype bfloat16
+    python benchmarks/benchmark_score.py --ctx gpu --dtype float16          # on the first GPU
 
 Images are random, on the device before timing starts; an iteration ends when its output is there.
 Result lines are MXNet's; a table, and a plot where matplotlib is installed, follow at the end.
@@ -36,7 +37,7 @@ from scoring.networks import DEFAULT, NETWORKS, build, describe, image_size, zoo
 from scoring.report import plot, text
 
 BATCH_SIZES = [1, 2, 4, 8, 16, 32]
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16")
 # The slowest cells take seconds for one iteration; fewer of them keep the default run short.
 MIN_ITERATIONS = 3
 MIN_WARM_UP = 2
@@ -73,17 +74,23 @@ class Scorer:
     network : str
         A name of MXNet's list or of the model zoo.
     dtype : str
-        ``"float32"`` or ``"bfloat16"``.
+        One of :data:`DTYPES`.
+    device : Device, optional
+        Where; ``mx.cpu(0)`` by default.
 
     Raises
     ------
     ValueError
         Unknown network.
+    DeviceError
+        There is no such device.
     """
 
-    def __init__(self, network: str, dtype: str = "float32") -> None:
+    def __init__(self, network: str, dtype: str = "float32", device: Any = None) -> None:
         self.network, self.dtype = network, dtype
+        self.device = mx.cpu(0) if device is None else device
         self.net = build(network)
+        self.net.collect_params().reset_ctx(self.device)
         if dtype != "float32":
             self.net.cast(dtype)
         self.net.hybridize(static_alloc=True, static_shape=True)
@@ -91,7 +98,8 @@ class Scorer:
     def images(self, batch_size: int) -> Any:
         """Return random images of shape ``(batch_size, 3, size, size)``, uniform in [-1, 1)."""
         size = image_size(self.network)
-        data = mx.nd.random.uniform(-1.0, 1.0, shape=(check_batch_size(batch_size), 3, size, size))
+        shape = (check_batch_size(batch_size), 3, size, size)
+        data = mx.nd.random.uniform(-1.0, 1.0, shape=shape, ctx=self.device)
         data = data.astype(self.dtype)
         data.wait_to_read()
         return data
@@ -172,6 +180,17 @@ def dtype_names(value: str) -> list[str]:
     return names
 
 
+def device(value: str) -> Any:
+    """Parse ``cpu``, ``gpu`` or ``gpu(1)`` for argparse."""
+    name, _, index = value.rstrip(")").partition("(")
+    if name not in ("cpu", "gpu") or not (index or "0").isdigit():
+        raise argparse.ArgumentTypeError(f"{value!r}: expected cpu, gpu or gpu(number)")
+    found = mx.gpu(int(index or 0)) if name == "gpu" else mx.cpu(int(index or 0))
+    if name == "gpu" and int(index or 0) >= mx.num_gpus():
+        raise argparse.ArgumentTypeError(f"{value!r}: {mx.num_gpus()} GPUs are usable here")
+    return found
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
     line = argparse.ArgumentParser(
@@ -193,7 +212,10 @@ def parser() -> argparse.ArgumentParser:
         "--dtype",
         type=dtype_names,
         default="float32",
-        help="float32, bfloat16 or both with a comma",
+        help="float32, float16 (on GPUs) or bfloat16, several with commas",
+    )
+    line.add_argument(
+        "--ctx", type=device, default="cpu", help="cpu, gpu or such as gpu(1): %(default)s"
     )
     line.add_argument("--iterations", type=positive, default=10, help="timed passes: %(default)s")
     line.add_argument("--warm-up", type=positive, default=5, help="passes before: %(default)s")
@@ -251,8 +273,11 @@ def main(arguments: list[str] | None = None) -> int:
         logging.info(
             "run batchsize %s by default, set --batch-size to run a specific one", BATCH_SIZES
         )
+    on_cpu = options.ctx.device_type == "cpu"
     flags = machine()["flags"]
-    if "bfloat16" in options.dtype and not {"avx512_bf16", "amx_bf16"} & set(flags):
+    if on_cpu and "float16" in options.dtype:
+        logging.info("float16 is computed in float32 on CPUs, and slow")
+    if on_cpu and "bfloat16" in options.dtype and not {"avx512_bf16", "amx_bf16"} & set(flags):
         logging.info("this CPU has neither AVX512-BF16 nor AMX: bfloat16 is emulated and slow")
 
     cells = [(name, dtype) for name in options.network for dtype in options.dtype]
@@ -264,14 +289,14 @@ def main(arguments: list[str] | None = None) -> int:
         if scorer is None or (scorer.network, scorer.dtype) != (name, dtype):
             scorer = None
             gc.collect()
-            scorer = Scorer(name, dtype)
+            scorer = Scorer(name, dtype, options.ctx)
             logging.info("network: %s", name)
             if name in ("densenet121", "squeezenet1.1"):
                 logging.info("network: %s is converted from gluon modelzoo", name)
                 logging.info(
                     "you can run benchmark/python/gluon/benchmark_gluon.py for more models"
                 )
-            logging.info("device: %s", mx.cpu(0))
+            logging.info("device: %s", options.ctx)
         timing = scorer.score(size, options.iterations, options.warm_up, options.seconds)
         facts.setdefault(name, describe(name, scorer.net))
         log_result(size, dtype, size / timing.mean, options.old_lines)
@@ -299,6 +324,7 @@ def main(arguments: list[str] | None = None) -> int:
             "repeats": options.repeats,
             "seconds": options.seconds,
             "threads": usable_cores(),
+            "device": str(options.ctx),
         }
         write_json(options.json, report("scoring", settings, results, networks=facts))
         print(f"figures: {options.json}")
