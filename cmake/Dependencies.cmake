@@ -6,21 +6,24 @@ if(MXLITE_OPENCV)
   find_path(OPENCV_INCLUDE_DIR opencv2/imgproc.hpp PATH_SUFFIXES opencv4)
   find_library(OPENCV_CORE_LIBRARY opencv_core)
   find_library(OPENCV_IMGPROC_LIBRARY opencv_imgproc)
-  find_path(TURBOJPEG_INCLUDE_DIR turbojpeg.h)
-  find_library(TURBOJPEG_LIBRARY turbojpeg)
-  foreach(part OPENCV_INCLUDE_DIR OPENCV_CORE_LIBRARY OPENCV_IMGPROC_LIBRARY TURBOJPEG_INCLUDE_DIR
-               TURBOJPEG_LIBRARY)
+  find_path(JPEG_INCLUDE_DIR jpeglib.h)
+  find_library(JPEG_LIBRARY jpeg)
+  find_path(PNG_INCLUDE_DIR png.h)
+  find_library(PNG_LIBRARY png)
+  foreach(part OPENCV_INCLUDE_DIR OPENCV_CORE_LIBRARY OPENCV_IMGPROC_LIBRARY JPEG_INCLUDE_DIR
+               JPEG_LIBRARY PNG_INCLUDE_DIR PNG_LIBRARY)
     if(NOT ${part})
       message(FATAL_ERROR "MXLITE_OPENCV=ON: ${part} not found; install libopencv-core-dev, "
-                          "libopencv-imgproc-dev and libturbojpeg0-dev, or set MXLITE_OPENCV=OFF")
+                          "libopencv-imgproc-dev, libjpeg62-turbo-dev and libpng-dev, or set "
+                          "MXLITE_OPENCV=OFF")
     endif()
   endforeach()
   add_library(mxlite_imaging INTERFACE)
   add_library(mxlite::imaging ALIAS mxlite_imaging)
   target_include_directories(mxlite_imaging SYSTEM INTERFACE ${OPENCV_INCLUDE_DIR}
-                                                             ${TURBOJPEG_INCLUDE_DIR})
+                                                             ${JPEG_INCLUDE_DIR} ${PNG_INCLUDE_DIR})
   target_link_libraries(mxlite_imaging INTERFACE ${OPENCV_IMGPROC_LIBRARY} ${OPENCV_CORE_LIBRARY}
-                                                 ${TURBOJPEG_LIBRARY})
+                                                 ${JPEG_LIBRARY} ${PNG_LIBRARY})
 endif()
 
 # The thread sanitizer cannot see libgomp's barriers: the sanitizer builds have no OpenMP, and of the

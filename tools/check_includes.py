@@ -27,7 +27,7 @@ MAY_USE["python"] = list(MAY_USE)
 FOREIGN = [
     (r"pybind11/|Python\.h|numpy/", r"python/"),
     (r"oneapi/dnnl|dnnl", r"ops/cpu/"),
-    (r"opencv2/|turbojpeg|jpeglib", r"io/"),
+    (r"opencv2/|jpeglib|jerror|png\.h", r"io/"),
     (r"cuda|cudnn|cublas|curand|nvtx|cupti", r".*\bcuda/"),
     (r"nccl", r"kvstore/nccl/"),
     (r"mpi\.h", r"kvstore/mpi/"),

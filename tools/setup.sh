@@ -15,7 +15,8 @@ clang-format          command -v clang-format
 libgtest-dev          test -f /usr/include/gtest/gtest.h
 libopencv-core-dev    test -f /usr/include/opencv4/opencv2/core.hpp
 libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp
-libturbojpeg0-dev     test -f /usr/include/turbojpeg.h
+libjpeg62-turbo-dev   test -f /usr/include/jpeglib.h
+libpng-dev            test -f /usr/include/png.h
 python3-venv          $python -m ensurepip --version
 python3-dev           test -f $($python -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h
 '

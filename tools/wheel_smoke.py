@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-BUNDLED = ("mxlite", "dnnl", "gomp", "opencv", "turbojpeg")
+BUNDLED = ("mxlite", "dnnl", "gomp", "opencv", "jpeg", "png")
 
 
 def check(condition: bool, what: str) -> None:

@@ -1,94 +1,111 @@
 #include "cpp/io/decode.h"
 
-#include <turbojpeg.h>
+#include <cstring>
 
-#include <memory>
+#include "cpp/io/jpeg_decoder.h"
+#include "cpp/io/png_codec.h"
 
 namespace mxlite::io {
 namespace {
 
-struct DestroyHandle {
-  void operator()(void* handle) const { tjDestroy(handle); }
-};
-using Handle = std::unique_ptr<void, DestroyHandle>;
-
-// One decompressor per thread: creating it costs as much as a small image.
-Handle& thread_handle() {
-  thread_local Handle handle;
-  if (!handle) handle.reset(tjInitDecompress());
-  MX_CHECK_KIND(handle, ErrorKind::kOutOfMemory, "imdecode: libjpeg-turbo could not be set up");
-  return handle;
+unsigned char at(std::span<const std::byte> bytes, size_t i) {
+  return static_cast<unsigned char>(bytes[i]);
 }
 
-[[noreturn]] void fail_decode(const std::string& name, Handle& handle, size_t bytes) {
-  const std::string reason = tjGetErrorStr2(handle.get());
-  handle.reset();  // it keeps a damaged file's tables, which would spoil the next image
-  fail(ErrorKind::kRecord, name, ": ", bytes, " bytes are not a readable JPEG image: ", reason);
+// A TIFF header's integer of 2 or 4 bytes in its own byte order; 0 beyond the end.
+uint32_t tiff_word(std::span<const std::byte> tiff, size_t offset, size_t size, bool little) {
+  if (offset > tiff.size() || tiff.size() - offset < size) return 0;
+  uint32_t value = 0;
+  for (size_t i = 0; i < size; ++i)
+    value = value << 8 | at(tiff, offset + (little ? size - 1 - i : i));
+  return value;
 }
 
-const unsigned char* raw(std::span<const std::byte> bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-
-int pixel_format(ColorOrder order) {
-  switch (order) {
-    case ColorOrder::kGray:
-      return TJPF_GRAY;
-    case ColorOrder::kRGB:
-      return TJPF_RGB;
-    case ColorOrder::kBGR:
-      return TJPF_BGR;
+int tiff_orientation(std::span<const std::byte> tiff) {
+  constexpr uint32_t kOrientationTag = 0x0112;
+  if (tiff.size() < 8) return 1;
+  const bool little = at(tiff, 0) == 'I';
+  const size_t directory = tiff_word(tiff, 4, 4, little);
+  const uint32_t entries = tiff_word(tiff, directory, 2, little);
+  for (uint32_t i = 0; i < entries; ++i) {
+    const size_t entry = directory + 2 + size_t{12} * i;
+    if (entry + 12 > tiff.size()) break;
+    if (tiff_word(tiff, entry, 2, little) != kOrientationTag) continue;
+    const uint32_t value = tiff_word(tiff, entry + 8, 2, little);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
-  return TJPF_RGB;
+  return 1;
 }
 
 }  // namespace
 
 bool is_jpeg(std::span<const std::byte> bytes) {
-  return bytes.size() > 3 && raw(bytes)[0] == 0xFF && raw(bytes)[1] == 0xD8;
+  return bytes.size() > 3 && at(bytes, 0) == 0xFF && at(bytes, 1) == 0xD8;
 }
 
-JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name) {
-  MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name,
-                ": no bytes given, a JPEG image expected");
-  Handle& handle = thread_handle();
-  JpegInfo info;
-  int subsampling = 0, colorspace = 0;
-  if (tjDecompressHeader3(handle.get(), raw(bytes), bytes.size(), &info.width, &info.height,
-                          &subsampling, &colorspace) != 0)
-    fail_decode(name, handle, bytes.size());
-  info.gray = colorspace == TJCS_GRAY;
-  return info;
+bool is_png(std::span<const std::byte> bytes) {
+  static constexpr unsigned char kSignature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  return bytes.size() >= 8 && std::memcmp(bytes.data(), kSignature, 8) == 0;
 }
 
-namespace {
-
-int64_t scaled(int side, int denominator) { return (side + denominator - 1) / denominator; }
-
-}  // namespace
-
-void decode_jpeg_into(std::span<const std::byte> bytes, const DecodeOptions& options,
-                      unsigned char* pixels) {
-  const JpegInfo info = read_jpeg_header(bytes, options.name);
-  const auto width = static_cast<int>(scaled(info.width, options.denominator));
-  const auto height = static_cast<int>(scaled(info.height, options.denominator));
-  Handle& handle = thread_handle();
-  // TJFLAG_STOPONWARNING: a truncated file is an error and not a half gray picture.
-  if (tjDecompress2(handle.get(), raw(bytes), bytes.size(), pixels, width, 0, height,
-                    pixel_format(options.order), TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0)
-    fail_decode(options.name, handle, bytes.size());
+ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name) {
+  MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name, ": no bytes given, an image expected");
+  return is_png(bytes) ? read_png_header(bytes, name) : read_jpeg_header(bytes, name);
 }
 
-NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options) {
-  const JpegInfo info = read_jpeg_header(bytes, options.name);
+// The first APP1 segment that begins with "Exif" holds a TIFF file.
+int exif_orientation(std::span<const std::byte> bytes) {
+  if (!is_jpeg(bytes)) return 1;
+  for (size_t i = 2; i + 4 <= bytes.size() && at(bytes, i) == 0xFF;) {
+    const unsigned char marker = at(bytes, i + 1);
+    if (marker == 0xFF) {  // fill byte
+      ++i;
+      continue;
+    }
+    if (marker == 0xDA || marker == 0xD9) break;
+    const size_t length = size_t{at(bytes, i + 2)} << 8 | at(bytes, i + 3);
+    if (length < 2 || i + 2 + length > bytes.size()) break;
+    const std::span<const std::byte> segment = bytes.subspan(i + 4, length - 2);
+    if (marker == 0xE1 && segment.size() > 6 && std::memcmp(segment.data(), "Exif\0\0", 6) == 0)
+      return tiff_orientation(segment.subspan(6));
+    i += 2 + length;
+  }
+  return 1;
+}
+
+void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,
+                       unsigned char* pixels) {
+  if (is_png(bytes)) {
+    MX_ASSERT(options.denominator == 1);
+    decode_png(bytes, options, pixels);
+  } else {
+    decode_jpeg(bytes, options, pixels);
+  }
+}
+
+NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
+  const ImageInfo info = read_image_header(bytes, options.name);
   const int d = options.denominator;
-  MX_CHECK(d == 1 || d == 2 || d == 4 || d == 8, options.name, ": denominator ", d,
-           " given, 1, 2, 4 or 8 expected");
-  const int64_t channels = options.order == ColorOrder::kGray ? 1 : 3;
+  MX_CHECK((info.jpeg && (d == 2 || d == 4 || d == 8)) || d == 1, options.name, ": denominator ", d,
+           " given, 1", info.jpeg ? ", 2, 4 or 8" : " for PNG", " expected");
   NDArrayRef image = NDArray::empty(
-      {{scaled(info.height, d), scaled(info.width, d), channels}, DType::kUInt8}, Device{});
-  decode_jpeg_into(bytes, options, static_cast<unsigned char*>(image->data()));
+      {{scaled_side(info.height, d), scaled_side(info.width, d), num_channels(options.order)},
+       DType::kUInt8},
+      Device{});
+  decode_image_into(bytes, options, static_cast<unsigned char*>(image->data()));
   return image;
+}
+
+void decode_window(std::span<const std::byte> bytes, const DecodeOptions& options,
+                   const Region& needed, Window& window) {
+  if (!is_png(bytes)) return decode_jpeg(bytes, options, needed, window);
+  const ImageInfo info = read_png_header(bytes, options.name);
+  window.area = {0, 0, info.width, info.height};
+  window.stride = static_cast<int64_t>(info.width) * num_channels(options.order);
+  const auto size = static_cast<size_t>(window.stride * info.height + 16);
+  if (window.memory.size() < size) window.memory.resize(size);
+  decode_png(bytes, options, window.memory.data());
+  window.data = window.memory.data();
 }
 
 }  // namespace mxlite::io

@@ -1,35 +1,65 @@
-// JPEG decoding with libjpeg-turbo.
+// Decoding images: JPEG with libjpeg-turbo, PNG with libpng.
 #pragma once
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite::io {
 
-enum class ColorOrder : uint8_t { kGray, kRGB, kBGR };
+enum class ColorOrder : uint8_t { kGray, kRGB, kBGR, kRGBA, kBGRA };
 
-struct JpegInfo {
+inline int num_channels(ColorOrder order) {
+  if (order == ColorOrder::kGray) return 1;
+  return order == ColorOrder::kRGB || order == ColorOrder::kBGR ? 3 : 4;
+}
+
+struct ImageInfo {
   int width = 0, height = 0;
-  bool gray = false;
+  int channels = 3;  // of the file: 1 gray, 3 colors, 4 colors and alpha
+  bool jpeg = true;
 };
 
 struct DecodeOptions {
-  ColorOrder order = ColorOrder::kRGB;
-  // Decode at 1/denominator of the size (1, 2, 4, 8): cheaper when the image is shrunk anyway.
+  ColorOrder order = ColorOrder::kRGB;  // the alpha of a file that has none is 255
+  // Decode at 1/denominator of the size (1, 2, 4, 8; PNG only 1): cheaper when the image is shrunk
+  // anyway.
   int denominator = 1;
   std::string name = "imdecode";  // file or function, for errors
 };
 
-bool is_jpeg(std::span<const std::byte> bytes);
-// Size from the header alone. Throws kRecord naming options.name when it is no JPEG.
-JpegInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name);
-// uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
-NDArrayRef decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options);
+struct Region {
+  int x = 0, y = 0, width = 0, height = 0;
+};
 
-// The same into memory for that many bytes; nothing is allocated.
-void decode_jpeg_into(std::span<const std::byte> bytes, const DecodeOptions& options,
-                      unsigned char* pixels);
+// Part of a decoded image: pixel (area.x, area.y) is at data, rows are `stride` bytes apart. The
+// memory is the caller's, reused from image to image, and 16 bytes longer than the pixels.
+struct Window {
+  Region area;
+  const unsigned char* data = nullptr;
+  int64_t stride = 0;
+  std::vector<unsigned char> memory;
+};
+
+bool is_jpeg(std::span<const std::byte> bytes);
+bool is_png(std::span<const std::byte> bytes);
+// What the header says. Throws kRecord naming `name` when the bytes are no image.
+ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name);
+// The tag of a camera that was turned, 1 to 8; 1 where there is none. Pixels are decoded as stored.
+int exif_orientation(std::span<const std::byte> bytes);
+
+// uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
+NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options);
+// The same into memory for that many bytes.
+void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,
+                       unsigned char* pixels);
+// At least the pixels of `needed`, the same as decode_image's; the rest of the file is still
+// checked for damage. `needed` counts in pixels after scaling.
+void decode_window(std::span<const std::byte> bytes, const DecodeOptions& options,
+                   const Region& needed, Window& window);
+
+inline int scaled_side(int side, int denominator) { return (side + denominator - 1) / denominator; }
 
 }  // namespace mxlite::io

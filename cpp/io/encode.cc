@@ -1,52 +1,103 @@
 #include "cpp/io/encode.h"
 
-#include <turbojpeg.h>
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+// libjpeg's header needs stdio before it.
+#include <jpeglib.h>
 
-#include <memory>
+#include "cpp/io/png_codec.h"
 
 namespace mxlite::io {
 namespace {
 
-struct DestroyHandle {
-  void operator()(void* handle) const { tjDestroy(handle); }
-};
-struct FreeBuffer {
-  void operator()(unsigned char* buffer) const { tjFree(buffer); }
+struct ErrorTrap {
+  jpeg_error_mgr manager;  // first: libjpeg hands back its address
+  std::jmp_buf exit;
+  char message[JMSG_LENGTH_MAX];
 };
 
-int pixel_format(ColorOrder order) {
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
+  trap->manager.format_message(info, trap->message);
+  std::longjmp(trap->exit, 1);
+}
+
+struct Compressor {
+  jpeg_compress_struct info{};
+  ErrorTrap trap{};
+  unsigned char* output = nullptr;
+  unsigned long size = 0;  // NOLINT(google-runtime-int): the library's type
+
+  Compressor() {
+    info.err = jpeg_std_error(&trap.manager);
+    trap.manager.error_exit = leave;
+  }
+  ~Compressor() {
+    jpeg_destroy_compress(&info);
+    std::free(output);
+  }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+};
+
+J_COLOR_SPACE color_space(ColorOrder order) {
   switch (order) {
     case ColorOrder::kGray:
-      return TJPF_GRAY;
+      return JCS_GRAYSCALE;
     case ColorOrder::kRGB:
-      return TJPF_RGB;
+      return JCS_RGB;
     case ColorOrder::kBGR:
-      return TJPF_BGR;
+      return JCS_EXT_BGR;
+    case ColorOrder::kRGBA:
+      return JCS_EXT_RGBX;
+    case ColorOrder::kBGRA:
+      return JCS_EXT_BGRX;
   }
-  return TJPF_RGB;
+  return JCS_RGB;
+}
+
+// longjmp does not run destructors: no object with one is made behind setjmp.
+bool compress(Compressor& jpeg, const PixelBlock& image, int quality) {
+  if (setjmp(jpeg.trap.exit) != 0) return false;
+  jpeg_compress_struct& info = jpeg.info;
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &jpeg.output, &jpeg.size);
+  info.image_width = static_cast<JDIMENSION>(image.width);
+  info.image_height = static_cast<JDIMENSION>(image.height);
+  info.input_components = num_channels(image.order);
+  info.in_color_space = color_space(image.order);
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  info.dct_method = JDCT_ISLOW;
+  jpeg_start_compress(&info, TRUE);
+  const int64_t stride = static_cast<int64_t>(image.width) * info.input_components;
+  while (info.next_scanline < info.image_height) {
+    constexpr JDIMENSION kBlock = 16;
+    JSAMPROW rows[kBlock];
+    JDIMENSION count = 0;
+    for (; count < kBlock && info.next_scanline + count < info.image_height; ++count)
+      rows[count] = const_cast<JSAMPROW>(image.data + (info.next_scanline + count) * stride);
+    jpeg_write_scanlines(&info, rows, count);
+  }
+  jpeg_finish_compress(&info);
+  return true;
 }
 
 }  // namespace
 
-std::vector<std::byte> encode_jpeg(const PixelBlock& image, int quality) {
-  MX_CHECK(quality >= 1 && quality <= 100, "imencode: quality ", quality,
-           " given, 1 to 100 expected");
+std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality) {
   MX_CHECK_SHAPE(image.height > 0 && image.width > 0 && image.height < 65536 && image.width < 65536,
                  "imencode: an image of ", image.height, " x ", image.width,
                  " given, 1 to 65535 pixels a side expected");
-  thread_local const std::unique_ptr<void, DestroyHandle> handle(tjInitCompress());
-  MX_CHECK_KIND(handle, ErrorKind::kOutOfMemory, "imencode: libjpeg-turbo could not be set up");
-  const bool gray = image.order == ColorOrder::kGray;
-  unsigned char* output = nullptr;
-  unsigned long size = 0;  // NOLINT(google-runtime-int): the library's type
-  const int status =
-      tjCompress2(handle.get(), image.data, image.width, 0, image.height, pixel_format(image.order),
-                  &output, &size, gray ? TJSAMP_GRAY : TJSAMP_420, quality, TJFLAG_ACCURATEDCT);
-  const std::unique_ptr<unsigned char, FreeBuffer> owner(output);
-  MX_CHECK_KIND(status == 0, ErrorKind::kError,
-                "imencode: ", std::string(tjGetErrorStr2(handle.get())));
-  const auto* begin = reinterpret_cast<const std::byte*>(output);
-  return {begin, begin + size};
+  if (format == ImageFormat::kPng) return encode_png(image, quality);
+  MX_CHECK(quality >= 1 && quality <= 100, "imencode: quality ", quality,
+           " given, 1 to 100 expected");
+  Compressor jpeg;
+  MX_CHECK_KIND(compress(jpeg, image, quality), ErrorKind::kError,
+                "imencode: ", std::string(jpeg.trap.message));
+  const auto* begin = reinterpret_cast<const std::byte*>(jpeg.output);
+  return {begin, begin + jpeg.size};
 }
 
 }  // namespace mxlite::io

@@ -1,4 +1,4 @@
-// JPEG encoding with libjpeg-turbo.
+// Encoding images: JPEG with libjpeg-turbo, PNG with libpng.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,13 +8,17 @@
 
 namespace mxlite::io {
 
+// Rows without gaps.
 struct PixelBlock {
   const unsigned char* data = nullptr;
   int height = 0, width = 0;
   ColorOrder order = ColorOrder::kBGR;
 };
 
-// Rows without gaps; 4:2:0 for colours, as OpenCV writes. quality: 1 to 100.
-std::vector<std::byte> encode_jpeg(const PixelBlock& image, int quality);
+enum class ImageFormat : uint8_t { kJpeg, kPng };
+
+// The bytes that OpenCV writes: JPEG with 4:2:0 colors, without alpha. quality: 1 to 100 for JPEG,
+// the level 0 to 9 for PNG.
+std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality);
 
 }  // namespace mxlite::io

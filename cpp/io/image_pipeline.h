@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpp/io/detection_transform.h"
 #include "cpp/io/image_transform.h"
 #include "cpp/io/record_file.h"
 #include "cpp/ndarray/ndarray.h"
@@ -17,21 +18,33 @@
 namespace mxlite::io {
 
 struct PipelineOptions {
-  std::string path;
-  std::vector<int64_t> offsets;                   // of the records; empty: the file is scanned
+  std::vector<std::string> paths;                 // one file behind the other
+  std::vector<int64_t> offsets;                   // of the records; empty: the files are scanned
   std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: those of the records
   int64_t batch_size = 0, label_width = 1;
   int threads = 4, prefetch = 4;
   int64_t part_index = 0, num_parts = 1;
   bool shuffle = false, round_batch = true, skip_bad = false;
-  uint64_t seed = 0, augment_seed = 0;
+  double bad_limit = 1;       // share of an epoch's records that may be skipped
+  int64_t shuffle_bytes = 0;  // above 0: stretches of the file change places
+  uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
+
+  bool detection = false;  // with boxes; label_width is -1 or what each record must have
+  DetectionParams boxes;
+  int64_t label_pad_width = 0;  // 0: as wide as the widest label
+  float label_pad_value = -1;
 };
 
 struct ImageBatch {
   NDArrayRef data, label;
   std::vector<int64_t> index;  // of the records in the part's file order
   int64_t pad = 0;
+};
+
+struct BadRecords {
+  int64_t record = 0, label = 0, image = 0;
+  int64_t total() const { return record + label + image; }
 };
 
 // next() and reset() are called by one thread. What a sample becomes depends on the seeds, the
@@ -47,30 +60,47 @@ class ImagePipeline {
   bool next(ImageBatch& batch);
   void reset();
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
-  int64_t skipped() const { return skipped_; }
+  // Of the batches' labels; those with boxes begin with channels, height, width and their length.
+  int64_t label_width() const { return label_width_; }
+  // Bad records left out since the beginning, by what was bad.
+  const BadRecords& skipped() const { return skipped_; }
   const std::string& last_skipped() const { return last_skipped_; }
 
  private:
-  struct Chunk;  // batch_size consecutive samples of the epoch's order
+  struct Chunk;   // batch_size consecutive samples of the epoch's order
+  struct Place {  // of a record
+    const RecordFile& file;
+    int64_t offset;
+  };
+  Place place_of_offset(int64_t offset) const;  // in the bytes of all files
+  std::vector<int64_t> scan() const;
   void choose_part();
+  void choose_label_width();
+  void choose_order();
   void start();
   void stop();
   void work(std::stop_token token);
-  void make_sample(Chunk& chunk, int64_t row, int64_t position);
+  std::span<const float> labels_of(const Record& record, const std::string& name) const;
+  void make_sample(Chunk& chunk, int64_t row, int64_t position, TransformScratch& scratch);
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
+  int64_t count_bad(const Chunk& chunk);
   void copy_row(const Chunk& from, int64_t row, ImageBatch& to, int64_t target) const;
   int64_t num_chunks() const;
 
   PipelineOptions options_;
-  RecordFile file_;
-  std::vector<int64_t> offsets_;
+  std::vector<std::unique_ptr<RecordFile>> files_;
+  std::vector<int64_t> begins_;   // of the files, in the bytes of all, and their end
+  std::vector<int64_t> offsets_;  // of this part's records, in the bytes of all files
+  int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
   int owner_ = 0;  // process whose threads these are
 
   // Only the consumer's thread.
-  int64_t delivered_ = 0, skipped_ = 0;
+  int64_t delivered_ = 0;
+  BadRecords skipped_;
+  int64_t skipped_before_ = 0;  // this epoch
   std::string last_skipped_;
   std::deque<std::shared_ptr<Chunk>> left_;  // chunks with good rows not yet delivered
   int64_t left_row_ = 0;                     // first such row of left_.front()

@@ -1,4 +1,4 @@
-// From the bytes of a JPEG image to one normalized sample: what ImageRecordIter does to a record.
+// From the bytes of an image to one normalized sample: what ImageRecordIter does to a record.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpp/core/dtype.h"
+#include "cpp/io/decode.h"
 
 namespace mxlite::io {
 
@@ -36,10 +37,23 @@ struct ImageParams {
 
 using Random = std::mt19937_64;
 
+inline float uniform(Random& random, float low, float high) {
+  if (low == high) return low;
+  return std::uniform_real_distribution<float>(low, high)(random);
+}
+inline int uniform_int(Random& random, int low, int high) {
+  return std::uniform_int_distribution<int>(low, high)(random);
+}
+
+// Memory that a thread keeps from sample to sample.
+struct TransformScratch {
+  Window window;
+};
+
 // Throws kValue for combinations that cannot work.
 void check_image_params(const ImageParams& params);
 // Writes channels * height * width elements; name is for errors. Throws kRecord for bad images.
-void transform_image(std::span<const std::byte> jpeg, const ImageParams& params, Random& random,
-                     const std::string& name, void* output);
+void transform_image(std::span<const std::byte> bytes, const ImageParams& params, Random& random,
+                     const std::string& name, TransformScratch& scratch, void* output);
 
 }  // namespace mxlite::io

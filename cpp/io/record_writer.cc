@@ -31,6 +31,20 @@ RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::
   buffer_.reserve(kBufferSize);
 }
 
+RecordWriter::RecordWriter(std::string path, int64_t keep)
+    : path_(std::move(path)), owner_(::getpid()), position_(keep) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  const auto size = descriptor_ < 0 ? -1 : ::lseek(descriptor_, 0, SEEK_END);
+  if (keep < 0 || keep > size || keep % 4 != 0 || ::ftruncate(descriptor_, keep) != 0 ||
+      ::lseek(descriptor_, keep, SEEK_SET) != keep) {
+    const int reason = errno;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    fail(ErrorKind::kRecord, "record file '", path_, "': of ", size,
+         " bytes: cannot be continued at ", keep, ": ", std::strerror(reason));
+  }
+  buffer_.reserve(kBufferSize);
+}
+
 RecordWriter::~RecordWriter() {
   try {
     close();
@@ -83,6 +97,12 @@ void RecordWriter::flush() {
     left = left.subspan(static_cast<size_t>(count));
   }
   buffer_.clear();
+}
+
+void RecordWriter::sync() {
+  flush();
+  MX_CHECK_KIND(descriptor_ < 0 || ::fdatasync(descriptor_) == 0, ErrorKind::kRecord,
+                "record file '", path_, "': cannot be written: ", std::strerror(errno));
 }
 
 void RecordWriter::close() {

@@ -14,6 +14,8 @@ class RecordWriter {
  public:
   // Replaces the file. One that readers have mapped stays as it is for them.
   explicit RecordWriter(std::string path);
+  // Goes on behind the first `keep` bytes of an existing file; what follows them is lost.
+  RecordWriter(std::string path, int64_t keep);
   // Writes what is left; failures are lost, so call close() first.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
@@ -24,6 +26,8 @@ class RecordWriter {
   // Where the next record's head will be.
   int64_t tell() const { return position_; }
   void flush();
+  // Returns when what was written survives a power failure.
+  void sync();
   void close();
   const std::string& path() const { return path_; }
 

@@ -22,7 +22,8 @@ void bind_recorded(py::module_& m);  // autograd.get_symbol
 void bind_engine(py::module_& m);
 void bind_profiler(py::module_& m);
 void bind_io(py::module_& m);      // JPEG decoding, resizing
-void bind_record(py::module_& m);  // RecordIO files, JPEG encoding
+void bind_record(py::module_& m);  // RecordIO files, image encoding
+void bind_text_rows(py::module_& m);
 void bind_image_pipeline(py::module_& m);
 
 }  // namespace mxlite::python

@@ -19,9 +19,10 @@ io::PipelineOptions options_from(const py::dict& given) {
     ++used;
   };
 #define READ(target, name) read(#name, (target).name)
-  READ(o, path), READ(o, offsets), READ(o, labels), READ(o, batch_size), READ(o, label_width);
+  READ(o, paths), READ(o, offsets), READ(o, labels), READ(o, batch_size), READ(o, label_width);
   READ(o, threads), READ(o, prefetch), READ(o, part_index), READ(o, num_parts), READ(o, shuffle);
   READ(o, round_batch), READ(o, skip_bad), READ(o, seed), READ(o, augment_seed);
+  READ(o, bad_limit), READ(o, shuffle_bytes), READ(o, shuffle_bytes_seed);
   READ(image, channels), READ(image, height), READ(image, width), READ(image, resize);
   READ(image, rand_crop), READ(image, random_resized_crop), READ(image, max_rotate_angle);
   READ(image, rotate), READ(image, rotate_list), READ(image, max_aspect_ratio);
@@ -34,7 +35,24 @@ io::PipelineOptions options_from(const py::dict& given) {
   READ(image, mirror), READ(image, rand_mirror), READ(image, mean), READ(image, std);
   READ(image, mean_image), READ(image, scale), READ(image, max_random_contrast);
   READ(image, max_random_illumination);
+  READ(o, detection), READ(o, label_pad_width), READ(o, label_pad_value);
+  io::DetectionParams& boxes = o.boxes;
+  READ(boxes, rand_crop_prob), READ(boxes, emit_center), READ(boxes, emit_overlap_thresh);
+  READ(boxes, rand_pad_prob), READ(boxes, max_pad_scale), READ(boxes, max_random_hue);
+  READ(boxes, max_random_saturation), READ(boxes, random_hue_prob);
+  READ(boxes, random_saturation_prob), READ(boxes, random_illumination_prob);
+  READ(boxes, random_contrast_prob), READ(boxes, rand_mirror_prob);
+  read("box_illumination", boxes.max_random_illumination);
+  read("box_contrast", boxes.max_random_contrast);
 #undef READ
+  std::vector<std::vector<float>> samplers;
+  read("samplers", samplers);
+  for (const std::vector<float>& s : samplers)
+    boxes.samplers.push_back({s.at(0), s.at(1), s.at(2), s.at(3), s.at(4), s.at(5), s.at(6),
+                              s.at(7), s.at(8), s.at(9), static_cast<int>(s.at(10))});
+  int mode = 0;
+  read("resize_mode", mode);
+  boxes.resize_mode = static_cast<io::ResizeMode>(mode);
   if (given.contains("dtype")) {
     image.dtype = require_dtype(given["dtype"], "ImageRecordIter");
     ++used;
@@ -68,7 +86,16 @@ void bind_image_pipeline(py::module_& m) {
           "(data, label, index, pad) of the next batch; None at the end.")
       .def("reset", &io::ImagePipeline::reset, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("num_records", &io::ImagePipeline::num_records)
-      .def_property_readonly("skipped", &io::ImagePipeline::skipped)
+      .def_property_readonly("label_width", &io::ImagePipeline::label_width)
+      .def_property_readonly("skipped",
+                             [](const io::ImagePipeline& self) {
+                               const io::BadRecords& bad = self.skipped();
+                               py::dict counts;
+                               counts["record"] = bad.record;
+                               counts["label"] = bad.label;
+                               counts["image"] = bad.image;
+                               return counts;
+                             })
       .def_property_readonly("last_skipped", &io::ImagePipeline::last_skipped);
 }
 

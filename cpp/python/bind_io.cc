@@ -1,5 +1,6 @@
 // Image decoding and resizing for mxlite.image.
 #include "cpp/io/decode.h"
+#include "cpp/io/orientation.h"
 #include "cpp/io/resize.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
@@ -15,30 +16,36 @@ std::span<const std::byte> bytes_of(const py::buffer_info& info) {
 
 void bind_io(py::module_& m) {
   m.def(
-      "jpeg_size",
+      "image_info",
       [](const py::buffer& data, const std::string& name) {
         const py::buffer_info info = data.request();
-        const io::JpegInfo header = io::read_jpeg_header(bytes_of(info), name);
-        return py::make_tuple(header.height, header.width);
+        const io::ImageInfo header = io::read_image_header(bytes_of(info), name);
+        return py::make_tuple(header.height, header.width, header.channels);
       },
-      py::arg("data"), py::arg("name") = "imdecode", "(height, width) of JPEG bytes.");
+      py::arg("data"), py::arg("name") = "imdecode",
+      "(height, width, channels) from the header of a JPEG or PNG image.");
   m.def(
-      "decode_jpeg",
-      [](const py::buffer& data, bool color, bool to_rgb, int denominator,
+      "decode_image",
+      [](const py::buffer& data, int channels, bool to_rgb, int denominator, bool upright,
          const std::string& name) {
         const py::buffer_info info = data.request();
+        MX_CHECK(channels == 1 || channels == 3 || channels == 4, name, ": ", channels,
+                 " channels asked for, 1, 3 or 4 expected");
         io::DecodeOptions options;
-        options.order = !color   ? io::ColorOrder::kGray
-                        : to_rgb ? io::ColorOrder::kRGB
-                                 : io::ColorOrder::kBGR;
+        options.order = channels == 1   ? io::ColorOrder::kGray
+                        : channels == 3 ? (to_rgb ? io::ColorOrder::kRGB : io::ColorOrder::kBGR)
+                                        : (to_rgb ? io::ColorOrder::kRGBA : io::ColorOrder::kBGRA);
         options.denominator = denominator;
         options.name = name;
         const py::gil_scoped_release released;
-        return io::decode_jpeg(bytes_of(info), options);
+        const NDArrayRef image = io::decode_image(bytes_of(info), options);
+        return upright ? io::orient(image, io::exif_orientation(bytes_of(info))) : image;
       },
-      py::arg("data"), py::arg("color") = true, py::arg("to_rgb") = true,
-      py::arg("denominator") = 1, py::arg("name") = "imdecode",
-      "uint8 array (height, width, channels) from JPEG bytes.");
+      py::arg("data"), py::arg("channels") = 3, py::arg("to_rgb") = true,
+      py::arg("denominator") = 1, py::arg("upright") = false, py::arg("name") = "imdecode",
+      "uint8 array (height, width, channels) from the bytes of a JPEG or PNG image; upright: "
+      "turned "
+      "as its Exif tag says.");
   m.def(
       "resize_image",
       [](const NDArrayRef& image, int64_t width, int64_t height, int interpolation) {

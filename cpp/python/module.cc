@@ -28,5 +28,6 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
   mxlite::python::bind_record(m);
+  mxlite::python::bind_text_rows(m);
   mxlite::python::bind_image_pipeline(m);
 }

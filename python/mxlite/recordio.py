@@ -437,25 +437,27 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray[Any, Any]]:
     ----------
     s : bytes
     iscolor : int
-        1: three channels, 0: gray, -1: as it was written.
+        1: three channels, 0: gray, both turned as the Exif tag says; -1: as it was written.
 
     Returns
     -------
     tuple of (IRHeader, numpy.ndarray)
-        uint8 (height, width, 3), BGR, or (height, width) if gray.
+        uint8 (height, width, 3), BGR, or (height, width) if gray, or (height, width, 4).
 
     Raises
     ------
     RecordError
-        If the image is damaged or no JPEG.
+        If the image is damaged, or neither JPEG nor PNG.
     """
     if iscolor not in (-1, 0, 1):
         raise ValueError_(f"recordio.unpack_img: iscolor {iscolor!r} given, -1, 0 or 1 expected")
     header, image = unpack(s)
     name = "recordio.unpack_img"
-    color = iscolor == 1 or (iscolor == -1 and not _core.jpeg_is_gray(image, name))
-    pixels = _core.decode_jpeg(image, color=color, to_rgb=False, name=name).asnumpy()
-    return header, pixels if color else pixels[:, :, 0]
+    channels = _core.image_info(image, name)[2] if iscolor == -1 else 3 if iscolor else 1
+    pixels = _core.decode_image(
+        image, channels=channels, to_rgb=False, upright=iscolor != -1, name=name
+    ).asnumpy()
+    return header, pixels if channels > 1 else pixels[:, :, 0]
 
 
 def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
@@ -465,11 +467,11 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
     ----------
     header : IRHeader
     img : numpy.ndarray or NDArray
-        uint8 (height, width, 3), BGR, or (height, width[, 1]).
+        uint8 (height, width, 3), BGR, or (height, width[, 1]), or (height, width, 4) for PNG.
     quality : int
-        1 to 100.
+        1 to 100; for PNG 0 (fast) to 9 (small).
     img_fmt : str
-        ``'.jpg'``.
+        ``'.jpg'`` or ``'.png'``.
 
     Returns
     -------
@@ -479,10 +481,15 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
     ------
     TypeError
         If the image is not uint8.
+
+    Notes
+    -----
+    Matches ``mxnet.recordio.pack_img``. Qualities above 9 mean 9 for PNG.
     """
-    if img_fmt.lower() not in (".jpg", ".jpeg"):
+    png = img_fmt.lower() == ".png"
+    if not png and img_fmt.lower() not in (".jpg", ".jpeg"):
         raise NotSupportedError(
-            f"recordio.pack_img: img_fmt {img_fmt!r} given, only '.jpg' can be written; pack() "
+            f"recordio.pack_img: img_fmt {img_fmt!r} given, '.jpg' or '.png' expected; pack() "
             "takes bytes that another library encoded"
         )
     pixels = np.ascontiguousarray(img.asnumpy() if hasattr(img, "asnumpy") else img)
@@ -490,4 +497,4 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
         raise TypeError_(
             f"recordio.pack_img: an image of dtype {pixels.dtype} given, uint8 expected"
         )
-    return pack(header, _core.encode_jpeg(pixels, quality))
+    return pack(header, _core.encode_image(pixels, png, min(quality, 9) if png else quality))

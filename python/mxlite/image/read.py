@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
-
-import numpy as np
 
 from .. import _core
 from .._core import NDArray
 from ..base import MissingFileError, RecordError
-from ..ndarray import array
 
 __all__ = ["imdecode", "imread"]
 
-_PNG = b"\x89PNG\r\n\x1a\n"
-
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
-    """Decode an image: JPEG, and what Pillow reads where it is installed (PNG).
+    """Decode an image, JPEG or PNG, turned upright as its Exif tag says.
 
     Parameters
     ----------
     buf : bytes, bytearray, numpy.ndarray or NDArray of uint8
         The file's bytes.
     flag : int
-        1: three channels, 0: gray.
+        1: three channels, 0: gray, -1: the channels of the file, not turned.
     to_rgb : bool
         RGB instead of OpenCV's BGR.
     out : NDArray, optional
@@ -34,7 +28,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     Returns
     -------
     NDArray
-        uint8 (height, width, 3 or 1).
+        uint8 (height, width, 3 or 1), or 4 channels with flag -1.
 
     Raises
     ------
@@ -47,10 +41,10 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
 def _decode(buf: Any, flag: int, to_rgb: bool, out: NDArray | None, name: str) -> NDArray:
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()
-    if bytes(memoryview(buf).cast("B")[:8]) == _PNG:
-        image = _decode_with_pillow(buf, bool(flag), bool(to_rgb), name)
-        return image if out is None else image.copyto(out)
-    image = _core.decode_jpeg(buf, color=bool(flag), to_rgb=bool(to_rgb), name=name)
+    channels = _core.image_info(buf, name)[2] if flag == -1 else 3 if flag else 1
+    image = _core.decode_image(
+        buf, channels=channels, to_rgb=bool(to_rgb), upright=flag != -1, name=name
+    )
     return image if out is None else image.copyto(out)
 
 
@@ -68,7 +62,7 @@ def imread(
     Returns
     -------
     NDArray
-        uint8 (height, width, 3 or 1).
+        uint8 (height, width, 3 or 1), or 4 channels with flag -1.
 
     Raises
     ------
@@ -85,23 +79,3 @@ def imread(
     except OSError as error:
         raise RecordError(f"imread: {filename!r} cannot be read: {error.strerror}") from error
     return _decode(data, flag, to_rgb, out, f"imread {filename!r}")
-
-
-def _decode_with_pillow(buf: Any, color: bool, to_rgb: bool, name: str) -> NDArray:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise RecordError(f"{name}: this is a PNG image; install Pillow to read it") from error
-    try:
-        with Image.open(io.BytesIO(bytes(memoryview(buf).cast("B")))) as file:
-            picture: Image.Image = file
-            if file.mode.startswith("I"):  # 16 bits
-                picture = Image.fromarray((np.asarray(file) >> 8).astype(np.uint8))
-            pixels = np.asarray(picture.convert("RGB" if color else "L"))
-    except Exception as error:  # noqa: BLE001 - Pillow raises many kinds for damaged files
-        raise RecordError(f"{name}: the PNG image is damaged: {error}") from error
-    if not color:
-        pixels = pixels[..., np.newaxis]
-    elif not to_rgb:
-        pixels = pixels[..., ::-1]
-    return array(np.ascontiguousarray(pixels), dtype=np.uint8)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from .batch import DataBatch, DataDesc, DataIter
+from .data_iter import MXDataIter
+from .detection_record import ImageDetRecordIter
 from .image_record import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
+from .mnist_iter import MNISTIter
 from .ndarray_iter import NDArrayIter
+from .text_iters import CSVIter, LibSVMIter
 from .wrappers import PrefetchingIter, ResizeIter
 
 __all__ = [
+    "CSVIter",
     "DataBatch",
     "DataDesc",
     "DataIter",
+    "ImageDetRecordIter",
     "ImageRecordInt8Iter",
     "ImageRecordIter",
     "ImageRecordUInt8Iter",
+    "LibSVMIter",
+    "MNISTIter",
+    "MXDataIter",
     "NDArrayIter",
     "PrefetchingIter",
     "ResizeIter",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from .. import _core
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_, suggestion
-from .batch import DataBatch, DataDesc, DataIter
+from .batch import DataBatch, DataDesc
+from .data_iter import MXDataIter
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 
@@ -49,15 +50,30 @@ _DEFAULTS: dict[str, Any] = {
     "label_name": "softmax_label",
     "mean_img": "",
     "on_error": "raise",
+    "on_error_limit": 0.5,
     **{f"mean_{c}": 0.0 for c in "rgba"},
     **{f"std_{c}": 1.0 for c in "rgba"},
     **dict.fromkeys(_AUGMENT),
 }
 
 
+def _record_files(text: str) -> list[str]:
+    """Return the files that a path names: several with ``;`` between, or those of a folder."""
+    found: list[str] = []
+    for part in filter(None, text.split(";")):
+        if os.path.isdir(part):
+            names = sorted(os.listdir(part))
+            found += [os.path.join(part, name) for name in names if name.endswith(".rec")]
+        else:
+            found.append(part)
+    if not found:
+        raise RecordError(f"ImageRecordIter: path_imgrec {text!r} names no record file")
+    return found
+
+
 def _read_index(path: str) -> list[int]:
     offsets = []
-    with open(path, encoding="utf-8") as lines:
+    with _opened(path, "index file") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -73,9 +89,18 @@ def _read_index(path: str) -> list[int]:
     return offsets
 
 
+def _opened(path: str, what: str) -> IO[str]:
+    try:
+        return open(path, encoding="utf-8")
+    except OSError as error:
+        raise RecordError(
+            f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"
+        ) from error
+
+
 def _read_list(path: str) -> dict[int, list[float]]:
     labels = {}
-    with open(path, encoding="utf-8") as lines:
+    with _opened(path, "list") as lines:
         for number, line in enumerate(lines, 1):
             fields = line.strip().split("\t")
             if fields == [""]:
@@ -90,7 +115,7 @@ def _read_list(path: str) -> dict[int, list[float]]:
     return labels
 
 
-class ImageRecordIter(DataIter):
+class ImageRecordIter(MXDataIter):
     """Iterator over batches of images from a record file.
 
     The parameters are those of 1.x, by keyword, and:
@@ -99,7 +124,9 @@ class ImageRecordIter(DataIter):
     ----------
     on_error : str
         ``'raise'``: a damaged record's error is raised in place of its batch. ``'skip'``: its batch
-        is filled by the records behind it; ``skipped`` counts.
+        is filled by the records behind it; ``skipped`` and ``bad_records`` count.
+    on_error_limit : float
+        Share of an epoch's records that may be skipped; an error if there are more.
 
     Attributes
     ----------
@@ -126,23 +153,24 @@ class ImageRecordIter(DataIter):
 
     _dtype: Any = np.float32
     _dtypes: tuple[str, ...] = ("float32", "uint8", "int8")
+    _defaults: dict[str, Any] = _DEFAULTS
+    _aug_seq = "aug_default"
 
     def __init__(self, **kwargs: Any) -> None:
         for name in kwargs:
-            if name not in _DEFAULTS:
+            if name not in self._defaults:
                 raise TypeError_(
                     f"{type(self).__name__}: unknown parameter {name!r}"
-                    f"{suggestion(name, _DEFAULTS)}"
+                    f"{suggestion(name, self._defaults)}"
                 )
         for name in ("path_imgrec", "data_shape", "batch_size"):
             if not kwargs.get(name):
                 raise ValueError_(f"{type(self).__name__}: {name} is required")
-        given = {**_DEFAULTS, **kwargs}
+        given = {**self._defaults, **kwargs}
         super().__init__(int(given["batch_size"]))
         self._pipeline = _core.ImagePipeline(self._options(given))
-        self.current: Any = None
         shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
-        width = int(given["label_width"])
+        width = int(self._pipeline.label_width)
         labels = (self.batch_size,) if width == 1 else (self.batch_size, width)
         self.provide_data = [DataDesc(given["data_name"], shape, self._dtype)]
         self.provide_label = [DataDesc(given["label_name"], labels, np.float32)]
@@ -157,9 +185,9 @@ class ImageRecordIter(DataIter):
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         name = type(self).__name__
-        if given["aug_seq"] != "aug_default":
+        if given["aug_seq"] != self._aug_seq:
             raise NotSupportedError(
-                f"{name}: aug_seq {given['aug_seq']!r} given, only 'aug_default'"
+                f"{name}: aug_seq {given['aug_seq']!r} given, only {self._aug_seq!r}"
             )
         if given["on_error"] not in ("raise", "skip"):
             raise ValueError_(
@@ -176,7 +204,7 @@ class ImageRecordIter(DataIter):
         self._dtype = dtype.type
         seed = int(given["seed"])
         options = {
-            "path": os.fspath(given["path_imgrec"]),
+            "paths": _record_files(os.fspath(given["path_imgrec"])),
             "batch_size": self.batch_size,
             "label_width": int(given["label_width"]),
             "threads": int(given["preprocess_threads"]),
@@ -186,6 +214,9 @@ class ImageRecordIter(DataIter):
             "shuffle": bool(given["shuffle"]),
             "round_batch": bool(given["round_batch"]),
             "skip_bad": given["on_error"] == "skip",
+            "bad_limit": float(given["on_error_limit"]),
+            "shuffle_bytes": int(given["shuffle_chunk_size"]) << 20,
+            "shuffle_bytes_seed": int(given["shuffle_chunk_seed"]),
             "seed": seed,
             "augment_seed": seed if given["seed_aug"] is None else int(given["seed_aug"]),
             "channels": shape[0],
@@ -196,7 +227,7 @@ class ImageRecordIter(DataIter):
             "std": [float(given[f"std_{c}"]) for c in "rgba"],
         }
         for key in _AUGMENT:
-            if given[key] is not None:
+            if given.get(key) is not None:
                 options[key] = bool(given[key]) if key in _SWITCHES else given[key]
         if given["mean_img"]:
             options["mean_image"] = _mean_image(given["mean_img"], shape)
@@ -215,15 +246,19 @@ class ImageRecordIter(DataIter):
     @property
     def skipped(self) -> int:
         """Bad records left out since the iterator was made."""
-        count: int = self._pipeline.skipped
-        return count
+        return sum(self.bad_records.values())
+
+    @property
+    def bad_records(self) -> dict[str, int]:
+        """The same by what was bad: ``record``, ``label`` or ``image``."""
+        counts: dict[str, int] = self._pipeline.skipped
+        return counts
 
     def reset(self) -> None:
         """Begin the next epoch."""
         self._pipeline.reset()
 
-    def iter_next(self) -> bool:
-        """Move to the next batch; False at the end."""
+    def _load(self) -> DataBatch | None:
         before = self.skipped
         found = self._pipeline.next()
         if self.skipped > before:
@@ -233,36 +268,10 @@ class ImageRecordIter(DataIter):
                 self.skipped,
                 self._pipeline.last_skipped,
             )
-        self.current = None
         if found is None:
-            return False
+            return None
         data, label, index, pad = found
-        self.current = DataBatch([data], [label], pad, np.array(index, np.int64))
-        return True
-
-    def next(self) -> DataBatch:
-        """Return the next batch."""
-        if not self.iter_next():
-            raise StopIteration
-        batch: DataBatch = self.current
-        return batch
-
-    def getdata(self) -> Any:
-        """Return the data of the current batch."""
-        return self.current.data[0]
-
-    def getlabel(self) -> Any:
-        """Return the labels of the current batch."""
-        return self.current.label[0]
-
-    def getindex(self) -> Any:
-        """Return the numbers of the current batch's records in this part."""
-        return self.current.index
-
-    def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
-        pad: int | None = self.current.pad
-        return pad
+        return DataBatch([data], [label], pad, np.array(index, np.int64))
 
 
 def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:

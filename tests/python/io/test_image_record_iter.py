@@ -200,7 +200,7 @@ def test_leaving_in_the_middle_ends(files: tuple[str, str]) -> None:
     [
         ({"rand_corp": 1}, TypeError, "unknown parameter 'rand_corp'.*rand_crop"),
         ({"data_shape": (48, 48)}, ValueError, r"data_shape \(48, 48\) given"),
-        ({"data_shape": (2, 48, 48)}, ValueError, "1 or 3 channels"),
+        ({"data_shape": (2, 48, 48)}, ValueError, "1, 3 or 4 channels"),
         ({"dtype": "float64"}, TypeError, "dtype float64 given"),
         ({"random_resized_crop": 1, "rand_crop": 1}, ValueError, "together with rand_crop"),
         ({"part_index": 3}, ValueError, "part_index 3 of num_parts 1"),

@@ -285,7 +285,7 @@ def test_images() -> None:
         recordio.pack_img((0, 1, 2, 0), photo / 255)
     with pytest.raises(ValueError, match="quality 0 given"):
         recordio.pack_img((0, 1, 2, 0), photo, quality=0)
-    with pytest.raises(ValueError, match="and 4 channels given"):
-        recordio.pack_img((0, 1, 2, 0), np.zeros((3, 3, 4), np.uint8))
+    with pytest.raises(ValueError, match="and 5 channels given"):
+        recordio.pack_img((0, 1, 2, 0), np.zeros((3, 3, 5), np.uint8))
     with pytest.raises(mx.base.RecordError, match="not a readable JPEG image"):
         recordio.unpack_img(recordio.pack((0, 1, 2, 0), b"no image"))

@@ -1,0 +1,88 @@
+// Which records an ImagePipeline reads, and in which order.
+#include <algorithm>
+#include <numeric>
+
+#include "cpp/io/image_chunk.h"
+#include "cpp/io/record_format.h"
+
+namespace mxlite::io {
+namespace {
+
+// std::shuffle may differ between standard libraries.
+void shuffle_order(std::vector<int64_t>& order, Random random) {
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+}
+
+}  // namespace
+
+ImagePipeline::Place ImagePipeline::place_of_offset(int64_t offset) const {
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), offset);
+  const auto file =
+      std::clamp<int64_t>(next - begins_.begin() - 1, 0, static_cast<int64_t>(files_.size()) - 1);
+  return {*files_[static_cast<size_t>(file)], offset - begins_[static_cast<size_t>(file)]};
+}
+
+std::vector<int64_t> ImagePipeline::scan() const {
+  std::vector<int64_t> offsets;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const RecordFile& file = *files_[i];
+    for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
+      offsets.push_back(begins_[i] + at);
+      // Over the payload, unless the length cannot be right.
+      const PartHead head = decode_part(load_word(file.bytes().data() + at + 4));
+      const int64_t end = at + 8 + padded(head.length);
+      if (end == file.size()) break;
+      if (end + 8 <= file.size() && load_word(file.bytes().data() + end) == kRecordMagic)
+        at = end - 4;
+    }
+  }
+  return offsets;
+}
+
+void ImagePipeline::choose_part() {
+  const int64_t parts = options_.num_parts, part = options_.part_index;
+  if (options_.offsets.empty()) {
+    offsets_ = scan();
+    const int64_t step = padded((begins_.back() + parts - 1) / parts);
+    std::erase_if(offsets_,
+                  [&](int64_t offset) { return offset / std::max(step, int64_t{1}) != part; });
+  } else {
+    const auto n = static_cast<int64_t>(options_.offsets.size());
+    std::sort(options_.offsets.begin(), options_.offsets.end());
+    const int64_t step = (n + parts - 1) / parts;
+    const int64_t begin = std::min(part * step, n), end = std::min(begin + step, n);
+    offsets_.assign(options_.offsets.begin() + begin, options_.offsets.begin() + end);
+  }
+  MX_CHECK_KIND(!offsets_.empty(), ErrorKind::kRecord, "ImageRecordIter: record file '",
+                options_.paths.front(), "' of ", begins_.back(), " bytes: part ", part, " of ",
+                parts, " has no records");
+}
+
+// With shuffle_bytes the stretches are permuted and, if all shall be shuffled, the records in each:
+// a disk with a head then reads without jumping about.
+void ImagePipeline::choose_order() {
+  std::iota(order_.begin(), order_.end(), 0);
+  const uint64_t seed = mix(options_.seed, epoch_);
+  if (options_.shuffle_bytes == 0) {
+    if (options_.shuffle) shuffle_order(order_, Random(seed));
+    return;
+  }
+  std::vector<int64_t> stretches;  // first record of each
+  for (size_t i = 0; i < offsets_.size(); ++i)
+    if (i == 0 || offsets_[i] / options_.shuffle_bytes != offsets_[i - 1] / options_.shuffle_bytes)
+      stretches.push_back(static_cast<int64_t>(i));
+  std::vector<int64_t> places(stretches.size());
+  std::iota(places.begin(), places.end(), 0);
+  shuffle_order(places, Random(mix(options_.shuffle_bytes_seed, epoch_)));
+  stretches.push_back(num_records());
+  order_.clear();
+  for (const int64_t place : places) {
+    const auto slot = static_cast<size_t>(place);
+    std::vector<int64_t> part(static_cast<size_t>(stretches[slot + 1] - stretches[slot]));
+    std::iota(part.begin(), part.end(), stretches[slot]);
+    if (options_.shuffle) shuffle_order(part, Random(mix(seed, static_cast<uint64_t>(place))));
+    order_.insert(order_.end(), part.begin(), part.end());
+  }
+}
+
+}  // namespace mxlite::io

@@ -1,0 +1,66 @@
+// Many image files become records, in their order, by several threads: what im2rec runs.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cpp/io/encode.h"
+#include "cpp/io/record_writer.h"
+
+namespace mxlite::io {
+
+struct PackOptions {
+  bool pass_through = false;  // the files' bytes; what follows does not matter then
+  int color = 1;              // 1: three channels, 0: gray, -1: those of the file
+  bool center_crop = false;   // to a square
+  int resize = 0;             // new length of the short side; 0: as it is
+  ImageFormat format = ImageFormat::kJpeg;
+  int quality = 95;
+};
+
+struct PackItem {
+  std::string path;
+  std::vector<std::byte> header;  // precedes the image in the record
+};
+
+struct PackedItem {
+  int64_t offset = -1;  // of the record; -1: it was not written
+  std::string error;    // why not
+};
+
+// The image as it is stored, as OpenCV's imread, resize and imencode would. Throws kRecord.
+std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options);
+
+// add() and write() are called by one thread.
+class ImagePacker {
+ public:
+  ImagePacker(PackOptions options, int threads);
+  ~ImagePacker();
+  ImagePacker(const ImagePacker&) = delete;
+  ImagePacker& operator=(const ImagePacker&) = delete;
+
+  // The threads begin at once.
+  void add(std::vector<PackItem> items);
+  // Items added and not yet written.
+  int64_t waiting() const;
+  // Writes the next `count` items, all that wait if there are fewer, and says what became of them.
+  std::vector<PackedItem> write(RecordWriter& writer, int64_t count);
+
+ private:
+  struct Job;
+  void work(std::stop_token token);
+
+  PackOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::unique_ptr<Job>> jobs_;  // guarded by mutex_; in order
+  size_t next_ = 0;                        // guarded by mutex_; first job that no thread has taken
+  std::vector<std::jthread> workers_;      // last: they end before what they use
+};
+
+}  // namespace mxlite::io

@@ -1,0 +1,230 @@
+#include "cpp/io/jpeg_decoder.h"
+
+#include <csetjmp>
+#include <cstdio>
+// libjpeg's headers need stdio before them and take the name `boolean`.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mxlite::io {
+namespace {
+
+struct ErrorTrap {
+  jpeg_error_mgr manager;  // first: libjpeg hands back its address
+  std::jmp_buf exit;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void leave(j_common_ptr info) {
+  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
+  trap->manager.format_message(info, trap->message);
+  std::longjmp(trap->exit, 1);
+}
+
+// Level -1 is a warning. Most say that pixels are lost; these say that bytes were superfluous,
+// which is common and harmless.
+void on_message(j_common_ptr info, int level) {
+  if (level >= 0) return;
+  switch (info->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:
+    case JWRN_TOO_MUCH_DATA:
+    case JWRN_BOGUS_PROGRESSION:
+      return;
+    default:
+      leave(info);
+  }
+}
+
+// A new decompressor for each image: one that is kept keeps the tables of the image before.
+struct Decompressor {
+  jpeg_decompress_struct info{};
+  ErrorTrap trap{};
+
+  Decompressor() {
+    info.err = jpeg_std_error(&trap.manager);
+    trap.manager.error_exit = leave;
+    trap.manager.emit_message = on_message;
+  }
+  ~Decompressor() { jpeg_destroy_decompress(&info); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+};
+
+[[noreturn]] void fail_decode(const std::string& name, const Decompressor& jpeg, size_t bytes) {
+  fail(ErrorKind::kRecord, name, ": ", bytes,
+       " bytes are not a readable JPEG image: ", std::string(jpeg.trap.message));
+}
+
+// Between setjmp and the end of these functions no object with a destructor is made: longjmp
+// does not run destructors.
+bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
+  if (setjmp(jpeg.trap.exit) != 0) return false;
+  jpeg_create_decompress(&jpeg.info);
+  jpeg_mem_src(&jpeg.info, reinterpret_cast<const unsigned char*>(bytes.data()),
+               static_cast<unsigned long>(bytes.size()));  // NOLINT(google-runtime-int)
+  jpeg_read_header(&jpeg.info, TRUE);
+  return true;
+}
+
+bool has_four_inks(const jpeg_decompress_struct& info) {
+  return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+}
+
+J_COLOR_SPACE color_space(const jpeg_decompress_struct& info, ColorOrder order) {
+  if (has_four_inks(info)) return JCS_CMYK;
+  switch (order) {
+    case ColorOrder::kGray:
+      return JCS_GRAYSCALE;
+    case ColorOrder::kRGB:
+      return JCS_RGB;
+    case ColorOrder::kBGR:
+      return JCS_EXT_BGR;
+    case ColorOrder::kRGBA:
+      return JCS_EXT_RGBA;
+    case ColorOrder::kBGRA:
+      return JCS_EXT_BGRA;
+  }
+  return JCS_RGB;
+}
+
+// The inks as Adobe writes them (255 is none), the arithmetic is OpenCV's.
+void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
+                  unsigned char* output) {
+  const int channels = num_channels(order);
+  const bool red_first = order == ColorOrder::kRGB || order == ColorOrder::kRGBA;
+  for (int64_t i = 0; i < pixels; ++i, inks += 4, output += channels) {
+    int color[3];
+    for (int c = 0; c < 3; ++c) color[c] = inks[3] - ((255 - inks[c]) * inks[3] >> 8);
+    if (order == ColorOrder::kGray) {
+      *output = static_cast<unsigned char>(
+          (color[0] * 4899 + color[1] * 9617 + color[2] * 1868 + 8192) >> 14);
+      continue;
+    }
+    for (int c = 0; c < 3; ++c)
+      output[c] = static_cast<unsigned char>(color[red_first ? c : 2 - c]);
+    if (channels == 4) output[3] = 255;
+  }
+}
+
+// Columns [x, x + width) of rows [y, y + height), all multiples of what libjpeg wants.
+struct Rows {
+  JDIMENSION x = 0, width = 0, y = 0, height = 0;
+  unsigned char* pixels = nullptr;
+  int64_t stride = 0;
+};
+
+bool start(Decompressor& jpeg, const DecodeOptions& options, bool crop, Rows& rows) {
+  if (setjmp(jpeg.trap.exit) != 0) return false;
+  jpeg_decompress_struct& info = jpeg.info;
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned>(options.denominator);
+  info.out_color_space = color_space(info, options.order);
+  info.dct_method = JDCT_ISLOW;
+  jpeg_start_decompress(&info);
+  if (crop) jpeg_crop_scanline(&info, &rows.x, &rows.width);
+  return true;
+}
+
+bool read_rows(Decompressor& jpeg, const Rows& rows) {
+  if (setjmp(jpeg.trap.exit) != 0) return false;
+  jpeg_decompress_struct& info = jpeg.info;
+  if (rows.y > 0) jpeg_skip_scanlines(&info, rows.y);
+  constexpr JDIMENSION kBlock = 16;
+  for (JDIMENSION done = 0; done < rows.height;) {
+    JSAMPROW lines[kBlock];
+    const JDIMENSION count = std::min(kBlock, rows.height - done);
+    for (JDIMENSION i = 0; i < count; ++i)
+      lines[i] = rows.pixels + static_cast<int64_t>(done + i) * rows.stride;
+    done += jpeg_read_scanlines(&info, lines, count);
+  }
+  if (info.output_scanline < info.output_height)
+    jpeg_skip_scanlines(&info, info.output_height - info.output_scanline);
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+// Images above this are taken for damaged headers: as OpenCV does.
+constexpr int64_t kMaxPixels = int64_t{1} << 30;
+
+void open(Decompressor& jpeg, std::span<const std::byte> bytes, const std::string& name) {
+  if (!read_header(jpeg, bytes)) fail_decode(name, jpeg, bytes.size());
+  const int64_t width = jpeg.info.image_width, height = jpeg.info.image_height;
+  MX_CHECK_KIND(width * height <= kMaxPixels, ErrorKind::kRecord, name, ": a JPEG image of ",
+                height, " x ", width, " given, at most ", kMaxPixels, " pixels expected");
+}
+
+}  // namespace
+
+ImageInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name) {
+  Decompressor jpeg;
+  open(jpeg, bytes, name);
+  ImageInfo result;
+  result.width = static_cast<int>(jpeg.info.image_width);
+  result.height = static_cast<int>(jpeg.info.image_height);
+  result.channels = jpeg.info.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
+  return result;
+}
+
+void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
+                 unsigned char* pixels) {
+  Decompressor jpeg;
+  open(jpeg, bytes, options.name);
+  Rows rows;
+  if (!start(jpeg, options, /*crop=*/false, rows)) fail_decode(options.name, jpeg, bytes.size());
+  rows.height = jpeg.info.output_height;
+  const int64_t count = static_cast<int64_t>(rows.height) * jpeg.info.output_width;
+  rows.stride = static_cast<int64_t>(jpeg.info.output_width) * jpeg.info.out_color_components;
+  std::vector<unsigned char> inks;
+  rows.pixels = pixels;
+  if (has_four_inks(jpeg.info)) {
+    inks.resize(static_cast<size_t>(rows.stride * rows.height));
+    rows.pixels = inks.data();
+  }
+  if (!read_rows(jpeg, rows)) fail_decode(options.name, jpeg, bytes.size());
+  if (!inks.empty()) convert_inks(inks.data(), count, options.order, pixels);
+}
+
+void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
+                 const Region& needed, Window& window) {
+  Decompressor jpeg;
+  open(jpeg, bytes, options.name);
+  const auto full_width = static_cast<JDIMENSION>(
+      scaled_side(static_cast<int>(jpeg.info.image_width), options.denominator));
+  const auto full_height = static_cast<JDIMENSION>(
+      scaled_side(static_cast<int>(jpeg.info.image_height), options.denominator));
+  // Colors are interpolated between columns and between rows, so pixels at a cut differ: it is made
+  // two pixels away.
+  constexpr int kMargin = 2;
+  Rows rows;
+  rows.x = static_cast<JDIMENSION>(std::max(needed.x - kMargin, 0));
+  rows.width =
+      std::min(full_width, static_cast<JDIMENSION>(needed.x + needed.width + kMargin)) - rows.x;
+  rows.y = static_cast<JDIMENSION>(std::max(needed.y - kMargin, 0));
+  rows.height =
+      std::min(full_height, static_cast<JDIMENSION>(needed.y + needed.height + kMargin)) - rows.y;
+  if (!start(jpeg, options, /*crop=*/rows.width < full_width, rows))
+    fail_decode(options.name, jpeg, bytes.size());
+  rows.stride = static_cast<int64_t>(rows.width) * jpeg.info.out_color_components;
+  const int channels = num_channels(options.order);
+  const auto size = static_cast<size_t>(rows.stride * rows.height + 16);
+  if (window.memory.size() < size) window.memory.resize(size);
+  rows.pixels = window.memory.data();
+  if (!read_rows(jpeg, rows)) fail_decode(options.name, jpeg, bytes.size());
+  if (has_four_inks(jpeg.info)) {
+    std::vector<unsigned char> converted(
+        static_cast<size_t>(rows.width) * rows.height * static_cast<size_t>(channels) + 16);
+    convert_inks(rows.pixels, static_cast<int64_t>(rows.width) * rows.height, options.order,
+                 converted.data());
+    window.memory = std::move(converted);
+  }
+  window.data = window.memory.data();
+  window.stride = static_cast<int64_t>(rows.width) * channels;
+  window.area = {static_cast<int>(rows.x), static_cast<int>(rows.y), static_cast<int>(rows.width),
+                 static_cast<int>(rows.height)};
+}
+
+}  // namespace mxlite::io

@@ -1,0 +1,52 @@
+// Bilinear resampling of a part of an image, row by row; bit for bit what OpenCV's INTER_LINEAR
+// gives for these pixels of the whole image.
+#pragma once
+#include <vector>
+
+#include "cpp/io/decode.h"
+
+namespace mxlite::io {
+
+// One direction: output i of [begin, begin + count) lies at origin + (i + 0.5) * scale - 0.5 in the
+// source, of which [lowest, lowest + size) may be read.
+struct ResizeAxis {
+  double scale = 1, origin = 0;
+  int lowest = 0, size = 0;
+  int begin = 0, count = 0;
+};
+
+// Two pixels of the source and their weights, in 2048ths, for each output.
+struct LinearTaps {
+  std::vector<int> first, second;
+  std::vector<int16_t> weights;  // pairs
+
+  int lowest() const { return first.front(); }
+  int end() const { return second.back() + 1; }
+};
+
+// OpenCV leaves out the second pixel beyond the left and right border, and repeats the border row
+// above and below; the weights differ in the last bit.
+LinearTaps column_taps(const ResizeAxis& axis);
+LinearTaps row_taps(const ResizeAxis& axis);
+
+// Rows of the output from a window that holds what the taps name. Pixels are 1 or 4 bytes.
+class LinearResizer {
+ public:
+  LinearResizer(const Window& window, int channels, const LinearTaps& columns,
+                const LinearTaps& rows);
+  // y rises from call to call; valid until the next.
+  const unsigned char* row(int y);
+
+ private:
+  const int16_t* horizontal(int source_row);
+
+  const Window& window_;
+  int channels_;
+  const LinearTaps& columns_;
+  const LinearTaps& rows_;
+  std::vector<int16_t> lines_[2];  // source rows, resized in width, divided by 16
+  int line_rows_[2] = {-1, -1};
+  std::vector<unsigned char> output_;
+};
+
+}  // namespace mxlite::io

@@ -1,0 +1,18 @@
+// Rows of pixels become planes of a sample: normalized, cast, mirrored, in one pass.
+#pragma once
+#include "cpp/io/image_transform.h"
+
+namespace mxlite::io {
+
+// What was drawn for one sample.
+struct SampleLook {
+  bool flip = false;
+  float contrast = 1, light = 0;
+};
+
+SampleLook draw_look(const ImageParams& params, Random& random);
+// row: params.width pixels of pixel_bytes each, RGB first. output: the sample's memory.
+void write_row(const unsigned char* row, int pixel_bytes, int y, const ImageParams& params,
+               const SampleLook& look, void* output);
+
+}  // namespace mxlite::io

@@ -1,0 +1,139 @@
+#include "cpp/io/text_rows.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "cpp/base/str.h"
+
+namespace mxlite::io {
+namespace {
+
+void skip_spaces(std::string_view& text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  text.remove_prefix(begin == std::string_view::npos ? text.size() : begin);
+}
+
+// Takes a number and the spaces around it off the front; false if there is none or it does not fit.
+template <class T>
+bool take_number(std::string_view& text, T& value) {
+  skip_spaces(text);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  skip_spaces(text);
+  return true;
+}
+
+template <class T>
+void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* output) {
+  std::string_view left = line;
+  for (int64_t i = 0; i < columns; ++i) {
+    if (!take_number(left, output[i]))
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " is no number of the dtype"));
+    const bool last = i + 1 == columns;
+    if (left.empty() && !last)
+      file.fail_at(line, str(i + 1, " columns given, ", columns, " expected"));
+    if (left.empty()) return;
+    if (left.front() != ',')
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " is no number of the dtype"));
+    left.remove_prefix(1);
+    // One comma may end a line.
+    skip_spaces(left);
+    if (last && !left.empty()) file.fail_at(line, str("more than ", columns, " columns given"));
+  }
+}
+
+// Calls take(line) for the lines that are left, then for the first ones again or missing(count).
+template <class Take, class Missing>
+int64_t read_wrapped(TextFile& file, int64_t rows, bool round, Take take, Missing missing) {
+  std::string_view line;
+  int64_t done = 0;
+  for (; done < rows && file.next(line); ++done) take(line);
+  if (done == 0 || done == rows) return done;
+  const int64_t found = done;
+  while (round && done < rows) {
+    file.rewind();
+    for (; done < rows && file.next(line); ++done) take(line);
+  }
+  file.skip_to_end();
+  if (done < rows) missing(rows - done);
+  return found;
+}
+
+}  // namespace
+
+CsvReader::CsvReader(std::string path, int64_t columns, DType dtype)
+    : file_(std::move(path), "CSVIter"), columns_(columns), dtype_(dtype) {
+  MX_CHECK(columns > 0, "CSVIter: ", columns, " columns asked for, at least 1 expected");
+  MX_CHECK_DTYPE(dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
+                     dtype == DType::kInt64,
+                 "CSVIter: dtype ", dtype, " given, float32, float64, int32 or int64 expected");
+}
+
+void CsvReader::parse(std::string_view line, void* row) const {
+  switch (dtype_) {
+    case DType::kFloat32:
+      return parse_csv(file_, line, columns_, static_cast<float*>(row));
+    case DType::kFloat64:
+      return parse_csv(file_, line, columns_, static_cast<double*>(row));
+    case DType::kInt32:
+      return parse_csv(file_, line, columns_, static_cast<int32_t*>(row));
+    default:
+      return parse_csv(file_, line, columns_, static_cast<int64_t*>(row));
+  }
+}
+
+int64_t CsvReader::read(int64_t rows, bool round, void* output) {
+  const auto bytes = static_cast<size_t>(columns_) * dtype_size(dtype_);
+  auto* row = static_cast<std::byte*>(output);
+  return read_wrapped(
+      file_, rows, round,
+      [&](std::string_view line) {
+        parse(line, row);
+        row += bytes;
+      },
+      [&](int64_t missing) { std::memset(row, 0, bytes * static_cast<size_t>(missing)); });
+}
+
+LibSvmReader::LibSvmReader(std::string path, int64_t width, int64_t part, int64_t parts)
+    : file_(std::move(path), "LibSVMIter", part, parts), width_(width) {
+  MX_CHECK(width > 0, "LibSVMIter: ", width, " columns asked for, at least 1 expected");
+}
+
+void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
+  std::string_view left = line.substr(0, line.find('#'));  // a comment may follow
+  float label = 0;
+  if (!take_number(left, label)) file_.fail_at(line, "it does not begin with a number");
+  output.labels.push_back(label);
+  int64_t before = -1;
+  while (!left.empty()) {
+    int64_t column = 0;
+    float value = 0;
+    if (!take_number(left, column) || left.empty() || left.front() != ':')
+      file_.fail_at(line, "pairs column:value expected behind the label");
+    left.remove_prefix(1);
+    if (!take_number(left, value))
+      file_.fail_at(line, str("column ", column, " has no number as its value"));
+    if (column < 0 || column >= width_)
+      file_.fail_at(line, str("column ", column, " given, 0 to ", width_ - 1, " expected"));
+    if (column <= before)
+      file_.fail_at(line, str("column ", column, " given behind column ", before));
+    before = column;
+    output.columns.push_back(column);
+    output.values.push_back(value);
+  }
+  output.begins.push_back(static_cast<int64_t>(output.columns.size()));
+}
+
+int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
+  return read_wrapped(
+      file_, rows, round, [&](std::string_view line) { parse(line, output); },
+      [&](int64_t missing) {
+        const auto count = static_cast<size_t>(missing);
+        output.labels.insert(output.labels.end(), count, 0.0F);
+        output.begins.insert(output.begins.end(), count, output.begins.back());
+      });
+}
+
+}  // namespace mxlite::io

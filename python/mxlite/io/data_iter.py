@@ -1,0 +1,83 @@
+"""Base of the iterators that 1.x has in its core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .batch import DataBatch, DataIter
+
+__all__ = ["MXDataIter"]
+
+
+class MXDataIter(DataIter):
+    """Iterator whose batches hold one array of data and one of labels.
+
+    Parameters
+    ----------
+    batch_size : int
+
+    Notes
+    -----
+    Matches ``mxnet.io.MXDataIter``: ``getdata`` and ``getlabel`` return an array, not a list. It is
+    not made by itself, but as ``ImageRecordIter``, ``CSVIter``, ``LibSVMIter`` or ``MNISTIter``.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        super().__init__(batch_size)
+        self.current: Any = None
+        self._repeats = False
+
+    def debug_skip_load(self) -> None:
+        """Give the same batch again and again: how fast training is without reading."""
+        self._repeats = True
+
+    def _load(self) -> DataBatch | None:
+        """Return the next batch; None at the end."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _load")
+
+    def iter_next(self) -> bool:
+        """Move to the next batch; False at the end."""
+        if not (self._repeats and self.current is not None):
+            self.current = self._load()
+        return self.current is not None
+
+    def next(self) -> DataBatch:
+        """Return the next batch.
+
+        Returns
+        -------
+        DataBatch
+
+        Raises
+        ------
+        StopIteration
+            At the end.
+        """
+        if not self.iter_next():
+            raise StopIteration
+        batch: DataBatch = self.current
+        return batch
+
+    def getdata(self) -> Any:
+        """Return the data of the current batch."""
+        return self.current.data[0]
+
+    def getlabel(self) -> Any:
+        """Return the labels of the current batch."""
+        return self.current.label[0]
+
+    def getindex(self) -> np.ndarray[Any, Any]:
+        """Return the numbers of the current batch's samples in this part; -1: filled."""
+        index: np.ndarray[Any, Any] = self.current.index
+        return index
+
+    def getpad(self) -> int | None:
+        """Return how many samples only fill the current batch."""
+        pad: int | None = self.current.pad
+        return pad
+
+    def getitems(self) -> tuple[Any, Any, int | None, np.ndarray[Any, Any]]:
+        """Return data, label, pad and index of the current batch."""
+        return self.getdata(), self.getlabel(), self.getpad(), self.getindex()

@@ -1,0 +1,158 @@
+"""Batches of images with boxes from record files, decoded by the core's threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import ValueError_
+from .image_record import _DEFAULTS, ImageRecordIter
+
+__all__ = ["ImageDetRecordIter"]
+
+# One entry for each crop sampler; a shorter list is continued by its last entry.
+_SAMPLER: dict[str, tuple[float, ...]] = {
+    "min_crop_scales": (0.0,),
+    "max_crop_scales": (1.0,),
+    "min_crop_aspect_ratios": (1.0,),
+    "max_crop_aspect_ratios": (1.0,),
+    "min_crop_overlaps": (0.0,),
+    "max_crop_overlaps": (1.0,),
+    "min_crop_sample_coverages": (0.0,),
+    "max_crop_sample_coverages": (1.0,),
+    "min_crop_object_coverages": (0.0,),
+    "max_crop_object_coverages": (1.0,),
+    "max_crop_trials": (25.0,),
+}
+# Names that the core has too.
+_SINGLE: dict[str, Any] = {
+    "rand_crop_prob": 0.0,
+    "emit_overlap_thresh": 0.3,
+    "rand_pad_prob": 0.0,
+    "max_pad_scale": 1.0,
+    "max_random_hue": 0,
+    "random_hue_prob": 0.0,
+    "max_random_saturation": 0,
+    "random_saturation_prob": 0.0,
+    "random_illumination_prob": 0.0,
+    "random_contrast_prob": 0.0,
+    "rand_mirror_prob": 0.0,
+}
+# Of ImageRecordIter, with these defaults here.
+_SHARED = (
+    "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
+    "part_index device_id shuffle_chunk_size shuffle_chunk_seed seed_aug shuffle seed batch_size "
+    "round_batch prefetch_buffer ctx dtype data_name label_name mean_img on_error on_error_limit "
+    "mean_r mean_g mean_b mean_a scale resize inter_method"
+).split()
+_MODES = ("force", "shrink", "fit")
+
+
+class ImageDetRecordIter(ImageRecordIter):
+    """Iterator over batches of images and their boxes from a record file.
+
+    A record's label is ``header width, object width, ..., objects``, an object ``class, left, top,
+    right, bottom, ...`` with places as shares of the sides. A row of the batch's label is
+    ``channels, height, width, length``, this label as the augmentation left it, and padding.
+
+    The parameters are those of 1.x, by keyword: those of `ImageRecordIter` for files, parts, order,
+    batches, means and deviations, and:
+
+    Parameters
+    ----------
+    label_width : int
+        What every label must have; -1: any.
+    label_pad_width : int
+        Length of labels in a batch; 0: that of the longest in the file.
+    label_pad_value : float
+    resize : int
+        New length of the short side, before all others.
+    rand_crop_prob, num_crop_sampler, max_crop_trials, crop_emit_mode, emit_overlap_thresh
+        Random crops, by samplers with a list entry each in ``min_`` and ``max_`` of
+        ``crop_scales, crop_aspect_ratios, crop_overlaps, crop_sample_coverages,
+        crop_object_coverages``. Boxes whose ``'center'`` is outside go, or (``'overlap'``) those of
+        which less than the threshold is left.
+    rand_pad_prob, max_pad_scale, fill_value
+        Random borders.
+    max_random_hue, max_random_saturation, max_random_illumination, max_random_contrast
+        Ranges of colors, each applied with ``random_..._prob``.
+    rand_mirror_prob : float
+    resize_mode : {'force', 'shrink', 'fit'}
+        To data_shape; only smaller, keeping the ratio; smaller or larger, keeping the ratio.
+
+    Raises
+    ------
+    ShapeError
+        If a label is longer than label_pad_width.
+    RecordError
+        If a label is none of a detection set.
+
+    Notes
+    -----
+    Matches ``mxnet.io.ImageDetRecordIter``.
+    """
+
+    _aug_seq = "det_aug_default"
+    _defaults = {
+        **{name: _DEFAULTS[name] for name in _SHARED},
+        **{f"std_{c}": 0.0 for c in "rgba"},
+        **_SINGLE,
+        **_SAMPLER,
+        "aug_seq": "det_aug_default",
+        "label_width": -1,
+        "label_pad_width": 0,
+        "label_pad_value": -1.0,
+        "num_crop_sampler": 1,
+        "crop_emit_mode": "center",
+        "max_random_illumination": 0,
+        "max_random_contrast": 0.0,
+        "fill_value": 127,
+        "resize_mode": "force",
+    }
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        for c in "rgba":  # 0 means as it is, in this iterator of 1.x
+            given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
+        common = {**given, "max_random_illumination": None, "max_random_contrast": None}
+        options = super()._options(common)
+        mode, emit = given["resize_mode"], given["crop_emit_mode"]
+        if mode not in _MODES:
+            raise ValueError_(
+                f"ImageDetRecordIter: resize_mode {mode!r} given, one of {_MODES} expected"
+            )
+        if emit not in ("center", "overlap"):
+            raise ValueError_(
+                f"ImageDetRecordIter: crop_emit_mode {emit!r} given, 'center' or 'overlap' expected"
+            )
+        options.update({name: type(value)(given[name]) for name, value in _SINGLE.items()})
+        options.update(
+            detection=True,
+            label_width=int(given["label_width"]),
+            label_pad_width=int(given["label_pad_width"]),
+            label_pad_value=float(given["label_pad_value"]),
+            box_illumination=int(given["max_random_illumination"]),
+            box_contrast=float(given["max_random_contrast"]),
+            emit_center=emit == "center",
+            resize_mode=_MODES.index(mode),
+            samplers=_samplers(given),
+        )
+        return options
+
+
+def _samplers(given: dict[str, Any]) -> list[list[float]]:
+    """Return the limits of each crop sampler, in the order of the core."""
+    count = int(given["num_crop_sampler"])
+    columns = []
+    for name, default in _SAMPLER.items():
+        values = [float(value) for value in np.atleast_1d(given[name])] or list(default)
+        columns.append([values[min(i, len(values) - 1)] for i in range(count)])
+        low = name.replace("max_", "min_")
+        if low != name and low in _SAMPLER:
+            for smallest, largest in zip(columns[-2], columns[-1]):
+                if smallest > largest or smallest < 0:
+                    raise ValueError_(
+                        f"ImageDetRecordIter: {low} {smallest:g} and {name} {largest:g} given, "
+                        "0 <= min <= max expected"
+                    )
+    return [list(limits) for limits in zip(*columns)]

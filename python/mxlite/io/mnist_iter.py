@@ -1,0 +1,172 @@
+"""Batches of the MNIST files."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import MissingFileError, RecordError, TypeError_, ValueError_, suggestion
+from .batch import DataBatch, DataDesc
+from .data_iter import MXDataIter
+
+__all__ = ["MNISTIter", "read_idx"]
+
+_IGNORED = {"prefetch_buffer", "ctx", "device_id", "verbose"}
+
+
+def read_idx(path: str, magic: int, name: str) -> np.ndarray[Any, Any]:
+    """Read an idx file of bytes, packed with gzip or not.
+
+    Parameters
+    ----------
+    path : str
+    magic : int
+        2051 for images, 2049 for labels.
+    name : str
+        Who reads, for errors.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8 (count, ...).
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    RecordError
+        If it has another magic number or is shorter than it says.
+    """
+    try:
+        raw = Path(path).read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{name}: there is no file {path!r}") from error
+    except (OSError, EOFError) as error:
+        raise RecordError(f"{name}: file {path!r} cannot be read: {error}") from error
+    dimensions = magic & 255
+    head = np.frombuffer(raw[: 4 * (1 + dimensions)], ">i4")
+    if len(head) != 1 + dimensions or head[0] != magic:
+        raise RecordError(
+            f"{name}: file {path!r} begins with {head[:1].tolist()}, the magic number {magic} "
+            "expected"
+        )
+    shape = tuple(int(side) for side in head[1:])
+    size = math.prod(shape)
+    if min(shape) < 0 or len(raw) - head.nbytes < size:
+        raise RecordError(
+            f"{name}: file {path!r} promises {shape} bytes and has {len(raw) - head.nbytes}"
+        )
+    return np.frombuffer(raw, np.uint8, size, head.nbytes).reshape(shape)
+
+
+class MNISTIter(MXDataIter):
+    """Batches of images and labels from the MNIST files; pixels are divided by 256.
+
+    Parameters
+    ----------
+    image, label : str
+        idx files, packed with gzip or not.
+    batch_size : int
+    shuffle : bool
+        Once, by the seed; every epoch has the same order, as in 1.x.
+    flat : bool
+        Rows of pixels in place of (1, height, width).
+    seed : int
+    silent : bool
+        Do not log what was read.
+    num_parts, part_index : int
+        Read one of several parts.
+    input_flat : bool, optional
+        Another name of flat.
+    data_name, label_name : str
+    **kwargs
+        prefetch_buffer, ctx, device_id: taken and not needed.
+
+    Raises
+    ------
+    RecordError
+        If a file is damaged or the counts differ.
+
+    Notes
+    -----
+    Matches ``mxnet.io.MNISTIter``: what does not fill a batch is left out.
+    """
+
+    def __init__(
+        self,
+        image: str = "./train-images-idx3-ubyte",
+        label: str = "./train-labels-idx1-ubyte",
+        batch_size: int = 128,
+        shuffle: bool = True,
+        flat: bool = False,
+        seed: int = 0,
+        silent: bool = False,
+        num_parts: int = 1,
+        part_index: int = 0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **kwargs: Any,
+    ) -> None:
+        known = "image label batch_size shuffle flat seed silent num_parts part_index".split()
+        for key in kwargs:
+            if key not in _IGNORED:
+                raise TypeError_(
+                    f"MNISTIter: unknown parameter {key!r}{suggestion(key, [*known, *_IGNORED])}"
+                )
+        if int(batch_size) < 1:
+            raise ValueError_(f"MNISTIter: batch_size {batch_size} given, at least 1 expected")
+        if not 0 <= int(part_index) < int(num_parts):
+            raise ValueError_(
+                f"MNISTIter: part_index {part_index} of num_parts {num_parts} given, "
+                "0 <= part_index < num_parts expected"
+            )
+        super().__init__(int(batch_size))
+        pixels, labels = read_idx(image, 2051, "MNISTIter"), read_idx(label, 2049, "MNISTIter")
+        if len(pixels) != len(labels):
+            raise RecordError(
+                f"MNISTIter: {len(pixels)} images in {image!r}, {len(labels)} labels in {label!r}"
+            )
+        self._index = np.arange(len(labels))
+        if shuffle:
+            np.random.RandomState(int(seed) % 2**32).shuffle(self._index)
+        begin = len(labels) * int(part_index) // int(num_parts)
+        end = len(labels) * (int(part_index) + 1) // int(num_parts)
+        self._index = self._index[begin:end]
+        if len(self._index) < self.batch_size:
+            raise ValueError_(
+                f"MNISTIter: batch_size {batch_size} given for {len(self._index)} images in part "
+                f"{part_index} of {num_parts}"
+            )
+        self._pixels, self._labels, self._cursor = pixels, labels, 0
+        height, width = pixels.shape[1:]
+        self._shape = (height * width,) if flat else (1, height, width)
+        self.provide_data = [DataDesc(data_name, (self.batch_size, *self._shape), np.float32)]
+        self.provide_label = [DataDesc(label_name, (self.batch_size,), np.float32)]
+        if not silent:
+            logging.info(
+                "MNISTIter: load %d images, shuffle=%d, shape=%s",
+                len(self._index),
+                bool(shuffle),
+                (self.batch_size, *self._shape),
+            )
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._cursor = 0
+
+    def _load(self) -> DataBatch | None:
+        chosen = self._index[self._cursor : self._cursor + self.batch_size]
+        if len(chosen) < self.batch_size:
+            return None
+        self._cursor += self.batch_size
+        data = self._pixels[chosen].reshape(self.batch_size, *self._shape) * np.float32(1 / 256)
+        labels = self._labels[chosen].astype(np.float32)
+        return DataBatch([_core.from_numpy(data)], [_core.from_numpy(labels)], 0, chosen)

@@ -1,0 +1,165 @@
+"""A record file that is being written: beside its place, with a journal to go on from."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .. import _core
+from ..base import MXNetError
+
+__all__ = ["PartialRecord", "fingerprint"]
+
+
+def fingerprint(path: str, settings: dict[str, Any]) -> str:
+    """Return what changes when a list or the settings change.
+
+    Parameters
+    ----------
+    path : str
+        The list.
+    settings : dict
+
+    Returns
+    -------
+    str
+    """
+    digest = hashlib.sha256(Path(path).read_bytes())
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+class PartialRecord:
+    """``<stem>.rec`` and ``<stem>.idx`` before they are complete.
+
+    Parameters
+    ----------
+    stem : str
+    key : str
+        Files that were begun with another key are begun anew.
+
+    Attributes
+    ----------
+    done : int
+        Images that were dealt with.
+    bad : list of str
+        What was wrong with some of them.
+    writer : RecordWriter
+    """
+
+    def __init__(self, stem: str, key: str) -> None:
+        self.record, self.index = Path(stem + ".rec"), Path(stem + ".idx")
+        self._record, self._index = Path(stem + ".rec.partial"), Path(stem + ".idx.partial")
+        self._journal = Path(stem + ".rec.journal")
+        self.done = 0
+        self.bad: list[str] = []
+        self._lines: list[str] = []
+        self._known = 0  # of bad: in the journal
+        state = self._resume(key)
+        if state is None:
+            self._journal.write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
+            self.writer = _core.RecordWriter(str(self._record))
+            self._index_file = open(self._index, "w", encoding="utf-8")  # noqa: SIM115
+        else:
+            self.writer = _core.RecordWriter(str(self._record), state["record"])
+            os.truncate(self._index, state["index"])
+            self._index_file = open(self._index, "a", encoding="utf-8")  # noqa: SIM115
+        self._journal_file = open(self._journal, "a", encoding="utf-8")  # noqa: SIM115
+
+    def _resume(self, key: str) -> dict[str, int] | None:
+        """Return the last state that the files still have; None: begin anew."""
+        try:
+            first, *lines = self._journal.read_text(encoding="utf-8").splitlines()
+            if json.loads(first).get("key") != key:
+                return None
+            sizes = self._record.stat().st_size, self._index.stat().st_size
+        except (OSError, ValueError):
+            return None
+        state: dict[str, int] | None = None
+        valid = [first]
+        for line in lines:
+            with contextlib.suppress(ValueError):  # cut off while it was written
+                entry = json.loads(line)
+                if entry["record"] > sizes[0] or entry["index"] > sizes[1]:
+                    break
+                state = entry
+                valid.append(line)
+                self.done = entry["done"]
+                self.bad += entry["bad"]
+        if state is None or not self._whole(state["record"]):
+            self.done, self.bad = 0, []
+            return None
+        self._known = len(self.bad)
+        self._journal.write_text("\n".join(valid) + "\n", encoding="utf-8")
+        return state
+
+    def _whole(self, size: int) -> bool:
+        """Return whether records fill the first bytes of the file: it may have lost power."""
+        reader = _core.RecordReader(str(self._record))
+        try:
+            while reader.tell() < size:
+                reader.skip()
+        except MXNetError:
+            return False
+        return bool(reader.tell() == size)
+
+    def add_index(self, key: int, offset: int) -> None:
+        """Note where a record is.
+
+        Parameters
+        ----------
+        key, offset : int
+        """
+        self._lines.append(f"{key}\t{offset}\n")
+
+    def commit(self, count: int) -> None:
+        """Note that `count` more images are dealt with: an interruption will not lose them.
+
+        Parameters
+        ----------
+        count : int
+        """
+        self.done += count
+        self.writer.flush()
+        self._index_file.write("".join(self._lines))
+        self._index_file.flush()
+        self._lines.clear()
+        entry = {
+            "done": self.done,
+            "record": self.writer.tell(),
+            "index": self._index_file.tell(),
+            "bad": self.bad[self._known :],
+        }
+        self._known = len(self.bad)
+        self._journal_file.write(json.dumps(entry) + "\n")
+        self._journal_file.flush()
+
+    def finish(self) -> None:
+        """Put the files in their places. There is never an index beside a record of another run."""
+        self.writer.sync()
+        self.writer.close()
+        os.fsync(self._index_file.fileno())
+        self._index_file.close()
+        self.index.unlink(missing_ok=True)
+        self._record.replace(self.record)
+        self._index.replace(self.index)
+        self._journal_file.close()
+        self._journal.unlink()
+
+    def __enter__(self) -> PartialRecord:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for file in (self._index_file, self._journal_file):
+            with contextlib.suppress(OSError):  # a full disk: said before
+                file.close()

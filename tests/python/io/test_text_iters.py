@@ -1,0 +1,250 @@
+"""CSVIter, LibSVMIter and MNISTIter: values, tails, parts, and files that are none."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def epochs(batches: mx.io.MXDataIter, count: int = 2) -> list[list[Any]]:
+    found = []
+    for _ in range(count):
+        found.append(
+            [
+                (
+                    batch.data[0].asnumpy().tolist(),
+                    batch.label[0].asnumpy().tolist(),
+                    batch.pad,
+                    batch.index.tolist(),
+                )
+                for batch in batches
+            ]
+        )
+        batches.reset()
+    return found
+
+
+def test_csv_rows_in_batches_the_last_one_wraps(tmp_path: Path) -> None:
+    data = write(tmp_path / "d.csv", "1,2\n3, -4.5\r\n\n+5e1,6,\n")
+    labels = write(tmp_path / "l.csv", "7\n8\n9")
+    batches = mx.io.CSVIter(
+        data_csv=data, data_shape=(2,), label_csv=labels, batch_size=2, ctx="cpu"
+    )
+    assert batches.provide_data == [("data", (2, 2))]
+    assert batches.provide_label == [("softmax_label", (2,))]
+    expected = [
+        ([[1, 2], [3, -4.5]], [7, 8], 0, [0, 1]),
+        ([[50, 6], [1, 2]], [9, 7], 1, [2, 0]),
+    ]
+    assert epochs(batches) == [expected, expected]
+    with pytest.raises(StopIteration):
+        for _ in range(3):
+            batches.next()
+
+
+def test_csv_without_rounding_fills_with_zeros(tmp_path: Path) -> None:
+    data = write(tmp_path / "d.csv", "1,2,3,4\n5,6,7,8\n9,10,11,12\n")
+    batches = mx.io.CSVIter(
+        data_csv=data, data_shape=(2, 2), batch_size=2, round_batch=0, dtype="int64"
+    )
+    first, last = epochs(batches, 1)[0]
+    assert first[:2] == ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [0, 0])
+    assert last == ([[[9, 10], [11, 12]], [[0, 0], [0, 0]]], [0, 0], 1, [2, -1])
+    batches.reset()
+    assert batches.next().data[0].dtype == np.int64
+    # A file shorter than a batch wraps several times.
+    small = mx.io.CSVIter(data_csv=data, data_shape=(4,), batch_size=7)
+    assert [row[0] for row in epochs(small)[1][0][0]] == [1, 5, 9, 1, 5, 9, 1]
+
+
+def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
+    values = np.random.RandomState(0).standard_normal((40, 5)).astype(np.float32)
+    path = tmp_path / "d.csv"
+    np.savetxt(path, values, delimiter=",", fmt="%.9g")
+    batches = mx.io.CSVIter(data_csv=str(path), data_shape=(5,), batch_size=8)
+    read = np.concatenate([batch.data[0].asnumpy() for batch in batches])
+    np.testing.assert_array_equal(read, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1,2\n3\n", "line 2: '3': 1 columns given, 2 expected"),
+        ("1,2\n3,4,5\n", "line 2: '3,4,5': more than 2 columns"),
+        ("1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is no number"),
+        ("1;2\n", "line 1: '1;2': column 1 of 2 is no number"),
+        ("1,2e999\n", "column 2 of 2 is no number of the dtype"),
+    ],
+)
+def test_csv_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
+    path = write(tmp_path / "d.csv", text)
+    with pytest.raises(mx.base.RecordError, match="d.csv") as error:
+        for _ in mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1):
+            pass
+    assert words in str(error.value)
+
+
+def test_csv_wrong_calls(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "1,2\n3,4\n")
+    short = write(tmp_path / "l.csv", "1\n")
+    with pytest.raises(mx.base.RecordError, match="ends at row 1"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), label_csv=short, batch_size=2).next()
+    with pytest.raises(TypeError, match="unknown parameter 'batchsize'.*batch_size"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), batchsize=2)
+    with pytest.raises(OSError, match="nowhere.csv' cannot be read"):
+        mx.io.CSVIter(data_csv="nowhere.csv", data_shape=(2,), batch_size=2)
+    with pytest.raises(ValueError, match="batch_size 0"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=0)
+    with pytest.raises(TypeError, match="uint8"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype="uint8")
+
+
+SVM = "1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2 # words\n4 2:-1.2\n"
+
+
+def test_libsvm_gives_csr_batches(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.svm", SVM)
+    batches = mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=3)
+    for _ in range(2):
+        first, last = batches
+        assert first.data[0].stype == "csr" and first.label[0].stype == "default"
+        np.testing.assert_allclose(
+            first.data[0].asnumpy(), [[0.5, 0, 1.2], [0, 0, 0], [0.6, 2.4, 1.2]], rtol=1e-6
+        )
+        np.testing.assert_array_equal(first.label[0].asnumpy(), [1, -2, -3])
+        assert first.data[0].indptr.asnumpy().tolist() == [0, 2, 2, 5]
+        np.testing.assert_allclose(
+            last.data[0].asnumpy(), [[0, 0, -1.2], [0.5, 0, 1.2], [0, 0, 0]], rtol=1e-6
+        )
+        assert (last.pad, last.index.tolist()) == (2, [3, 0, 1])
+        batches.reset()
+    weight = mx.nd.array([[1.0], [2.0], [3.0]])
+    np.testing.assert_allclose(
+        mx.nd.dot(first.data[0], weight).asnumpy()[:, 0], [4.1, 0, 9.0], rtol=1e-6
+    )
+    *_, plain = mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=3, round_batch=0)
+    assert plain.data[0].asnumpy()[1:].any() is np.False_ and plain.index.tolist() == [3, -1, -1]
+
+
+def test_libsvm_labels_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.svm", SVM)
+    labels = write(tmp_path / "l.svm", "1.0\n-2.0 0:0.125\n-3.0 2:1.2\n4 1:1.0 2:-1.2\n")
+    batch = mx.io.LibSVMIter(
+        data_libsvm=path, data_shape=(3,), label_libsvm=labels, label_shape=(3,), batch_size=4
+    ).next()
+    assert batch.label[0].stype == "csr"
+    np.testing.assert_allclose(
+        batch.label[0].asnumpy(), [[0, 0, 0], [0.125, 0, 0], [0, 0, 1.2], [0, 1, -1.2]], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
+def test_libsvm_parts_cover_every_line_once(tmp_path: Path, parts: int) -> None:
+    path = write(tmp_path / "d.svm", "".join(f"{i} {i % 9}:1\n" for i in range(23)))
+    seen: list[float] = []
+    for part in range(parts):
+        batches = mx.io.LibSVMIter(
+            data_libsvm=path, data_shape=(9,), batch_size=1, num_parts=parts, part_index=part
+        )
+        seen += [float(batch.label[0].asscalar()) for batch in batches]
+    assert seen == list(range(23))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 3:1\n", "column 3 given, 0 to 2 expected"),
+        ("1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
+        ("1 1:1 1:2\n", "column 1 given behind column 1"),
+        ("a 1:1\n", "it does not begin with a number"),
+        ("1 1\n", "pairs column:value expected"),
+        ("1 1:\n", "column 1 has no number as its value"),
+    ],
+)
+def test_libsvm_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
+    path = write(tmp_path / "d.svm", text)
+    with pytest.raises(mx.base.RecordError) as error:
+        for _ in mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=1):
+            pass
+    assert words in str(error.value)
+
+
+def mnist(folder: Path, packed: bool = False) -> dict[str, str]:
+    images = struct.pack(">iiii", 2051, 10, 4, 3) + bytes(range(120))
+    labels = struct.pack(">ii", 2049, 10) + bytes(range(10))
+    names = {"image": folder / "images", "label": folder / "labels"}
+    for path, raw in zip(names.values(), (images, labels)):
+        path.write_bytes(gzip.compress(raw) if packed else raw)
+    return {key: str(path) for key, path in names.items()}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_mnist_images_flat_and_not(tmp_path: Path, packed: bool) -> None:
+    files = mnist(tmp_path, packed)
+    batches = mx.io.MNISTIter(batch_size=3, shuffle=False, silent=True, **files)
+    pixels = np.arange(120, dtype=np.float32).reshape(10, 1, 4, 3) / 256
+    for _ in range(2):
+        read = list(batches)
+        assert [batch.label[0].asnumpy().tolist() for batch in read] == [
+            [0, 1, 2],
+            [3, 4, 5],
+            [6, 7, 8],
+        ]
+        np.testing.assert_array_equal(
+            np.concatenate([batch.data[0].asnumpy() for batch in read]), pixels[:9]
+        )
+        batches.reset()
+    flat = mx.io.MNISTIter(batch_size=3, shuffle=False, flat=True, silent=True, **files)
+    assert flat.provide_data == [("data", (3, 12))]
+    np.testing.assert_array_equal(flat.next().data[0].asnumpy(), pixels[:3].reshape(3, 12))
+
+
+def test_mnist_seeds_and_parts(tmp_path: Path) -> None:
+    files = mnist(tmp_path)
+
+    def order(**options: Any) -> list[float]:
+        batches = mx.io.MNISTIter(batch_size=1, silent=True, **options, **files)
+        return [float(batch.label[0].asscalar()) for batch in batches]
+
+    assert order(seed=1) == order(seed=1) != order(seed=2)
+    assert sorted(order(seed=1)) == list(range(10))
+    parts = [order(seed=4, num_parts=3, part_index=part) for part in range(3)]
+    assert sum(parts, []) == order(seed=4)
+
+
+def test_mnist_wrong_files(tmp_path: Path) -> None:
+    files = mnist(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        mx.io.MNISTIter(image="nowhere", label=files["label"])
+    with pytest.raises(mx.base.RecordError, match="magic number 2051 expected"):
+        mx.io.MNISTIter(image=files["label"], label=files["label"], silent=True)
+    raw = Path(files["image"]).read_bytes()
+    Path(files["image"]).write_bytes(raw[:-1])
+    with pytest.raises(mx.base.RecordError, match=r"promises \(10, 4, 3\) bytes and has 119"):
+        mx.io.MNISTIter(batch_size=1, silent=True, **files)
+
+
+def test_the_parts_of_a_batch_one_by_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "1,2\n3,4\n5,6\n")
+    batches = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2)
+    assert isinstance(batches, mx.io.MXDataIter)
+    assert batches.iter_next()
+    assert batches.getdata().asnumpy().tolist() == [[1, 2], [3, 4]]
+    assert batches.getlabel().shape == (2,)
+    assert (batches.getpad(), batches.getindex().tolist()) == (0, [0, 1])
+    assert batches.iter_next() and batches.getpad() == 1
+    assert not batches.iter_next()
+    batches.reset()
+    batches.debug_skip_load()
+    assert all(batches.next().index.tolist() == [0, 1] for _ in range(5))
