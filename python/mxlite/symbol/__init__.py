@@ -16,6 +16,7 @@ from .operators import SymbolOp as _SymbolOp
 from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
 from .custom import Custom
+from .histogram import histogram
 from . import contrib_functions, control_flow, random
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}

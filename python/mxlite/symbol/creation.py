@@ -11,7 +11,7 @@ from .symbol import Symbol
 
 __all__ = [
     "add", "arange", "concatenate", "divide", "equal", "eye", "full", "greater", "greater_equal",
-    "histogram", "hypot", "lesser", "lesser_equal", "linspace", "logical_and", "logical_or",
+    "hypot", "lesser", "lesser_equal", "linspace", "logical_and", "logical_or",
     "logical_xor", "maximum", "minimum", "modulo", "moveaxis", "multiply", "not_equal", "ones",
     "pow", "power", "split_v2", "subtract", "true_divide", "zeros",
 ]  # fmt: skip
@@ -208,22 +208,4 @@ def split_v2(
     else:
         params["indices"] = (0, *indices_or_sections)
     result: Symbol = compose("_split_v2", (ary,), params)
-    return result
-
-
-def histogram(
-    a: Symbol,
-    bins: Any = 10,
-    range: Any = None,
-    **kwargs: Any,  # noqa: A002 - name of 1.x
-) -> Symbol:
-    """Return counts and edges of a histogram: ``bins`` equal ones in ``range``, or given edges."""
-    if isinstance(bins, Symbol):
-        result: Symbol = compose("_histogram", (a, bins), kwargs)
-    elif isinstance(bins, int):
-        if range is None:
-            raise TypeError_("histogram: range must be given if bins is a number")
-        result = compose("_histogram", (a,), {"bin_cnt": bins, "range": range, **kwargs})
-    else:
-        raise TypeError_(f"histogram: bins {bins!r} given, an int or a Symbol expected")
     return result

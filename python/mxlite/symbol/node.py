@@ -86,6 +86,10 @@ def operator_call(op: str, attrs: dict[str, str]) -> Any:
         from .custom import CustomCall
 
         return CustomCall(attrs)
+    if op == "_histogram":
+        from .histogram import HistogramCall
+
+        return HistogramCall(attrs)
     known = schema_of(op)["param_types"]
     count = VARIADIC_COUNT.get(op, "num_args")
     params = {

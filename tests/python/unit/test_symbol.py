@@ -427,3 +427,21 @@ def test_attributes_may_be_initializers() -> None:
     )
     assert out.attr("__rank__") == "3"
     assert json.loads(out.attr("__init__"))[0] == "xavier"
+
+
+def test_a_histogram_counts_when_it_runs() -> None:
+    counted = mx.sym.histogram(mx.sym.var("a"), bins=4, range=(0, 4), name="h")
+    assert counted.list_outputs() == ["h_output0", "h_output1"]
+    assert counted.infer_shape(a=(7,)) == ([(7,)], [(4,), (5,)], [])
+    values = mx.nd.array([0.5, 1, 3, 3.5])
+    for symbol in (counted, mx.sym.load_json(counted.tojson())):
+        counts, ends = symbol.bind(mx.cpu(), {"a": values}).forward()
+        assert counts.dtype == np.int64 and counts.asnumpy().tolist() == [1, 1, 0, 2]
+        assert ends.asnumpy().tolist() == [0, 1, 2, 3, 4]
+    given = mx.sym.histogram(mx.sym.var("a"), bins=mx.sym.var("b"))
+    counts, ends = given.bind(mx.cpu(), {"a": values, "b": mx.nd.array([0, 1, 4])}).forward()
+    assert counts.asnumpy().tolist() == [1, 3] and ends.asnumpy().tolist() == [0, 1, 4]
+    with pytest.raises(TypeError, match="range must be given"):
+        mx.sym.histogram(mx.sym.var("a"), bins=4)
+    with pytest.raises(TypeError, match="bins 1.5 given"):
+        mx.sym.histogram(mx.sym.var("a"), bins=1.5)

@@ -1,0 +1,120 @@
+"""``mx.sym.histogram``: counts values when the graph runs, as an operator written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import name as _name
+from .. import ndarray as nd
+from .. import operator
+from ..base import TypeError_
+from .compose import text_of, user_attrs
+from .custom import CustomCall
+from .node import Node
+from .symbol import Symbol
+
+__all__ = ["HistogramCall", "histogram"]
+
+
+class _Histogram(operator.CustomOp):
+    def __init__(self, bins: int | None, limits: tuple[float, float] | None) -> None:
+        self._bins, self._limits = bins, limits
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        """Count."""
+        bins = in_data[1] if self._bins is None else self._bins
+        counts, ends = nd.histogram(in_data[0], bins, self._limits)
+        self.assign(out_data[0], req[0], counts)
+        self.assign(out_data[1], req[1], ends)
+
+
+@operator.register("_histogram")
+class _HistogramProp(operator.CustomOpProp):
+    def __init__(self, bin_cnt: str = "", range: str = "") -> None:  # noqa: A002
+        super().__init__(need_top_grad=False)
+        self._bins = int(bin_cnt) if bin_cnt else None
+        ends = [float(part) for part in range.strip("()[] ").split(",") if part.strip()]
+        self._limits = (ends[0], ends[1]) if ends else None
+
+    def list_arguments(self) -> list[str]:
+        """Return ``data``, and ``bins`` if the ends are an input."""
+        return ["data", "bins"] if self._bins is None else ["data"]
+
+    def list_outputs(self) -> list[str]:
+        """Return the names of counts and ends."""
+        return ["output0", "output1"]
+
+    def infer_shape(self, in_shape: list[list[int]]) -> Any:
+        """Return the numbers of intervals and of ends."""
+        count = in_shape[1][0] - 1 if self._bins is None else self._bins
+        return in_shape, [[count], [count + 1]], []
+
+    def infer_type(self, in_type: list[Any]) -> Any:
+        """Counts are int64, ends of the data's type."""
+        return [in_type[0]] * len(in_type), [np.int64, in_type[0]], []
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Histogram:
+        """Return the operator for one call."""
+        return _Histogram(self._bins, self._limits)
+
+
+class HistogramCall(CustomCall):
+    """The parameters of a ``_histogram`` node.
+
+    Parameters
+    ----------
+    attrs : mapping of str to str
+        ``bin_cnt`` and ``range``, or neither.
+    """
+
+    name = "_histogram"
+
+    def __init__(self, attrs: Mapping[str, str]) -> None:
+        own = {key: attrs[key] for key in ("bin_cnt", "range") if key in attrs}
+        super().__init__({"op_type": "_histogram", **own})
+
+
+def histogram(
+    a: Symbol,
+    bins: Any = 10,
+    range: Sequence[float] | None = None,  # noqa: A002 - name of 1.x
+    name: str | None = None,
+    attr: dict[str, Any] | None = None,
+) -> Symbol:
+    """Count values in intervals; see ``mx.nd.histogram``.
+
+    Parameters
+    ----------
+    a : Symbol
+    bins : int or Symbol
+        The number of equal intervals, or their ends in ascending order.
+    range : tuple of float
+        Lowest and highest value for a number of intervals.
+    name : str, optional
+    attr : dict of str to str, optional
+
+    Returns
+    -------
+    Symbol
+        Two outputs: counts (int64) and ends.
+
+    Raises
+    ------
+    TypeError
+        If range is missing, or bins is something else.
+    """
+    inputs, params = list(a._outputs), {}
+    if isinstance(bins, Symbol):
+        inputs += bins._outputs
+    elif isinstance(bins, int):
+        if range is None:
+            raise TypeError_("histogram: range must be given if bins is a number")
+        params = {"bin_cnt": str(bins), "range": text_of(tuple(range))}
+    else:
+        raise TypeError_(f"histogram: bins {bins!r} given, an int or a Symbol expected")
+    full = _name.current().get(name, "_histogram")
+    attrs = {**user_attrs(attr), **params}
+    return Symbol._single(Node("_histogram", full, attrs, inputs, HistogramCall(params)))
