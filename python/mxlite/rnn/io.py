@@ -144,8 +144,8 @@ class BucketSentenceIter(DataIter):
             row = np.full((self.buckets[place],), invalid_label, dtype=dtype)
             row[: len(sentence)] = sentence
             rows[place].append(row)
-        if discarded:
-            print(f"WARNING: discarded {discarded} sentences longer than the largest bucket.")
+        # 1.x says so for none, too.
+        print(f"WARNING: discarded {discarded} sentences longer than the largest bucket.")
         self.data = [
             np.asarray(bucket, dtype=dtype).reshape(-1, n) for bucket, n in zip(rows, self.buckets)
         ]
