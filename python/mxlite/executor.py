@@ -96,7 +96,11 @@ class Executor:
         """Divide variables into inputs and parameters of the compiled graph."""
         given = [*self.arg_arrays, *self.grad_arrays, *self.aux_arrays]
         # Compiled graphs are dense and on one device.
-        self._compiled = self._contexts is None and not any(map(is_sparse, given))
+        self._compiled = (
+            self._contexts is None
+            and not any(map(is_sparse, given))
+            and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
+        )
         weights = _weight_names(self._symbol)
         # Handles of our own carry the gradients, the user's arrays stay as they are.
         self._arg_handles = [array.detach() for array in self.arg_arrays]

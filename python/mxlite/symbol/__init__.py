@@ -17,6 +17,9 @@ from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
 from .custom import Custom
 from .histogram import histogram
+from .sparse_calls import cast_storage
+from .sparse_calls import retain as _retain
+from .sparse_calls import square_sum as _square_sum
 from . import contrib_functions, control_flow, random
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
@@ -53,6 +56,10 @@ for _name, _op in _OPS.items():
 linalg = _namespace("linalg", ("linalg_", "_linalg_"))
 image = _namespace("image", ("_image_",))
 sparse = _namespace("sparse", ("_sparse_",))
+sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
+_internal.__dict__.update(
+    _square_sum=_square_sum, _sparse_retain=_retain, cast_storage=cast_storage
+)
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
 for _name, _op in op.__dict__.items():

@@ -67,7 +67,7 @@ def evaluate(
 
 
 def _run(call: Any, inputs: list[NDArray]) -> list[NDArray]:
-    if not any(map(is_sparse, inputs)):
+    if getattr(call, "eager", False) or not any(map(is_sparse, inputs)):
         return list(call.run(inputs))
     if not isinstance(call, _core.OpCall):
         return list(call.run([array.tostype("default") for array in inputs]))

@@ -21,6 +21,9 @@ __all__ = [
 # Attributes of 1.x that are written without underscores and kept with them.
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
+# Operators about storage types: sparse_calls.py.
+_STORAGE_OPS = ("cast_storage", "_sparse_retain", "_square_sum")
+
 _SCHEMAS: dict[str, dict[str, Any]] = {}
 
 
@@ -90,6 +93,10 @@ def operator_call(op: str, attrs: dict[str, str]) -> Any:
         from .histogram import HistogramCall
 
         return HistogramCall(attrs)
+    if op in _STORAGE_OPS:
+        from .sparse_calls import CALLS
+
+        return CALLS[op](attrs)
     known = schema_of(op)["param_types"]
     count = VARIADIC_COUNT.get(op, "num_args")
     params = {

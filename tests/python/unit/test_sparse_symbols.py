@@ -96,3 +96,20 @@ def test_a_module_updates_the_rows_it_saw(kvstore: str | None, tmp_path: Path) -
     loaded = mx.model.load_checkpoint(str(tmp_path / "linear"), 1)[1]["fc_weight"]
     assert loaded.stype == "row_sparse"
     np.testing.assert_allclose(loaded.asnumpy(), expected, rtol=1e-6)
+
+
+def test_storage_is_converted_and_rows_are_kept_inside_of_a_symbol() -> None:
+    x = sym.var("x")
+    rows = sym.cast_storage(x, stype="row_sparse", name="rows")
+    kept = sym.sparse.retain(rows, sym.var("index"))
+    net = sym.Group([kept, sym._internal._square_sum(rows, axis=1, keepdims=True)])
+    data = np.array([[1, 2], [0, 0], [3, 4]], np.float32)
+    values = {"x": nd.array(data), "index": nd.array([2])}
+    assert net.infer_shape(x=(3, 2), index=(1,))[1] == [(3, 2), (3, 1)]
+    for symbol in (net, sym.load_json(net.tojson())):
+        chosen, sums = symbol.bind(mx.cpu(), values).forward()
+        assert chosen.stype == "row_sparse" and chosen.indices.asnumpy().tolist() == [2]
+        np.testing.assert_array_equal(chosen.asnumpy(), [[0, 0], [0, 0], [3, 4]])
+        np.testing.assert_array_equal(sums.asnumpy(), [[5], [0], [25]])
+    with pytest.raises(ValueError, match="stype 'rows' given"):
+        sym.cast_storage(x, stype="rows")
