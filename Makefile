@@ -43,6 +43,10 @@ peers: $(BUILD)  ## scoring beside MXNet 1.9.1, PyTorch, ONNX Runtime, OpenVINO;
 	@$(STEP) "environments of the peers" benchmarks/peers/setup
 	@$(STEP) "peers" python benchmarks/peers/run.py $(ARGS)
 
+train-step: $(BUILD)  ## training steps beside MXNet 1.9.1 and PyTorch; options in ARGS
+	@$(STEP) "environments of the peers" benchmarks/peers/setup
+	@$(STEP) "training steps" python benchmarks/training/train_step.py $(ARGS)
+
 wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
 $(REPAIRED): $(BUILD)
 	@rm -rf wheelhouse
@@ -77,4 +81,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers wheel test lint test-cpp test-sanitizers test-wheel test-python format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-python format clean

@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from worker_process import WorkerError, WorkerProcess
 
@@ -47,11 +47,14 @@ class Worker(WorkerProcess):
         Threads that it may use.
     """
 
+    SCRIPT = HERE / "worker.py"
+    options: ClassVar[list[str]] = []
+
     def __init__(self, system: System, spec: Path, batch: int, dtype: str, threads: int) -> None:
         super().__init__(
-            [system.python, str(HERE / "worker.py"), "--system", system.name]
+            [system.python, str(self.SCRIPT), "--system", system.name]
             + ["--variant", system.variant, "--dtype", dtype, "--batch", str(batch)]
-            + ["--spec", str(spec)],
+            + ["--spec", str(spec), *self.options],
             threads,
             own_path=system.name == "mxlite",
         )
@@ -67,6 +70,8 @@ class Cell:
     batch : int
         Images.
     """
+
+    WORKER = Worker
 
     def __init__(self, network: str, dtype: str, batch: int) -> None:
         self.network, self.dtype, self.batch = network, dtype, batch
@@ -99,7 +104,7 @@ class Cell:
         try:
             for system in systems:
                 name = str(system)
-                worker = Worker(system, spec, self.batch, self.dtype, threads)
+                worker = self.WORKER(system, spec, self.batch, self.dtype, threads)
                 workers[name] = worker
                 try:
                     answer = worker.ask(do="prepare")

@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("network")
     parser.add_argument("path")
     parser.add_argument("--random", action="store_true", help="systems fill the parameters")
+    parser.add_argument("--training", action="store_true", help="with the layers of training")
     options = parser.parse_args()
     net, size = build(options.network), image_size(options.network)
     net.infer_shape(mx.nd.zeros((1, 3, size, size)))
@@ -26,7 +27,7 @@ def main() -> None:
         "network": options.network,
         "size": size,
         "random": options.random,
-        "layers": layer_list(net),
+        "layers": layer_list(net, options.training),
     }
     Path(options.path).write_text(json.dumps(content), encoding="utf-8")
 

@@ -24,9 +24,12 @@ class LayerList:
     ----------
     net : HybridBlock
         A network of the model zoo whose shapes are known.
+    training : bool
+        Whether Dropout is a layer; in inference it does nothing.
     """
 
-    def __init__(self, net: Any) -> None:
+    def __init__(self, net: Any, training: bool = False) -> None:
+        self._training = training
         self.layers: list[dict[str, Any]] = []
         self._names = {id(value): name for name, value in net._collect_params_with_prefix().items()}
         self._root(net)
@@ -161,6 +164,9 @@ class LayerList:
     def _same(self, block: Any, x: int) -> int:
         return x
 
+    def _dropout(self, block: Any, x: int) -> int:
+        return self._emit("dropout", [x], rate=block._rate) if self._training else x
+
     def _flatten(self, block: Any, x: int) -> int:
         return self._emit("flatten", [x])
 
@@ -178,7 +184,7 @@ class LayerList:
         nn.GlobalAvgPool2D: _pool,
         nn.Flatten: _flatten,
         nn.Dense: _dense,
-        nn.Dropout: _same,
+        nn.Dropout: _dropout,
         Identity: _same,
         resnet._BlockV1: _residual_v1,
         resnet.BasicBlockV2: _residual_v2,
@@ -191,13 +197,15 @@ class LayerList:
     }
 
 
-def layer_list(net: Any) -> list[dict[str, Any]]:
+def layer_list(net: Any, training: bool = False) -> list[dict[str, Any]]:
     """Return the layers of a network of the model zoo.
 
     Parameters
     ----------
     net : HybridBlock
         The network, after its first call.
+    training : bool
+        Whether layers that only work in training are listed.
 
     Returns
     -------
@@ -209,4 +217,4 @@ def layer_list(net: Any) -> list[dict[str, Any]]:
     NotImplementedError
         The network has a block without a neutral form.
     """
-    return LayerList(net).layers
+    return LayerList(net, training).layers

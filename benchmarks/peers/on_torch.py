@@ -62,11 +62,13 @@ def _module(layer):
         "clip": lambda: nn.Hardtanh(attrs["low"], attrs["high"]),
         "global_avg_pool": lambda: nn.AdaptiveAvgPool2d(1),
         "flatten": nn.Flatten,
+        "dropout": lambda: nn.Dropout(attrs["rate"]),
         "scale": lambda: _Scale(attrs["factor"]),
     }[op]()
 
 
-def _network(spec):
+def network(spec):
+    """Return the fx graph of modules for a layer list."""
     graph, modules = fx.Graph(), {}
     outputs = {-1: graph.placeholder("data")}
     for index, layer in enumerate(spec["layers"]):
@@ -83,7 +85,8 @@ def _network(spec):
     return fx.GraphModule(modules, graph)
 
 
-def _set_values(net, spec):
+def set_values(net, spec):
+    """Fill the parameters, each from its name."""
     roles = {"gamma": "weight", "beta": "bias"}
     for index, layer in enumerate(spec["layers"]):
         for role, (name, shape) in layer["params"].items():
@@ -97,9 +100,9 @@ def _set_values(net, spec):
 
 def prepare(spec, variant, dtype, batch):
     """Return a function that runs one batch; see ``on_mxlite.prepare``."""
-    net = _network(spec)
+    net = network(spec)
     if not spec["random"]:
-        _set_values(net, spec)
+        set_values(net, spec)
     kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
     net = net.eval().to(kind).to(memory_format=torch.channels_last)
     data = torch.from_numpy(values.images(batch, spec["size"])).to(kind)

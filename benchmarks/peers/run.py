@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,17 @@ def parser() -> argparse.ArgumentParser:
     return line
 
 
-def chosen_systems(options: argparse.Namespace) -> list[System]:
+def chosen_systems(
+    options: argparse.Namespace, systems: Sequence[System] = SYSTEMS
+) -> list[System]:
     """Return the systems to run; a missing environment is said and left out.
 
     Parameters
     ----------
     options : argparse.Namespace
         The command line.
+    systems : sequence of System
+        All that there are; the first always runs.
 
     Returns
     -------
@@ -75,8 +80,8 @@ def chosen_systems(options: argparse.Namespace) -> list[System]:
     SystemExit
         An unknown system.
     """
-    known = {str(system): system for system in SYSTEMS}
-    names = list(known) if options.systems == ["all"] else ["mxlite:hybrid", *options.systems]
+    known = {str(system): system for system in systems}
+    names = list(known) if options.systems == ["all"] else [str(systems[0]), *options.systems]
     chosen = []
     for name in dict.fromkeys(names):
         if name not in known:
@@ -92,7 +97,7 @@ def chosen_systems(options: argparse.Namespace) -> list[System]:
     return chosen
 
 
-def write_spec(network: str, folder: Path, random: bool) -> Path:
+def write_spec(network: str, folder: Path, random: bool, training: bool = False) -> Path:
     """Write a network's layer list, made by a process of its own.
 
     Parameters
@@ -103,6 +108,8 @@ def write_spec(network: str, folder: Path, random: bool) -> Path:
         Where to.
     random : bool
         Whether systems fill the parameters themselves.
+    training : bool
+        Whether layers that only work in training are part of it.
 
     Returns
     -------
@@ -112,7 +119,8 @@ def write_spec(network: str, folder: Path, random: bool) -> Path:
     path = folder / f"{network}{'-random' if random else ''}.json"
     if not path.exists():
         command = [sys.executable, str(HERE / "export.py"), network, str(path)]
-        subprocess.run([*command, "--random"] if random else command, check=True)
+        flags = [*(["--random"] if random else []), *(["--training"] if training else [])]
+        subprocess.run([*command, *flags], check=True)
     return path
 
 
@@ -142,9 +150,16 @@ def write_onnx(spec: Path, batch: int, systems: list[System]) -> None:
     spec.write_text(json.dumps(content))
 
 
-def peak_memory(system: System, spec: Path, batch: int, dtype: str, threads: int) -> float:
-    """Return the peak resident set of a fresh process that scores a few batches, in MiB."""
-    worker = Worker(system, spec, batch, dtype, threads)
+def peak_memory(
+    system: System,
+    spec: Path,
+    batch: int,
+    dtype: str,
+    threads: int,
+    worker_class: type[Worker] = Worker,
+) -> float:
+    """Return the peak resident set of a fresh process that runs a few batches, in MiB."""
+    worker = worker_class(system, spec, batch, dtype, threads)
     try:
         worker.ask(do="prepare")
         return float(worker.ask(do="memory")["mib"])
@@ -152,7 +167,7 @@ def peak_memory(system: System, spec: Path, batch: int, dtype: str, threads: int
         worker.close()
 
 
-def ratio_table(cells: list[Cell], systems: list[System]) -> str:
+def ratio_table(cells: Sequence[Cell], systems: list[System]) -> str:
     """Return images/s of every system in every cell and mxlite's ratio to the best peer."""
     peers = [str(system) for system in systems[1:]]
     head = ["network", "batch", "dtype", str(systems[0]), *peers, "best peer", "ratio", "quartiles"]
@@ -185,7 +200,7 @@ def memory_table(memory: dict[tuple[str, str, str], float | None], systems: list
     return "peak resident set of a fresh process, MiB\n" + table(["network", "dtype", *names], rows)
 
 
-def entries(cells: list[Cell]) -> list[dict[str, Any]]:
+def entries(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Return the result file's entries of all cells."""
     return [
         result(

@@ -1,0 +1,172 @@
+"""Training steps on mxlite and on its peers, interleaved: ratios, peak memory, one JSON file.
+
+    benchmarks/peers/setup                                        # once: environments from PyPI
+    python benchmarks/training/train_step.py --networks resnetv1-50 --batches 16 --json out.json
+
+A step is forward, softmax cross entropy, backward and SGD with momentum and weight decay on a fixed
+batch. Each system runs in a process of its own that builds the network once; the processes then
+take turns. All begin with the same parameters and must give the same losses before they are timed.
+bfloat16 is half-precision parameters with float32 master copies on mxlite, autocast on PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+from cell import Cell, System, Worker
+from common import progress, report, usable_cores, write_json
+from run import ROOT, chosen_systems, entries, memory_table, peak_memory, ratio_table, write_spec
+from worker_process import WorkerError
+
+HERE = Path(__file__).resolve().parent
+
+# System, variant, dtypes. The first is the one that the others are compared with.
+SYSTEMS = [
+    System("mxlite", "hybrid", ("float32", "bfloat16")),
+    System("mxlite", "module", ("float32",)),
+    System("mxnet", "hybrid", ("float32",)),
+    System("mxnet", "module", ("float32",)),
+    System("torch", "eager", ("float32", "bfloat16")),
+    System("torch", "compile", ("float32", "bfloat16")),
+]
+DEFAULT = ["resnetv1-50", "alexnet", "inception-v3"]
+DROPOUT = ("alexnet", "vgg", "vgg-16", "inception-v3", "inception-v4", "squeezenet1.1")
+# Allowed distance of the first loss, as a share of it. Dropout draws other numbers everywhere.
+TOLERANCE = {"float32": 2e-3, "bfloat16": 5e-2}
+DROPOUT_TOLERANCE = 0.25
+
+
+class TrainWorker(Worker):
+    """A process of this folder's worker.py."""
+
+    SCRIPT = HERE / "worker.py"
+    options: ClassVar[list[str]] = []
+
+
+class TrainCell(Cell):
+    """Training steps of all systems on one network, dtype and batch size."""
+
+    WORKER = TrainWorker
+
+    def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:
+        allowed = DROPOUT_TOLERANCE if self.network in DROPOUT else TOLERANCE[self.dtype]
+        ours, theirs = answer["losses"], reference["losses"]
+        if not all(math.isfinite(loss) for loss in ours):
+            raise WorkerError(f"losses are {ours}")
+        if not abs(ours[0] - theirs[0]) <= allowed * abs(theirs[0]):
+            raise WorkerError(
+                f"first loss is {ours[0]:.5f}, the first system's {theirs[0]:.5f}, expected to "
+                f"differ by at most {allowed} of it"
+            )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    line.add_argument("--networks", nargs="+", default=DEFAULT, help="names of benchmark_score")
+    line.add_argument("--batches", nargs="+", type=int, default=[16, 32])
+    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
+    line.add_argument("--rounds", type=int, default=3, help="turns of each system: %(default)s")
+    line.add_argument("--turn", type=float, default=2.0, help="seconds of a turn: %(default)s")
+    line.add_argument("--threads", type=int, default=usable_cores())
+    line.add_argument(
+        "--clock",
+        default="wall",
+        choices=["wall", "cpu"],
+        help="cpu: seconds of all threads together; with --threads 1 fit for a busy machine",
+    )
+    line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
+    line.add_argument("--only-memory", action="store_true", help="peak memory alone, no timing")
+    line.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
+    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
+    return line
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Command line; that of the process by default.
+
+    Returns
+    -------
+    int
+        0; 1 when a system failed in a cell.
+    """
+    options = parser().parse_args(arguments)
+    from scoring.networks import zoo_name
+
+    for network in options.networks:
+        zoo_name(network)
+    if min(options.batches) < 1:
+        raise SystemExit(f"train_step: batch size is {min(options.batches)}, expected at least 1")
+    systems = chosen_systems(options, SYSTEMS)
+    TrainWorker.options = ["--clock", options.clock]
+    plan = [(n, d, b) for n in options.networks for d in options.dtypes for b in options.batches]
+    cells: list[TrainCell] = []
+    memory: dict[tuple[str, str, str], float | None] = {}
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        for network, dtype, batch in progress(plan, len(plan), "training"):
+            runs = [system for system in systems if dtype in system.dtypes]
+            spec = write_spec(network, Path(name), random=False, training=True)
+            if not options.only_memory:
+                cell = TrainCell(network, dtype, batch)
+                cell.run(runs, spec, options.threads, options.rounds, options.turn)
+                cells.append(cell)
+                failures += cell.failures
+                print(ratio_table([cell], runs), flush=True)
+            if options.no_memory:
+                continue
+            for system in runs:
+                key = (f"{network} batch {batch}", dtype, str(system))
+                try:
+                    memory[key] = peak_memory(
+                        system, spec, batch, dtype, options.threads, TrainWorker
+                    )
+                except WorkerError as error:
+                    memory[key] = None
+                    failures.append(f"{' '.join(key)} memory: {error}")
+    if len(cells) > 1:
+        for dtype in options.dtypes:
+            runs = [system for system in systems if dtype in system.dtypes]
+            print(ratio_table([cell for cell in cells if cell.dtype == dtype], runs))
+    if memory:
+        print(memory_table(memory, systems))
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    if options.json:
+        settings = {key: value for key, value in vars(options).items() if "python" not in key}
+        del settings["json"]
+        peaks = [
+            {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}
+            for key, mib in memory.items()
+        ]
+        write_json(
+            options.json,
+            report(
+                "train_step",
+                settings,
+                entries(cells),
+                ratios=[cell.ratios(str(systems[0])) for cell in cells],
+                peak_memory=peaks,
+                failures=failures,
+            ),
+        )
+        print(f"figures: {options.json}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
