@@ -213,3 +213,109 @@ def test_wrong_options(files: tuple[str, str], options: Any, error: type, text: 
         make(files[0], **options)
     with pytest.raises(mx.base.RecordError, match="cannot be opened"):
         make("nowhere.rec")
+
+
+def test_one_bad_record_in_a_hundred(tmp_path: Path) -> None:
+    """Every good record of 10,000 comes exactly once in each epoch, whatever is bad."""
+    rec, idx = str(tmp_path / "big.rec"), str(tmp_path / "big.idx")
+    pixels = np.random.RandomState(0).randint(0, 256, (16, 16, 3)).astype(np.uint8)
+    image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), pixels))[1]
+    count = 10_000
+    with recordio.MXIndexedRecordIO(idx, rec, "w") as file:
+        assert isinstance(file, recordio.MXIndexedRecordIO)
+        for i in range(count):
+            file.write_idx(i, recordio.pack((0, float(i), i, 0), image))
+    size = Path(rec).stat().st_size // count
+    raw = bytearray(Path(rec).read_bytes())
+    bad = np.random.RandomState(1).choice(count, count // 100, replace=False)
+    for kind, number in enumerate(sorted(bad.tolist())):
+        begin = number * size
+        if kind % 4 == 0:
+            raw[begin + 3] ^= 0xFF  # the magic number
+        elif kind % 4 == 1:
+            raw[begin + 7] ^= 0x80  # the length
+        elif kind % 4 == 2:
+            raw[begin + 8] = 3  # the number of labels
+        else:
+            raw[begin + 40 : begin + 80] = bytes(40)  # the image's header
+    Path(rec).write_bytes(raw)
+    good = sorted(set(range(count)) - set(bad.tolist()))
+    batches = make(
+        rec, path_imgidx=idx, data_shape=(3, 16, 16), batch_size=128, shuffle=1, on_error="skip"
+    )
+    for epoch in (1, 2):
+        seen: list[int] = []
+        for batch in batches:
+            assert batch.pad is not None
+            seen += batch.label[0].asnumpy()[: 128 - batch.pad].astype(int).tolist()
+        assert sorted(seen) == good and seen != good
+        assert batches.skipped == 100 * epoch
+        assert batches.bad_records == {
+            "record": 50 * epoch,
+            "label": 25 * epoch,
+            "image": 25 * epoch,
+        }
+        batches.reset()
+    limited = make(
+        rec,
+        path_imgidx=idx,
+        data_shape=(3, 16, 16),
+        batch_size=128,
+        on_error="skip",
+        on_error_limit=0.005,
+    )
+    with pytest.raises(
+        mx.base.RecordError, match="of 10000 records are bad, more than on_error_lim"
+    ):
+        list(limited)
+    # Without an index the heads are searched: a lost one costs its record and no other.
+    scanned = make(rec, data_shape=(3, 16, 16), batch_size=100, on_error="skip")
+    seen = []
+    for batch in scanned:
+        assert batch.pad is not None
+        seen += batch.label[0].asnumpy()[: 100 - batch.pad].astype(int).tolist()
+    assert seen == good
+
+
+def test_several_files_are_one(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+    first, second = write(tmp_path / "x")[0], write(tmp_path / "y")[0]
+    both = labels(make(f"{first};{second}", batch_size=10))
+    assert both == [(list(range(10)), 0)] * 2
+    assert labels(make(str(tmp_path / "x"), batch_size=10)) == both[:1]
+    parts = [
+        labels(make(f"{first};{second}", batch_size=1, num_parts=3, part_index=p)) for p in range(3)
+    ]
+    assert sum(len(part) for part in parts) == 20
+    with pytest.raises(ValueError, match="path_imgidx given with 2 record files"):
+        make(f"{first};{second}", path_imgidx=str(tmp_path / "x" / "a.idx"))
+
+
+def test_stretches_of_the_file_change_places(tmp_path: Path) -> None:
+    rec = str(tmp_path / "wide.rec")
+    with recordio.MXRecordIO(rec, "w") as file:
+        image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), np.zeros((9, 9, 3), np.uint8)))[1]
+        for i in range(40):  # eight records in a MiB
+            file.write(recordio.pack((0, float(i), i, 0), image + bytes((1 << 17) - 100)))
+
+    def order(**options: Any) -> list[int]:
+        batches = make(rec, batch_size=1, data_shape=(3, 9, 9), **options)
+        return [found[0][0] for found in labels(batches)]
+
+    found = order(shuffle_chunk_size=1, shuffle_chunk_seed=3)
+    assert sorted(found) == list(range(40)) != found
+    steps = [b - a for a, b in zip(found, found[1:])]
+    assert sum(step != 1 for step in steps) <= 6
+    inside = order(shuffle_chunk_size=1, shuffle_chunk_seed=3, shuffle=1)
+    assert (
+        sorted(inside) == list(range(40))
+        and sum(b - a != 1 for a, b in zip(inside, inside[1:])) > 20
+    )
+    assert order(shuffle_chunk_size=1, shuffle_chunk_seed=4) != found
+
+
+def test_missing_index_and_list_are_named(files: tuple[str, str]) -> None:
+    for option in ("path_imgidx", "path_imglist"):
+        with pytest.raises(mx.base.RecordError, match="nowhere.txt' cannot be read"):
+            make(files[0], **{option: "nowhere.txt"})

@@ -1,0 +1,176 @@
+"""Pictures of other kinds in record files, and what the one-pass transform makes of them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import _core, recordio
+from skimage import data as pictures
+
+PHOTO = np.ascontiguousarray(pictures.astronaut()[:, :, ::-1])
+
+
+def write(folder: Path, images: list[bytes]) -> str:
+    path = str(folder / "a.rec")
+    with recordio.MXRecordIO(path, "w") as file:
+        for i, image in enumerate(images):
+            file.write(recordio.pack((0, float(i), i, 0), image))
+    return path
+
+
+def encode(pixels: Any, png: bool = False) -> bytes:
+    return _core.encode_image(np.ascontiguousarray(pixels), png, 3 if png else 90)
+
+
+def pixels_of(path: str, shape: tuple[int, int, int], **options: Any) -> list[Any]:
+    batches = mx.io.ImageRecordUInt8Iter(
+        path_imgrec=path, data_shape=shape, batch_size=1, verbose=0, **options
+    )
+    return [batch.data[0].asnumpy()[0] for batch in batches]
+
+
+SIZES = [(375, 500), (500, 375), (333, 401), (512, 512), (300, 299), (101, 487), (200, 97)]
+
+
+@pytest.mark.parametrize("gray", [False, True])
+@pytest.mark.parametrize("resize", [-1, 97, 230, 256, 300])
+def test_one_pass_gives_the_pixels_of_decode_resize_crop(
+    tmp_path: Path, gray: bool, resize: int
+) -> None:
+    side, channels = 96, 1 if gray else 3
+    images = [
+        encode(PHOTO[:h, :w, 0] if i % 2 else PHOTO[:h, :w]) for i, (h, w) in enumerate(SIZES)
+    ]
+    path = write(tmp_path, images)
+    found = pixels_of(path, (channels, side, side), resize=resize, mirror=1)
+    compared = 0
+    for image, got in zip(images, found):
+        picture = mx.image.imdecode(image, flag=0 if gray else 1)
+        height, width = picture.shape[:2]
+        if resize > 0:
+            if min(height, width) >= 2 * resize:
+                continue  # decoded at half its size: another picture, see below
+            if height > width:
+                height, width = resize * height // width, resize
+            else:
+                height, width = resize, resize * width // height
+            picture = mx.image.imresize(picture, width, height, 1)
+        y, x = (height - side) // 2, (width - side) // 2
+        expected = picture.asnumpy()[y : y + side, x : x + side].transpose(2, 0, 1)
+        np.testing.assert_array_equal(got, expected[..., ::-1])
+        compared += 1
+    assert compared >= 2
+
+
+def test_scaled_decoding_stays_near_the_averaged_picture(tmp_path: Path) -> None:
+    path = write(tmp_path, [encode(PHOTO)])
+    (got,) = pixels_of(path, (3, 100, 100), resize=120)
+    average = mx.image.imresize(mx.image.imdecode(encode(PHOTO)), 120, 120, 3).asnumpy()
+    difference = np.abs(got.transpose(1, 2, 0) - average[10:110, 10:110].astype(float))
+    assert difference.mean() < 4
+
+
+def test_random_crops_are_places_of_the_picture(tmp_path: Path) -> None:
+    image = encode(PHOTO[:90, :120])
+    whole = mx.image.imdecode(image).asnumpy()
+    places = set()
+    for seed in range(12):
+        (got,) = pixels_of(write(tmp_path, [image]), (3, 60, 64), rand_crop=1, seed=seed)
+        windows = np.lib.stride_tricks.sliding_window_view(whole, (60, 64, 3))[:, :, 0]
+        matches = np.argwhere((windows == got.transpose(1, 2, 0)).all(axis=(2, 3, 4)))
+        assert len(matches) == 1
+        places.add(tuple(matches[0]))
+    assert len(places) > 8
+
+
+def test_random_resized_crop_of_large_pictures(tmp_path: Path) -> None:
+    big = np.repeat(np.repeat(PHOTO, 3, axis=0), 3, axis=1)
+    batches = mx.io.ImageRecordIter(
+        path_imgrec=write(tmp_path, [encode(big)]),
+        data_shape=(3, 64, 64),
+        batch_size=1,
+        random_resized_crop=1,
+        min_random_area=0.9,
+        max_random_area=1.0,
+        min_aspect_ratio=1.0,
+        max_aspect_ratio=1.0,
+        verbose=0,
+    )
+    got = batches.next().data[0].asnumpy()[0].transpose(1, 2, 0)
+    small = mx.image.imresize(mx.nd.array(PHOTO[:, :, ::-1], dtype="uint8"), 64, 64, 3).asnumpy()
+    assert np.abs(got.mean(axis=(0, 1)) - small.mean(axis=(0, 1))).max() < 6
+
+
+def test_png_records(tmp_path: Path) -> None:
+    images = [encode(PHOTO[:60, :80], png=True), encode(PHOTO[:60, :80, 0], png=True)]
+    path = write(tmp_path, images)
+    color, from_gray = pixels_of(path, (3, 60, 80))
+    np.testing.assert_array_equal(color, PHOTO[:60, :80, ::-1].transpose(2, 0, 1))
+    np.testing.assert_array_equal(from_gray, np.stack([PHOTO[:60, :80, 0]] * 3))
+    gray = pixels_of(path, (1, 60, 80))
+    np.testing.assert_array_equal(gray[1][0], PHOTO[:60, :80, 0])
+    weights = PHOTO[:60, :80].astype(float) @ [0.114, 0.587, 0.299]
+    assert np.abs(gray[0][0] - weights).max() <= 1
+    header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), images[1]))
+    np.testing.assert_array_equal(pixels, PHOTO[:60, :80, 0])
+
+
+def test_four_channels(tmp_path: Path) -> None:
+    alpha = np.dstack([PHOTO[:40, :50], np.arange(2000).reshape(40, 50) % 256]).astype(np.uint8)
+    path = write(tmp_path, [encode(alpha, png=True)])
+    (got,) = pixels_of(path, (4, 40, 50))
+    np.testing.assert_array_equal(got, alpha[:, :, [2, 1, 0, 3]].transpose(2, 0, 1))
+    np.testing.assert_array_equal(pixels_of(path, (3, 40, 50))[0], got[:3])
+    jittered = pixels_of(path, (4, 40, 50), pad=2, fill_value=7, rand_crop=1)
+    assert jittered[0].shape == (4, 40, 50)
+    header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), encode(alpha, png=True)))
+    np.testing.assert_array_equal(pixels, alpha)
+    with pytest.raises(mx.base.RecordError, match="3 channels given, data_shape wants 4"):
+        pixels_of(write(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
+
+
+def with_orientation(image: bytes, orientation: int) -> bytes:
+    tiff = b"II*\0" + struct.pack("<IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
+    segment = b"Exif\0\0" + tiff
+    return image[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + image[2:]
+
+
+TURNS = {
+    1: lambda p: p,
+    2: lambda p: p[:, ::-1],
+    3: lambda p: p[::-1, ::-1],
+    4: lambda p: p[::-1],
+    5: lambda p: p.transpose(1, 0, 2),
+    6: lambda p: np.rot90(p, -1),
+    7: lambda p: p[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda p: np.rot90(p),
+}
+
+
+@pytest.mark.parametrize("orientation", TURNS)
+def test_cameras_that_were_turned(tmp_path: Path, orientation: int) -> None:
+    plain = encode(PHOTO[:40, :56])
+    image = with_orientation(plain, orientation)
+    stored = mx.image.imdecode(plain).asnumpy()
+    np.testing.assert_array_equal(mx.image.imdecode(image).asnumpy(), TURNS[orientation](stored))
+    np.testing.assert_array_equal(mx.image.imdecode(image, flag=-1).asnumpy(), stored)
+    # As 1.x, the iterator takes pixels as they are stored.
+    np.testing.assert_array_equal(
+        pixels_of(write(tmp_path, [image]), (3, 40, 56))[0], stored.transpose(2, 0, 1)
+    )
+
+
+def test_superfluous_bytes_are_no_damage(tmp_path: Path) -> None:
+    image = encode(PHOTO[:60, :80])
+    for padded in (image + b"\0" * 7, image[:-2] + b"\0\0\0" + image[-2:]):
+        np.testing.assert_array_equal(
+            mx.image.imdecode(padded).asnumpy(), mx.image.imdecode(image).asnumpy()
+        )
+    for cut in (len(image) // 2, len(image) - 40):
+        with pytest.raises(mx.base.RecordError, match="not a readable JPEG image"):
+            mx.image.imdecode(image[:cut])
