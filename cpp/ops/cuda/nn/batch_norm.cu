@@ -37,6 +37,39 @@ Work<Acc> make_work(const ChannelBlocks& b, void* scratch) {
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
 
+// What relu let through, see BatchNormGradCall.
+template <class T>
+struct Gate {
+  using Acc = AccOf<T>;
+  const T* output = nullptr;
+  const void *beta = nullptr, *gamma = nullptr, *inv_std = nullptr;
+  DType stats_dtype = DType::kFloat32;
+
+  __device__ __forceinline__ Acc scale(int64_t c) const {
+    if (!beta) return Acc(0);
+    const Acc inverse = load_as<Acc>(inv_std, stats_dtype, c);
+    return gamma ? load_as<Acc>(gamma, stats_dtype, c) * inverse : inverse;
+  }
+  __device__ __forceinline__ Acc shift(int64_t c) const {
+    return beta ? load_as<Acc>(beta, stats_dtype, c) : Acc(0);
+  }
+  template <int V>
+  __device__ __forceinline__ void load(int64_t at, Acc (&y)[V]) const {
+    if (output) load_pack<T>(output, at, y);
+  }
+  // y: the output of relu if there is one; centered: x - mean.
+  __device__ __forceinline__ Acc passed(Acc g, Acc y, Acc centered, Acc scale, Acc shift) const {
+    if (output) return y > Acc(0) ? g : Acc(0);
+    if (beta) return centered * scale + shift > Acc(0) ? g : Acc(0);
+    return g;
+  }
+};
+template <class T>
+MX_HOST_DEVICE Gate<T> make_gate(const BatchNormGradCall& call) {
+  return {static_cast<const T*>(call.relu_output), call.relu_beta,
+          call.fix_gamma ? nullptr : call.gamma, call.inv_std, call.stats_dtype};
+}
+
 // Forward: x - pivot and its square. Backward: gradient, and gradient times (x - mean).
 template <class T, bool backward>
 struct Terms {
@@ -46,16 +79,30 @@ struct Terms {
   const void* mean;
   DType stats_dtype;
   int64_t inner;
+  Gate<T> gate;
 
   __device__ __forceinline__ Acc center(int64_t c) const {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
     return convert<Acc>(x[c * inner]);
   }
-  __device__ __forceinline__ void add(Acc x_value, Acc g, Acc middle, Acc& first,
-                                      Acc& second) const {
-    const Acc v = x_value - middle;
-    first += backward ? g : v;
-    second += backward ? g * v : v * v;
+  // Elements at .. at + V of the channels whose numbers are given one per element.
+  template <int V>
+  __device__ __forceinline__ void add(int64_t at, const Acc (&middle)[V], const Acc (&scale)[V],
+                                      const Acc (&shift)[V], Acc (&first)[V],
+                                      Acc (&second)[V]) const {
+    Acc v[V], g[V] = {}, y[V] = {};
+    load_pack<T>(x, at, v);
+    if constexpr (backward) {
+      load_pack<T>(grad, at, g);
+      gate.load(at, y);
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      v[k] -= middle[k];
+      if constexpr (backward) g[k] = gate.passed(g[k], y[k], v[k], scale[k], shift[k]);
+      first[k] += backward ? g[k] : v[k];
+      second[k] += backward ? g[k] * v[k] : v[k] * v[k];
+    }
   }
 };
 
@@ -71,22 +118,31 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
   for (int64_t task = blockIdx.x; task < b.channels * work.splits; task += gridDim.x) {
     const int64_t c = task % b.channels, split = task / b.channels;
     const int64_t begin = all * split / work.splits, end = all * (split + 1) / work.splits;
-    const Acc middle = terms.center(c);
-    Acc first = Acc(0), second = Acc(0);
+    Acc middle[V], scale[V], shift[V], first[V] = {}, second[V] = {};
+    middle[0] = terms.center(c);
+    scale[0] = terms.gate.scale(c);
+    shift[0] = terms.gate.shift(c);
+#pragma unroll
+    for (int k = 1; k < V; ++k) {
+      middle[k] = middle[0];
+      scale[k] = scale[0];
+      shift[k] = shift[0];
+    }
     for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const int64_t o = i / packs;
       const int64_t at = (o * b.channels + c) * b.inner + (i - o * packs) * V;
-      Acc x[V], g[V] = {};
-      load_pack<T>(terms.x, at, x);
-      if constexpr (backward) load_pack<T>(terms.grad, at, g);
-#pragma unroll
-      for (int k = 0; k < V; ++k) terms.add(x[k], g[k], middle, first, second);
+      terms.template add<V>(at, middle, scale, shift, first, second);
     }
-    first = block_sum(first);
-    second = block_sum(second);
+#pragma unroll
+    for (int k = 1; k < V; ++k) {
+      first[0] += first[k];
+      second[0] += second[k];
+    }
+    first[0] = block_sum(first[0]);
+    second[0] = block_sum(second[0]);
     if (threadIdx.x == 0) {
-      work.sums[(split * 2) * b.channels + c] = first;
-      work.sums[(split * 2 + 1) * b.channels + c] = second;
+      work.sums[(split * 2) * b.channels + c] = first[0];
+      work.sums[(split * 2 + 1) * b.channels + c] = second[0];
     }
   }
 }
@@ -104,17 +160,16 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
     const int64_t c0 = task % tiles * lanes * V + lane * V, split = task / tiles;
     const int64_t begin = b.outer * split / work.splits, end = b.outer * (split + 1) / work.splits;
     const bool inside = c0 < b.channels;
-    Acc middle[V], first[V] = {}, second[V] = {};
+    Acc middle[V] = {}, scale[V] = {}, shift[V] = {}, first[V] = {}, second[V] = {};
     if (inside) {
 #pragma unroll
-      for (int k = 0; k < V; ++k) middle[k] = terms.center(c0 + k);
-      for (int64_t row = begin + line; row < end; row += lines) {
-        Acc x[V], g[V] = {};
-        load_pack<T>(terms.x, row * b.channels + c0, x);
-        if constexpr (backward) load_pack<T>(terms.grad, row * b.channels + c0, g);
-#pragma unroll
-        for (int k = 0; k < V; ++k) terms.add(x[k], g[k], middle[k], first[k], second[k]);
+      for (int k = 0; k < V; ++k) {
+        middle[k] = terms.center(c0 + k);
+        scale[k] = terms.gate.scale(c0 + k);
+        shift[k] = terms.gate.shift(c0 + k);
       }
+      for (int64_t row = begin + line; row < end; row += lines)
+        terms.template add<V>(row * b.channels + c0, middle, scale, shift, first, second);
     }
 #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -155,6 +210,14 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
   const double count = static_cast<double>(b.outer * b.inner);
   const DType stats = call.stats_dtype;
   for (int64_t c = global_index(); c < b.channels; c += grid_stride()) {
+    const double gamma =
+        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
+    work.offset[c] = load_as<Acc>(call.beta, stats, c);
+    if (call.known_mean) {
+      work.center[c] = load_as<Acc>(call.known_mean, stats, c);
+      work.scale[c] = static_cast<Acc>(gamma * load_as<Acc>(call.known_inv_std, stats, c));
+      continue;
+    }
     double mean = load_as<Acc>(call.running_mean, stats, c);
     double var = load_as<Acc>(call.running_var, stats, c);
     if (call.batch_stats && count > 0) {
@@ -170,14 +233,11 @@ __global__ void finish_forward(const __grid_constant__ BatchNormCall call,
       store_as<Acc>(call.running_var, stats, c, static_cast<Acc>(old_var * m + var * (1 - m)));
     }
     const double inv_std = 1 / sqrt(var + call.eps);
-    const double gamma =
-        call.fix_gamma ? 1.0 : static_cast<double>(load_as<Acc>(call.gamma, stats, c));
     store_as<Acc>(call.mean, stats, c, static_cast<Acc>(mean));
     store_as<Acc>(call.inv_std, stats, c, static_cast<Acc>(inv_std));
     if (call.var) store_as<Acc>(call.var, stats, c, static_cast<Acc>(var));
     work.center[c] = static_cast<Acc>(mean);
     work.scale[c] = static_cast<Acc>(gamma * inv_std);
-    work.offset[c] = load_as<Acc>(call.beta, stats, c);
   }
 }
 
@@ -235,15 +295,20 @@ template <class T, int V>
 __global__ void apply_backward(int64_t packs, const __grid_constant__ BatchNormGradCall call,
                                const __grid_constant__ Work<AccOf<T>> work) {
   using Acc = AccOf<T>;
+  const Gate<T> gate = make_gate<T>(call);
   for (int64_t i = global_index(); i < packs; i += grid_stride()) {
     const int64_t at = i * V;
-    Acc x[V], g[V];
+    Acc x[V], g[V], y[V] = {};
     load_pack<T>(call.data, at, x);
     load_pack<T>(call.output_grad, at, g);
+    gate.load(at, y);
     for_pack<V>(call.blocks, at, [&](int k, int64_t c) {
-      x[k] = work.scale[c] * (g[k] - work.offset[c] - (x[k] - work.center[c]) * work.slope[c]);
+      const Acc v = x[k] - work.center[c];
+      g[k] = gate.passed(g[k], y[k], v, work.scale[c], gate.shift(c));
+      x[k] = work.scale[c] * (g[k] - work.offset[c] - v * work.slope[c]);
     });
     store_pack<T>(call.data_grad, at, x);
+    if (call.added_grad) store_pack<T>(call.added_grad, at, g);
   }
 }
 
@@ -274,8 +339,8 @@ void run_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch) {
   const auto work = make_work<AccOf<T>>(b, scratch);
   const int64_t n = b.outer * b.channels * b.inner;
   if (call.batch_stats && n > 0) {
-    const Terms<T, false> terms{static_cast<const T*>(call.data), nullptr, nullptr,
-                                call.stats_dtype, b.inner};
+    const Terms<T, false> terms{
+        static_cast<const T*>(call.data), nullptr, nullptr, call.stats_dtype, b.inner, {}};
     run_sums<T, false, V>(ctx, b, terms, work);
   }
   launch_items(ctx, finish_forward<T>, b.channels, call, work);
@@ -288,8 +353,11 @@ void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scrat
   const auto work = make_work<AccOf<T>>(b, scratch);
   const int64_t n = b.outer * b.channels * b.inner;
   const Terms<T, true> terms{static_cast<const T*>(call.data),
-                             static_cast<const T*>(call.output_grad), call.mean, call.stats_dtype,
-                             b.inner};
+                             static_cast<const T*>(call.output_grad),
+                             call.mean,
+                             call.stats_dtype,
+                             b.inner,
+                             make_gate<T>(call)};
   run_sums<T, true, V>(ctx, b, terms, work);
   launch_items(ctx, finish_backward<T>, b.channels, call, work);
   launch_items(ctx, apply_backward<T, V>, n / V, n / V, call, work);
@@ -319,7 +387,8 @@ void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scr
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch) {
   if (call.blocks.channels == 0) return;
   dispatch_float_elements("BatchNorm", call.dtype, [&]<class T>(T) {
-    if (vectors_fit<T>(call.blocks) && aligned({call.data, call.output_grad, call.data_grad}))
+    if (vectors_fit<T>(call.blocks) &&
+        aligned({call.data, call.output_grad, call.data_grad, call.relu_output, call.added_grad}))
       run_backward<T, kVector<T>>(ctx, call, scratch);
     else
       run_backward<T, 1>(ctx, call, scratch);

@@ -15,6 +15,8 @@ struct BatchNormCall {
   void *running_mean = nullptr, *running_var = nullptr;
   void *output = nullptr, *mean = nullptr, *inv_std = nullptr;
   void* var = nullptr;  // also wanted by SyncBatchNorm
+  // Statistics from an earlier call instead of running ones; nothing but the output is written.
+  const void *known_mean = nullptr, *known_inv_std = nullptr;
 };
 size_t batch_norm_scratch_bytes(const ChannelBlocks& blocks);
 void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scratch);
@@ -26,6 +28,10 @@ struct BatchNormGradCall {
   const void *output_grad = nullptr, *data = nullptr, *gamma = nullptr, *mean = nullptr,
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
+  // With relu behind it, the output's gradient counts where relu let values through: where its
+  // output is positive, or where its input is, which beta lets us make again.
+  const void *relu_output = nullptr, *relu_beta = nullptr;
+  void* added_grad = nullptr;  // also wanted: the gradient of what was added before relu
 };
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch);
 

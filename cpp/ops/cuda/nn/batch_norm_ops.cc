@@ -43,21 +43,57 @@ void sync_batch_norm(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in
   batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
+// Inputs: data, gamma, beta, mean, inverse deviation.
+void relu_again(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  BatchNormCall call;
+  call.blocks = channel_blocks(in[0].shape, p.axis);
+  call.dtype = in[0].dtype;
+  call.stats_dtype = in[1].dtype;
+  call.fix_gamma = p.fix_gamma;
+  call.relu = true;
+  call.data = in[0].data;
+  call.gamma = in[1].data;
+  call.beta = in[2].data;
+  call.known_mean = in[3].data;
+  call.known_inv_std = in[4].data;
+  call.output = out[0].data;
+  batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
+}
+
+void batch_norm_add_relu(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
+  BatchNormCall call = make_call(ctx, p, in, out);
+  call.addend = in[5].data;
+  call.relu = true;
+  batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
+}
+
+// What follows the normalization in one operator; its backward's inputs differ.
+enum class End { kPlain, kRelu, kAddRelu };
+
+// Inputs: output_grad, (kAddRelu: output), data, gamma, (kRelu: beta), mean, inverse deviation.
+template <End end>
 void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in, Outputs out) {
+  constexpr size_t kData = end == End::kAddRelu ? 2 : 1, kGamma = kData + 1;
+  constexpr size_t kMean = end == End::kRelu ? 4 : kGamma + 1;
   BatchNormGradCall call;
-  call.blocks = channel_blocks(in[1].shape, p.axis);
-  call.dtype = in[1].dtype;
-  call.stats_dtype = in[2].dtype;
+  call.blocks = channel_blocks(in[kData].shape, p.axis);
+  call.dtype = in[kData].dtype;
+  call.stats_dtype = in[kGamma].dtype;
   call.fix_gamma = p.fix_gamma;
   call.batch_stats = p.batch_stats;
   call.output_grad = in[0].data;
-  call.data = in[1].data;
-  call.gamma = in[2].data;
-  call.mean = in[3].data;
-  call.inv_std = in[4].data;
+  call.data = in[kData].data;
+  call.gamma = in[kGamma].data;
+  call.mean = in[kMean].data;
+  call.inv_std = in[kMean + 1].data;
   call.data_grad = out[0].data;
   call.gamma_grad = out[1].data;
   call.beta_grad = out[2].data;
+  if (end == End::kRelu) call.relu_beta = in[3].data;
+  if (end == End::kAddRelu) {
+    call.relu_output = in[1].data;
+    call.added_grad = out[3].data;
+  }
   batch_norm_backward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
@@ -71,7 +107,12 @@ void register_batch_norm_cuda(OpRegistry& ops) {
   ops.kernel<&batch_norm<false>>("BatchNorm", kCUDA);
   ops.kernel<&batch_norm<true>>("_contrib_BatchNormWithReLU", kCUDA);
   ops.kernel<&sync_batch_norm>("_contrib_SyncBatchNorm", kCUDA);
-  ops.kernel<&batch_norm_grad>("_batch_norm_backward", kCUDA);
+  ops.kernel<&batch_norm_grad<End::kPlain>>("_batch_norm_backward", kCUDA);
+  if (!ops.find("_batch_norm_add_relu")) return;
+  ops.kernel<&batch_norm_add_relu>("_batch_norm_add_relu", kCUDA);
+  ops.kernel<&relu_again>("_batch_norm_relu_again", kCUDA);
+  ops.kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward", kCUDA);
+  ops.kernel<&batch_norm_grad<End::kAddRelu>>("_batch_norm_add_relu_backward", kCUDA);
 }
 
 }  // namespace mxlite
