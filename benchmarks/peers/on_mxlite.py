@@ -35,12 +35,15 @@ def prepare(spec, variant, dtype, batch):
     callable
         ``run(fetch=False)``.
     """
+    device = mx.gpu(0) if values.DEVICE == "gpu" else mx.cpu(0)
     net = build(spec["network"])
     data = mx.nd.array(values.images(batch, spec["size"]))
     net.infer_shape(data)
     parameters = {} if spec["random"] else net._collect_params_with_prefix()
     for name, parameter in parameters.items():
         parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))
+    net.collect_params().reset_ctx(device)
+    data = data.as_in_context(device)
     if dtype != "float32":
         net.cast(dtype)
         data = data.astype(dtype)

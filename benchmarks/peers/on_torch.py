@@ -8,6 +8,18 @@ from torch import fx, nn
 from torch.nn import functional
 
 VARIANTS = ("eager", "compile")
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def device():
+    """Return the device that the worker was started for."""
+    return torch.device("cuda" if values.DEVICE == "gpu" else "cpu")
+
+
+def wait():
+    """Wait for the device."""
+    if values.DEVICE == "gpu":
+        torch.cuda.synchronize()
 
 
 def version():
@@ -103,9 +115,9 @@ def prepare(spec, variant, dtype, batch):
     net = network(spec)
     if not spec["random"]:
         set_values(net, spec)
-    kind = torch.bfloat16 if dtype == "bfloat16" else torch.float32
-    net = net.eval().to(kind).to(memory_format=torch.channels_last)
-    data = torch.from_numpy(values.images(batch, spec["size"])).to(kind)
+    kind = DTYPES[dtype]
+    net = net.eval().to(device(), kind).to(memory_format=torch.channels_last)
+    data = torch.from_numpy(values.images(batch, spec["size"])).to(device(), kind)
     data = data.contiguous(memory_format=torch.channels_last)
     if variant == "compile":
         importlib.import_module("torch._inductor.config").freezing = True
@@ -114,6 +126,7 @@ def prepare(spec, variant, dtype, batch):
     def run(fetch=False):
         with torch.no_grad():
             output = net(data)
-        return output.float().numpy() if fetch else None
+        wait()
+        return output.float().cpu().numpy() if fetch else None
 
     return run

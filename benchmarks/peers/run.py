@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from cell import Cell, System, Worker
+from cell import TOLERANCE, Cell, System, Worker
 from common import Timing, progress, report, result, table, usable_cores, write_json
 from worker_process import WorkerError
 
@@ -31,14 +31,26 @@ ROOT = HERE.parents[1]
 
 # System, variant, dtypes. The first is the one that the others are compared with.
 SYSTEMS = [
-    System("mxlite", "hybrid", ("float32", "bfloat16")),
+    System("mxlite", "hybrid", ("float32", "float16", "bfloat16")),
     System("mxnet", "hybrid", ("float32",)),
     System("mxnet", "fused", ("float32",)),
-    System("torch", "eager", ("float32", "bfloat16")),
-    System("torch", "compile", ("float32", "bfloat16")),
+    System("torch", "eager", ("float32", "float16", "bfloat16")),
+    System("torch", "compile", ("float32", "float16", "bfloat16")),
     System("onnxruntime", "all", ("float32",)),
     System("openvino", "latency", ("float32", "bfloat16")),
 ]
+
+
+ON_GPU = ("mxlite", "torch")
+
+
+def gpu_name() -> str:
+    """Return the first GPU's name as the driver gives it."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"--device gpu: no usable GPU ({error})") from None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,11 +58,17 @@ def parser() -> argparse.ArgumentParser:
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     line.add_argument("--networks", nargs="+", default=["all"], help="names of benchmark_score")
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
-    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
     line.add_argument("--rounds", type=int, default=5, help="turns of each system: %(default)s")
     line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
     line.add_argument("--threads", type=int, default=usable_cores())
+    line.add_argument(
+        "--device",
+        default="cpu",
+        choices=["cpu", "gpu"],
+        help="gpu: the first GPU; mxlite and PyTorch only, without the peak memory runs",
+    )
     line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
     line.add_argument("--json", metavar="FILE", help="write all figures to this file")
     line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
@@ -87,6 +105,8 @@ def chosen_systems(
         if name not in known:
             raise SystemExit(f"peers: no system {name!r}; there are {', '.join(known)}")
         system = known[name]
+        if options.device == "gpu" and (system.name not in ON_GPU or system.variant == "module"):
+            continue
         python = {"mxlite": sys.executable, "mxnet": options.mxnet_python}.get(
             system.name, options.peers_python
         )
@@ -242,6 +262,9 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.batches) < 1:
         raise SystemExit(f"peers: batch size is {min(options.batches)}, expected at least 1")
     systems = chosen_systems(options)
+    Worker.options = ["--device", options.device]
+    options.no_memory |= options.device == "gpu"
+    device_name = gpu_name() if options.device == "gpu" else ""
     plan = [(n, d, b) for n in networks for d in options.dtypes for b in options.batches]
     cells: list[Cell] = []
     memory: dict[tuple[str, str, str], float | None] = {}
@@ -281,6 +304,7 @@ def main(arguments: list[str] | None = None) -> int:
         settings = {key: value for key, value in vars(options).items() if "python" not in key}
         del settings["json"]
         settings["networks"] = list(networks)
+        settings["device_name"] = device_name
         ratios = [cell.ratios(str(systems[0])) for cell in cells]
         peaks = [
             {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}

@@ -4,6 +4,8 @@ import zlib
 
 import numpy as np
 
+DEVICE = "cpu"  # or "gpu", the first one; set by the worker before a system is loaded
+
 
 def parameter(name, shape):
     """Return the values of a parameter; they depend on its name and shape only.

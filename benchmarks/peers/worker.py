@@ -52,6 +52,7 @@ def main():
     parser.add_argument("--variant", default="")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "gpu"])
     parser.add_argument("--spec", required=True, help="layer list written by run.py")
     parser.add_argument("--write-onnx", help="write this file and end")
     options = parser.parse_args()
@@ -60,6 +61,7 @@ def main():
     if options.write_onnx:
         importlib.import_module("to_onnx").write(spec, options.batch, options.write_onnx)
         return
+    importlib.import_module("values").DEVICE = options.device
     # Libraries print to file descriptor 1; answers go to a copy of it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -5,6 +5,7 @@ import values
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.01, 0.9, 1e-4
 CLASSES = 1000
+LOSS_SCALE = 128.0  # of float16
 
 
 def labels(batch):
@@ -42,7 +43,7 @@ def gluon(mx, net, dtype, batch, size):
     net : HybridBlock
         With its parameters filled.
     dtype : str
-        ``"float32"`` or ``"bfloat16"``.
+        ``"float32"``, ``"float16"`` or ``"bfloat16"``.
     batch, size : int
         Images, and their height and width.
 
@@ -51,7 +52,11 @@ def gluon(mx, net, dtype, batch, size):
     tuple of callable
         ``step(fetch=False)`` gives the mean loss when asked, ``wait()``.
     """
-    data, label = mx.nd.array(values.images(batch, size)), mx.nd.array(labels(batch))
+    device = mx.gpu(0) if values.DEVICE == "gpu" else mx.cpu(0)
+    scale = LOSS_SCALE if dtype == "float16" else 1.0
+    data = mx.nd.array(values.images(batch, size), ctx=device)
+    label = mx.nd.array(labels(batch), ctx=device)
+    net.collect_params().reset_ctx(device)
     if dtype != "float32":
         net.cast(dtype)
         data = data.astype(dtype)
@@ -63,8 +68,9 @@ def gluon(mx, net, dtype, batch, size):
     def step(fetch=False):
         with mx.autograd.record():
             loss = objective(net(data).astype("float32"), label)
-        loss.backward()
-        trainer.step(batch)
+            scaled = loss * scale if scale != 1 else loss
+        scaled.backward()
+        trainer.step(batch * scale)
         return float(loss.mean().asscalar()) if fetch else None
 
     return step, mx.nd.waitall

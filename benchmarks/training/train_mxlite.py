@@ -26,7 +26,7 @@ def prepare(spec, variant, dtype, batch):
     variant : str
         ``"hybrid"`` or ``"module"``.
     dtype : str
-        ``"float32"``, or ``"bfloat16"`` with float32 master weights.
+        ``"float32"``, or a half type with float32 master weights.
     batch : int
         Images.
 

@@ -6,7 +6,10 @@
 A step is forward, softmax cross entropy, backward and SGD with momentum and weight decay on a fixed
 batch. Each system runs in a process of its own that builds the network once; the processes then
 take turns. All begin with the same parameters and must give the same losses before they are timed.
-bfloat16 is half-precision parameters with float32 master copies on mxlite, autocast on PyTorch.
+Half types are half-precision parameters with float32 master copies on mxlite, autocast on PyTorch.
+
+    # on a machine with a GPU
+    python benchmarks/training/train_step.py --device gpu --batches 256 --dtypes bfloat16 float16
 """
 
 from __future__ import annotations
@@ -22,24 +25,33 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from cell import Cell, System, Worker
 from common import progress, report, usable_cores, write_json
-from run import ROOT, chosen_systems, entries, memory_table, peak_memory, ratio_table, write_spec
+from run import (
+    ROOT,
+    chosen_systems,
+    entries,
+    gpu_name,
+    memory_table,
+    peak_memory,
+    ratio_table,
+    write_spec,
+)
 from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
 
 # System, variant, dtypes. The first is the one that the others are compared with.
 SYSTEMS = [
-    System("mxlite", "hybrid", ("float32", "bfloat16")),
+    System("mxlite", "hybrid", ("float32", "float16", "bfloat16")),
     System("mxlite", "module", ("float32",)),
     System("mxnet", "hybrid", ("float32",)),
     System("mxnet", "module", ("float32",)),
-    System("torch", "eager", ("float32", "bfloat16")),
-    System("torch", "compile", ("float32", "bfloat16")),
+    System("torch", "eager", ("float32", "float16", "bfloat16")),
+    System("torch", "compile", ("float32", "float16", "bfloat16")),
 ]
 DEFAULT = ["resnetv1-50", "alexnet", "inception-v3"]
 DROPOUT = ("alexnet", "vgg", "vgg-16", "inception-v3", "inception-v4", "squeezenet1.1")
 # Allowed distance of the first loss, as a share of it. Dropout draws other numbers everywhere.
-TOLERANCE = {"float32": 2e-3, "bfloat16": 5e-2}
+TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 5e-2}
 DROPOUT_TOLERANCE = 0.25
 
 
@@ -72,11 +84,17 @@ def parser() -> argparse.ArgumentParser:
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     line.add_argument("--networks", nargs="+", default=DEFAULT, help="names of benchmark_score")
     line.add_argument("--batches", nargs="+", type=int, default=[16, 32])
-    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
     line.add_argument("--rounds", type=int, default=3, help="turns of each system: %(default)s")
     line.add_argument("--turn", type=float, default=2.0, help="seconds of a turn: %(default)s")
     line.add_argument("--threads", type=int, default=usable_cores())
+    line.add_argument(
+        "--device",
+        default="cpu",
+        choices=["cpu", "gpu"],
+        help="gpu: the first GPU; mxlite and PyTorch only, without the peak memory runs",
+    )
     line.add_argument(
         "--clock",
         default="wall",
@@ -112,7 +130,9 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.batches) < 1:
         raise SystemExit(f"train_step: batch size is {min(options.batches)}, expected at least 1")
     systems = chosen_systems(options, SYSTEMS)
-    TrainWorker.options = ["--clock", options.clock]
+    TrainWorker.options = ["--clock", options.clock, "--device", options.device]
+    options.no_memory |= options.device == "gpu"
+    device_name = gpu_name() if options.device == "gpu" else ""
     plan = [(n, d, b) for n in options.networks for d in options.dtypes for b in options.batches]
     cells: list[TrainCell] = []
     memory: dict[tuple[str, str, str], float | None] = {}
@@ -149,6 +169,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         settings = {key: value for key, value in vars(options).items() if "python" not in key}
         del settings["json"]
+        settings["device_name"] = device_name
         peaks = [
             {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}
             for key, mib in memory.items()

@@ -49,10 +49,12 @@ def main():
     parser.add_argument("--variant", default="")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "gpu"])
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"])
     parser.add_argument("--spec", required=True, help="layer list written by train_step.py")
     options = parser.parse_args()
     sys.path.insert(1, PEERS)
+    importlib.import_module("values").DEVICE = options.device
     with open(options.spec, encoding="utf-8") as file:
         spec = json.load(file)
     # Libraries print to file descriptor 1; answers go to a copy of it.

@@ -31,7 +31,8 @@ from scoring import networks
         (["--batch-size", "-4"], "'-4': expected a whole number of at least 1"),
         (["--batch-size", "many"], "'many': expected a whole number of at least 1"),
         (["--batch-size", "1,two"], "'two': expected a whole number of at least 1"),
-        (["--dtype", "float8"], "'float8': expected float32 or bfloat16"),
+        (["--dtype", "float8"], "'float8': expected float32 or float16 or bfloat16"),
+        (["--ctx", "tpu"], "'tpu': expected cpu, gpu or gpu(number)"),
         (["--iterations", "0"], "argument --iterations: '0': expected a whole number"),
     ],
 )
