@@ -99,6 +99,7 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--batch-size", type=int, default=4)
     options = parser.parse_args()
+    load = os.getloadavg()[0]
     count = options.iterations * options.batch_size
     network = ["--network", "vgg", "--num-layers", 16, "--num-classes", CLASSES]
     common = [
@@ -114,7 +115,8 @@ def main() -> int:
         size = write_pictures(folder / "pictures.rec", count)
         reading, reading_mib = run(folder, *common, *images, "--test-io", 1)
         training, peak = run(folder, *common, *images)
-        synthetic, _ = run(folder, *common, "--benchmark", 1)
+        few = ["--num-examples", 12 * options.batch_size, "--benchmark", 1]
+        synthetic, _ = run(folder, *common, *few)
     symbol = get_symbol("vgg", num_classes=CLASSES, num_layers=16)
     shapes = symbol.infer_shape(data=(1, 3, 224, 224))[0]
     names = symbol.list_arguments()
@@ -128,6 +130,8 @@ def main() -> int:
     report = {
         "iterations": options.iterations,
         "batch": options.batch_size,
+        "threads": int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))),
+        "load_before": load,
         "record_file_mib": size / 2**20,
         "images_per_second": {
             "reading": statistics.median(speeds(reading)[warm:]),
