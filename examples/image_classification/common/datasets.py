@@ -80,8 +80,9 @@ def write_records(path: str, images: Any, labels: Any) -> None:
     records = mx.recordio.MXRecordIO(part, "w")
     for number, (image, label) in enumerate(zip(images, labels)):
         header = mx.recordio.IRHeader(0, float(label), number, 0)
-        # OpenCV's order of channels.
-        records.write(mx.recordio.pack_img(header, image[..., ::-1], quality=100))
+        # PNG loses nothing; channels in OpenCV's order.
+        pixels = image[..., ::-1]
+        records.write(mx.recordio.pack_img(header, pixels, quality=9, img_fmt=".png"))
     records.close()
     os.replace(part, path)
 
