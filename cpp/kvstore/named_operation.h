@@ -16,6 +16,9 @@ struct NamedOperation : RefCounted {
   NDArrayRef output;  // of allreduce and broadcast; the executor makes those of the others
   std::vector<int64_t> received_splits;
   int set_number = -1;  // of a new process set
+  // In place: comes behind one of the same name, where another operation would be refused. The next
+  // step's gradient may be a new array, which no dependency orders behind the last one's.
+  bool queues = false;
   // Once, mostly on the comm thread; null: success.
   std::function<void(std::exception_ptr)> done;
 };

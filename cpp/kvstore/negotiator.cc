@@ -39,7 +39,10 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<Request> news, uint8_t
         settings_.cache ? cache_by_name_.find(key_of(request)) : cache_by_name_.end();
     if (found != cache_by_name_.end()) {
       const Cached& cached = *cache_[found->second];
-      if ((*cached.requests)[place_in_set(rank_, request.set)].same_terms(request)) {
+      const std::vector<int>& ranks = members(request.set);
+      const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+      if (place != ranks.end() &&
+          (*cached.requests)[static_cast<size_t>(place - ranks.begin())].same_terms(request)) {
         ids.push_back(found->second);
         continue;
       }

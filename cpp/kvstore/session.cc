@@ -180,15 +180,21 @@ void Session::sleep(uint32_t seen) {
 }
 
 std::vector<Request> Session::take_news() {
-  std::vector<OperationRef> fresh;
+  std::vector<OperationRef> fresh = std::move(next_);
+  next_.clear();
   {
     std::lock_guard lock(mutex_);
-    fresh.swap(inbox_);
+    fresh.insert(fresh.end(), inbox_.begin(), inbox_.end());
+    inbox_.clear();
   }
   std::vector<Request> news = std::move(held_);
   held_.clear();
   for (OperationRef& operation : fresh) {
     const auto [place, unused] = pending_.try_emplace(key_of(operation->request), operation);
+    if (!unused && operation->queues) {
+      queued_[place->first].push_back(std::move(operation));
+      continue;
+    }
     if (!unused) {
       tell(*operation,
            str(collective_name(operation->request.kind), ": the tensor '", operation->request.name,
@@ -252,6 +258,11 @@ void Session::carry_out(const Response& response) {
     if (found == pending_.end()) continue;
     operations.push_back(std::move(found->second));
     pending_.erase(found);
+    if (const auto waiting = queued_.find(key); waiting != queued_.end()) {
+      next_.push_back(std::move(waiting->second.front()));
+      waiting->second.pop_front();
+      if (waiting->second.empty()) queued_.erase(waiting);
+    }
   }
   const auto group = groups_.find(response.set);
   if (operations.empty()) return;  // another set's
@@ -367,7 +378,12 @@ void Session::end(const std::string& reason) {
     left.swap(inbox_);
   }
   for (const auto& [key, operation] : pending_) left.push_back(operation);
+  for (const auto& [key, operations] : queued_)
+    left.insert(left.end(), operations.begin(), operations.end());
+  left.insert(left.end(), next_.begin(), next_.end());
   pending_.clear();
+  queued_.clear();
+  next_.clear();
   for (const auto& o : left) tell(*o, reason);
 }
 

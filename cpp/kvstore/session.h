@@ -2,6 +2,7 @@
 // and carries them out. Made, run and destroyed on the comm thread.
 #pragma once
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <string>
@@ -81,9 +82,11 @@ class Session {
   std::unique_ptr<ControlChannel> control_;
   Executor executor_;
   Autotuner autotuner_;
-  std::unordered_map<std::string, OperationRef> pending_;  // by set and name
-  std::vector<Request> held_;                              // until a cycle is over
-  std::unordered_set<std::string> negotiating_;            // rows of the timeline, rank 0
+  std::unordered_map<std::string, OperationRef> pending_;             // by set and name
+  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind pending_
+  std::vector<OperationRef> next_;                                    // their turn has come
+  std::vector<Request> held_;                                         // until a cycle is over
+  std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
   bool round_open_ = false, lost_ = false;
   bool give_up_ = false;  // rank 0: the next frame says so
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};

@@ -109,12 +109,14 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call) {
     o->request = terms;
     o->request.name = call.names[i];
     if (i < call.inputs.size()) {
-      o->input = usable(call.inputs[i], call.names[i]);
+      // A handle of its own: backward may give the caller's another memory before this runs.
+      o->input = usable(call.inputs[i], call.names[i])->detached();
       o->request.dtype = o->input->dtype();
       const auto shape = o->input->shape().span();
       o->request.shape.assign(shape.begin(), shape.end());
     }
-    if (i < call.outputs.size()) o->output = usable(call.outputs[i], call.names[i]);
+    if (i < call.outputs.size()) o->output = usable(call.outputs[i], call.names[i])->detached();
+    o->queues = o->output && o->output->storage() == o->input->storage();
     operations.push_back(std::move(o));
   }
   return operations;

@@ -69,7 +69,7 @@ class Channel {
 
  private:
   void wait_slowly(int r, uint32_t step);
-  void check_life(int r, uint32_t step);
+  void check_life(int r, uint32_t step);  // r: who is waited for, -1: nobody
   void check_signature(int r);
   std::string operation_text() const;
 

@@ -55,8 +55,11 @@ class _Job:
     def __init__(self) -> None:
         self.info: dict[str, Any] | None = None
         self.failed = False  # an exception ends this process
-        # Unnamed calls come in the same order on all ranks: each kind of operation counts its own.
-        self.counters: dict[str, itertools.count[int]] = defaultdict(itertools.count)
+        # Unnamed calls come in the same order on all ranks of a process set: each kind of operation
+        # counts its own.
+        self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
+            itertools.count
+        )
 
     def value(self, name: str) -> Any:
         if self.info is None:

@@ -101,7 +101,13 @@ def allreduce(
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
     output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
     submit(
-        kind, [full_name(kind, name)], [tensor], [output], set=number, priority=priority, **terms
+        kind,
+        [full_name(kind, name, process_set)],
+        [tensor],
+        [output],
+        set=number,
+        priority=priority,
+        **terms,
     )
     return output
 
@@ -128,7 +134,7 @@ def allreduce_(
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
     run_in_place(
         kind,
-        [full_name(kind, name)],
+        [full_name(kind, name, process_set)],
         [checked(kind, tensor)],
         set=number,
         priority=priority,
@@ -159,7 +165,7 @@ def grouped_allreduce(
     inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
-    base, names = group_names(kind, name, len(inputs))
+    base, names = group_names(kind, name, len(inputs), process_set)
     outputs = [nd.empty(t.shape, ctx=t.ctx, dtype=t.dtype) for t in inputs]
     submit(kind, names, inputs, outputs, set=number, priority=priority, group=base, **terms)
     return outputs
@@ -188,7 +194,7 @@ def grouped_allreduce_(
     arrays = check_group(kind, tensors)
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
-    base, names = group_names(kind, name, len(arrays))
+    base, names = group_names(kind, name, len(arrays), process_set)
     run_in_place(kind, names, arrays, set=number, priority=priority, group=base, **terms)
     return tensors
 
@@ -230,7 +236,7 @@ def broadcast(
     output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
     submit(
         kind,
-        [full_name(kind, name)],
+        [full_name(kind, name, process_set)],
         [tensor],
         [output],
         set=number,
@@ -258,7 +264,7 @@ def broadcast_(
     number = set_number(kind, process_set)
     run_in_place(
         kind,
-        [full_name(kind, name)],
+        [full_name(kind, name, process_set)],
         [checked(kind, tensor)],
         set=number,
         priority=priority,

@@ -65,7 +65,9 @@ def allgather(
     kind = "allgather"
     inputs = [contiguous(checked(kind, tensor))]
     number = set_number(kind, process_set)
-    pending = submit(kind, [full_name(kind, name)], inputs, [], set=number, priority=priority)
+    pending = submit(
+        kind, [full_name(kind, name, process_set)], inputs, [], set=number, priority=priority
+    )
     return waited(pending, inputs)[0]
 
 
@@ -86,7 +88,7 @@ def grouped_allgather(
         return tensors  # type: ignore[return-value]
     inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
     number = set_number(kind, process_set)
-    base, names = group_names(kind, name, len(inputs))
+    base, names = group_names(kind, name, len(inputs), process_set)
     pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base)
     return waited(pending, inputs)
 
@@ -156,7 +158,13 @@ def alltoall(
     number = set_number(kind, process_set)
     rows = _rows_to_send(inputs[0], splits, process_set.size() or 1)
     pending = submit(
-        kind, [full_name(kind, name)], inputs, [], set=number, priority=priority, splits=rows
+        kind,
+        [full_name(kind, name, process_set)],
+        inputs,
+        [],
+        set=number,
+        priority=priority,
+        splits=rows,
     )
     output = waited(pending, inputs)[0]
     if splits is None:
@@ -216,7 +224,13 @@ def reducescatter(
     number = set_number(kind, process_set)
     terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
     pending = submit(
-        kind, [full_name(kind, name)], inputs, [], set=number, priority=priority, **terms
+        kind,
+        [full_name(kind, name, process_set)],
+        inputs,
+        [],
+        set=number,
+        priority=priority,
+        **terms,
     )
     return waited(pending, inputs)[0]
 
@@ -242,6 +256,6 @@ def grouped_reducescatter(
     inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
     number = set_number(kind, process_set)
     terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
-    base, names = group_names(kind, name, len(inputs))
+    base, names = group_names(kind, name, len(inputs), process_set)
     pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base, **terms)
     return waited(pending, inputs)

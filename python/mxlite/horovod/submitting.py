@@ -21,10 +21,10 @@ class AdasumError(ValueError_, AssertionError):
     """Adasum was asked for (Horovod's MXNet part has an ``AssertionError``)."""
 
 
-def full_name(kind: str, name: str | None) -> str:
-    """Return the name that all ranks see, by kind; None counts the unnamed calls."""
+def full_name(kind: str, name: str | None, process_set: ProcessSet) -> str:
+    """Return the name that all ranks see, by kind; None counts the set's unnamed calls."""
     if name is None:
-        return f"{kind}.noname.{next(JOB.counters[kind])}"
+        return f"{kind}.noname.{next(JOB.counters[kind, process_set.process_set_id])}"
     return f"{kind}.{name}"
 
 
@@ -104,9 +104,11 @@ def reduction(
     return {"op": _REDUCTIONS[op], "prescale": float(prescale), "postscale": float(postscale)}
 
 
-def group_names(kind: str, name: str | None, count: int) -> tuple[str, list[str]]:
+def group_names(
+    kind: str, name: str | None, count: int, process_set: ProcessSet
+) -> tuple[str, list[str]]:
     """Return the name of a group and those of its members."""
-    base = full_name(kind, name)
+    base = full_name(kind, name, process_set)
     return base, [f"{base}_{i + 1}of{count}" for i in range(count)]
 
 
@@ -114,10 +116,10 @@ def check_group(kind: str, tensors: Any) -> list[NDArray]:
     """Return the tensors of a group if they can start together."""
     if not isinstance(tensors, (list, tuple)):
         raise InputError(f"{kind}: {type(tensors).__name__} given, a list of NDArrays expected")
-    checked = [checked(kind, tensor) for tensor in tensors]
-    if len({tensor.ctx.device_type for tensor in checked}) > 1:
+    group = [checked(kind, tensor) for tensor in tensors]
+    if len({tensor.ctx.device_type for tensor in group}) > 1:
         raise MXNetError(f"{kind}: all tensors of a group must be on one device type")
-    return checked
+    return group
 
 
 def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: Any) -> None:
