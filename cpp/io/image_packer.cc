@@ -143,25 +143,19 @@ int64_t ImagePacker::waiting() const {
 }
 
 void ImagePacker::work(std::stop_token token) {
-  // Copying a file takes no longer than handing it over, so several are taken at a time.
-  const size_t at_once = options_.pass_through ? 8 : 1;
-  std::vector<Job*> taken;
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, token, [&] { return next_ < jobs_.size(); })) {
     if (token.stop_requested()) return;
-    taken.clear();
-    while (taken.size() < at_once && next_ < jobs_.size()) taken.push_back(jobs_[next_++].get());
+    Job& job = *jobs_[next_++];
     lock.unlock();
-    for (Job* job : taken) {
-      try {
-        job->record = pack_image(job->item, options_);
-      } catch (const std::exception& e) {
-        job->error = e.what();
-      }
+    try {
+      job.record = pack_image(job.item, options_);
+    } catch (const std::exception& e) {
+      job.error = e.what();
     }
     lock.lock();
-    for (Job* job : taken) job->done = true;
-    if (jobs_.front()->done) changed_.notify_all();  // write() waits for this one
+    job.done = true;
+    changed_.notify_all();
   }
 }
 
