@@ -45,7 +45,9 @@ class Mxlite:
 
     def __init__(self) -> None:
         import mxlite as mx
+        import mxlite.horovod as hvd
 
+        hvd.init()  # ends MPI at exit
         self.nd, self.group = mx.nd, mx._core.make_communicator()
         self.rank, self.size = self.group.rank, self.group.size
         self.barrier = self.group.barrier
@@ -305,7 +307,7 @@ def main() -> None:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
         import common
 
-        result["machine"] = common.machine() if hasattr(common, "machine") else {}
+        result["machine"] = common.machine()
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
     if args.plot:
         plot(result, args.plot)

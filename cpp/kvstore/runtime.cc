@@ -96,26 +96,28 @@ void Runtime::stop() noexcept {
 void Runtime::finalize() noexcept {
   if (engine::in_forked_child()) return;
   stop();
-  std::thread thread;
-  {
-    std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) return;
-  }
   try {
+    if (!mpi_plugin_loaded()) return quit();
+    // A bare communicator may have begun MPI without this thread; then it begins now.
     run([this] {
       // MPI_Finalize waits for all ranks: not with one of them gone.
-      if (mpi_plugin_loaded() && !rank_lost_) mpi_plugin().finalize();
+      if (!rank_lost_) mpi_plugin().finalize();
     });
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxlite: end of MPI: %s\n", e.what());
   }
+  quit();
+}
+
+void Runtime::quit() noexcept {
+  std::thread thread;
   {
     std::lock_guard lock(mutex_);
     quit_ = true;
     changed_.notify_all();
     thread = std::move(thread_);
   }
-  thread.join();
+  if (thread.joinable()) thread.join();
 }
 
 void Runtime::abort(const std::string& reason) noexcept {

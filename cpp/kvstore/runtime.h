@@ -35,6 +35,7 @@ class Runtime {
   void post(std::function<void()> work);
   void run(const std::function<void()>& work);  // on the thread, until done; rethrows
   void thread_main();
+  void quit() noexcept;
 
   std::mutex mutex_;
   std::condition_variable changed_;
