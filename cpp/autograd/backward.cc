@@ -7,6 +7,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/sparse_grad.h"
 #include "cpp/autograd/tape.h"
+#include "cpp/ops/amp.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -206,6 +207,7 @@ NDArrayRef gradient_of(const NDArray& array) {
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
+  const amp::Pause as_given;  // gradient rules have their types already
   Walk walk(options);
   start(walk, heads, head_grads);
   walk.store_into_variables();
@@ -217,6 +219,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   std::span<const NDArrayRef> variables,
                                   const BackwardOptions& options) {
   ModeScope scope({options.create_graph, options.training});
+  const amp::Pause as_given;  // gradient rules have their types already
   Walk walk(options);
   for (const NDArrayRef& v : variables) {
     const ArrayInfo* info = info_of(*v);

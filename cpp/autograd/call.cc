@@ -2,13 +2,29 @@
 
 #include <utility>
 
+#include "cpp/autograd/anomaly.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/op_node.h"
 #include "cpp/graph/trace.h"
+#include "cpp/ops/amp.h"
 
 namespace mxlite::autograd {
 namespace {
 thread_local CallObserver* current_observer = nullptr;
+
+// The inputs as mixed precision wants them: casts are calls of their own, recorded like others.
+NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
+                     std::span<const NDArrayRef> inputs) {
+  NDArrays result(inputs.begin(), inputs.end());
+  SmallVector<TensorSpec, 4> specs;
+  for (const NDArrayRef& a : inputs) specs.push_back(a->spec());
+  const std::optional<DType> wanted = amp::wanted_type(rules, op, params, specs);
+  if (!wanted) return result;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (amp::needs_cast(rules, op, static_cast<int>(i), specs[i].dtype, *wanted))
+      result[i] = call_op("amp_cast", {inputs[i]}, {{"dtype", *wanted}});
+  return result;
+}
 }  // namespace
 
 ObserverScope::ObserverScope(CallObserver* observer)
@@ -35,8 +51,10 @@ void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& 
   node->connect({&source, 1}, {&view, 1});
 }
 
-NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
-              InvokeOptions options) {
+namespace {
+
+NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
+                       std::span<const NDArrayRef> inputs, InvokeOptions options) {
   if (graph::Trace* trace = graph::Trace::current()) {
     for (const NDArrayRef& a : options.out)
       MX_CHECK_KIND(!a, ErrorKind::kNotSupported, op.name,
@@ -52,11 +70,32 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
   NDArrays outputs = invoke(op, params, inputs, options);
   if (record) {
     auto node = make_ref<OpNode>(op, params, options.training, inputs, outputs);
+    node->origin = options.origin;
     node->connect(inputs, outputs);
+  }
+  if (anomaly_checks.load(std::memory_order_relaxed)) [[unlikely]] {
+    const OpNode* differentiated = OpNode::in_backward();
+    const OpSchema* forward = differentiated ? &differentiated->op() : nullptr;
+    const int visible = op.count_visible_outputs(params.get(), static_cast<int>(inputs.size()));
+    check_anomaly(op, inputs, std::span(outputs).first(static_cast<size_t>(visible)),
+                  {options.origin, forward, forward ? differentiated->origin : engine::Origin{}});
   }
   if (current_observer) [[unlikely]]
     current_observer->called(op, params.get(), inputs, outputs);
   return outputs;
+}
+
+}  // namespace
+
+NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+              InvokeOptions options) {
+  if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
+    const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
+    const bool eager = !graph::Trace::current();
+    return call_as_given(op, eager ? amp::scaled_params(*rules, op, params) : params, cast,
+                         options);
+  }
+  return call_as_given(op, params, inputs, options);
 }
 
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs,

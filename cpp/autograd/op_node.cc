@@ -9,15 +9,14 @@ namespace mxlite::autograd {
 
 namespace {
 
-// Whose gradient rule runs now in this thread.
-thread_local const OpSchema* in_gradient_of = nullptr;
+thread_local const OpNode* running = nullptr;
 
 struct GradientOf {
-  explicit GradientOf(const OpSchema& op) : before(in_gradient_of) { in_gradient_of = &op; }
-  ~GradientOf() { in_gradient_of = before; }
+  explicit GradientOf(const OpNode& node) : before(running) { running = &node; }
+  ~GradientOf() { running = before; }
   GradientOf(const GradientOf&) = delete;
   GradientOf& operator=(const GradientOf&) = delete;
-  const OpSchema* before;
+  const OpNode* before;
 };
 
 }  // namespace
@@ -100,7 +99,10 @@ class EagerGradBuilder final : public GradBuilder {
 
 OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
                std::span<const NDArrayRef> inputs, std::span<const NDArrayRef> outputs)
-    : op_(op), params_(std::move(params)), training_(training), gradient_of_(in_gradient_of) {
+    : op_(op),
+      params_(std::move(params)),
+      training_(training),
+      gradient_of_(running ? &running->op_ : nullptr) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
     // The call itself writes its state (running statistics): no later change of the user's.
@@ -109,6 +111,8 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
   // Without the arrays' own link to this node, which would be a cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
 }
+
+const OpNode* OpNode::in_backward() { return running; }
 
 OpNode::Saved OpNode::save(NDArrayRef array) {
   const uint64_t version = array->storage()->var().version();
@@ -134,7 +138,7 @@ std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grad
   EagerGradBuilder builder(*this, output_grads, needs);
   ModeScope scope({mode.recording, training_});
   const HigherOrderScope higher_order(mode.recording);
-  const GradientOf gradient_of(op_);
+  const GradientOf gradient_of(*this);
   const std::vector<ValueRef> grads = op_.gradient(builder);
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < grads.size() && i < needs.size(); ++i)

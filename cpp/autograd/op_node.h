@@ -15,6 +15,10 @@ class OpNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
+  // Whose gradient rule runs now in this thread; null: none.
+  static const OpNode* in_backward();
+  engine::Origin origin;  // the line of the call
+
   const OpSchema& op() const { return op_; }
   const ParamsRef& params() const { return params_; }  // null once released
 

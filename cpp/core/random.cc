@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cpp/core/random_states.h"
+
 namespace mxlite {
 namespace {
 
@@ -67,6 +69,23 @@ void seed_random(uint64_t seed, Device device) {
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
   g.get(device) = {seed, 0};
+}
+
+AllRandomStates random_states() {
+  Generators& g = generators();
+  std::lock_guard lock(g.mutex);
+  AllRandomStates all{g.base_seed, {}};
+  for (const auto& [key, state] : g.by_device)
+    all.devices.emplace_back(Device{key.first, key.second}, state);
+  return all;
+}
+
+void set_random_states(const AllRandomStates& all) {
+  Generators& g = generators();
+  std::lock_guard lock(g.mutex);
+  g.base_seed = all.seed;
+  g.by_device.clear();
+  for (const auto& [device, state] : all.devices) g.by_device[{device.type, device.index}] = state;
 }
 
 }  // namespace mxlite

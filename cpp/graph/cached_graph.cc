@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cpp/graph/split.h"
+#include "cpp/ops/amp.h"
 
 namespace mxlite::graph {
 namespace {
@@ -156,8 +157,15 @@ void CachedGraph::warn_if_many() const {
 std::vector<Shape> infer_params(const TraceFn& trace_fn, std::span<const NDArrayRef> inputs,
                                 std::span<const TensorSpec> specs, bool training) {
   Trace trace("infer_params", device_of(inputs, {}), training);
+  // Casts know nothing of shapes: without them, and so with inputs that none is needed for.
+  const amp::Rules* rules = amp::current_rules();
+  const amp::Pause as_given;
   ArrayList traced_inputs, traced_params;
-  for (const NDArrayRef& a : inputs) traced_inputs.push_back(trace.add_input(a->spec()));
+  for (const NDArrayRef& a : inputs) {
+    TensorSpec spec = a->spec();
+    if (rules && spec.dtype == rules->target) spec.dtype = DType::kFloat32;
+    traced_inputs.push_back(trace.add_input(spec));
+  }
   for (const TensorSpec& s : specs) traced_params.push_back(trace.add_parameter(s));
   trace_fn(traced_inputs, traced_params);
   std::vector<Shape> shapes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/core/profile_hooks.h"
 #include "cpp/io/image_chunk.h"
 #include "cpp/io/record_format.h"
 
@@ -57,9 +58,11 @@ int64_t ImagePipeline::num_chunks() const {
   return (num_records() + options_.batch_size - 1) / options_.batch_size;
 }
 
-void ImagePipeline::start() {
+void ImagePipeline::start(int64_t chunk) {
   choose_order();
-  next_sample_ = taken_ = delivered_ = left_row_ = skipped_before_ = 0;
+  delivered_ = left_row_ = skipped_before_ = 0;
+  taken_ = chunk;
+  next_sample_ = chunk * options_.batch_size;
   for (int i = 0; i < options_.threads; ++i)
     workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
 }
@@ -78,6 +81,40 @@ void ImagePipeline::reset() {
   stop();
   ++epoch_;
   start();
+}
+
+PipelinePosition ImagePipeline::position() const {
+  const int64_t samples = left_.empty() ? std::min(taken_ * options_.batch_size, num_records())
+                                        : left_.front()->number * options_.batch_size + left_row_;
+  return {epoch_, delivered_, samples, skipped_before_, skipped_};
+}
+
+void ImagePipeline::seek(const PipelinePosition& position) {
+  MX_CHECK_KIND(owner_ == ::getpid(), ErrorKind::kError,
+                "ImageRecordIter: was made before this process was forked");
+  MX_CHECK(position.batches >= 0 && position.samples >= 0 && position.samples <= num_records(),
+           "ImageRecordIter: position of ", position.samples, " samples given, 0 to ",
+           num_records(), " expected");
+  const int64_t size = options_.batch_size;
+  stop();
+  epoch_ = position.epoch;
+  std::shared_ptr<Chunk> first;
+  if (position.batches > 0 && options_.round_batch && num_records() % size != 0) {
+    ImageBatch batch;  // the last batch will need the first one
+    start();
+    next(batch);
+    first = first_;
+    stop();
+  }
+  start(position.samples / size);
+  first_ = first;
+  if (position.samples % size != 0 && taken_ < num_chunks()) {
+    left_.push_back(take_chunk());
+    left_row_ = position.samples % size;
+  }
+  delivered_ = position.batches;
+  skipped_before_ = position.skipped_before;
+  skipped_ = position.skipped;
 }
 
 std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) const {
@@ -123,6 +160,7 @@ void ImagePipeline::work(std::stop_token token) {
     lock.unlock();
     const int64_t row = position % batch;
     try {
+      const ProfileScope profile("ImageRecordIter: sample", ProfileKind::kIo);
       make_sample(chunk, row, position, scratch);
     } catch (...) {
       chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
@@ -137,7 +175,11 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
                 "ImageRecordIter: was made before this process was forked");
   if (taken_ >= num_chunks()) return nullptr;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !chunks_.empty() && chunks_.front()->missing == 0; });
+  profile_count("ImageRecordIter: batches ahead", static_cast<int64_t>(chunks_.size()));
+  if (chunks_.empty() || chunks_.front()->missing > 0) {
+    const ProfileScope profile("ImageRecordIter: wait", ProfileKind::kIo);
+    changed_.wait(lock, [&] { return !chunks_.empty() && chunks_.front()->missing == 0; });
+  }
   auto chunk = std::move(chunks_.front());
   chunks_.pop_front();
   ++taken_;

@@ -47,8 +47,17 @@ struct BadRecords {
   int64_t total() const { return record + label + image; }
 };
 
-// next() and reset() are called by one thread. What a sample becomes depends on the seeds, the
-// epoch and its record, not on the threads.
+// Where a pipeline is: what it delivers next.
+struct PipelinePosition {
+  uint64_t epoch = 0;
+  int64_t batches = 0;         // delivered of the epoch
+  int64_t samples = 0;         // of the epoch's order that were used up, bad ones too
+  int64_t skipped_before = 0;  // of the epoch
+  BadRecords skipped;
+};
+
+// next(), reset() and seek() are called by one thread. What a sample becomes depends on the seeds,
+// the epoch and its record, not on the threads.
 class ImagePipeline {
  public:
   explicit ImagePipeline(PipelineOptions options);
@@ -59,6 +68,9 @@ class ImagePipeline {
   // False at the end. Without skip_bad a bad record's error is thrown in place of its batch.
   bool next(ImageBatch& batch);
   void reset();
+  PipelinePosition position() const;
+  // Goes on as if the batches before had been delivered.
+  void seek(const PipelinePosition& position);
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
   // Of the batches' labels; those with boxes begin with channels, height, width and their length.
   int64_t label_width() const { return label_width_; }
@@ -77,7 +89,7 @@ class ImagePipeline {
   void choose_part();
   void choose_label_width();
   void choose_order();
-  void start();
+  void start(int64_t chunk = 0);
   void stop();
   void work(std::stop_token token);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;

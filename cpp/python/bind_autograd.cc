@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "cpp/autograd/anomaly.h"
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
@@ -100,6 +101,13 @@ void bind_autograd(py::module_& m) {
       "is_recording", [] { return mode.recording; }, "Is this thread recording?");
   m.def(
       "is_training", [] { return mode.training; }, "Is this thread in training mode?");
+  m.def(
+      "set_anomaly_checks", [](bool v) { return autograd::anomaly_checks.exchange(v); },
+      py::arg("value"),
+      "Look at the outputs of every operator and raise where NaN begins; returns the old value.");
+  m.def(
+      "anomaly_checks", [] { return autograd::anomaly_checks.load(); },
+      "Are outputs looked at for NaN?");
   m.def(
       "mark_variable",
       [](const py::handle& array, const py::handle& grad, int req, int stype) {

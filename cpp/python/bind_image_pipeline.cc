@@ -85,6 +85,24 @@ void bind_image_pipeline(py::module_& m) {
           },
           "(data, label, index, pad) of the next batch; None at the end.")
       .def("reset", &io::ImagePipeline::reset, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "position",
+          [](const io::ImagePipeline& self) {
+            const io::PipelinePosition p = self.position();
+            return py::make_tuple(p.epoch, p.batches, p.samples, p.skipped_before, p.skipped.record,
+                                  p.skipped.label, p.skipped.image);
+          },
+          "Where it is, for seek: epoch, its batches, samples and bad ones, all bad records by "
+          "kind.")
+      .def(
+          "seek",
+          [](io::ImagePipeline& self, uint64_t epoch, int64_t batches, int64_t samples,
+             int64_t skipped_before, int64_t record, int64_t label, int64_t image) {
+            const py::gil_scoped_release released;
+            self.seek({epoch, batches, samples, skipped_before, {record, label, image}});
+          },
+          py::arg("epoch"), py::arg("batches"), py::arg("samples"), py::arg("skipped_before"),
+          py::arg("record"), py::arg("label"), py::arg("image"), "Go on from a position.")
       .def_property_readonly("num_records", &io::ImagePipeline::num_records)
       .def_property_readonly("label_width", &io::ImagePipeline::label_width)
       .def_property_readonly("skipped",

@@ -1,7 +1,10 @@
 // Start, stop and the recorded events as columns.
 #include <pybind11/numpy.h>
 
+#include <chrono>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cpp/core/profiler.h"
 #include "cpp/python/bind.h"
@@ -52,6 +55,30 @@ void bind_profiler(py::module_& m) {
       "Record events of the kinds (bits: operator, api, pass, io, comm) and memory in use.");
   m.def("profiler_stop", &stop_profiler, "Record nothing more; what was recorded stays.");
   m.def("profiler_runs", &profiler_runs, "Are events recorded?");
+  m.def(
+      "profiler_mark",
+      [](const std::string& name, int kind, bool begin) {
+        const ProfileListener* listener = profile_listener.load(std::memory_order_acquire);
+        if (!listener) return;
+        // Leaked on purpose: the record keeps pointers, and names are few.
+        static auto* names = new std::unordered_set<std::string>;
+        const char* kept = names->insert(name).first->c_str();
+        (begin ? listener->begin : listener->end)(kept, static_cast<ProfileKind>(kind));
+      },
+      py::arg("name"), py::arg("kind"), py::arg("begin"),
+      "Begin or end a scope of this thread, as the core's own.");
+  m.def(
+      "profiler_time_scopes",
+      [](int64_t count) {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int64_t i = 0; i < count; ++i) {
+          const ProfileScope profile("scope", ProfileKind::kPass);
+          asm volatile("" ::: "memory");
+        }
+        return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin)
+            .count();
+      },
+      py::arg("count"), "Nanoseconds that so many empty scopes take; for benchmarks.");
   m.def("profiler_take", &take,
         "The events since the last call, as columns: names, name, nanoseconds, value, thread, "
         "kind, phase (66 begin, 69 end, 67 count), and how many were dropped.");

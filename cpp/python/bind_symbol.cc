@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpp/autograd/call.h"
+#include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -101,6 +102,7 @@ class OpCall {
   py::list run(const std::vector<NDArrayRef>& inputs) const {
     Device device = device_.value_or(current_device());
     if (!inputs.empty()) device = inputs[0]->device();
+    const amp::Pause as_given;  // a symbol has its casts as nodes
     NDArrays outputs = autograd::call(op_, params_, inputs,
                                       {.device = device, .out = {}, .origin = current_origin()});
     const int visible = op_.count_visible_outputs(params_.get(), static_cast<int>(inputs.size()));

@@ -20,9 +20,11 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_graph(m);
   mxlite::python::bind_control_flow(m);
   mxlite::python::bind_sparse(m);
+  mxlite::python::bind_amp(m);
   mxlite::python::bind_symbol(m);
   mxlite::python::bind_recorded(m);
   mxlite::python::bind_custom(m);
+  mxlite::python::bind_checkpoint(m);
   mxlite::python::bind_engine(m);
   mxlite::python::bind_comm(m);
   mxlite::python::bind_profiler(m);

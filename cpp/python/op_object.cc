@@ -9,6 +9,7 @@
 #include "cpp/base/suggest.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
+#include "cpp/ops/amp.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
@@ -316,7 +317,8 @@ py::dict describe_op(const OpSchema& op) {
                                        : op.num_outputs == 1                 ? "one"
                                                                              : "many",
                   py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-                  py::arg("hidden") = op.name.starts_with("_"), py::arg("cpu_kernels") = kernels);
+                  py::arg("hidden") = op.name.starts_with("_"),
+                  py::arg("amp") = amp::class_name(op.amp), py::arg("cpu_kernels") = kernels);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar, Union, cast
 
 from . import _core
@@ -14,6 +16,7 @@ __all__ = [
     "Function",
     "NDArray",  # what scripts that import * get from here in 1.x
     "backward",
+    "detect_anomaly",
     "get_symbol",
     "grad",
     "is_recording",
@@ -273,6 +276,39 @@ def get_symbol(x: NDArray) -> Any:
     from .symbol.recorded import recorded_symbol
 
     return recorded_symbol(x)
+
+
+@contextlib.contextmanager
+def detect_anomaly(enabled: bool = True) -> Iterator[None]:
+    """Raise where NaN begins: the operator is named, with its line and operands.
+
+    Every operator is waited for and looked at, in forward and backward, and hybridized blocks and
+    executors run operator by operator: slow, for the search only. ``MXLITE_ANOMALY=1`` does it for
+    a whole program.
+
+    Parameters
+    ----------
+    enabled : bool
+
+    Examples
+    --------
+    >>> with autograd.detect_anomaly():
+    ...     with autograd.record():
+    ...         loss = loss_fn(net(data), label)
+    ...     loss.backward()
+    """
+    from .gluon.tracing import STATE
+
+    before = _core.set_anomaly_checks(bool(enabled))
+    STATE.handles_changed()  # compiled graphs must not be run without being asked
+    try:
+        yield
+    finally:
+        _core.set_anomaly_checks(before)
+
+
+if os.environ.get("MXLITE_ANOMALY", "0") not in ("", "0"):
+    _core.set_anomaly_checks(True)
 
 
 class Function:

@@ -219,7 +219,8 @@ class Executor:
         inputs = [self._arg_handles[i] for i in self._input_positions]
         scope = autograd.record(training) if record else autograd.pause(training)
         with self._ctx, scope:
-            outputs = self._graph(*inputs) if inputs and self._compiled else self._evaluate()
+            compiled = inputs and self._compiled and not _core.anomaly_checks()
+            outputs = self._graph(*inputs) if compiled else self._evaluate()
         self._outputs = [outputs] if isinstance(outputs, NDArray) else list(outputs)
         self._recorded = record
 

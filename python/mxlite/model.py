@@ -12,7 +12,7 @@ from .base import FileFormatError
 from .ndarray import NDArray
 from .symbol import Symbol
 
-__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
+__all__ = ["BatchEndParam", "FeedForward", "load_checkpoint", "load_params", "save_checkpoint"]
 
 Params = dict[str, NDArray]
 
@@ -103,3 +103,7 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
     arg_params, aux_params : dict of str to NDArray
     """
     return sym.load(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
+
+
+# Imports this module: the functions above must be there before.
+from .feed_forward import FeedForward  # noqa: E402

@@ -263,7 +263,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     out = kwargs.pop("out", None)
     named = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
     definition = Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
-    outputs = _core.call_custom(definition, _inputs(definition, args, named))
+    outputs = _core.call_custom(definition, _wide(_inputs(definition, args, named)))
     if out is not None:
         targets = [out] if isinstance(out, NDArray) else list(out)
         if len(targets) != len(outputs):
@@ -275,6 +275,18 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
             output.copyto(target)
         return out
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _wide(inputs: list[NDArray]) -> list[NDArray]:
+    """Cast inputs of the lower precision to float32 where mixed precision asks for it."""
+    from .ndarray.serialization import dtype_name
+    from .symbol.mixed_precision import ACTIVE, FLOAT32
+
+    rules = ACTIVE.rules
+    if rules is None or rules.class_of("Custom", {}) != FLOAT32:
+        return inputs
+    cast = _core.op("amp_cast")
+    return [cast(a, dtype=FLOAT32) if dtype_name(a.dtype) == rules.target else a for a in inputs]
 
 
 def _is_symbol(value: Any) -> bool:

@@ -175,12 +175,14 @@ void register_concat(OpRegistry& ops) {
               .doc("Joins arrays along an existing axis.")
               .infer(infer_concat)
               .gradient(grad_concat)
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<StackParams>("stack")
               .variadic("data")
               .doc("Joins arrays of one shape along a new axis.")
               .infer(infer_stack)
               .gradient(grad_stack)
+              .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
               .alias({"split"})

@@ -248,7 +248,7 @@ class HybridBlock(Block):
                 _core.set_trace_scope(outer)
         if self._op_hook is not None:
             return symbolic.run_hooked(self, self._op_hook, args)
-        if self._active and not self._sparse_use(self, args):
+        if self._active and not _core.anomaly_checks() and not self._sparse_use(self, args):
             return self._run_graph(args)
         self._resolve_deferred(args)
         return self.forward(*args)

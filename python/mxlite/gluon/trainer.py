@@ -15,7 +15,7 @@ from ..kvstore.base import KVStoreBase, read_states
 from ..kvstore.choice import chosen_store
 from ..kvstore.local import checked_name
 from ..ndarray.serialization import replacing_file
-from ..optimizer.states import load_states
+from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
@@ -23,6 +23,10 @@ __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 
 class StaleGradientWarning(MXNetError, UserWarning):
     """A gradient was not computed since the last step (1.x raises a ``UserWarning``)."""
+
+
+class BatchSizeWarning(MXNetError, UserWarning):
+    """A batch size that a distributed store cannot follow (1.x raises a ``UserWarning``)."""
 
 
 class TrainerModeError(MXNetError, AssertionError):
@@ -91,6 +95,9 @@ class Trainer:
         self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = float(self._optimizer.rescale_grad)
+        # Set by amp.init_trainer: the scale of the loss, and _scale without it.
+        self._amp_loss_scaler: Any = None
+        self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
         # gluon-nlp and other trainers derived from this one read these.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
@@ -152,6 +159,14 @@ class Trainer:
             raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")
         if sparse == {"gradient"} and given is None:
             on_store = False  # contexts update the rows they have, nothing whole is copied
+        if store is not None and given is None and self._amp_loss_scaler is not None:
+            # Sums are looked at before they become values: a step may be skipped.
+            on_store = on_store and "async" in store.type
+        self._distributed = store is not None and "dist" in store.type
+        if self._distributed and store is not None and "async" in store.type:
+            if given is False:
+                raise ValueError_("Please set update_on_kvstore=True when training in async mode.")
+            on_store = True
         if store is not None and given is not None:
             if given and not store.is_capable(KVStoreBase.OPTIMIZER):
                 raise ValueError_(
@@ -227,11 +242,25 @@ class Trainer:
         StaleGradientWarning
             For such parameters.
         """
+        self._check_and_rescale_grad(self._scale / _checked_batch_size(batch_size))
         self._ready()
-        self._optimizer.rescale_grad = self._scale / _checked_batch_size(batch_size)
         fresh = self._fresh(ignore_stale_grad)
+        if self._update_on_kvstore and self._overflows():
+            self._leave_gradients(fresh)
+            return
         self._reduce_fresh(fresh)
         self._update(fresh)
+
+    def _check_and_rescale_grad(self, scale: float) -> None:
+        """Set the factor of gradients; the optimizer of a distributed store has its own by now."""
+        changed = self._optimizer.rescale_grad != scale
+        if changed and self._kv_initialized and self._update_on_kvstore and self._distributed:
+            raise BatchSizeWarning(
+                "Possible change in the `batch_size` from previous `step` detected. Optimizer "
+                "gradient normalizing factor will not change w.r.t new batch_size when "
+                "update_on_kvstore=True and when distributed kvstore is used."
+            )
+        self._optimizer.rescale_grad = scale
 
     def allreduce_grads(self) -> None:
         """Sum the gradients over contexts; `update` is to follow.
@@ -261,7 +290,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_on_store("update()")
-        self._optimizer.rescale_grad = self._scale / _checked_batch_size(batch_size)
+        self._check_and_rescale_grad(self._scale / _checked_batch_size(batch_size))
         self._update(self._fresh(ignore_stale_grad))
 
     def _refuse_on_store(self, method: str) -> None:
@@ -291,16 +320,30 @@ class Trainer:
                 out = param._arrays() if self._update_on_kvstore else grads
                 self._kvstore.pushpull(index, grads, out=out, priority=-index)
 
+    def _overflows(self) -> bool:
+        """Say whether the gradients overflowed, which scaling of the loss is told."""
+        scaler = self._amp_loss_scaler
+        return scaler is not None and scaler.has_overflow(self._params)
+
+    @staticmethod
+    def _leave_gradients(params: list[tuple[int, Parameter]]) -> None:
+        """Count gradients as used, until backward computes new ones."""
+        for _, param in params:
+            for array in param._arrays():
+                array._set_fresh_grad(False)
+
     def _update(self, params: list[tuple[int, Parameter]]) -> None:
-        with autograd.pause():
-            for index, param in params:
-                arrays = param._arrays()
-                if not self._update_on_kvstore:
+        if not self._update_on_kvstore and self._overflows():
+            self._leave_gradients(params)
+            return
+        if not self._update_on_kvstore:
+            with autograd.pause():
+                for index, param in params:
+                    arrays = param._arrays()
                     for updater, array, grad in zip(self._updaters, arrays, param.list_grad()):
                         if self._kvstore is not None or array._fresh_grad:
                             updater(index, grad, array)
-                for array in arrays:
-                    array._set_fresh_grad(False)
+        self._leave_gradients(params)
 
     def _fresh(self, ignore_stale_grad: bool) -> list[tuple[int, Parameter]]:
         """Return the parameters with a gradient that backward has computed."""
@@ -341,6 +384,7 @@ class Trainer:
             If the file cannot be written.
         """
         self._ready()
+        self._refuse_distributed("save")
         content = self._updaters[0].get_states(dump_optimizer=True)
         with replacing_file(os.fspath(fname)) as stream:
             stream.write(content)
@@ -361,7 +405,54 @@ class Trainer:
         """
         content = read_states(fname)
         self._ready()
+        self._refuse_distributed("load")
         self._take_states(content, f"file {os.fspath(fname)!r}")
+
+    def _refuse_distributed(self, what: str) -> None:
+        if self._distributed and self._update_on_kvstore:
+            raise TrainerModeError(
+                f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
+                "they live on the servers"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return optimizer, states of all contexts and loss scale, for a checkpoint.
+
+        Returns
+        -------
+        dict
+            Numbers, strings, arrays and containers of them; the arrays are the trainer's own.
+        """
+        self._ready()
+        self._refuse_distributed("save")
+        scaler = self._amp_loss_scaler
+        return {
+            "contexts": [
+                states_tree(updater.states, None if i else self._optimizer)
+                for i, updater in enumerate(self._updaters)
+            ],
+            "loss_scaler": None if scaler is None else dict(vars(scaler)),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+        """
+        self._ready()
+        self._refuse_distributed("load")
+        saved = state["contexts"]
+        for i, updater in enumerate(self._updaters):
+            tree = saved[i if i < len(saved) else 0]
+            own = copied(tree)
+            updater.states, optimizer = states_from_tree(own, self._optimizer, "checkpoint")
+            if optimizer is not None:
+                self._optimizer = optimizer
+        self._share_optimizer()
+        if self._amp_loss_scaler is not None and state["loss_scaler"] is not None:
+            vars(self._amp_loss_scaler).update(state["loss_scaler"])
 
     def _take_states(self, content: bytes, source: str) -> None:
         for updater in self._updaters:
@@ -369,6 +460,9 @@ class Trainer:
             updater.states = states
             if optimizer is not None:
                 self._optimizer = optimizer
+        self._share_optimizer()
+
+    def _share_optimizer(self) -> None:
         self._optimizer.param_dict = dict(enumerate(self._params))
         for updater in self._updaters:
             updater.optimizer = self._optimizer

@@ -210,6 +210,32 @@ class ImageIter(DataIter):
         if self.imgrec is not None:
             self.imgrec.reset()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position and the order of the images; see `DataIter.state_dict`."""
+        return {
+            "batch_size": self.batch_size,
+            "seq": None if self.seq is None else list(self.seq),
+            "cur": self.cur,
+            "exhausted": self._exhausted,
+            "rolled": [(picture, np.asarray(label)) for picture, label in self._rolled],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned."""
+        self._check_state(state, batch_size=self.batch_size)
+        known = None if self.seq is None else sorted(self.seq, key=str)
+        if known != (None if state["seq"] is None else sorted(state["seq"], key=str)):
+            raise ValueError_(f"{type(self).__name__}: the saved position is that of other images")
+        self._rewind()
+        if state["seq"] is None:
+            for _ in range(state["cur"]):
+                self.imgrec.read()
+        else:
+            self.seq = list(state["seq"])
+        self.cur = state["cur"]
+        self._exhausted = state["exhausted"]
+        self._rolled = [(picture, label) for picture, label in state["rolled"]]
+
     def next_sample(self) -> tuple[Any, bytes]:
         """Return label and file content of the next image.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import TypeError_
+from ..base import NotSupportedError, TypeError_, ValueError_
 
 __all__ = ["DataBatch", "DataDesc", "DataIter"]
 
@@ -189,3 +189,47 @@ class DataIter:
     def getpad(self) -> int | None:
         """Return how many samples only fill the current batch."""
         return 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the iterator is, for a checkpoint.
+
+        Returns
+        -------
+        dict
+            Numbers, strings and arrays; `load_state_dict` of an iterator made alike goes on there.
+
+        Raises
+        ------
+        NotSupportedError
+            If the class does not define it.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: a checkpoint needs its position; define state_dict and "
+            "load_state_dict"
+        )
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+
+        Raises
+        ------
+        ValueError_
+            If it is the position of another data set or batch size.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: a checkpoint needs its position; define state_dict and "
+            "load_state_dict"
+        )
+
+    def _check_state(self, state: dict[str, Any], **expected: Any) -> None:
+        """Refuse a position of other data."""
+        for key, value in expected.items():
+            if state.get(key) != value:
+                raise ValueError_(
+                    f"{type(self).__name__}: the saved position has {key} {state.get(key)!r}, this "
+                    f"iterator {value!r}"
+                )

@@ -258,6 +258,19 @@ class ImageRecordIter(MXDataIter):
         """Begin the next epoch."""
         self._pipeline.reset()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return epoch and position in it; see `DataIter.state_dict`."""
+        return {
+            "num_records": self.num_records,
+            "batch_size": self.batch_size,
+            "position": list(self._pipeline.position()),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned: only what comes behind it is decoded."""
+        self._check_state(state, num_records=self.num_records, batch_size=self.batch_size)
+        self._pipeline.seek(*state["position"])
+
     def _load(self) -> DataBatch | None:
         before = self.skipped
         found = self._pipeline.next()

@@ -161,6 +161,24 @@ class NDArrayIter(DataIter):
             np.random.shuffle(self.idx)
             self._order = self._order[self.idx]
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position and the order of the samples; see `DataIter.state_dict`."""
+        return {
+            "num_data": self.num_data,
+            "batch_size": self.batch_size,
+            "cursor": self.cursor,
+            "idx": self.idx.copy(),
+            "order": self._order.copy(),
+            "rolled": self._rolled.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned."""
+        self._check_state(state, num_data=self.num_data, batch_size=self.batch_size)
+        self.idx, self._order = state["idx"].copy(), state["order"].copy()
+        self._rolled = state["rolled"].copy()
+        self.cursor = state["cursor"]
+
     def iter_next(self) -> bool:
         """Move to the next batch; False at the end."""
         self.cursor += self.batch_size

@@ -6,7 +6,7 @@ import queue
 import threading
 from typing import Any
 
-from ..base import ValueError_
+from ..base import NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
 __all__ = ["PrefetchingIter", "ResizeIter"]
@@ -47,6 +47,16 @@ class ResizeIter(DataIter):
         if self.reset_internal:
             self.data_iter.reset()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position here and in the iterator inside; see `DataIter.state_dict`."""
+        return {"size": self.size, "cur": self.cur, "inside": self.data_iter.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned."""
+        self._check_state(state, size=self.size)
+        self.data_iter.load_state_dict(state["inside"])
+        self.cur = state["cur"]
+
     def iter_next(self) -> bool:
         """Move to the next batch; False at the end."""
         if self.cur == self.size:
@@ -85,6 +95,15 @@ class ResizeIter(DataIter):
         """Return how many samples only fill the current batch."""
         pad: int | None = self.current_batch.pad
         return pad
+
+
+def _state_of(source: Any) -> dict[str, Any] | None:
+    """Return an iterator's position, None if it cannot tell."""
+    try:
+        state: dict[str, Any] = source.state_dict()
+        return state
+    except (NotSupportedError, AttributeError):
+        return None
 
 
 class _Fetcher(threading.Thread):
@@ -146,6 +165,9 @@ class PrefetchingIter(DataIter):
 
     def _start(self) -> None:
         self._ended = False
+        self._delivered = 0
+        # The iterators run ahead: their positions are those of the epoch's begin.
+        self._begin = [_state_of(source) for source in self.iters]
         self._fetchers = [_Fetcher(source) for source in self.iters]
         for fetcher in self._fetchers:
             fetcher.start()
@@ -181,6 +203,30 @@ class PrefetchingIter(DataIter):
         """What the labels of a batch look like."""
         return self._joined("provide_label", self.rename_label)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the epoch began and how far it is; see `DataIter.state_dict`."""
+        if None in self._begin:
+            raise NotSupportedError(
+                "PrefetchingIter: one of the iterators inside has no state_dict: "
+                f"{[type(source).__name__ for source in self.iters]}"
+            )
+        return {"begin": list(self._begin), "delivered": self._delivered, "ended": self._ended}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned; the epoch's batches before it are read."""
+        if len(state["begin"]) != len(self.iters):
+            raise ValueError_(
+                f"PrefetchingIter: the saved position is that of {len(state['begin'])} iterators, "
+                f"this one has {len(self.iters)}"
+            )
+        self._stop()
+        for source, begin in zip(self.iters, state["begin"]):
+            source.load_state_dict(begin)
+        self._start()
+        for _ in range(state["delivered"]):
+            self.iter_next()
+        self._ended = state["ended"]
+
     def reset(self) -> None:
         """Begin again."""
         self._stop()
@@ -203,6 +249,7 @@ class PrefetchingIter(DataIter):
             if any(batch is not None for batch in batches):
                 raise ValueError_("PrefetchingIter: the iterators have different lengths")
             return False
+        self._delivered += 1
         if len({batch.pad for batch in batches}) != 1:
             raise ValueError_(
                 f"PrefetchingIter: different pads in one batch: {[b.pad for b in batches]}"

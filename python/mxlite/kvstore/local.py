@@ -27,6 +27,7 @@ from ..base import (
 )
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
+from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, read_states, summed
 from .compression import Compression
 
@@ -115,7 +116,7 @@ class KVStore(KVStoreBase):
     def _push(self, name: Any, values: list[NDArray], stored: NDArray) -> None:
         if not values:
             return
-        with autograd.pause():
+        with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
             if self._compression is not None:
                 values = [self._compression((name, i), v) for i, v in enumerate(values)]
             total = summed(values)
@@ -151,7 +152,7 @@ class KVStore(KVStoreBase):
             self._check_shapes("pull", name, arrays, stored)
             if ignore_sparse:
                 arrays = [array for array in arrays if _stype(array) != "row_sparse"]
-            with autograd.pause():
+            with autograd.pause(), scope("KVStore: pull", COMM_SCOPE):
                 for array in arrays:
                     stored.copyto(array)
 

@@ -111,7 +111,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Matches ``mxnet.nd.load``.
     """
     path = os.fspath(fname)
-    with _mapped(path) as data:
+    with mapped_file(path) as data:
         return _parse(data, f"file {path!r}")
 
 
@@ -186,6 +186,39 @@ def array_from_blob(blob: Buffer) -> NDArray | None:
         None for the blob of an array without value.
     """
     return _Reader(memoryview(blob).cast("B"), "the array blob").array("array")
+
+
+def array_to_bits(array: NDArray) -> tuple[str, np.ndarray[Any, Any]]:
+    """Return the name of a dense array's type and its values; those of bfloat16 as uint16.
+
+    Parameters
+    ----------
+    array : NDArray
+
+    Returns
+    -------
+    dtype : str
+    values : numpy.ndarray
+    """
+    return dtype_name(array.dtype), _to_storage(array)[1]
+
+
+def array_from_bits(dtype: str, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
+    """Return a dense array from the bytes of the values of `array_to_bits`.
+
+    Parameters
+    ----------
+    dtype : str
+    raw : memoryview
+    shape : tuple of int
+
+    Returns
+    -------
+    NDArray
+        On the CPU, with memory of its own.
+    """
+    code = _BFLOAT16 if dtype == "bfloat16" else _CODES[dtype]
+    return _from_storage(code, raw, shape)
 
 
 @contextlib.contextmanager
@@ -353,8 +386,24 @@ def dtype_name(dtype: Any) -> str:
 
 
 @contextlib.contextmanager
-def _mapped(path: str) -> Iterator[memoryview]:
-    """Map a file into memory for reading."""
+def mapped_file(path: str) -> Iterator[memoryview]:
+    """Map a file into memory for reading.
+
+    Parameters
+    ----------
+    path : str
+
+    Yields
+    ------
+    memoryview
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileAccessError
+        If it cannot be read.
+    """
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size

@@ -19,7 +19,7 @@ from ..ndarray.serialization import array_from_blob, load_frombuffer, save_tobuf
 from . import legacy_pickle
 from .optimizer import Optimizer
 
-__all__ = ["dump_states", "load_states"]
+__all__ = ["copied", "dump_states", "load_states", "states_from_tree", "states_tree"]
 
 _MAGIC = b"MXLSTATE"
 _VERSION = 1
@@ -40,13 +40,7 @@ def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
     bytes
     """
     arrays: list[NDArray] = []
-    tree = {"states": _encode(states, arrays), "optimizer": None}
-    if optimizer is not None:
-        tree["optimizer"] = {
-            "name": type(optimizer).__name__,
-            "attributes": _encode(_attributes(optimizer, _NOT_SAVED), arrays),
-            "lr_scheduler": _encode_scheduler(optimizer.lr_scheduler, arrays),
-        }
+    tree = _encode(states_tree(states, optimizer), arrays)
     text = json.dumps(tree).encode()
     blob = save_tobuffer(arrays)
     body = b"".join(
@@ -89,20 +83,84 @@ def load_states(
         return _load_legacy(data, optimizer, source)
     tree, arrays = _open(data, source)
     try:
-        states = _decode(tree["states"], arrays)
-        saved = tree["optimizer"]
+        content = _decode(tree, arrays)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise FileFormatError(
+            f"load_states: {source} has an unexpected structure: {error!r}"
+        ) from error
+    return states_from_tree(content, optimizer, source)
+
+
+def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str, Any]:
+    """Return states, and an optimizer's options and counts, as containers of plain values.
+
+    Parameters
+    ----------
+    states : dict
+        State by index.
+    optimizer : Optimizer or None
+
+    Returns
+    -------
+    dict
+    """
+    tree: dict[str, Any] = {"states": states, "optimizer": None}
+    if optimizer is not None:
+        scheduler = optimizer.lr_scheduler
+        tree["optimizer"] = {
+            "name": type(optimizer).__name__,
+            "attributes": _attributes(optimizer, _NOT_SAVED),
+            "lr_scheduler": None
+            if scheduler is None
+            else {"name": type(scheduler).__name__, "attributes": _attributes(scheduler)},
+        }
+    return tree
+
+
+def states_from_tree(
+    tree: dict[str, Any], optimizer: Optimizer, source: str
+) -> tuple[dict[Any, Any], Optimizer | None]:
+    """Read what `states_tree` gave; see `load_states`.
+
+    Parameters
+    ----------
+    tree : dict
+    optimizer : Optimizer
+    source : str
+
+    Returns
+    -------
+    states : dict
+    optimizer : Optimizer or None
+    """
+    try:
+        states, saved = tree["states"], tree["optimizer"]
         if saved is None:
             return states, None
-        attributes = _decode(saved["attributes"], arrays)
-        scheduler = saved["lr_scheduler"]
+        name, attributes, scheduler = saved["name"], saved["attributes"], saved["lr_scheduler"]
         if scheduler is not None:
-            scheduler = (scheduler["name"], _decode(scheduler["attributes"], arrays))
-        name = saved["name"]
+            scheduler = (scheduler["name"], scheduler["attributes"])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
         ) from error
     return states, _restored(optimizer, name, attributes, scheduler)
+
+
+def copied(tree: Any) -> Any:
+    """Return containers with copies of their arrays.
+
+    Parameters
+    ----------
+    tree : object
+    """
+    if isinstance(tree, NDArray):
+        return tree.copy()
+    if isinstance(tree, dict):
+        return {key: copied(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(copied(value) for value in tree)
+    return tree
 
 
 def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
@@ -123,15 +181,6 @@ def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
 
 def _attributes(value: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     return {key: entry for key, entry in vars(value).items() if key not in left_out}
-
-
-def _encode_scheduler(scheduler: Any, arrays: list[NDArray]) -> Any:
-    if scheduler is None:
-        return None
-    return {
-        "name": type(scheduler).__name__,
-        "attributes": _encode(_attributes(scheduler), arrays),
-    }
 
 
 def _encode(value: Any, arrays: list[NDArray]) -> Any:

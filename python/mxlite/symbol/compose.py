@@ -11,6 +11,7 @@ from .. import name as _name
 from .._core import NDArray
 from ..base import TypeError_, suggestion
 from ..context import Context
+from .mixed_precision import ACTIVE, cast_inputs
 from .names import VARIADIC_COUNT, file_name, hint
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
 
@@ -218,6 +219,8 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = _name.current().get(name, hint(alias))
     call = operator_call(given.schema["name"], _without_input_attrs(given, attrs))
     inputs = _complete_inputs(given, call, name, attrs, op)
+    if ACTIVE.rules is not None:
+        inputs = cast_inputs(ACTIVE.rules, call, inputs)
     return Symbol._single(Node(op, name, _own_attrs(given, attrs), inputs, call))
 
 

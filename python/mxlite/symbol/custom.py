@@ -13,6 +13,7 @@ from .._core import NDArray
 from ..base import MXNetError, TypeError_
 from ..custom_definition import Definition
 from .dtypes import dtype_type
+from .mixed_precision import ACTIVE, cast_inputs
 from .node import Entry, Node
 
 __all__ = ["Custom", "CustomCall"]
@@ -155,4 +156,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
             )
     if given:
         raise TypeError_(f"Custom: input {next(iter(given))!r} is unknown, {wanted}")
+    if ACTIVE.rules is not None:
+        inputs = cast_inputs(ACTIVE.rules, call, inputs)
     return Symbol._single(Node("Custom", name, attrs, inputs, call))

@@ -46,6 +46,7 @@ _FREE_INPUTS: dict[str, tuple[int, ...]] = {
     "_index_copy": (1,), "ravel_multi_index": (0,), "_scatter_set_nd": (2,), "CTCLoss": (1, 2, 3),
 }  # fmt: skip
 _HALVES = ("float16", "bfloat16")
+_FLOATS = ("float64", "float32", *_HALVES)  # widest first
 _NORMS = ("BatchNorm", "_contrib_SyncBatchNorm")
 
 
@@ -75,6 +76,8 @@ def filled_types(node: Node, inputs: list[str | None], output: str | None) -> li
     -------
     list of str or None
     """
+    if node.op == "amp_multicast":
+        return inputs
     free = _FREE_INPUTS.get(str(node.op), ())
     tied = [i for i in range(len(inputs)) if i not in free]
     known = next((inputs[i] for i in tied if inputs[i] is not None), None)
@@ -109,6 +112,10 @@ def output_type(node: Node, inputs: list[str | None], index: int) -> str | None:
     str or None
     """
     params = node.call.params
+    if node.op == "amp_multicast":
+        return _multicast_type(inputs, index)
+    if node.op == "amp_cast" and inputs[0] is not None and inputs[0] not in _FLOATS:
+        return inputs[0]  # integers stay
     if node.op in ("shape_array", "size_array"):
         return "int64"
     if node.op == "topk":
@@ -124,3 +131,16 @@ def output_type(node: Node, inputs: list[str | None], index: int) -> str | None:
     free = _FREE_INPUTS.get(str(node.op), ())
     tied = [i for i in range(len(inputs)) if i not in free]
     return inputs[tied[0]] if tied else None
+
+
+def _multicast_type(inputs: list[str | None], index: int) -> str | None:
+    """Return the type of an output of amp_multicast: the widest of the floating inputs."""
+    own = inputs[index]
+    if own is not None and own not in _FLOATS:
+        return own
+    if None in inputs:
+        return None
+    floats = {dtype for dtype in inputs if dtype in _FLOATS}
+    if len(floats) > 1 and floats <= set(_HALVES):
+        return "float32"
+    return next((dtype for dtype in _FLOATS if dtype in floats), None)

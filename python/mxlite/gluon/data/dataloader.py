@@ -17,7 +17,9 @@ from ... import random as mx_random
 from ...base import TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
+from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
+from .order import Order, left_over, set_left_over
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .worker_pool import WorkerDiedError, WorkerError, WorkerPool, WorkerTimeoutError
 
@@ -173,6 +175,9 @@ class DataLoader:
             self._finish = functools.partial(_as_in_context, ctx=cpu_pinned(pin_device_id))
         self._processes: WorkerPool | None = None
         self._iter: Iterator[Any] | None = None
+        self._resumed: dict[str, Any] | None = None  # where the next pass begins
+        self._refreshed: Any = None  # order of the pass that was started last
+        self._pass: Any = None  # order of the pass that is iterated
         self.auto_reload = auto_reload
         if auto_reload:
             self.refresh()
@@ -212,30 +217,70 @@ class DataLoader:
             self.refresh()
         started, self._iter = self._iter, None
         assert started is not None
-        yield from started
+        order = self._pass = self._refreshed
+        try:
+            for batch in started:
+                order.taken += 1
+                yield batch
+        finally:
+            order.ended = True
         if self._iter is None and self.auto_reload:
             self.refresh()
 
     def refresh(self) -> None:
         """Start a pass now; the next iteration takes it."""
         prepare = _Prepare(self._dataset, self._batchify_fn)
+        resumed, self._resumed = self._resumed, None
+        order = self._refreshed = Order(self._batch_sampler, resumed)
         if self._num_workers == 0:
-            self._iter = (self._finish(prepare(indices)) for indices in self._batch_sampler)
+            self._iter = (self._finish(prepare(indices)) for indices in order)
         elif self._thread_pool:
-            self._iter = self._start(_Threads(self._num_workers, prepare))
+            self._iter = self._start(_Threads(self._num_workers, prepare), order)
         else:
             if self._processes is None or not self._processes.usable:
                 self._processes = WorkerPool(self._num_workers, prepare)
-            self._iter = self._start(_Processes(self._processes))
+            entropy = order.start(_draw_entropy)
+            self._iter = self._start(_Processes(self._processes, entropy, order.taken), order)
 
     def clean(self) -> None:
         """Drop a pass that was started and not taken."""
         self._iter = None
 
-    def _start(self, pool: _Pool) -> _MultiWorkerIter:
-        return _MultiWorkerIter(
-            pool, self._batch_sampler, self._prefetch, self._timeout, self._finish
-        )
+    def _start(self, pool: _Pool, order: Order) -> _MultiWorkerIter:
+        return _MultiWorkerIter(pool, order, self._prefetch, self._timeout, self._finish)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how far the pass is that is iterated, and what its order was drawn from.
+
+        Returns
+        -------
+        dict
+            For `load_state_dict` of a loader made alike. Between two passes it says that the next
+            one begins at its first batch.
+        """
+        running = self._pass
+        if running is None or running.ended:
+            # A pass that was started ahead has drawn its order.
+            running = None if self._iter is None else self._refreshed
+        if running is None or running.begin is None:
+            return {"begin": None, "taken": 0, "left": left_over(self._batch_sampler)}
+        return {"begin": running.begin, "taken": running.taken}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where `state_dict` was called.
+
+        The samples before are not read. The random generators are not changed; restore them too.
+
+        Parameters
+        ----------
+        state : dict
+        """
+        self._iter = self._pass = None
+        self._resumed = None if state["begin"] is None else dict(state)
+        if self._resumed is None:
+            set_left_over(self._batch_sampler, state["left"])
+        if self.auto_reload:
+            self.refresh()
 
 
 class _Prepare:
@@ -246,7 +291,8 @@ class _Prepare:
         self._batchify_fn = batchify_fn
 
     def __call__(self, indices: Any) -> Any:
-        return self._batchify_fn([self._dataset[index] for index in indices])
+        with scope("DataLoader: batch", IO_SCOPE):
+            return self._batchify_fn([self._dataset[index] for index in indices])
 
 
 class _Pool(Protocol):
@@ -268,7 +314,7 @@ class _MultiWorkerIter:
     Parameters
     ----------
     pool : _Pool
-    batch_sampler : Sampler
+    order : Order
     prefetch : int
         Batches asked for at once; then one more for each that is taken.
     timeout : float
@@ -279,17 +325,16 @@ class _MultiWorkerIter:
     def __init__(
         self,
         pool: _Pool,
-        batch_sampler: Sampler,
+        order: Order,
         prefetch: int,
         timeout: float,
         finish: Callable[[Any], Any],
     ) -> None:
         self._ended = False
         self._pool = pool
-        self._batch_sampler = batch_sampler
         self._timeout = timeout
         self._finish = finish
-        self._order = iter(batch_sampler)
+        self._order = order
         self._under_way = 0
         try:
             for _ in range(prefetch):
@@ -299,7 +344,7 @@ class _MultiWorkerIter:
             raise
 
     def __len__(self) -> int:
-        return len(self._batch_sampler)
+        return len(self._order)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -311,7 +356,8 @@ class _MultiWorkerIter:
             self._push_next()
             if self._under_way == 0:
                 raise StopIteration
-            batch = self._pool.take(self._timeout)
+            with scope("DataLoader: wait", IO_SCOPE):
+                batch = self._pool.take(self._timeout)
             self._under_way -= 1
             return self._finish(batch)
         except BaseException:
@@ -338,11 +384,11 @@ class _MultiWorkerIter:
 class _Processes:
     """A pass in a pool of processes, which outlives it."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool, entropy: tuple[int, ...], first: int) -> None:
         self._workers = pool
         self._numbers: deque[int] = deque()
-        self._count = 0
-        self._entropy = _draw_entropy()
+        self._count = first
+        self._entropy = entropy
 
     def submit(self, indices: Any) -> None:
         try:

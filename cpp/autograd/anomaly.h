@@ -1,0 +1,26 @@
+// Finding the operator that first gives NaN: while it is on, every eager call is waited for and
+// looked at. Blocks and executors run eagerly meanwhile.
+#pragma once
+#include <atomic>
+#include <span>
+
+#include "cpp/engine/task.h"
+#include "cpp/ndarray/ndarray.h"
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::autograd {
+
+inline std::atomic<bool> anomaly_checks{false};
+
+// Where a call came from: in a gradient rule, the operator whose gradient it computes and its line.
+struct CallPlace {
+  engine::Origin origin;
+  const OpSchema* gradient_of = nullptr;
+  engine::Origin forward;
+};
+
+// Throws an error that names `op` if an output has NaN.
+void check_anomaly(const OpSchema& op, std::span<const NDArrayRef> inputs,
+                   std::span<const NDArrayRef> outputs, const CallPlace& place);
+
+}  // namespace mxlite::autograd

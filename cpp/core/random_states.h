@@ -1,0 +1,18 @@
+// Where all generators are, for checkpoints: set back, the same calls draw the same numbers.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "cpp/core/random.h"
+
+namespace mxlite {
+
+struct AllRandomStates {
+  uint64_t seed = 0;  // of devices that have drawn nothing yet
+  std::vector<std::pair<Device, RandomState>> devices;
+};
+
+AllRandomStates random_states();
+void set_random_states(const AllRandomStates& all);
+
+}  // namespace mxlite

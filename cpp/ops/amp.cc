@@ -1,0 +1,100 @@
+#include "cpp/ops/amp.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+namespace mxlite::amp {
+namespace {
+
+constexpr std::array kClassNames = {"neutral", "low_precision", "float32", "widest"};
+
+std::atomic<const Rules*> active{nullptr};
+std::atomic<double> loss_scale{1.0};
+thread_local int pauses = 0;
+
+bool takes_part(const Rules& rules, DType dtype) {
+  return dtype == DType::kFloat32 || dtype == rules.target;
+}
+
+bool holds(const Condition& condition, const OpSchema& op, const void* params) {
+  const int at = op.param_index(condition.param);
+  if (at < 0) return false;
+  const std::string value = attr_text(op.params_values(params)[static_cast<size_t>(at)]);
+  return std::find(condition.values.begin(), condition.values.end(), value) !=
+         condition.values.end();
+}
+
+AmpClass class_of(const Rules& rules, const OpSchema& op, const void* params) {
+  if (const auto it = rules.conditions.find(&op); it != rules.conditions.end())
+    for (const Condition& condition : it->second)
+      if (holds(condition, op, params)) return AmpClass::kFloat32;
+  const auto it = rules.classes.find(&op);
+  return it == rules.classes.end() ? op.amp : it->second;
+}
+
+}  // namespace
+
+void set_rules(std::shared_ptr<const Rules> rules) {
+  // Kept for good: a call in another thread may be reading the rules of before.
+  const Rules* kept = rules ? new Rules(*rules) : nullptr;
+  active.store(kept, std::memory_order_release);
+}
+
+const Rules* current_rules() {
+  const Rules* rules = active.load(std::memory_order_acquire);
+  return rules && pauses == 0 ? rules : nullptr;
+}
+
+void set_loss_scale(double scale) { loss_scale.store(scale, std::memory_order_relaxed); }
+
+Pause::Pause() { ++pauses; }
+Pause::~Pause() { --pauses; }
+
+std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
+                                 std::span<const TensorSpec> inputs) {
+  bool low = false, single = false;
+  for (const TensorSpec& s : inputs) {
+    if (is_floating(s.dtype) && !takes_part(rules, s.dtype)) return {};  // float64: the user's wish
+    low |= s.dtype == rules.target;
+    single |= s.dtype == DType::kFloat32;
+  }
+  if (!low && !single) return {};
+  switch (class_of(rules, op, params)) {
+    case AmpClass::kLowPrecision:
+      return rules.target;
+    case AmpClass::kFloat32:
+      return DType::kFloat32;
+    case AmpClass::kWidest:
+      if (low && single) return DType::kFloat32;
+      return {};
+    case AmpClass::kNeutral:
+      return {};
+  }
+  return {};
+}
+
+bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted) {
+  return have != wanted && takes_part(rules, have) && !op.mutates(input, /*training=*/true);
+}
+
+ParamsRef scaled_params(const Rules& rules, const OpSchema& op, const ParamsRef& params) {
+  const double factor = loss_scale.load(std::memory_order_relaxed);
+  if (factor == 1.0 || !rules.loss_outputs.contains(&op)) return params;
+  const int at = op.param_index("grad_scale");
+  if (at < 0) return params;
+  std::vector<AttrValue> values = op.params_values(params.get());
+  AttrValue& scale = values[static_cast<size_t>(at)];
+  scale = attr_to_double(scale) * factor;
+  return op.make_params(values, (uint64_t{1} << values.size()) - 1);
+}
+
+const char* class_name(AmpClass c) { return kClassNames[static_cast<size_t>(c)]; }
+
+std::optional<AmpClass> class_from_name(std::string_view name) {
+  for (size_t i = 0; i < kClassNames.size(); ++i)
+    if (name == kClassNames[i]) return static_cast<AmpClass>(i);
+  return {};
+}
+
+}  // namespace mxlite::amp

@@ -1,0 +1,58 @@
+// Automatic mixed precision: which casts the inputs of an operator get while it is on. The classes
+// are traits of the schemas (AmpClass); a user's lists replace them for the process.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::amp {
+
+// An operator that needs float32 for some values of a parameter (LeakyReLU: act_type elu, selu).
+struct Condition {
+  std::string param;
+  std::vector<std::string> values;
+};
+
+struct Rules {
+  DType target = DType::kBFloat16;
+  std::unordered_map<const OpSchema*, AmpClass> classes;  // absent: the schema's
+  std::unordered_map<const OpSchema*, std::vector<Condition>> conditions;
+  // Start gradients themselves (SoftmaxOutput): their grad_scale is multiplied by the loss scale.
+  std::unordered_set<const OpSchema*> loss_outputs;
+};
+
+// For all threads from now on; null switches mixed precision off.
+void set_rules(std::shared_ptr<const Rules> rules);
+// The rules that this thread's calls follow now; null: none. They are never freed.
+const Rules* current_rules();
+// Of all threads; 1 unless a trainer scales its loss.
+void set_loss_scale(double scale);
+
+// No casts in this thread meanwhile: gradient rules, symbols, shape inference.
+class Pause {
+ public:
+  Pause();
+  ~Pause();
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+};
+
+// The type that float32 and target-type inputs of a call are to have; none: as they are.
+std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
+                                 std::span<const TensorSpec> inputs);
+// Is the input cast to `wanted`? States that the operator writes never are.
+bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted);
+// The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
+ParamsRef scaled_params(const Rules& rules, const OpSchema& op, const ParamsRef& params);
+
+const char* class_name(AmpClass c);
+std::optional<AmpClass> class_from_name(std::string_view name);
+
+}  // namespace mxlite::amp

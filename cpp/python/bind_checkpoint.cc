@@ -1,0 +1,53 @@
+// What checkpoints need of the core: checksums and where the random generators are.
+#include <tuple>
+
+#include "cpp/base/crc32c.h"
+#include "cpp/core/random_states.h"
+#include "cpp/python/bind.h"
+
+namespace mxlite::python {
+namespace {
+
+uint32_t checksum(const py::buffer& data, uint32_t before) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw py::error_already_set();
+  {
+    const py::gil_scoped_release released;
+    before = crc32c(view.buf, static_cast<size_t>(view.len), before);
+  }
+  PyBuffer_Release(&view);
+  return before;
+}
+
+py::tuple states_to_python() {
+  const AllRandomStates all = random_states();
+  py::list devices;
+  for (const auto& [device, state] : all.devices)
+    devices.append(
+        py::make_tuple(static_cast<int>(device.type), device.index, state.seed, state.offset));
+  return py::make_tuple(all.seed, devices);
+}
+
+void states_from_python(uint64_t seed, const py::list& devices) {
+  AllRandomStates all{seed, {}};
+  for (const py::handle entry : devices) {
+    const auto [type, index, own_seed, offset] =
+        entry.cast<std::tuple<int, int, uint64_t, uint64_t>>();
+    all.devices.push_back(
+        {Device{static_cast<DeviceType>(type), index}, RandomState{own_seed, offset}});
+  }
+  set_random_states(all);
+}
+
+}  // namespace
+
+void bind_checkpoint(py::module_& m) {
+  m.def("crc32c", checksum, py::arg("data"), py::arg("before") = 0,
+        "CRC32C of contiguous bytes, or of these behind others whose checksum is `before`.");
+  m.def("random_states", states_to_python,
+        "(seed, [(device type, index, seed, offset)]): where all generators are.");
+  m.def("set_random_states", states_from_python, py::arg("seed"), py::arg("devices"),
+        "Set the generators back to what random_states gave.");
+}
+
+}  // namespace mxlite::python

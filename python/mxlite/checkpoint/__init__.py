@@ -1,0 +1,8 @@
+"""Checkpoints from which a training goes on bit for bit: see ``docs/checkpoints.md``."""
+
+from __future__ import annotations
+
+from .manager import CheckpointManager, load, save, verify
+from ..random_state import random_state, set_random_state
+
+__all__ = ["CheckpointManager", "load", "random_state", "save", "set_random_state", "verify"]

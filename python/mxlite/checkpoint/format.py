@@ -1,0 +1,320 @@
+"""The file format of checkpoints: arrays, then a table of contents, checksums for every byte.
+
+Little-endian. 64 bytes begin with ``MXLCKPT1``, the rest are zeros. Arrays follow, each at a
+multiple of 64 with zeros between them, then the table of contents as JSON, then 32 bytes: u64
+offset and u64 length of the table, u32 its CRC32C, u32 the CRC32C of the 20 bytes before,
+``MXLCKEND``. The table names type, shape, place and CRC32C of each array and holds the tree of
+values, in which arrays are ``{"array": number}``. A reader trusts nothing that it has not checked:
+whatever bit of a file is wrong, the error names the file and the part. There is no pickle.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import FileFormatError, NotSupportedError
+from ..ndarray import sparse
+from ..ndarray.serialization import array_from_bits, array_to_bits, mapped_file, replacing_file
+from ..ndarray.sparse.storage import parts
+
+__all__ = ["describe_file", "read_file", "write_file"]
+
+_BEGIN = b"MXLCKPT1" + bytes(56)
+_END = b"MXLCKEND"
+_ALIGN = 64
+_TRAILER = struct.Struct("<QQII8s")
+_LARGEST_TABLE = 100 << 20
+_NUMPY_KINDS = "biuf"
+
+
+def write_file(path: str, tree: Any) -> int:
+    """Write a tree of values; the file appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    path : str
+        Replaced only after everything is on the disk.
+    tree : object
+        None, bool, int, float, str, bytes, NDArray, numpy.ndarray, and dicts, lists and tuples of
+        these.
+
+    Returns
+    -------
+    int
+        Number of bytes.
+
+    Raises
+    ------
+    FileAccessError
+        If it cannot be written; an old file of that name is unchanged.
+    NotSupportedError
+        For a value of another type; the message has its place in the tree.
+    """
+    arrays: list[tuple[str, Any]] = []
+    encoded = _encode(tree, "", arrays)
+    with replacing_file(path) as stream:
+        entries = []
+        stream.write(_BEGIN)
+        at = len(_BEGIN)
+        for name, value in arrays:
+            entry, data = _array_entry(name, value)
+            entry["offset"] = at
+            entries.append(entry)
+            stream.write(data)
+            at += len(data)
+            at += _pad(stream, at)
+        table = json.dumps(
+            {
+                "saved": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "arrays": entries,
+                "tree": encoded,
+            }
+        ).encode()
+        if len(table) > _LARGEST_TABLE:
+            raise NotSupportedError(
+                f"checkpoint: the table of contents has {len(table)} bytes, at most "
+                f"{_LARGEST_TABLE} are possible; keep large data in arrays"
+            )
+        head = struct.pack("<QQI", at, len(table), _core.crc32c(table))
+        stream.write(table)
+        stream.write(head + struct.pack("<I", _core.crc32c(head)) + _END)
+    return at + len(table) + _TRAILER.size
+
+
+def read_file(path: str) -> Any:
+    """Read and check a file.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    object
+        The tree that was written; NDArrays on the CPU.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileAccessError
+        If it cannot be read.
+    FileFormatError
+        If any byte is not as it was written; the message names the file and the array.
+    """
+    with mapped_file(path) as data:
+        table = _Table(data, path)
+        table.check()
+        return table.tree()
+
+
+def describe_file(path: str) -> dict[str, Any]:
+    """Check a file and tell what it holds, without making arrays.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    dict
+        ``saved`` (a time), ``bytes`` and ``arrays``: name to (type, shape).
+
+    Raises
+    ------
+    MissingFileError, FileAccessError, FileFormatError
+        As `read_file`.
+    """
+    with mapped_file(path) as data:
+        table = _Table(data, path)
+        table.check()
+        arrays = {e["name"]: (e["dtype"], tuple(e["shape"])) for e in table.entries}
+        return {"saved": table.saved, "bytes": len(data), "arrays": arrays}
+
+
+def _pad(stream: io.BufferedWriter, at: int) -> int:
+    missing = -at % _ALIGN
+    stream.write(bytes(missing))
+    return missing
+
+
+def _array_entry(name: str, value: Any) -> tuple[dict[str, Any], memoryview]:
+    if isinstance(value, NDArray):
+        kind, (dtype, values) = "mxlite", array_to_bits(value)
+    else:
+        kind, dtype = "numpy", value.dtype.name
+        values = value.astype(value.dtype.newbyteorder("<"), copy=False)
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+    entry = {
+        "name": name,
+        "kind": kind,
+        "dtype": dtype,
+        "shape": [int(n) for n in value.shape],
+        "bytes": len(data),
+        "crc32c": _core.crc32c(data),
+    }
+    return entry, data
+
+
+def _encode(value: Any, place: str, arrays: list[tuple[str, Any]]) -> Any:
+    """Return JSON values; arrays are collected under the names of their places."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMPY_KINDS:
+        return value.item()
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMPY_KINDS:
+        arrays.append((place, value))
+        return {"array": len(arrays) - 1}
+    if isinstance(value, NDArray):
+        if type(value) is NDArray:
+            arrays.append((place, value))
+            return {"array": len(arrays) - 1}
+        return _encode_sparse(value, place, arrays)
+    if isinstance(value, dict):
+        return {
+            "dict": [
+                [_encode(k, place, arrays), _encode(v, _join(place, k), arrays)]
+                for k, v in value.items()
+            ]
+        }
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_encode(v, _join(place, i), arrays) for i, v in enumerate(value)]}
+    raise NotSupportedError(
+        f"checkpoint: {place or 'the value'} is a {type(value).__name__}, which cannot be saved; "
+        "numbers, strings, arrays, dicts, lists and tuples can, and objects with state_dict and "
+        "load_state_dict"
+    )
+
+
+def _encode_sparse(value: Any, place: str, arrays: list[tuple[str, Any]]) -> Any:
+    values, indices, indptr = parts(value)
+    found: dict[str, Any] = {"sparse": value.stype, "shape": list(value.shape)}
+    for label, part in (("values", values), ("indices", indices), ("indptr", indptr)):
+        found[label] = None if part is None else _encode(part, f"{place}.{label}", arrays)
+    return found
+
+
+def _join(place: str, key: Any) -> str:
+    return f"{place}.{key}" if place else str(key)
+
+
+class _Table:
+    """The table of contents of a mapped file."""
+
+    def __init__(self, data: memoryview, path: str) -> None:
+        self._data = data
+        self._path = path
+        size = len(data)
+        if size < len(_BEGIN) + _TRAILER.size:
+            raise self._error(f"{size} bytes are less than the smallest checkpoint has")
+        if data[: len(_BEGIN)] != _BEGIN:
+            raise self._error(
+                "it does not begin as a checkpoint: its first bytes are "
+                f"{bytes(data[:8]).hex(' ')}, expected {_BEGIN[:8].hex(' ')} and zeros"
+            )
+        offset, length, checksum, own, end = _TRAILER.unpack(data[size - _TRAILER.size :])
+        last = data[size - _TRAILER.size : size - 12]
+        if end != _END or own != _core.crc32c(last):
+            raise self._error("its last 32 bytes are damaged or missing (truncated?)")
+        if length > _LARGEST_TABLE or offset + length + _TRAILER.size != size:
+            raise self._error(
+                f"its table of contents should have {length} bytes at offset {offset}, the file "
+                f"has {size}"
+            )
+        raw = bytes(data[offset : offset + length])
+        if _core.crc32c(raw) != checksum:
+            raise self._error(
+                f"its table of contents (bytes {offset} to {offset + length}) is damaged: the "
+                "checksum does not fit"
+            )
+        self._begin = offset
+        try:
+            content = json.loads(raw)
+            self.entries: list[dict[str, Any]] = content["arrays"]
+            self._tree = content["tree"]
+            self.saved: str = content["saved"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._error(f"its table of contents is not understood: {error!r}") from error
+
+    def _error(self, what: str) -> FileFormatError:
+        return FileFormatError(f"checkpoint: file {self._path!r}: {what}")
+
+    def check(self) -> None:
+        """Compare every byte in front of the table with its checksum."""
+        at = len(_BEGIN)
+        for entry in self.entries:
+            try:
+                size = math.prod(entry["shape"]) * _item_size(entry["dtype"])
+                fits = entry["offset"] == at and entry["bytes"] == size
+            except (KeyError, TypeError, ValueError) as error:
+                raise self._error(f"its table of contents is not understood: {error!r}") from error
+            end = at + entry["bytes"]
+            if not fits or end > self._begin:
+                raise self._error(
+                    f"array {entry['name']!r}: {entry['bytes']} bytes at offset {entry['offset']} "
+                    f"do not fit shape {tuple(entry['shape'])} and type {entry['dtype']}"
+                )
+            if _core.crc32c(self._data[at:end]) != entry["crc32c"]:
+                raise self._error(
+                    f"array {entry['name']!r} (bytes {at} to {end}) is damaged: its checksum does "
+                    "not fit"
+                )
+            at = end + -end % _ALIGN
+            if any(self._data[end:at]):
+                raise self._error(f"bytes {end} to {at} behind array {entry['name']!r} are damaged")
+        if at != self._begin:
+            raise self._error(f"bytes {at} to {self._begin} belong to nothing")
+
+    def tree(self) -> Any:
+        """Return the values."""
+        try:
+            return self._decode(self._tree)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            raise self._error(f"its table of contents is not understood: {error!r}") from error
+
+    def _decode(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if "sparse" in value:
+            return self._decode_sparse(value)
+        ((kind, content),) = value.items()
+        if kind == "array":
+            return self._array(self.entries[content])
+        if kind == "bytes":
+            return bytes.fromhex(content)
+        if kind == "dict":
+            return {self._decode(k): self._decode(v) for k, v in content}
+        entries = [self._decode(entry) for entry in content]
+        return tuple(entries) if kind == "tuple" else entries
+
+    def _decode_sparse(self, value: dict[str, Any]) -> Any:
+        values, indices = self._decode(value["values"]), self._decode(value["indices"])
+        shape = tuple(value["shape"])
+        if value["sparse"] == "row_sparse":
+            return sparse.row_sparse_array((values, indices), shape=shape)
+        indptr = self._decode(value["indptr"])
+        return sparse.csr_matrix((values, indices, indptr), shape=shape)
+
+    def _array(self, entry: dict[str, Any]) -> Any:
+        raw = self._data[entry["offset"] : entry["offset"] + entry["bytes"]]
+        shape = tuple(entry["shape"])
+        if entry["kind"] == "mxlite":
+            return array_from_bits(entry["dtype"], raw, shape)
+        dtype = np.dtype(entry["dtype"]).newbyteorder("<")
+        return np.frombuffer(raw, dtype).reshape(shape).astype(entry["dtype"])
+
+
+def _item_size(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize

@@ -1,0 +1,288 @@
+"""Saving and loading everything a training needs to go on, and keeping the last checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..base import FileFormatError, MissingFileError, ValueError_, suggestion
+from ..random_state import random_state, set_random_state
+from .format import describe_file, read_file, write_file
+from .objects import finish_block, prepare, state_of, state_of_kind
+
+__all__ = ["CheckpointManager", "load", "save", "verify"]
+
+Path = Any
+_RANDOM = "random state"
+
+
+def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> int:
+    """Save objects, values and the states of the random generators into one file.
+
+    Parameters
+    ----------
+    path : str or path
+        Replaced only after everything is on the disk.
+    objects : mapping of str to object, optional
+        For names that are no keywords.
+    **named
+        Blocks, a Trainer, a Module, iterators, a DataLoader, metrics, schedulers, objects with
+        ``state_dict`` and ``load_state_dict``, and plain values: numbers, strings, arrays and
+        containers of them.
+
+    Returns
+    -------
+    int
+        Bytes of the file.
+
+    Raises
+    ------
+    FileAccessError
+        If it cannot be written; an old file of that name is unchanged.
+    NotSupportedError
+        For a value that cannot be saved.
+
+    Examples
+    --------
+    >>> checkpoint.save("run.ckpt", net=net, trainer=trainer, data=loader, epoch=3)
+    """
+    tree: dict[str, Any] = {"kinds": {}, "states": {}, _RANDOM: random_state()}
+    for name, value in {**(objects or {}), **named}.items():
+        tree["kinds"][name], tree["states"][name] = state_of(value)
+    return write_file(os.fspath(path), tree)
+
+
+def load(
+    path: Path,
+    objects: Mapping[str, Any] | None = None,
+    *,
+    restore_random: bool = True,
+    **named: Any,
+) -> dict[str, Any]:
+    """Put the saved states into objects and return the plain values.
+
+    Parameters
+    ----------
+    path : str or path
+    objects : mapping of str to object, optional
+        For names that are no keywords.
+    restore_random : bool
+        Set the random generators back too.
+    **named
+        Objects made as those that were saved, under the same names. What is left out is not
+        restored.
+
+    Returns
+    -------
+    dict
+        The plain values by name.
+
+    Raises
+    ------
+    MissingFileError, FileAccessError
+        If the file cannot be read.
+    FileFormatError
+        If it is damaged, has no object of a name, or one of another kind.
+    ShapeError
+        If a parameter has another shape. In all cases nothing was changed.
+
+    Examples
+    --------
+    >>> state = checkpoint.load("run.ckpt", net=net, trainer=trainer, data=loader)
+    >>> for epoch in range(state["epoch"], 10):
+    ...     for batch in loader:
+    """
+    path = os.fspath(path)
+    tree = read_file(path)
+    if not isinstance(tree, dict) or not {"kinds", "states", _RANDOM} <= set(tree):
+        raise FileFormatError(f"checkpoint: file {path!r} holds something else than a checkpoint")
+    kinds, states = tree["kinds"], tree["states"]
+    steps = []
+    last = []
+    for name, value in {**(objects or {}), **named}.items():
+        if state_of_kind(value) == "value":
+            raise ValueError_(
+                f"checkpoint: {name} is a {type(value).__name__}, which has no state to restore; "
+                "plain values are returned"
+            )
+        if name not in kinds:
+            raise FileFormatError(
+                f"checkpoint: file {path!r} has no {name!r}{suggestion(name, kinds)} It has "
+                f"{', '.join(map(repr, kinds)) or 'nothing'}"
+            )
+        source = f"checkpoint: file {path!r}, {name!r}"
+        steps.append((kinds[name] != "block", prepare(value, kinds[name], states[name], source)))
+        if kinds[name] == "block":
+            last.append(functools.partial(finish_block, value, states[name]))
+    # Networks before the trainers that look at them.
+    for _, step in sorted(steps, key=lambda entry: entry[0]):
+        step()
+    for step in last:
+        step()
+    if restore_random:
+        set_random_state(tree[_RANDOM])
+    return {name: states[name] for name, kind in kinds.items() if kind == "value"}
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """Check every byte of a file and tell what it holds.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    dict
+        ``saved``, ``bytes`` and ``arrays``: name to (type, shape).
+
+    Raises
+    ------
+    MissingFileError, FileAccessError, FileFormatError
+        As `load`.
+    """
+    return describe_file(os.fspath(path))
+
+
+class CheckpointManager:
+    """Keeps the last checkpoints of one training in a folder.
+
+    A new checkpoint is read back and checked before an old one is deleted, so at any time, also
+    when the process is killed, the folder has a good one. One process writes into a folder.
+
+    Parameters
+    ----------
+    folder : str or path
+        Made if it does not exist.
+    prefix : str
+        Begin of the file names.
+    keep : int
+        How many are kept.
+    keep_every : int, optional
+        Those whose step is a multiple of it are kept for good.
+
+    Examples
+    --------
+    >>> manager = CheckpointManager("checkpoints", keep=3)
+    >>> state = manager.load_latest(net=net, trainer=trainer, data=loader) or {"step": 0}
+    >>> ...
+    >>> manager.save(step, net=net, trainer=trainer, data=loader)
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str = "checkpoint",
+        keep: int = 3,
+        keep_every: int | None = None,
+    ) -> None:
+        if keep < 1:
+            raise ValueError_(f"CheckpointManager: keep is {keep}, expected 1 or more")
+        if keep_every is not None and keep_every < 1:
+            raise ValueError_(f"CheckpointManager: keep_every is {keep_every}, expected 1 or more")
+        if not prefix or os.path.basename(prefix) != prefix:
+            raise ValueError_(f"CheckpointManager: prefix is {prefix!r}, expected a file name")
+        self.folder = os.fspath(folder)
+        self.prefix = prefix
+        self.keep = keep
+        self.keep_every = keep_every
+        os.makedirs(self.folder, exist_ok=True)
+        self._names = re.compile(re.escape(prefix) + r"-(\d{10,})\.ckpt")
+
+    def path(self, step: int) -> str:
+        """Return the path of a step's checkpoint."""
+        return os.path.join(self.folder, f"{self.prefix}-{step:010d}.ckpt")
+
+    def steps(self) -> list[int]:
+        """Return the steps that have a file, in order."""
+        found = (self._names.fullmatch(name) for name in os.listdir(self.folder))
+        return sorted(int(match[1]) for match in found if match)
+
+    def save(self, step: int, objects: Mapping[str, Any] | None = None, **named: Any) -> str:
+        """Save a checkpoint, check it, then delete what is too old; see `save`.
+
+        Parameters
+        ----------
+        step : int
+            0 or more. The value ``step`` is saved with the rest.
+        objects, **named
+            As of the function `save`.
+
+        Returns
+        -------
+        str
+            The file's path.
+        """
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise ValueError_(f"CheckpointManager: step is {step!r}, expected 0 or more")
+        path = self.path(step)
+        save(path, {**(objects or {}), "step": step}, **named)
+        verify(path)
+        self._clean(step)
+        return path
+
+    def _clean(self, newest: int) -> None:
+        """Delete old checkpoints and what a killed process left."""
+        older = [step for step in self.steps() if step < newest]
+        for step in older[: len(older) - self.keep + 1] if len(older) >= self.keep else []:
+            if self.keep_every is None or step % self.keep_every:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.path(step))
+        for name in os.listdir(self.folder):
+            if name.startswith(f"{self.prefix}-") and re.search(r"\.ckpt\.\d+-\w+\.tmp$", name):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.folder, name))
+
+    def load(
+        self,
+        step: int,
+        objects: Mapping[str, Any] | None = None,
+        *,
+        restore_random: bool = True,
+        **named: Any,
+    ) -> dict[str, Any]:
+        """Load the checkpoint of a step; see the function `load`."""
+        return load(self.path(step), objects, restore_random=restore_random, **named)
+
+    def load_latest(
+        self,
+        objects: Mapping[str, Any] | None = None,
+        *,
+        restore_random: bool = True,
+        **named: Any,
+    ) -> dict[str, Any] | None:
+        """Load the newest checkpoint that is whole.
+
+        Parameters
+        ----------
+        objects, restore_random, **named
+            As of the function `load`.
+
+        Returns
+        -------
+        dict or None
+            The plain values, among them ``step``; None if there is no checkpoint.
+
+        Raises
+        ------
+        FileFormatError
+            If there are checkpoints and none is whole, or the objects do not fit.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                verify(self.path(step))
+            except (FileFormatError, MissingFileError) as error:
+                logging.warning("%s; trying the one before", error)
+                continue
+            return self.load(step, objects, restore_random=restore_random, **named)
+        if steps:
+            raise FileFormatError(
+                f"checkpoint: none of the {len(steps)} checkpoints in {self.folder!r} is whole"
+            )
+        return None

@@ -1,0 +1,334 @@
+"""Switching mixed precision on, and scaling the loss of a Gluon trainer."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ... import _core
+from ...base import MXNetError, TypeError_, ValueError_
+from ...gluon.tracing import STATE as _GRAPHS
+from ...gluon.trainer import Trainer
+from ...ndarray import NDArray
+from ...ndarray.serialization import dtype_name
+from ...optimizer import Optimizer
+from ...symbol.mixed_precision import ACTIVE, PrecisionRules, engine_ops
+from .lists.classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
+from .loss_scaler import LossScaler
+
+__all__ = [
+    "bfloat16",
+    "init",
+    "init_trainer",
+    "list_conditional_fp32_ops",
+    "list_fp32_ops",
+    "list_loss_output_functions",
+    "list_lp16_fp32_ops",
+    "list_lp16_ops",
+    "list_lp16_use_fp32_params",
+    "list_widest_type_cast",
+    "scale_loss",
+    "switch_off",
+    "unscale",
+]
+
+bfloat16 = "bfloat16"
+"""The name of the type: NumPy has none of its own."""
+
+Conditions = Sequence[tuple[str, str, Sequence[str]]]
+
+
+class AmpStateError(MXNetError, AssertionError):
+    """A function of amp was called before the one it needs (1.x: ``AssertionError``)."""
+
+
+class _State:
+    """What `init` and `init_trainer` have done in this process."""
+
+    initialized = False
+    scaler: LossScaler | None = None  # of the first trainer; loss outputs follow it
+    scaler_taken = False
+
+
+def target_name(dtype: Any) -> str:
+    """Return ``"float16"`` or ``"bfloat16"``.
+
+    Parameters
+    ----------
+    dtype : str, numpy.dtype or type
+
+    Raises
+    ------
+    ValueError_
+        For any other type.
+    """
+    try:
+        name = dtype_name(dtype)
+    except TypeError:
+        name = str(dtype)
+    if name not in ("float16", "bfloat16"):
+        raise ValueError_(f"amp: target_dtype is {dtype!r}, expected 'float16' or 'bfloat16'")
+    return name
+
+
+def make_rules(
+    target_dtype: Any,
+    target_precision_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    fp32_ops: Sequence[str] | None = None,
+) -> PrecisionRules:
+    """Return the rules of default or given lists.
+
+    Parameters
+    ----------
+    target_dtype : str, numpy.dtype or type
+    target_precision_ops, fp32_ops : list of str, optional
+        Replace the default lists; operators that drop out of them run in whatever type comes.
+    conditional_fp32_ops : list of (str, str, list of str), optional
+
+    Returns
+    -------
+    PrecisionRules
+
+    Raises
+    ------
+    ValueError_
+        For an operator in two lists, or one that does not exist.
+    """
+    target = target_name(target_dtype)
+    conditional = CONDITIONAL if conditional_fp32_ops is None else list(conditional_fp32_ops)
+    low = set(engine_ops(_checked("target_precision_ops", target_precision_ops, "low_precision")))
+    single = set(engine_ops(_checked("fp32_ops", fp32_ops, "float32")))
+    conditions: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for entry in conditional:
+        if len(entry) != 3 or not isinstance(entry[0], str) or not isinstance(entry[1], str):
+            raise ValueError_(
+                f"amp: conditional_fp32_ops has the entry {entry!r}, expected (operator, "
+                "parameter, list of values)"
+            )
+        (op,) = engine_ops([entry[0]])
+        conditions.setdefault(op, []).append((entry[1], tuple(map(str, entry[2]))))
+    for first, second in ((low, single), (low, set(conditions)), (single, set(conditions))):
+        if first & second:
+            raise ValueError_(
+                f"amp: {', '.join(sorted(first & second))} given in two lists, every operator "
+                "may be in one"
+            )
+    classes = {op: "widest" for op in engine_ops(names_of("widest"))}
+    classes.update({op: "neutral" for op in engine_ops(names_of("low_precision"))})
+    classes.update({op: "neutral" for op in engine_ops(names_of("float32"))})
+    classes.update({op: "low_precision" for op in low})
+    classes.update({op: "float32" for op in single})
+    return PrecisionRules(target, classes, conditions)
+
+
+def _checked(option: str, given: Sequence[str] | None, kind: str) -> Sequence[str]:
+    if given is None:
+        return names_of(kind)
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise TypeError_(f"amp: {option} is {given!r}, expected a list of operator names")
+    return given
+
+
+def init(
+    target_dtype: Any = "float16",
+    target_precision_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    fp32_ops: Sequence[str] | None = None,
+) -> None:
+    """Run operators in mixed precision from now on: eager, hybridized and new symbols.
+
+    Parameters
+    ----------
+    target_dtype : {'float16', 'bfloat16'}
+    target_precision_ops : list of str, optional
+        Operators that run in ``target_dtype`` instead of the default ones.
+    conditional_fp32_ops : list of (str, str, list of str), optional
+        Operators that need float32 for some values of a parameter.
+    fp32_ops : list of str, optional
+        Operators that run in float32 instead of the default ones.
+
+    Raises
+    ------
+    ValueError_
+        For another type, an unknown operator, or one in two lists.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.amp.init``: a second call does nothing. Symbols made before stay as
+    they are; arrays on the CPU are cast too.
+    """
+    if _State.initialized:
+        return
+    rules = make_rules(target_dtype, target_precision_ops, conditional_fp32_ops, fp32_ops)
+    _core.set_amp(
+        rules.target,
+        {op: kind for op, kind in rules.classes.items() if op != "Custom"},
+        [
+            (op, param, list(values))
+            for op, conditions in rules.conditions.items()
+            for param, values in conditions
+        ],
+        engine_ops(LOSS_OUTPUTS),
+    )
+    ACTIVE.rules = rules
+    _GRAPHS.structure_changed()
+    _State.initialized = True
+    _State.scaler, _State.scaler_taken = LossScaler(), False
+    logging.info("Using AMP")
+
+
+def switch_off() -> None:
+    """Undo `init`: operators run in the types of their inputs again (mxlite only)."""
+    _core.unset_amp()
+    _core.set_amp_scale(1.0)
+    ACTIVE.rules = None
+    _GRAPHS.structure_changed()
+    _State.initialized = False
+    _State.scaler, _State.scaler_taken = None, False
+
+
+def init_trainer(optimizer_or_trainer: Any) -> None:
+    """Give a trainer a dynamic loss scale; steps whose gradients overflow are skipped.
+
+    Parameters
+    ----------
+    optimizer_or_trainer : gluon.Trainer
+
+    Raises
+    ------
+    AmpStateError
+        Before `init`.
+    TypeError_
+        For anything but a trainer.
+    """
+    if not _State.initialized:
+        raise AmpStateError("AMP not initialized, did you forget to call amp.init()?")
+    trainer = _checked_trainer(optimizer_or_trainer)
+    if _State.scaler is not None and not _State.scaler_taken:
+        _State.scaler_taken = True
+        scaler = _State.scaler
+        _core.set_amp_scale(scaler.loss_scale)
+    else:
+        scaler = LossScaler()
+    trainer._amp_loss_scaler = scaler
+    trainer._amp_original_scale = trainer._scale
+
+
+def _checked_trainer(value: Any) -> Trainer:
+    if isinstance(value, Optimizer):
+        raise TypeError_("AMP is currently only compatible with Gluon Trainer")
+    if not isinstance(value, Trainer):
+        raise TypeError_(
+            "optimizer_or_trainer should be a Gluon Trainer or an optimizer, instead is "
+            f"{type(value)}"
+        )
+    return value
+
+
+@contextlib.contextmanager
+def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
+    """Give the loss multiplied by the trainer's scale; the trainer divides gradients by it.
+
+    Parameters
+    ----------
+    loss : NDArray or list of NDArray
+    optimizer_or_trainer : gluon.Trainer
+        After `init_trainer`.
+
+    Yields
+    ------
+    NDArray or list of NDArray
+
+    Examples
+    --------
+    >>> with autograd.record():
+    ...     loss = loss_fn(net(data), label)
+    ...     with amp.scale_loss(loss, trainer) as scaled:
+    ...         autograd.backward(scaled)
+    >>> trainer.step(batch_size)
+    """
+    scaler = getattr(optimizer_or_trainer, "_amp_loss_scaler", None)
+    if scaler is None:
+        raise AmpStateError(
+            "Loss scaler is not initialized, did you forget to call amp.init_trainer()?"
+        )
+    scale = scaler.loss_scale
+    optimizer_or_trainer._scale = optimizer_or_trainer._amp_original_scale / scale
+    if scaler is _State.scaler:
+        _core.set_amp_scale(scale)
+    if isinstance(loss, (list, tuple)):
+        yield [part * scale for part in loss]
+    else:
+        yield loss * scale
+
+
+def unscale(optimizer_or_trainer: Any) -> None:
+    """Divide the gradients by the loss scale now, to clip or look at them before the step.
+
+    Parameters
+    ----------
+    optimizer_or_trainer : gluon.Trainer
+
+    Raises
+    ------
+    TypeError_
+        For anything but a trainer.
+    """
+    trainer = _checked_trainer(optimizer_or_trainer)
+    for param in trainer._params:
+        if param.grad_req == "null" or param._data is None:
+            continue
+        for grad in param.list_grad():
+            _scale_in_place(grad, trainer._scale)
+    trainer._scale = 1.0
+
+
+def _scale_in_place(grad: NDArray, factor: float) -> None:
+    if grad.stype == "default":
+        grad *= factor
+    else:
+        (grad * factor).copyto(grad)
+
+
+def list_lp16_ops(target_dtype: Any) -> list[str]:
+    """Return the operators that run in the lower precision."""
+    target_name(target_dtype)
+    return list(names_of("low_precision"))
+
+
+def list_fp32_ops(target_dtype: Any) -> list[str]:
+    """Return the operators that run in float32."""
+    target_name(target_dtype)
+    return list(names_of("float32"))
+
+
+def list_lp16_fp32_ops(target_dtype: Any) -> list[str]:
+    """Return the operators that run in the type of their inputs."""
+    target_name(target_dtype)
+    return list(names_of("neutral"))
+
+
+def list_conditional_fp32_ops(target_dtype: Any) -> list[tuple[str, str, list[str]]]:
+    """Return (operator, parameter, values for which it runs in float32)."""
+    target_name(target_dtype)
+    return list(CONDITIONAL)
+
+
+def list_widest_type_cast(target_dtype: Any) -> list[str]:
+    """Return the operators whose inputs are cast to the widest type among them."""
+    target_name(target_dtype)
+    return list(names_of("widest"))
+
+
+def list_loss_output_functions(target_dtype: Any) -> list[str]:
+    """Return the operators that start gradients themselves."""
+    target_name(target_dtype)
+    return list(LOSS_OUTPUTS)
+
+
+def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
+    """Return the operators that take float32 parameters with data of the lower precision."""
+    return dict(FP32_PARAMETERS) if target_name(target_dtype) == "bfloat16" else None

@@ -1,0 +1,348 @@
+"""Mixed precision for finished models: casts are put into a symbol, parameters may be cast too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...base import MXNetError, TypeError_, ValueError_
+from ...context import current_context
+from ...gluon.hybrid_block import HybridBlock
+from ...gluon.symbol_block import SymbolBlock
+from ...module import BucketingModule
+from ...ndarray import NDArray
+from ...symbol import Symbol
+from ...symbol import var as make_var
+from ...symbol.mixed_precision import PrecisionRules, cast_inputs
+from ...symbol.node import Entry, Node
+from .amp import Conditions, make_rules
+
+__all__ = [
+    "convert_bucketing_module",
+    "convert_hybrid_block",
+    "convert_model",
+    "convert_symbol",
+]
+
+# Codes of types in the attribute __dtype__ of variables.
+_CODES = {"float16": "2", "bfloat16": "12"}
+
+Params = Mapping[str, NDArray]
+
+
+class _Converter:
+    """Copies a graph and adds casts; a value is cast to a type once."""
+
+    def __init__(self, rules: PrecisionRules, excluded: Sequence[str]) -> None:
+        self.rules = rules
+        self._excluded = set(excluded)
+        self._moved: dict[int, Node] = {}
+        self._casts: dict[tuple[int, int, str], Node] = {}
+        self._names: set[str] = set()
+
+    def run(self, symbol: Symbol) -> Symbol:
+        nodes = symbol._nodes()
+        self._names = {node.name for node in nodes}
+        unknown = self._excluded - self._names
+        if unknown:
+            raise ValueError_(
+                f"amp: excluded_sym_names has {', '.join(map(repr, sorted(unknown)))}, which "
+                "the symbol does not have"
+            )
+        for node in nodes:
+            inputs = [self._entry(entry) for entry in node.inputs]
+            if node.op is not None:
+                inputs = self._cast(node, inputs)
+            self._moved[id(node)] = Node(node.op, node.name, dict(node.attrs), inputs, node.call)
+        return Symbol([self._entry(entry) for entry in symbol._outputs])
+
+    def _entry(self, entry: Entry) -> Entry:
+        return self._moved[id(entry[0])], entry[1]
+
+    def _cast(self, node: Node, inputs: list[Entry]) -> list[Entry]:
+        rules = self.rules
+        if node.name in self._excluded:
+            rules = PrecisionRules(rules.target, {node.call.name: "float32"})
+        wanted = cast_inputs(rules, node.call, inputs)
+        return [
+            self._shared(entry) if entry[0].op == "amp_cast" and entry != old else entry
+            for entry, old in zip(wanted, inputs)
+        ]
+
+    def _shared(self, entry: Entry) -> Entry:
+        cast = entry[0]
+        source, index = cast.inputs[0]
+        dtype = cast.attrs["dtype"]
+        known = self._casts.get((id(source), index, dtype))
+        if known is None:
+            cast.name = self._free_name(f"{source.name}_amp_cast_{dtype}")
+            self._casts[id(source), index, dtype] = known = cast
+        return known, 0
+
+    def _free_name(self, name: str) -> str:
+        count, free = 0, name
+        while free in self._names:
+            count += 1
+            free = f"{name}{count}"
+        self._names.add(free)
+        return free
+
+
+def convert_symbol(
+    sym: Symbol,
+    target_dtype: Any = "float16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    data_names: Sequence[str] | None = None,
+    cast_optional_params: bool = False,
+) -> Symbol:
+    """Return a symbol with the casts of mixed precision.
+
+    Parameters
+    ----------
+    sym : Symbol
+        A float32 network.
+    target_dtype : {'float16', 'bfloat16'}
+    target_dtype_ops, fp32_ops : list of str, optional
+        Replace the default lists.
+    conditional_fp32_ops : list of (str, str, list of str), optional
+    excluded_sym_names : list of str, optional
+        Nodes that stay in float32.
+    data_names : list of str, optional
+        Inputs that are data, not parameters; default: variables without ``__dtype__``.
+    cast_optional_params : bool
+        Mark parameters that are only used in the lower precision, so that they are stored in it.
+
+    Returns
+    -------
+    Symbol
+
+    Raises
+    ------
+    TypeError_, ValueError_
+        For wrong arguments.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.amp.convert_symbol``.
+    """
+    if not isinstance(sym, Symbol):
+        raise TypeError_(f"convert_symbol: a {type(sym).__name__} given, a Symbol expected")
+    if excluded_sym_names is not None and not isinstance(excluded_sym_names, (list, tuple)):
+        raise TypeError_(
+            f"convert_symbol: excluded_sym_names is {excluded_sym_names!r}, expected a list of str"
+        )
+    rules = make_rules(target_dtype, target_dtype_ops, conditional_fp32_ops, fp32_ops)
+    converted = _Converter(rules, excluded_sym_names or ()).run(sym)
+    if data_names is None:
+        attrs = sym.attr_dict()
+        data_names = [n for n in sym.list_inputs() if "__dtype__" not in attrs.get(n, {})]
+    if cast_optional_params:
+        _mark_parameters(converted, rules.target, set(data_names))
+    return converted
+
+
+def _mark_parameters(symbol: Symbol, target: str, data_names: set[str]) -> None:
+    """Give parameters that are used only after a cast to ``target`` that type."""
+    users: dict[int, list[Node]] = {}
+    nodes = symbol._nodes()
+    for node in nodes:
+        for source, _ in node.inputs:
+            users.setdefault(id(source), []).append(node)
+    heads = {id(node) for node, _ in symbol._outputs}
+    for node in nodes:
+        if node.op is not None or node.name in data_names or id(node) in heads:
+            continue
+        used = users.get(id(node), [])
+        if used and all(u.op == "amp_cast" and u.attrs["dtype"] == target for u in used):
+            node.attrs["__dtype__"] = _CODES[target]
+
+
+def _typed(symbol: Symbol, name: str, value: NDArray) -> NDArray:
+    """Cast a parameter to the type that the symbol gives it."""
+    code = symbol.attr_dict().get(name, {}).get("__dtype__", "-1")
+    for dtype, known in _CODES.items():
+        if code == known:
+            return value.astype(dtype)
+    return value
+
+
+def convert_model(
+    sym: Symbol,
+    arg_params: Params,
+    aux_params: Params,
+    target_dtype: Any = "float16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    cast_optional_params: bool = False,
+) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
+    """Return a symbolic model for mixed precision.
+
+    Parameters
+    ----------
+    sym : Symbol
+    arg_params, aux_params : dict of str to NDArray
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
+        As of `convert_symbol`.
+    cast_optional_params : bool
+        Store parameters in the lower precision where they are used in it only.
+
+    Returns
+    -------
+    sym : Symbol
+    arg_params, aux_params : dict of str to NDArray
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.amp.convert_model``.
+    """
+    for label, given in (("arg_params", arg_params), ("aux_params", aux_params)):
+        if not isinstance(given, Mapping):
+            raise TypeError_(
+                f"convert_model: {label} is a {type(given).__name__}, a dict of NDArrays expected"
+            )
+    if not isinstance(sym, Symbol):
+        raise TypeError_(f"convert_model: a {type(sym).__name__} given, a Symbol expected")
+    data_names = [n for n in sym.list_inputs() if n not in arg_params and n not in aux_params]
+    converted = convert_symbol(
+        sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
+        data_names, cast_optional_params,
+    )  # fmt: skip
+    return (
+        converted,
+        {name: _typed(converted, name, value) for name, value in arg_params.items()},
+        {name: _typed(converted, name, value) for name, value in aux_params.items()},
+    )
+
+
+def convert_hybrid_block(
+    block: HybridBlock,
+    target_dtype: Any = "float16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    ctx: Any = None,
+    cast_optional_params: bool = False,
+) -> SymbolBlock:
+    """Return a block for inference in mixed precision.
+
+    Parameters
+    ----------
+    block : HybridBlock
+        Hybridized and run at least once.
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
+        As of `convert_symbol`.
+    ctx : Context or list of Context, optional
+        Where the parameters go; default: the current context (1.x: ``gpu(0)``).
+    cast_optional_params : bool
+        As of `convert_model`.
+
+    Returns
+    -------
+    SymbolBlock
+
+    Raises
+    ------
+    TypeError_
+        If it is no HybridBlock.
+    MXNetError
+        If it was not hybridized and run.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.amp.convert_hybrid_block``.
+    """
+    if not isinstance(block, HybridBlock):
+        raise TypeError_(
+            f"convert_hybrid_block: a {type(block).__name__} given, a HybridBlock expected"
+        )
+    if not block._graphs:
+        raise MXNetError(
+            "Please first call block.hybridize() and then run forward with this block at least "
+            "once before calling export."
+        )
+    symbol = block._symbol_of_graph()
+    params = block.collect_params()
+    inputs = [name for name in symbol.list_inputs() if name not in params]
+    converted = convert_symbol(
+        symbol, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+        excluded_sym_names, inputs, cast_optional_params,
+    )  # fmt: skip
+    result = SymbolBlock(converted, [make_var(name) for name in inputs])
+    values = {
+        name: _typed(converted, name, params[name]._reduce())
+        for name in converted.list_inputs()
+        if name in params
+    }
+    for name, param in result.collect_params().items():
+        if param.dtype != values[name].dtype:
+            param.cast(values[name].dtype)
+    result.collect_params().load_dict(values, ctx=ctx or current_context())
+    return result
+
+
+def convert_bucketing_module(
+    bucketing_mod: BucketingModule,
+    target_dtype: Any = "float16",
+    target_dtype_ops: Sequence[str] | None = None,
+    fp32_ops: Sequence[str] | None = None,
+    conditional_fp32_ops: Conditions | None = None,
+    excluded_sym_names: Sequence[str] | None = None,
+    cast_optional_params: bool = False,
+) -> BucketingModule:
+    """Return a bucketing module whose symbols run in mixed precision.
+
+    Parameters
+    ----------
+    bucketing_mod : BucketingModule
+        Bound, with parameters.
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
+        As of `convert_symbol`.
+    cast_optional_params : bool
+        As of `convert_model`.
+
+    Returns
+    -------
+    BucketingModule
+        Not bound yet.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.amp.convert_bucketing_module``.
+    """
+    if not isinstance(bucketing_mod, BucketingModule):
+        raise TypeError_(
+            f"convert_bucketing_module: a {type(bucketing_mod).__name__} given, a BucketingModule "
+            "expected"
+        )
+    if not bucketing_mod.binded or not bucketing_mod.params_initialized:
+        raise ValueError_("convert_bucketing_module: the module has no parameters yet")
+
+    def convert(symbol: Symbol, data_names: Sequence[str] | None) -> Symbol:
+        return convert_symbol(
+            symbol, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+            excluded_sym_names, data_names, cast_optional_params,
+        )  # fmt: skip
+
+    generate = bucketing_mod._sym_gen
+
+    def generate_converted(key: Any) -> tuple[Any, Any, Any]:
+        symbol, data_names, label_names = generate(key)
+        given = [n for n in symbol.list_inputs() if n not in arg_params and n not in aux_params]
+        return convert(symbol, given), data_names, label_names
+
+    arg_params, aux_params = bucketing_mod.get_params()
+    key = bucketing_mod._default_bucket_key
+    converted = generate_converted(key)[0]
+    return BucketingModule.load_dict(
+        sym_gen=generate_converted,
+        default_bucket_key=key,
+        arg_params={n: _typed(converted, n, v) for n, v in arg_params.items()},
+        aux_params={n: _typed(converted, n, v) for n, v in aux_params.items()},
+        **bucketing_mod._options,
+    )

@@ -1,0 +1,23 @@
+"""Operators by precision for bfloat16, under the names of ``mxnet.contrib.amp.lists``."""
+
+from __future__ import annotations
+
+from .classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
+
+__all__ = [
+    "BF16_FP32_FUNCS",
+    "BF16_FUNCS",
+    "BF16_USE_FP32_PARAMS",
+    "CONDITIONAL_FP32_FUNCS",
+    "FP32_FUNCS",
+    "LOSS_OUTPUT_FUNCTIONS",
+    "WIDEST_TYPE_CASTS",
+]
+
+BF16_FUNCS = list(names_of("low_precision"))
+FP32_FUNCS = list(names_of("float32"))
+BF16_FP32_FUNCS = list(names_of("neutral"))
+WIDEST_TYPE_CASTS = list(names_of("widest"))
+CONDITIONAL_FP32_FUNCS = list(CONDITIONAL)
+LOSS_OUTPUT_FUNCTIONS = list(LOSS_OUTPUTS)
+BF16_USE_FP32_PARAMS = dict(FP32_PARAMETERS)

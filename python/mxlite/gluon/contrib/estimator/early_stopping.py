@@ -1,0 +1,141 @@
+"""When a metric is better than before, and ending a training when it no longer gets better."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....base import ValueError_
+from ....metric import CompositeEvalMetric, EvalMetric
+from .events import EpochEnd, TrainBegin, TrainEnd
+
+if TYPE_CHECKING:
+    from .estimator import Estimator
+
+__all__ = ["EarlyStoppingHandler", "better_than", "worst"]
+
+NO_MONITOR = (
+    "Please provide one of the metric objects from estimator.train_metrics and "
+    "estimator.val_metrics as monitor."
+)
+
+
+def better_than(monitor: EvalMetric, mode: str, handler: str) -> Callable[[Any, Any], Any]:
+    """Return the comparison by which a metric is better: ``numpy.less`` or ``numpy.greater``.
+
+    Parameters
+    ----------
+    monitor : EvalMetric
+    mode : {'auto', 'min', 'max'}
+        ``'auto'`` takes the larger value for accuracies and F1 scores, else the smaller one.
+    handler : str
+        Named in warnings.
+    """
+    if mode not in ("auto", "min", "max"):
+        warnings.warn(
+            f"{handler} mode {mode} is unknown, fallback to auto mode: larger is better for "
+            "accuracy and f1, smaller otherwise",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        mode = "auto"
+    if mode == "auto":
+        name = str(monitor.get()[0]).lower()
+        mode = "max" if "acc" in name or "f1" in name else "min"
+        chosen, other = ("greater", "less") if mode == "max" else ("less", "greater")
+        warnings.warn(
+            f"`{chosen}` operator will be used to determine if {monitor.get()[0]} has improved. "
+            f"Please specify `mode='{'min' if mode == 'max' else 'max'}'` to use the `{other}` "
+            f"operator. Specify `mode='{mode}' to disable this warning.`",
+            stacklevel=3,
+        )
+    return np.greater if mode == "max" else np.less
+
+
+def worst(operator: Callable[[Any, Any], Any]) -> float:
+    """Return the value than which every other one is better."""
+    return math.inf if operator is np.less else -math.inf
+
+
+class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
+    """Ends a training when a metric no longer gets better.
+
+    Parameters
+    ----------
+    monitor : EvalMetric
+        One of the estimator's metrics.
+    min_delta : float
+        Smaller changes are none.
+    patience : int
+        Epochs without a better value.
+    mode : {'auto', 'min', 'max'}
+    baseline : float, optional
+        The value that has to be reached first.
+    """
+
+    def __init__(
+        self,
+        monitor: EvalMetric,
+        min_delta: float = 0,
+        patience: int = 0,
+        mode: str = "auto",
+        baseline: float | None = None,
+    ) -> None:
+        if not isinstance(monitor, EvalMetric):
+            raise ValueError_(NO_MONITOR)
+        if isinstance(monitor, CompositeEvalMetric):
+            raise ValueError_(
+                "CompositeEvalMetric is not supported for EarlyStoppingHandler, please specify a "
+                "simple metric instead."
+            )
+        self.monitor = monitor
+        self.baseline = baseline
+        self.patience = patience
+        self.wait = 0
+        self.stopped_epoch = 0
+        self.current_epoch = 0
+        self.stop_training = False
+        self.monitor_op = better_than(monitor, mode, "EarlyStopping")
+        self.min_delta = min_delta if self.monitor_op is np.greater else -min_delta
+
+    def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+        """Forget an earlier training."""
+        self.wait = 0
+        self.stopped_epoch = 0
+        self.current_epoch = 0
+        self.stop_training = False
+        self.best = worst(self.monitor_op) if self.baseline is None else self.baseline
+
+    def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool:
+        """Compare; true ends the training."""
+        name, value = self.monitor.get()
+        if math.isnan(value):
+            warnings.warn(
+                f"{name} is not updated, make sure you pass one of the metric objects from "
+                "estimator.train_metrics and estimator.val_metrics as monitor.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        elif self.monitor_op(value - self.min_delta, self.best):
+            self.best = value
+            self.wait = 0
+        else:
+            self.wait += 1
+            if self.wait >= self.patience:
+                self.stopped_epoch = self.current_epoch
+                self.stop_training = True
+        self.current_epoch += 1
+        return self.stop_training
+
+    def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+        """Say that the training was ended here."""
+        if self.stopped_epoch > 0:
+            estimator.logger.info(
+                "[Epoch %d] EarlyStoppingHanlder: early stopping due to %s not improving",
+                self.stopped_epoch,
+                self.monitor.get()[0],
+            )

@@ -1,0 +1,44 @@
+"""Scopes of mxlite's own Python code, recorded like those of the core."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from .. import _core
+
+__all__ = ["COMM_SCOPE", "IO_SCOPE", "scope"]
+
+IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of the core's events
+
+
+class scope:  # noqa: N801 - used as a statement
+    """Record a ``with`` block; nothing when the profiler is off.
+
+    Parameters
+    ----------
+    name : str
+        One of few: it is kept for good.
+    kind : int
+        ``IO_SCOPE`` or ``COMM_SCOPE``.
+    """
+
+    __slots__ = ("_kind", "_name", "_on")
+
+    def __init__(self, name: str, kind: int) -> None:
+        self._name = name
+        self._kind = kind
+        self._on = False
+
+    def __enter__(self) -> None:
+        if _core.profiler_runs():
+            self._on = True
+            _core.profiler_mark(self._name, self._kind, True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._on:
+            _core.profiler_mark(self._name, self._kind, False)

@@ -1,0 +1,302 @@
+"""Checkpoints: going on bit for bit, damaged files, killed processes, full disks."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import checkpoint, gluon, nd
+from mxlite.base import FileAccessError, FileFormatError, MXNetError
+from mxlite.gluon import nn
+
+FAULTS = Path(__file__).parents[2] / "faults"
+
+
+def flat(tree: Any) -> Any:
+    """Replace arrays by something that `==` compares."""
+    if isinstance(tree, nd.NDArray):
+        dense = tree.tostype("default") if tree.stype != "default" else tree
+        values = dense.astype("float64").asnumpy().tolist()
+        return tree.stype, str(tree.dtype), tuple(tree.shape), values
+    if isinstance(tree, np.ndarray):
+        return tree.dtype.name, tree.tolist()
+    if isinstance(tree, dict):
+        return {key: flat(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(flat(value) for value in tree)
+    return tree
+
+
+# -- the format ----------------------------------------------------------------------------------
+
+
+def test_values_come_back(tmp_path: Path) -> None:
+    values = {
+        "none": None,
+        "numbers": [True, 3, -(2**70), 0.1, float("inf")],
+        "text": "grün",
+        "raw": b"\x00\xff",
+        "tuple": (1, (2, "x"), []),
+        "dict": {0: "int", "0": "str", (1, 2): "tuple"},
+        "arrays": [
+            nd.random.normal(shape=(3, 4)),
+            nd.ones((2,), dtype="bfloat16") * 1.5,
+            nd.ones((2, 2), dtype="float16"),
+            nd.array([1, 2**40], dtype="int64"),
+            nd.zeros((0, 3)),
+            np.arange(5, dtype="uint32"),
+        ],
+        "sparse": nd.sparse.row_sparse_array(([[1.0, 2.0]], [3]), shape=(5, 2)),
+        "csr": nd.sparse.csr_matrix(np.eye(3, dtype="float32")),
+    }
+    path = tmp_path / "values.ckpt"
+    size = checkpoint.save(path, values)
+    assert size == path.stat().st_size
+    assert flat(checkpoint.load(path)) == flat(values)
+    described = checkpoint.verify(path)
+    assert described["bytes"] == size
+    assert described["arrays"]["states.arrays.0"] == ("float32", (3, 4))
+
+
+def test_the_checksum_is_crc32c() -> None:
+    # Check value of the CRC catalogue, and the test vectors of RFC 3720.
+    assert mx._core.crc32c(b"123456789") == 0xE3069283
+    assert mx._core.crc32c(bytes(32)) == 0x8A9136AA
+    assert mx._core.crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert mx._core.crc32c(b"6789", mx._core.crc32c(b"12345")) == 0xE3069283
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 0, np.array(["a"])])
+def test_what_cannot_be_saved_is_named(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "bad.ckpt"
+    with pytest.raises(NotImplementedError, match=r"states\.deep\.here is a"):
+        checkpoint.save(path, deep={"here": value})
+    assert not path.exists()
+
+
+def saved_file(path: Path) -> bytes:
+    checkpoint.save(
+        path, weights={f"layer{i}": nd.random.normal(shape=(300, i + 1)) for i in range(6)}, epoch=3
+    )
+    return path.read_bytes()
+
+
+def test_every_damage_is_refused_by_name(tmp_path: Path) -> None:
+    """1,000 random places: one bit flipped, bytes overwritten, the file cut or made longer."""
+    path = tmp_path / "damaged.ckpt"
+    good = saved_file(path)
+    rng = np.random.RandomState(7)
+    named = 0
+    for trial in range(1000):
+        at = int(rng.randint(len(good)))
+        bad = bytearray(good)
+        kind = trial % 4
+        if kind == 0:
+            bad[at] ^= 1 << int(rng.randint(8))
+        elif kind == 1:
+            bad = bad[:at]
+        elif kind == 2:
+            end = min(at + 16, len(bad))
+            bad[at:end] = rng.bytes(end - at)
+        else:
+            bad[at:at] = rng.bytes(8)
+        if bytes(bad) == good:
+            continue
+        path.write_bytes(bad)
+        with pytest.raises(FileFormatError) as error:
+            checkpoint.load(path)
+        assert str(path) in str(error.value)
+        named += "array 'states.weights.layer" in str(error.value)
+    assert named > 100  # damage inside of arrays names them
+
+
+def test_bytes_of_every_part_are_covered(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.ckpt"
+    checkpoint.save(path, w=nd.ones((3,)))
+    good = path.read_bytes()
+    for at in [*range(80), *range(80, len(good), 17), *range(len(good) - 32, len(good))]:
+        bad = bytearray(good)
+        bad[at] ^= 0x10
+        path.write_bytes(bad)
+        with pytest.raises(FileFormatError, match=r"damaged\.ckpt"):
+            checkpoint.verify(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\x80\x04K\x01.", b"MXLCKPT1" * 100])
+def test_foreign_files(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"foreign\.ckpt"):
+        checkpoint.load(path)
+    with pytest.raises(FileNotFoundError, match=r"absent\.ckpt"):
+        checkpoint.load(tmp_path / "absent.ckpt")
+
+
+# -- disks ---------------------------------------------------------------------------------------
+
+
+def limited(code: str, path: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    """Run Python code that may write files of at most ``limit`` bytes."""
+
+    def restrict() -> None:
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120,
+        preexec_fn=restrict,
+    )  # fmt: skip
+
+
+SAVE_LARGE = """
+import sys, mxlite as mx
+mx.checkpoint.save(sys.argv[1], w=mx.nd.ones((200, 1000)))
+"""
+SAVE_PARAMS = """
+import sys, mxlite as mx
+mx.nd.save(sys.argv[1], {"w": mx.nd.ones((200, 1000))})
+"""
+SAVE_MODEL = """
+import sys, mxlite as mx
+mx.model.save_checkpoint(sys.argv[1][:-12], 7, None, {"w": mx.nd.ones((200, 1000))}, {})
+"""
+
+
+@pytest.mark.parametrize("code", [SAVE_LARGE, SAVE_PARAMS, SAVE_MODEL])
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, code: str) -> None:
+    path = tmp_path / "old-0007.params"
+    if code == SAVE_LARGE:
+        checkpoint.save(path, w=nd.zeros((2,)))
+    else:
+        nd.save(path, {"w": nd.zeros((2,))})
+    before = path.read_bytes()
+    result = limited("import mxlite.checkpoint\n" + code, path, 100_000)
+    assert result.returncode == 1
+    assert "File too large" in result.stderr
+    assert "the old file is unchanged" in result.stderr
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_devices_that_are_full() -> None:
+    with pytest.raises(FileAccessError, match="No space left"):
+        checkpoint.save("/dev/full", w=nd.ones((100_000,)))
+
+
+def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FileAccessError, match="No such file or directory"):
+        checkpoint.save(tmp_path / "absent" / "x.ckpt", w=1)
+    folder = tmp_path / "readonly"
+    folder.mkdir()
+    checkpoint.save(folder / "x.ckpt", w=1)
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    folder.chmod(0o500)
+    with pytest.raises(FileAccessError, match="Permission denied"):
+        checkpoint.save(folder / "x.ckpt", w=2)
+    assert checkpoint.load(folder / "x.ckpt")["w"] == 1
+
+
+def test_a_killed_saver_never_loses_the_checkpoint_before(tmp_path: Path) -> None:
+    """A process that saves all the time is killed at 200 random instants; alone, 2,000."""
+    memory = "/dev/shm"  # flushing is fast there, so that a kill hits the other steps too
+    with tempfile.TemporaryDirectory(dir=memory if os.path.isdir(memory) else tmp_path) as folder:
+        result = subprocess.run(
+            [sys.executable, str(FAULTS / "kill_saver.py"), "200", folder],
+            capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "200 kills, 0 lost" in result.stdout
+
+
+# -- what does not fit ---------------------------------------------------------------------------
+
+
+def test_nothing_changes_when_something_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "net.ckpt"
+    source = nn.Dense(3, in_units=2)
+    source.initialize(mx.init.One())
+    checkpoint.save(path, net=source, other=source)
+    fits, wide, deep = nn.Dense(3, in_units=2), nn.Dense(3, in_units=4), nn.HybridSequential()
+    deep.add(nn.Dense(3, in_units=2))
+    for net in (fits, wide, deep):
+        net.initialize(mx.init.Zero())
+    before = nd.random.uniform(shape=(1,)).asscalar()
+    with pytest.raises(ValueError, match=r"'weight' was saved with shape \(3, 2\), .*\(3, 4\)"):
+        checkpoint.load(path, net=fits, other=wide)
+    with pytest.raises(FileFormatError, match="the network differs.*0.weight"):
+        checkpoint.load(path, net=fits, other=deep)
+    with pytest.raises(FileFormatError, match="has no 'nett'.*'net'"):
+        checkpoint.load(path, nett=fits)
+    trainer = gluon.Trainer(fits.collect_params(), "sgd")
+    with pytest.raises(FileFormatError, match="saved as a block, a Trainer"):
+        checkpoint.load(path, net=trainer)
+    with pytest.raises(ValueError, match="plain values are returned"):
+        checkpoint.load(path, net=3)
+    assert fits.weight.data().asnumpy().sum() == 0
+    assert nd.random.uniform(shape=(1,)).asscalar() != before
+    checkpoint.load(path, net=fits)
+    assert fits.weight.data().asnumpy().sum() == 6
+
+
+# -- the manager ---------------------------------------------------------------------------------
+
+
+def test_the_manager_keeps_the_last(tmp_path: Path) -> None:
+    manager = checkpoint.CheckpointManager(tmp_path / "run", keep=2, keep_every=4)
+    assert manager.load_latest() is None
+    for step in range(1, 8):
+        manager.save(step, value=step * 10)
+    assert manager.steps() == [4, 6, 7]
+    assert manager.load_latest() == {"step": 7, "value": 70}
+    assert manager.load(4)["value"] == 40
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = checkpoint.CheckpointManager(tmp_path, keep=3)
+    for step in (1, 2, 3):
+        manager.save(step, value=nd.ones((4,)) * step)
+    for step in (3, 2):
+        file = Path(manager.path(step))
+        content = bytearray(file.read_bytes())
+        content[70] ^= 1
+        file.write_bytes(content)
+        state = manager.load_latest()
+        assert state is not None
+        assert state["step"] == step - 1
+    assert "is damaged" in caplog.text
+    Path(manager.path(1)).write_bytes(b"")
+    with pytest.raises(FileFormatError, match="none of the 3 checkpoints"):
+        manager.load_latest()
+
+
+def test_what_a_killed_process_left_is_cleaned(tmp_path: Path) -> None:
+    left = tmp_path / "checkpoint-0000000001.ckpt.123-abcdef01.tmp"
+    other = tmp_path / "notes.tmp"
+    left.write_bytes(b"half")
+    other.write_bytes(b"mine")
+    checkpoint.CheckpointManager(tmp_path).save(2, value=1)
+    assert not left.exists()
+    assert other.exists()
+
+
+@pytest.mark.parametrize(
+    "options", [{"keep": 0}, {"prefix": ""}, {"prefix": "a/b"}, {"keep_every": 0}]
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(MXNetError, match="CheckpointManager"):
+        checkpoint.CheckpointManager(tmp_path, **options)
+    with pytest.raises(ValueError, match="step is -1"):
+        checkpoint.CheckpointManager(tmp_path).save(-1)
