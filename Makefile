@@ -22,7 +22,7 @@ help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 setup: $(SETUP)  ## Debian packages that are missing, Python environment .venv
-$(SETUP): pyproject.toml tools/setup.sh
+$(SETUP): pyproject.toml tools/setup.sh tools/requirements-cuda.txt
 	@$(STEP) "setup" tools/setup.sh
 	@touch $@
 
@@ -54,7 +54,7 @@ $(REPAIRED): $(BUILD)
 	  $(WHEEL_BUILD)/dist/mxlite-*.whl
 	@touch $@
 
-test: lint test-cpp test-sanitizers test-wheel test-python  ## all checks, as in CI
+test: lint test-cpp test-sanitizers test-wheel test-cuda test-python  ## all checks, as in CI
 
 lint: $(BUILD)  ## formats, types, include directions, generated files
 	@tools/lint.sh
@@ -70,6 +70,11 @@ test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread an
 test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh
 
+test-cuda: $(BUILD)  ## libmxlite_cuda.so compiles and links; its tests (tests/python/gpu) run where there is a GPU
+	@$(STEP) "CUDA build" tools/build_cuda.sh
+	@$(STEP) "stand-in for a GPU" ninja -C $(WHEEL_BUILD) --quiet mxlite_fake_gpu
+	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so 	  python -m pytest tests/python/gpu
+
 test-python: $(BUILD)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'
 	@python -m pytest tests/python --durations=5 $(ARGS)
@@ -81,4 +86,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-python format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-python format clean

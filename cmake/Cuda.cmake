@@ -21,7 +21,7 @@ if(NOT MXLITE_NVCC)
 endif()
 file(REAL_PATH ${MXLITE_NVCC} nvcc_file)
 get_filename_component(nvcc_root ${nvcc_file}/../.. ABSOLUTE)
-set(cuda_roots ${MXLITE_CUDA_ROOT} ${nvcc_root} /usr/local/cuda ${cuda_pypi} ${site_packages}/nvidia/cudnn
+set(cuda_roots ${MXLITE_CUDA_ROOT} ${nvcc_root} ${nvcc_root}/../cudnn ${nvcc_root}/../nccl /usr/local/cuda ${cuda_pypi} ${site_packages}/nvidia/cudnn
     ${site_packages}/nvidia/nccl)
 
 # mxlite_cuda_find(<variable> <header> <library>...)  finds both; the libraries of PyPI have only the

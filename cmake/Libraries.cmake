@@ -42,11 +42,12 @@ if(MXLITE_MPI)
   list(APPEND MXLITE_LIBRARIES mxlite_mpi)
 endif()
 
+set(MXLITE_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite CACHE PATH "Where the libraries go")
 get_filename_component(dnnl_dir ${MXLITE_DNNL_LIBRARY} DIRECTORY)
 set(core_libraries ${MXLITE_LIBRARIES})
 list(REMOVE_ITEM core_libraries mxlite_cuda)
 set_target_properties(${MXLITE_LIBRARIES} PROPERTIES
-  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_SOURCE_DIR}/python/mxlite)
+  LIBRARY_OUTPUT_DIRECTORY ${MXLITE_OUTPUT_DIRECTORY})
 set_target_properties(${core_libraries} PROPERTIES
   BUILD_RPATH "$ORIGIN;${dnnl_dir}"
   INSTALL_RPATH "$ORIGIN")

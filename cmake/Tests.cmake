@@ -31,6 +31,14 @@ foreach(source ${test_sources})
   add_dependencies(cpp_tests ${test})
 endforeach()
 
+# Lets mx.gpu(0) work without a GPU: make test-cuda runs tests/python/gpu with it.
+if(NOT MXLITE_SANITIZE)
+  add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu/plugin.cc)
+  set_target_properties(mxlite_fake_gpu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(mxlite_fake_gpu PRIVATE mxlite Threads::Threads)
+  add_dependencies(cpp_tests mxlite_fake_gpu)
+endif()
+
 # Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
 if(NOT MXLITE_SANITIZE)
   add_custom_target(cpp_benchmarks)

@@ -12,11 +12,13 @@ namespace mxlite::autograd {
 namespace {
 
 // Waits for the value.
-bool is_true(const NDArray& array) {
-  array.wait_to_read();
+bool is_true(const NDArrayRef& given) {
+  const NDArrayRef array =
+      given->device().type == DeviceType::kCUDA ? copy_to_device(given, {}) : given;
+  array->wait_to_read();
   double value = 0;
-  const Strides strides = contiguous_strides(array.shape());
-  copy_strided(array.shape(), {array.data(), array.dtype(), array.strides()},
+  const Strides strides = contiguous_strides(array->shape());
+  copy_strided(array->shape(), {array->data(), array->dtype(), array->strides()},
                {&value, DType::kFloat64, strides});
   return value != 0;
 }
@@ -94,7 +96,7 @@ class WhileLoop final : public graph::HostOp {
 
   bool holds(const NDArrays& variables, std::span<const NDArrayRef> imports) const {
     const ModeScope quiet({false, mode.training});
-    return is_true(*(*condition_)(variables, imports)[0]);
+    return is_true((*condition_)(variables, imports)[0]);
   }
 
   NDArrayRef stacked(const std::vector<NDArrays>& steps, size_t i, Device device) const {
@@ -131,7 +133,7 @@ class Branch final : public graph::HostOp {
   }
   NDArrays call(std::span<const NDArrayRef> inputs) const override {
     const size_t of_then = then_->imports().size();
-    if (is_true(*inputs[0])) return (*then_)({}, inputs.subspan(1, of_then));
+    if (is_true(inputs[0])) return (*then_)({}, inputs.subspan(1, of_then));
     return (*otherwise_)({}, inputs.subspan(1 + of_then));
   }
 

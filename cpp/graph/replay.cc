@@ -14,8 +14,17 @@ std::atomic<GraphRecorder*> the_recorder{nullptr};
 
 constexpr size_t kMostGraphs = 4;  // of one executable: outputs that the caller keeps alternate
 constexpr size_t kMostSeen = 4;
-constexpr int kMostRecordings = 16;  // addresses that change again and again are not worth more
+constexpr int64_t kMostRecordings = 16;  // addresses that change again and again are not worth more
 constexpr size_t kMostStagedBytes = size_t{256} << 20;
+
+struct Totals {
+  std::atomic<int64_t> step_by_step{0}, recorded{0}, replayed{0}, staged_inputs{0};
+} totals_of_process;
+
+void count(int64_t& own, std::atomic<int64_t>& total) {
+  ++own;
+  total.fetch_add(1, std::memory_order_relaxed);
+}
 
 bool is_on() {
   static const bool on = env_int("MXLITE_CUDA_GRAPHS", 1) != 0;
@@ -26,6 +35,11 @@ bool is_on() {
 
 void set_graph_recorder(GraphRecorder* recorder) { the_recorder = recorder; }
 GraphRecorder* graph_recorder() { return the_recorder; }
+
+Replay::Stats Replay::totals() {
+  const Totals& t = totals_of_process;
+  return {t.step_by_step, t.recorded, t.replayed, t.staged_inputs};
+}
 
 Replay::Replay(const char* name, Device device, Inputs inputs, StepsFn steps)
     : name_(name),
@@ -42,7 +56,7 @@ Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
 
 void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
   const auto step_by_step = [&] {
-    ++stats_.step_by_step;
+    count(stats_.step_by_step, totals_of_process.step_by_step);
     steps_(bases, random, stream, nullptr);
   };
   if (gave_up_ || !graph_recorder() || !is_on()) return step_by_step();
@@ -60,7 +74,7 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
     known = graphs_.begin();
   }
   std::rotate(graphs_.begin(), known, known + 1);
-  ++stats_.replayed;
+  count(stats_.replayed, totals_of_process.replayed);
   graphs_.front().graph->launch(stream, random);
 }
 
@@ -100,7 +114,7 @@ bool Replay::stage_changed(const Key& before, std::span<void*> bases, Stream& st
     stages_[i] = Storage::allocate(device_, inputs_.bytes[i]);
     stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
     base = stages_[i]->data();
-    ++stats_.staged_inputs;
+    count(stats_.staged_inputs, totals_of_process.staged_inputs);
     // Graphs and keys that know this input's own memory cannot be met again.
     graphs_.clear();
     seen_.clear();
@@ -114,7 +128,7 @@ void Replay::remember(Key key) {
 }
 
 bool Replay::record(std::span<void*> bases, Stream& stream) {
-  if (++stats_.recorded > kMostRecordings) {
+  if (stats_.recorded == kMostRecordings) {
     give_up("its memory changes at each run");
     return false;
   }
@@ -123,6 +137,7 @@ bool Replay::record(std::span<void*> bases, Stream& stream) {
         stream, [&](Stream& s, const RandomState* random) { steps_(bases, {}, s, random); });
     graphs_.insert(graphs_.begin(), Entry{key_of(bases, stream), std::move(graph)});
     if (graphs_.size() > kMostGraphs) graphs_.pop_back();
+    count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
     give_up(error.what());  // an error of an operator comes again step by step

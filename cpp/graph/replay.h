@@ -26,9 +26,10 @@ class Replay {
   void run(std::span<void*> bases, RandomState random, Stream& stream);
 
   struct Stats {
-    int step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
+    int64_t step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
   };
   const Stats& stats() const { return stats_; }
+  static Stats totals();  // of all in this process
 
  private:
   using Key = std::vector<void*>;  // addresses that a graph has in it: bases, scratch memory

@@ -6,6 +6,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/cached_graph.h"
+#include "cpp/graph/replay.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -183,6 +184,15 @@ TensorSpec param_spec(py::handle spec) {
 void bind_graph(py::module_& m) {
   m.add_object("CachedGraph",
                py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(init_graph_type())));
+  m.def(
+      "device_graph_stats",
+      [] {
+        const graph::Replay::Stats s = graph::Replay::totals();
+        return py::dict(py::arg("step_by_step") = s.step_by_step, py::arg("recorded") = s.recorded,
+                        py::arg("replayed") = s.replayed,
+                        py::arg("staged_inputs") = s.staged_inputs);
+      },
+      "How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.");
   m.def(
       "infer_params",
       [](const py::function& trace, const py::object& inputs, const py::list& specs) {

@@ -61,7 +61,7 @@ def cpu_pinned(device_id: int = 0) -> Context:
 
 
 def num_gpus() -> int:
-    """Return the number of CUDA devices this build can use.
+    """Return the number of CUDA devices; 0 without CUDA in the build or without a driver.
 
     Returns
     -------
@@ -88,8 +88,10 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
         If there is no such device.
     """
     if not 0 <= device_id < num_gpus():
+        why = _core.why_no_gpu()
         raise DeviceError(
             f"gpu_memory_info: device {device_id} was asked for, {num_gpus()} GPUs are usable"
+            + (f": {why}" if why else "")
         )
     return _core.gpu_memory_info(device_id)
 

@@ -1,0 +1,199 @@
+// A stand-in for libmxlite_cuda.so on machines without a GPU: two devices whose memory is host
+// memory, whose streams are threads (tests/cpp/fake_stream.h) and whose kernels are the CPU's.
+// MXLITE_CUDA_LIBRARY=<path of this library> makes mx.gpu(0) work, so that everything above the
+// driver can be tested: engine, copies, executables, recorded graphs, contexts in Python.
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "cpp/base/env.h"
+#include "cpp/core/accelerator.h"
+#include "cpp/graph/device_graph.h"
+#include "cpp/ndarray/copy.h"
+#include "cpp/ops/op_schema.h"
+#include "tests/cpp/fake_stream.h"
+
+namespace mxlite {
+namespace {
+
+constexpr int kDevices = 2;
+constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
+constexpr int kPoison = 0xA5;  // fresh and freed memory: whoever reads it shows
+
+// Work is kept instead of run, as in a capture.
+class RecordingStream final : public Stream {
+ public:
+  explicit RecordingStream(FakeStream& owner) : owner_(owner) {}
+  Device device() const override { return owner_.device(); }
+  void enter() override {}
+  void wait_for(Stream&) override { fail(ErrorKind::kDevice, "wait in a recording"); }
+  void synchronize() override { fail(ErrorKind::kDevice, "synchronize in a recording"); }
+  void copy(void* to, const void* from, size_t bytes) override {
+    keep([=](RandomState) { std::memcpy(to, from, bytes); });
+  }
+  void* scratch(size_t bytes) override { return owner_.scratch(bytes); }
+  std::unique_ptr<Attachment>& attachment() override { return owner_.attachment(); }
+
+  using Work = std::function<void(RandomState)>;
+  void keep(Work work) { works.push_back(std::move(work)); }
+  std::vector<Work> works;
+
+ private:
+  FakeStream& owner_;
+};
+
+class FakeGraph final : public graph::DeviceGraph {
+ public:
+  explicit FakeGraph(std::vector<RecordingStream::Work> works)
+      : works_(std::make_shared<const std::vector<RecordingStream::Work>>(std::move(works))) {}
+  void launch(Stream& stream, RandomState random) override {
+    // What the executable owns is used: it may go as soon as this returns.
+    auto& target = static_cast<FakeStream&>(stream);
+    target.give([works = works_, random] {
+      for (const auto& work : *works) work(random);
+    });
+    target.synchronize();
+  }
+
+ private:
+  std::shared_ptr<const std::vector<RecordingStream::Work>> works_;
+};
+
+class FakeRecorder final : public graph::GraphRecorder {
+ public:
+  std::unique_ptr<graph::DeviceGraph> record(Stream& stream, const FillFn& fill) override {
+    static const RandomState marker;  // kernels only look whether there is one
+    RecordingStream recording(static_cast<FakeStream&>(stream));
+    fill(recording, &marker);
+    return std::make_unique<FakeGraph>(std::move(recording.works));
+  }
+};
+
+// Kernels are plain function pointers: number I runs the CPU kernel of that number.
+constexpr size_t kMostKernels = 1500;
+std::vector<KernelFn> cpu_kernels;
+
+void run_on_host(size_t number, KernelContext ctx, RandomState base, const void* params, Inputs in,
+                 Outputs out) {
+  ctx.stream = nullptr;
+  ctx.device_random = nullptr;
+  ctx.random = {ctx.random.seed + base.seed, ctx.random.offset + base.offset};
+  cpu_kernels[number](ctx, params, in, out);
+}
+
+void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs in, Outputs out) {
+  if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream)) {
+    recording->keep([number, ctx, params, inputs = std::vector<TensorRef>(in.begin(), in.end()),
+                     outputs = std::vector<TensorRef>(out.begin(), out.end())](RandomState random) {
+      run_on_host(number, ctx, random, params, inputs, outputs);
+    });
+    return;
+  }
+  // Parameters live until this returns.
+  ctx.stream->synchronize();
+  run_on_host(number, ctx, {}, params, in, out);
+}
+
+template <size_t I>
+void run_kernel(KernelContext& ctx, const void* params, Inputs in, Outputs out) {
+  give_kernel(I, ctx, params, in, out);
+}
+
+template <size_t... I>
+constexpr std::array<KernelFn, sizeof...(I)> make_kernels(std::index_sequence<I...>) {
+  return {&run_kernel<I>...};
+}
+
+void borrow_cpu_kernels(OpRegistry& ops) {
+  static constexpr auto kernels = make_kernels(std::make_index_sequence<kMostKernels>());
+  for (OpSchema* op : ops.all())
+    for (const Kernel& cpu : op->cpu_kernels) {
+      MX_ASSERT(cpu_kernels.size() < kMostKernels);
+      Kernel kernel = cpu;
+      kernel.run = kernels[cpu_kernels.size()];
+      cpu_kernels.push_back(cpu.run);
+      op->cuda_kernels.push_back(kernel);
+    }
+}
+
+void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
+                    const StridedData& dst) {
+  const auto work = [shape, src, dst] { copy_strided(shape, src, dst); };
+  if (auto* recording = dynamic_cast<RecordingStream*>(&stream))
+    recording->keep([work](RandomState) { work(); });
+  else
+    static_cast<FakeStream&>(stream).give(work);
+}
+
+class FakeAccelerator final : public Accelerator {
+ public:
+  FakeAccelerator() : limit_(static_cast<size_t>(env_int("MXLITE_GPU_MEMORY_LIMIT", kTotal))) {
+    for (int d = 0; d < kDevices; ++d)
+      for (int k = 0; k < kNumStreamKinds; ++k)
+        streams_.push_back(std::make_unique<FakeStream>(d, static_cast<uint64_t>(10 * d + k)));
+  }
+  int count() const override { return kDevices; }
+  AcceleratorInfo info(int) const override { return {"fake GPU of the tests", "0.0", 1}; }
+  void check_usable(int) override {}
+
+  Block allocate(int device, size_t bytes, StreamKind first_user) override {
+    std::atomic<size_t>& in_use = in_use_[static_cast<size_t>(device)];
+    const size_t before = in_use.fetch_add(bytes);
+    if (limit_ && before + bytes > limit_) {
+      in_use -= bytes;
+      fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device, "): ", bytes, " bytes asked, ",
+           before, " in use, 0 cached, limit ", limit_);
+    }
+    void* data = std::malloc(bytes + 64);
+    static_cast<FakeStream&>(stream(device, first_user)).give([=] {
+      std::memset(data, kPoison, bytes);
+    });
+    return {data, bytes};
+  }
+  void free(int device, Block block) noexcept override {
+    static_cast<FakeStream&>(stream(device, StreamKind::kCompute)).give([this, device, block] {
+      std::memset(block.data, kPoison, block.bytes);
+      std::free(block.data);
+      in_use_[static_cast<size_t>(device)] -= block.bytes;
+    });
+  }
+  void release_cached(int) override {}
+  MemoryStats stats(int device) const override {
+    MemoryStats s;
+    s.in_use = s.peak = in_use_[static_cast<size_t>(device)];
+    s.limit = limit_;
+    return s;
+  }
+  DeviceMemory memory(int device) override {
+    return {static_cast<size_t>(kTotal) - in_use_[static_cast<size_t>(device)],
+            static_cast<size_t>(kTotal)};
+  }
+  Allocator& pinned() override { return cpu_allocator(); }
+  Stream& stream(int device, StreamKind kind) override {
+    return *streams_[static_cast<size_t>(device * kNumStreamKinds + static_cast<int>(kind))];
+  }
+  void synchronize(int device) override {
+    for (int k = 0; k < kNumStreamKinds; ++k)
+      stream(device, static_cast<StreamKind>(k)).synchronize();
+  }
+
+ private:
+  const size_t limit_;
+  std::array<std::atomic<size_t>, kDevices> in_use_{};
+  std::vector<std::unique_ptr<FakeStream>> streams_;
+};
+
+}  // namespace
+}  // namespace mxlite
+
+extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
+    std::string*) {
+  using namespace mxlite;
+  borrow_cpu_kernels(ops());
+  set_device_copy(&copy_on_stream);
+  graph::set_graph_recorder(new FakeRecorder);
+  return new FakeAccelerator;  // leaked, as its threads
+}

@@ -1,0 +1,163 @@
+"""Networks on a GPU against the CPU: eager, hybridized, replayed as recorded graphs, trained."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.gluon import nn
+from mxlite.gluon.model_zoo import vision
+
+NETWORKS = ["resnet18_v1", "resnet18_v2", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1b"]
+
+
+def small_net(dropout: float = 0.0) -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    net.add(
+        nn.Conv2D(8, 3, padding=1),
+        nn.BatchNorm(),
+        nn.Activation("relu"),
+        nn.MaxPool2D(),
+        nn.Conv2D(16, 3),
+        nn.BatchNorm(),
+        nn.LeakyReLU(0.1),
+        nn.GlobalAvgPool2D(),
+        nn.Dropout(dropout),
+        nn.Dense(10),
+    )
+    return net
+
+
+def copy_of(net: gluon.Block, make, path) -> gluon.Block:
+    net.save_parameters(str(path))
+    other = make()
+    other.load_parameters(str(path), ctx=mx.gpu(0))
+    return other
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_zoo_networks_score_as_on_the_cpu(name: str, tmp_path) -> None:
+    make = lambda: vision.get_model(name, classes=10)  # noqa: E731
+    net = make()
+    net.initialize(mx.init.Xavier())
+    x = nd.random.uniform(shape=(2, 3, 64, 64))
+    want = net(x).asnumpy()
+    there = copy_of(net, make, tmp_path / "net.params")
+    np.testing.assert_allclose(there(x.as_in_context(mx.gpu(0))).asnumpy(), want, 1e-3, 1e-4)
+    there.hybridize()
+    for _ in range(4):
+        y = there(x.as_in_context(mx.gpu(0)))
+        np.testing.assert_allclose(y.asnumpy(), want, 1e-3, 1e-4)
+
+
+def train(net: gluon.Block, ctx: mx.Context, data: np.ndarray, labels: np.ndarray, dtype: str):
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    losses = []
+    for i in range(6):
+        x = nd.array(data[i], ctx=ctx, dtype=dtype)
+        y = nd.array(labels[i], ctx=ctx)
+        with autograd.record():
+            error = loss(net(x).astype("float32"), y)
+        error.backward()
+        trainer.step(len(y))
+        losses.append(float(error.mean().asscalar()))
+    return losses
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_training_follows_the_cpu(hybrid: bool, dtype: str, tmp_path) -> None:
+    rng = np.random.RandomState(0)
+    data = rng.uniform(size=(6, 8, 3, 12, 12)).astype("float32")
+    labels = rng.randint(0, 10, (6, 8)).astype("float32")
+    net = small_net()
+    net.initialize(mx.init.Xavier())
+    net(nd.array(data[0]))
+    there = copy_of(net, small_net, tmp_path / "net.params")
+    for n in (net, there):
+        n.cast(dtype)
+        if hybrid:
+            n.hybridize()
+    want = train(net, mx.cpu(), data, labels, dtype)
+    got = train(there, mx.gpu(0), data, labels, dtype)
+    np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "float32" else 6e-2)
+
+
+def test_repeated_calls_are_replayed_from_a_recorded_graph() -> None:
+    net = small_net()
+    net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
+    net.hybridize()
+    before = mx._core.device_graph_stats()
+    results = []
+    for i in range(8):
+        results.append(net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy())
+    after = mx._core.device_graph_stats()
+    assert after["replayed"] >= before["replayed"] + 4
+    net.hybridize(False)
+    for i, result in enumerate(results):
+        eager = net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy()
+        np.testing.assert_allclose(result, eager, 1e-4, 1e-5)
+
+
+def test_results_that_are_kept_are_not_overwritten_by_replays() -> None:
+    net = small_net()
+    net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
+    net.hybridize()
+    kept = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))) for i in range(8)]
+    again = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy() for i in range(8)]
+    for a, b in zip(kept, again):
+        np.testing.assert_allclose(a.asnumpy(), b, 1e-5, 1e-6)
+    assert np.abs(again[0] - again[7]).max() > 1e-4
+
+
+def test_dropout_draws_anew_at_each_replay() -> None:
+    class Drop(gluon.HybridBlock):
+        def forward(self, x: nd.NDArray) -> nd.NDArray:
+            return nd.Dropout(x, p=0.5, mode="always") * 2
+
+    net = Drop()
+    net.hybridize()
+    x = nd.ones((1000,), ctx=mx.gpu(0))
+    mx.random.seed(3)
+    runs = [net(x).asnumpy() for _ in range(6)]
+    assert all(np.abs(a - b).max() > 0 for a, b in zip(runs, runs[1:]))
+    mx.random.seed(3)
+    again = [net(x).asnumpy() for _ in range(6)]
+    for a, b in zip(runs, again):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_parameters_that_are_replaced_are_seen_by_replays() -> None:
+    net = nn.Dense(4, in_units=3, use_bias=False)
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize()
+    x = nd.ones((2, 3), ctx=mx.gpu(0))
+    for value in (1.0, 2.0, 3.0, 4.0, 5.0):
+        net.weight.set_data(nd.full((4, 3), value))
+        for _ in range(3):
+            np.testing.assert_allclose(net(x).asnumpy(), np.full((2, 4), 3 * value), 1e-5)
+
+
+def test_digits_are_learned_on_the_gpu() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    digits = datasets.load_digits()
+    data = (digits.images / 16.0).astype("float32").reshape(-1, 1, 8, 8)
+    labels = digits.target.astype("float32")
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, activation="relu"), nn.BatchNorm(), nn.Flatten(), nn.Dense(10))
+    net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
+    net.hybridize()
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    for _ in range(4):
+        for i in range(0, 1280, 64):
+            x = nd.array(data[i : i + 64], ctx=mx.gpu(0))
+            y = nd.array(labels[i : i + 64], ctx=mx.gpu(0))
+            with autograd.record():
+                error = loss(net(x), y)
+            error.backward()
+            trainer.step(64)
+    scores = net(nd.array(data[1280:], ctx=mx.gpu(0))).asnumpy()
+    assert (scores.argmax(1) == labels[1280:]).mean() > 0.9

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Compiles and links libmxlite_cuda.so into build/cuda; needs no GPU. Same flags as the wheel, so that the compiler
+# cache serves what is not CUDA.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python}
+werror=OFF
+[ -z "${CI:-}" ] || werror=ON
+cmake --preset cuda -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=OFF -DMXLITE_WERROR=$werror \
+  -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
+rm build-cuda.log
+ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda
+library=build/cuda/mxlite/libmxlite_cuda.so
+ls -l --block-size=MiB "$library"
+# The entry is exported, and all that it needs is either in libmxlite.so or in the CUDA libraries.
+nm -D --defined-only "$library" | grep -q ' T mxlite_plugin_load$' || { echo "no mxlite_plugin_load" >&2; exit 1; }
+if ldd -r "$library" 2>&1 | grep -E 'not found|undefined symbol'; then exit 1; fi
