@@ -1,6 +1,7 @@
 #include "cpp/core/dtype.h"
 
 #include <array>
+#include <utility>
 
 namespace mxlite {
 namespace {
@@ -32,6 +33,28 @@ const char* dtype_name(DType dtype) { return kRows[static_cast<size_t>(dtype)].n
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (name == kRows[i].name) return static_cast<DType>(i);
+  // NumPy's other names of the same types.
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kAliases = {{
+      {"int", "int64"},
+      {"float", "float64"},
+      {"bool_", "bool"},
+      {"half", "float16"},
+      {"single", "float32"},
+      {"double", "float64"},
+      {"long", "int64"},
+      {"byte", "int8"},
+      {"ubyte", "uint8"},
+      {"f2", "float16"},
+      {"f4", "float32"},
+      {"f8", "float64"},
+      {"i1", "int8"},
+      {"i4", "int32"},
+      {"i8", "int64"},
+      {"u1", "uint8"},
+      {"?", "bool"},
+  }};
+  for (const auto& [alias, full] : kAliases)
+    if (name == alias) return dtype_from_name(full);
   return std::nullopt;
 }
 

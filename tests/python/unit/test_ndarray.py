@@ -354,3 +354,13 @@ def test_other_names_of_types_that_numpy_knows(name, dtype):
     assert nd.array([1], dtype=name).dtype == nd.zeros((1,), dtype=dtype).dtype
     with pytest.raises(TypeError, match="dtype 'halves' given"):
         nd.array([1], dtype="halves")
+
+
+@pytest.mark.parametrize(
+    "name, dtype", [("int", "int64"), ("float", "float64"), ("half", "float16"), ("f4", "float32")]
+)
+def test_other_names_of_numpy_for_dtypes(name, dtype):
+    ones = mx.nd.ones((2,))
+    assert ones.astype(name).dtype == np.dtype(dtype)
+    assert mx.nd.one_hot(ones, 3, dtype=name).dtype == np.dtype(dtype)
+    assert mx.nd.zeros((1,), dtype=name).dtype == np.dtype(dtype)
