@@ -1,5 +1,8 @@
 #include "cpp/ops/cpu/index_values.h"
 
+#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/strided_copy.h"
+
 namespace mxlite::cpu {
 
 const int64_t* index_values(const TensorRef& indices, int64_t* buffer) {
@@ -7,6 +10,8 @@ const int64_t* index_values(const TensorRef& indices, int64_t* buffer) {
   const int64_t count = indices.size();
   dispatch_dtype(indices.dtype, [&]<class T>(T) {
     const T* const from = indices.as<T>();
+    const bool parallel = count > kParallelElements;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<int64_t>(ComputeType<T>(from[i]));
   });
   return buffer;

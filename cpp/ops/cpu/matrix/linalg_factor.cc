@@ -102,7 +102,10 @@ int eliminate(double* a, int64_t n, int64_t width) {
     for (int64_t i = j + 1; i < n; ++i) {
       const double factor = a[i * width + j] / a[j * width + j];
       if (factor == 0) continue;
-      for (int64_t k = j; k < width; ++k) a[i * width + k] -= factor * a[j * width + k];
+      double* const row = a + i * width;
+      const double* const above = a + j * width;
+#pragma omp simd
+      for (int64_t k = j; k < width; ++k) row[k] -= factor * above[k];
     }
   }
   return sign;

@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cpp/core/threads.h"
@@ -27,15 +28,26 @@ Rows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, 
   const int64_t count = indices.shape.product(1, indices.shape.ndim());
   int64_t* rows = nullptr;
   const int64_t* const values = cpu::index_values(ctx, indices, count * (1 + extra_per_row), &rows);
+  int64_t first_bad = count;
+  const bool parallel = count > cpu::kParallelElements / 4;
+#pragma omp parallel for reduction(min                        \
+                                   : first_bad) if (parallel) \
+    num_threads(parallel ? cpu_threads() : 1)
   for (int64_t i = 0; i < count; ++i) {
     int64_t row = 0;
     for (int axis = 0; axis < depth; ++axis) {
       const int64_t given = values[axis * count + i], length = shape[axis];
-      MX_CHECK_KIND(given >= -length && given < length, ErrorKind::kIndex, op, ": index ", given,
-                    " is out of range for axis ", axis, " of an array of shape ", shape);
+      if (given < -length || given >= length) first_bad = std::min(first_bad, i);
       row = row * length + (given < 0 ? given + length : given);
     }
     rows[i] = row;
+  }
+  if (first_bad < count) {
+    for (int axis = 0; axis < depth; ++axis) {
+      const int64_t given = values[axis * count + first_bad], length = shape[axis];
+      MX_CHECK_KIND(given >= -length && given < length, ErrorKind::kIndex, op, ": index ", given,
+                    " is out of range for axis ", axis, " of an array of shape ", shape);
+    }
   }
   return {rows, rows + count, count, shape.product(0, depth), shape.product(depth, shape.ndim())};
 }
