@@ -107,7 +107,8 @@ struct Arguments {
       if (o != Py_None) device = device_from_python(o);
     } else if (op.variadic && name == "num_args") {  // 1.x: the count of a variadic call
     } else if (name != "name" && name != "attr" && name != "stype") {
-      fail_keyword(name);
+      if (!op.params.empty() || op.variadic || is_array(o) || is_symbol(o)) fail_keyword(name);
+      warn_keyword(name);
     }
   }
 
@@ -166,6 +167,12 @@ struct Arguments {
   // A value that is no parameter either was meant as the optional input in its place.
   void fail_skipped() const {
     if (skipped) fail_input(next_input, skipped);
+  }
+  // 1.x looks at no keyword of an operator that has no parameters.
+  void warn_keyword(const std::string& name) const {
+    const std::string text =
+        op.name + ": '" + name + "' is ignored, the operator has no parameters";
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
   }
   [[noreturn]] void fail_keyword(const std::string& name) const {
     std::vector<std::string> names = op.inputs;

@@ -13,14 +13,22 @@ constexpr const char* kOp = "LeakyReLU";
 
 Shape gamma_shape(const Shape& data) { return Shape{data.ndim() > 1 ? data[1] : 1}; }
 
+// One slope for all, one per channel, or one for each entry of the first two axes.
+bool is_gamma_of(const Shape& data, const Shape& gamma) {
+  if (gamma == Shape{1} || gamma == gamma_shape(data)) return true;
+  if (data.ndim() < 2) return gamma == data;
+  return gamma.ndim() == 2 && gamma[1] == data[1] && (gamma[0] == 1 || gamma[0] == data[0]);
+}
+
 int input_count(const LeakyReLUParams& p) { return p.act_type == Type::kPrelu ? 2 : 1; }
 
 Specs infer(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   if (p.act_type == Type::kPrelu) {
     check_same_dtype(kOp, "gamma", in[1], in[0].dtype);
-    if (in[1].shape != Shape{1})
-      check_param_shape(kOp, "gamma", in[1], gamma_shape(in[0].shape), in[0].shape);
+    MX_CHECK_SHAPE(is_gamma_of(in[0].shape, in[1].shape), kOp, ": gamma of shape ", in[1].shape,
+                   " given, data of shape ", in[0].shape, " needs ", gamma_shape(in[0].shape),
+                   ", (1,) or the shape of data's first two axes");
   }
   if (p.act_type != Type::kRrelu) return Specs{in[0]};
   MX_CHECK(p.lower_bound <= p.upper_bound, kOp, ": lower_bound ", p.lower_bound,
@@ -53,7 +61,8 @@ ValueRef gelu_slope(GradBuilder& g) {
 std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
   const Shape& gamma = g.input_spec(1).shape;
   Shape view = Shape::filled(g.input_spec(0).shape.ndim(), 1);
-  if (view.ndim() > 1) view[1] = gamma[0];
+  if (view.ndim() > 1) view[1] = gamma.back();
+  if (view.ndim() == 1 || gamma.ndim() == 2) view[0] = gamma[0];
   const ValueRef dy = g.output_grad(0), x = g.input(0);
   const ValueRef below = g.emit("_minimum_scalar", {x}, {{"scalar", 0.0}});
   return {g.mul(dy, choose(g, 1.0, g.reshape(g.input(1), view))),

@@ -1,5 +1,8 @@
 // Random arrays. A call reserves its counters when it is pushed, so values depend on the seed and
 // on the order of calls, not on threads.
+#include <limits>
+#include <type_traits>
+
 #include "cpp/ops/random/distributions.h"
 
 namespace mxlite {
@@ -108,12 +111,33 @@ Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
   return {out};
 }
 
+// How many of 0, 1, 2, ... a type tells apart.
+int64_t counting_range(DType dtype) {
+  return dispatch_dtype(dtype, [](auto t) -> int64_t {
+    using T = decltype(t);
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    if constexpr (std::is_same_v<T, float16>) {
+      return int64_t{1} << 11;
+    } else if constexpr (std::is_same_v<T, bfloat16>) {
+      return int64_t{1} << 8;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return int64_t{1} << std::numeric_limits<T>::digits;
+    } else if constexpr (sizeof(T) < sizeof(int64_t)) {
+      return int64_t{std::numeric_limits<T>::max()} + 1;
+    } else {
+      return kMost;
+    }
+  });
+}
+
 Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   MX_CHECK_SHAPE(data.ndim() > 0 && data.back() > 0, "sample_multinomial: data of shape ", data,
                  " given, probabilities along the last axis expected");
   check_floating("sample_multinomial", in[0].dtype);
   check_shape("sample_multinomial", p.shape);
+  MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype ", p.dtype,
+           " given, one that holds all of ", data.back(), " classes expected");
   Shape out = data;
   out.erase(out.ndim() - 1);
   for (const int64_t dim : p.shape) out.push_back(dim);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,8 @@ class _Arguments:
             self.next_param += 1
 
     def keyword(self, key: str, value: Any) -> None:
+        from .symbol import Symbol
+
         names = self.schema["inputs"]
         if key in self.schema["param_types"]:
             self.param(key, value)
@@ -157,7 +160,13 @@ class _Arguments:
         elif key in ("ctx", "device"):
             if value is not None and "ctx" in self.schema["param_types"]:
                 self.params["ctx"] = text_of(value)
-        elif key not in ("out", "stype"):
+        elif key in ("out", "stype"):
+            pass
+        elif not (self.schema["params"] or self.variadic or isinstance(value, (Symbol, NDArray))):
+            warnings.warn(  # 1.x looks at no keyword of an operator that has no parameters
+                f"{self.alias}: {key!r} is ignored, the operator has no parameters", stacklevel=5
+            )
+        else:
             raise TypeError_(
                 f"{self.alias}() got an unexpected keyword argument {key!r}"
                 + suggestion(key, [*names, *self.schema["param_types"]])

@@ -142,21 +142,43 @@ RowSums row_sums(const Rows& rows, int64_t r, const T* grad, const T* x, const T
   return s;
 }
 
+// The gradients of gamma and beta of one thread: rows are added to `rows`, which is emptied into
+// `total` every so often, because a long sum of floats loses digits.
+template <class Acc>
+struct ParamSums {
+  static constexpr int64_t kRows = 64;
+  Acc* rows;
+  double* total;
+  int64_t size;
+
+  void empty() const {
+    for (int64_t i = 0; i < size; ++i) {
+      total[i] += static_cast<double>(rows[i]);
+      rows[i] = Acc(0);
+    }
+  }
+};
+
 // With g = output_grad * gamma: grad = (g - mean(g) - x_hat * mean(g * x_hat)) / std.
 template <class T, class Step>
 void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, Step given) {
   using Acc = ComputeType<T>;
   const int64_t params = in[2].size();
   const int threads = cpu_threads();
-  Acc* sums =
-      static_cast<Acc*>(ctx.scratch(static_cast<size_t>(2 * params * threads) * sizeof(Acc)));
-  std::fill_n(sums, 2 * params * threads, Acc(0));
+  const int64_t count = 2 * params * threads;
+  auto* const totals = static_cast<double*>(
+      ctx.scratch(static_cast<size_t>(count) * (sizeof(double) + sizeof(Acc))));
+  Acc* const sums = reinterpret_cast<Acc*>(totals + count);
+  std::fill_n(totals, count, 0.0);
+  std::fill_n(sums, count, Acc(0));
   cpu::parallel_ranges(
       all_rows.count, all_rows.length * 4, [&](int64_t begin, int64_t end, int thread) {
         const Rows rows = all_rows;
         const Step step = given;
         const T* const gamma = in[2].as<T>();
-        Acc* const gamma_grad = sums + thread * 2 * params;
+        const int64_t own = thread * 2 * params;
+        const ParamSums<Acc> own_sums = {sums + own, totals + own, 2 * params};
+        Acc* const gamma_grad = own_sums.rows;
         for (int64_t r = begin; r < end; ++r) {
           const T *const grad = in[0].as<T>() + rows.first(r), *const x =
                                                                    in[1].as<T>() + rows.first(r);
@@ -172,16 +194,18 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
             target[i * step] = static_cast<T>(
                 (Acc(grad[i * step]) * Acc(gamma[at]) - offset - x_hat * slope) * scale);
           });
+          if ((r - begin) % ParamSums<Acc>::kRows == ParamSums<Acc>::kRows - 1) own_sums.empty();
         }
+        own_sums.empty();
       });
   for (int64_t i = 0; i < params; ++i) {
-    Acc gamma_sum = 0, beta_sum = 0;
+    double gamma_sum = 0, beta_sum = 0;
     for (int t = 0; t < threads; ++t) {
-      gamma_sum += sums[t * 2 * params + i];
-      beta_sum += sums[t * 2 * params + params + i];
+      gamma_sum += totals[t * 2 * params + i];
+      beta_sum += totals[t * 2 * params + params + i];
     }
-    out[1].as<T>()[i] = static_cast<T>(gamma_sum);
-    out[2].as<T>()[i] = static_cast<T>(beta_sum);
+    out[1].as<T>()[i] = static_cast<T>(static_cast<Acc>(gamma_sum));
+    out[2].as<T>()[i] = static_cast<T>(static_cast<Acc>(beta_sum));
   }
 }
 

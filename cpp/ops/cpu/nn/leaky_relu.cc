@@ -53,7 +53,7 @@ struct GammaIndex {
   int64_t inner, count;
 };
 GammaIndex gamma_index(const Shape& data, const Shape& gamma) {
-  return {data.ndim() > 1 ? data.product(2, data.ndim()) : 1, gamma[0]};
+  return {data.ndim() > 1 ? data.product(2, data.ndim()) : 1, gamma.size()};
 }
 
 template <class T>

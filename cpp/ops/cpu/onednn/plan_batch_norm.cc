@@ -42,7 +42,8 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
     const dnnl::batch_normalization_forward::primitive_desc pd(
         engine(),
         batch_stats ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference, data,
-        data, static_cast<float>(p.eps), flags_of(p, !batch_stats), fused_attr(r.post_ops),
+        data, static_cast<float>(p.eps), flags_of(p, !batch_stats),
+        fused_attr(r.post_ops, /*keep_nan=*/false),
         /*allow_empty=*/true);
     if (!pd.get(true)) return std::nullopt;
     Plan plan;

@@ -21,6 +21,14 @@ float number(const OpSchema& op, const void* params, std::string_view name) {
   return static_cast<float>(attr_to_double(attribute(op, params, name)));
 }
 
+// Note [NaN and relu]: oneDNN's relu is max(x, 0) with 0 for NaN. hardswish is x * clip(a * x, 0,
+// 1), which for the largest a is x where x > 0, a zero where x < 0, and NaN for NaN (and for -inf,
+// which is left to that: a network that reaches it is lost). Adding 0 makes -0 a 0.
+void append_relu_with_nan(dnnl::post_ops& ops) {
+  ops.append_eltwise(dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0);
+  ops.append_eltwise(dnnl::algorithm::eltwise_linear, 1, 0);
+}
+
 }  // namespace
 
 AttrValue attribute(const OpSchema& op, const void* params, std::string_view name) {
@@ -48,7 +56,7 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params) {
   return by_type(op.name);  // relu, sigmoid, tanh
 }
 
-dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops) {
+dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops, bool keep_nan) {
   dnnl::post_ops ops;
   for (const PostOp& p : post_ops) {
     if (p.kind == PostOp::Kind::kAdd) {
@@ -56,6 +64,10 @@ dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops) {
       continue;
     }
     const Eltwise e = eltwise_of(*p.op, p.params.get()).value();
+    if (keep_nan && e.algorithm == dnnl::algorithm::eltwise_relu && e.alpha == 0) {
+      append_relu_with_nan(ops);
+      continue;
+    }
     ops.append_eltwise(e.algorithm, e.alpha, e.beta);
     if (e.scale != 1) ops.append_eltwise(dnnl::algorithm::eltwise_linear, e.scale, 0);
   }

@@ -19,8 +19,9 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
 // A parameter by name, for operators whose struct this folder does not know.
 AttrValue attribute(const OpSchema& op, const void* params, std::string_view name);
 
-// Attributes with the post-ops of a request. kAdd becomes a sum into the output's memory.
-dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops);
+// Attributes with the post-ops of a request. kAdd becomes a sum into the output's memory. relu is
+// written as a product (see Note [NaN and relu]) unless the primitive only takes oneDNN's own.
+dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops, bool keep_nan = true);
 // The rule for kernels with sum and eltwise: one addition, before any activation.
 bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candidate,
                                  const TensorSpec* extra_input);

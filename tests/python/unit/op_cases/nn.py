@@ -197,6 +197,22 @@ CASES = [
         act_type="prelu",
         ref=lambda x, g: np.where(x > 0, x, x * g),
     ),
+    *(  # one slope for each entry of the first two axes
+        op(
+            "LeakyReLU",
+            data,
+            gamma,
+            act_type="prelu",
+            ref=lambda x, g: np.where(x > 0, x, x * g.reshape(g.shape + (1,) * (x.ndim - g.ndim))),
+        )
+        for data, gamma in [
+            (rand(2, 3, 4), rand(2, 3)),
+            (rand(2, 3, 4), rand(1, 3)),
+            (rand(2, 3), rand(2, 3)),
+            (rand(5), rand(5)),
+        ]
+    ),
+    fails("LeakyReLU", rand(2, 3), rand(3, 3), act_type="prelu", error=ValueError, match="gamma"),
     fails(
         "LeakyReLU",
         rand(2, 3, 4),

@@ -161,6 +161,17 @@ CASES += [
     ),
     fails("sample_multinomial", rand(2, 0), error=mx.base.ShapeError, match="sample_multinomial"),
     fails("sample_multinomial", ints([1, 2]), error=mx.base.DTypeError, match="dtype int32"),
+    draws("sample_multinomial", np.ones(256), dtype="uint8", check=lambda x: x.shape == (1,)),
+    *(
+        fails(
+            "sample_multinomial",
+            np.ones(count),
+            dtype=dtype,
+            error=ValueError,
+            match=f"dtype {dtype} given, one that holds all of {count} classes",
+        )
+        for dtype, count in [("uint8", 257), ("int8", 129), ("float16", 2049), ("bfloat16", 257)]
+    ),
     draws(
         "shuffle",
         np.arange(40.0).reshape(20, 2),
