@@ -114,8 +114,8 @@ struct GammaView {
 };
 GammaView gamma_view(const Shape& data, const Shape& gamma) {
   const int64_t inner = data.ndim() > 1 ? data.product(2, data.ndim()) : 1;
-  const int64_t row = gamma[0] * inner;
-  return {row > 0 ? data.size() / row : 0, gamma[0], inner};
+  const int64_t row = gamma.size() * inner;
+  return {row > 0 ? data.size() / row : 0, gamma.size(), inner};
 }
 
 template <class C>
