@@ -66,6 +66,7 @@ class Walk {
       if (leaf->req == GradReq::kNull) continue;
       NDArrayRef value = std::move(arrived.grad);
       leaf->fresh = true;
+      if (value && value == leaf->grad) continue;  // written in place
       if (!value) {
         clear(*leaf);
         continue;
@@ -157,7 +158,9 @@ class Walk {
         if (grad && grad->is_sparse()) grad = densified(grad);
     std::vector<NDArrayRef> input_grads;
     try {
-      input_grads = node.backward(output_grads, needs);
+      const bool once = !options_.retain_graph && !options_.create_graph;
+      input_grads = once ? node.last_backward(output_grads, needs, places_for(node))
+                         : node.backward(output_grads, needs);
     } catch (Error& error) {
       error.add_context(str("in the gradient of ", node.name()));
       throw;
@@ -172,6 +175,24 @@ class Walk {
         leaves_[in.get()].keep = in;
       }
     }
+  }
+
+  // The gradient arrays of variables whose gradient comes from here first, and replaces the old
+  // one.
+  std::vector<NDArrayRef> places_for(const TapeNode& node) const {
+    std::vector<NDArrayRef> places(node.inputs().size());
+    if (options_.partial) return places;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const ArrayInfoRef& in = node.inputs()[i];
+      if (!in || in->node || in->req != GradReq::kWrite || in->stype != StorageType::kDefault ||
+          !in->grad || in->grad->is_sparse() || !in->grad->contiguous() || leaves_.count(in.get()))
+        continue;
+      const auto same = [&](const NDArrayRef& a) {
+        return a && a->storage() == in->grad->storage();
+      };
+      if (std::none_of(places.begin(), places.end(), same)) places[i] = in->grad;
+    }
+    return places;
   }
 
   BackwardOptions options_;

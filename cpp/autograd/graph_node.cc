@@ -168,14 +168,43 @@ void GraphNode::check_versions(const graph::RecordedGraph::Backward& plan) const
 std::vector<NDArrayRef> GraphNode::backward(std::span<const NDArrayRef> output_grads,
                                             std::span<const uint8_t> needs) {
   if (mode.recording) return replay(output_grads, needs);
+  return run_backward(output_grads, needs, {}, /*last=*/false);
+}
+
+std::vector<NDArrayRef> GraphNode::last_backward(std::span<const NDArrayRef> output_grads,
+                                                 std::span<const uint8_t> needs,
+                                                 std::span<const NDArrayRef> into) {
+  std::vector<NDArrayRef> result = run_backward(output_grads, needs, into, /*last=*/true);
+  released = true;
+  release_saved();
+  return result;
+}
+
+std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> output_grads,
+                                                std::span<const uint8_t> needs,
+                                                std::span<const NDArrayRef> into, bool last) {
   std::vector<uint8_t> heads;
   for (const NDArrayRef& g : output_grads) heads.push_back(g != nullptr);
-  const auto plan = ready_.entry->recorded->backward(heads);
+  const auto plan = ready_.entry->recorded->backward(heads, last);
   check_versions(*plan);
   std::vector<NDArrayRef> inputs;
   for (int i : plan->saved) inputs.push_back(saved_[static_cast<size_t>(i)]);
   for (int i : plan->heads) inputs.push_back(output_grads[static_cast<size_t>(i)]);
-  const NDArrays grads = plan->executable->launch({inputs, *ready_.parameters});
+  // What backward reads cannot become a gradient.
+  const auto is_read = [&](const NDArrayRef& a) {
+    const auto same = [&](const NDArrayRef& b) { return b->storage() == a->storage(); };
+    return std::any_of(inputs.begin(), inputs.end(), same) ||
+           std::any_of(ready_.parameters->begin(), ready_.parameters->end(), same);
+  };
+  std::vector<NDArrayRef> targets;
+  for (size_t i = 0; i < into.size(); ++i) {
+    if (!needs[i] || plan->grads[i] < 0 || !into[i] || is_read(into[i])) continue;
+    const auto at = static_cast<size_t>(plan->grads[i]);
+    targets.resize(std::max(targets.size(), at + 1));
+    if (!targets[at]) targets[at] = into[i];
+  }
+  const NDArrays grads = plan->executable->launch(
+      {.inputs = inputs, .parameters = *ready_.parameters, .into = targets});
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i)
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];

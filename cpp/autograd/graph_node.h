@@ -22,6 +22,9 @@ class GraphNode final : public TapeNode {
   const char* name() const override { return name_.c_str(); }
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                    std::span<const uint8_t> needs) override;
+  std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
+                                        std::span<const uint8_t> needs,
+                                        std::span<const NDArrayRef> into) override;
   void release_saved() override;
 
   // The operators of this call; null once released.
@@ -30,6 +33,9 @@ class GraphNode final : public TapeNode {
   }
 
  private:
+  std::vector<NDArrayRef> run_backward(std::span<const NDArrayRef> output_grads,
+                                       std::span<const uint8_t> needs,
+                                       std::span<const NDArrayRef> into, bool last);
   void check_versions(const graph::RecordedGraph::Backward& plan) const;
   std::vector<NDArrayRef> replay(std::span<const NDArrayRef> output_grads,
                                  std::span<const uint8_t> needs);

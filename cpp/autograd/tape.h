@@ -40,6 +40,14 @@ class TapeNode : public RefCounted {
   // output, null where no gradient arrived. Runs ops in the current mode (recording: create_graph).
   virtual std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                            std::span<const uint8_t> needs) = 0;
+  // The same when nothing runs through this node again: it may give up what it saved (`released` is
+  // true then). into: by input, an array that may become the gradient, or null.
+  virtual std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
+                                                std::span<const uint8_t> needs,
+                                                std::span<const NDArrayRef> into) {
+    (void)into;
+    return backward(output_grads, needs);
+  }
   // Frees what was saved for backward; a later backward through this node is an error.
   virtual void release_saved() = 0;
   // Does backward take sparse output gradients? Otherwise they are made dense before.

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "cpp/core/profile_hooks.h"
+#include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/passes/passes.h"
 
 namespace mxlite::graph {
@@ -42,8 +43,11 @@ class Executable::MainTask final : public engine::Task {
       : Task(name, origin), executable_(&e), bases_(e.slots_.count, nullptr) {}
 
   void set(uint32_t slot, const NDArray& array) {
-    bases_[slot] = array.data();
     held_.push_back(array.storage());
+    if (is_deferred(*array.storage()))
+      late_.push_back({slot, array.storage().get()});
+    else
+      bases_[slot] = array.data();
   }
   void set_packed(const StorageRef& storage) {
     bases_[Slots::kPacked] = storage->data();
@@ -56,6 +60,7 @@ class Executable::MainTask final : public engine::Task {
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
+    for (const Late& l : late_) bases_[l.slot] = materialize(*l.storage);
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
@@ -72,7 +77,12 @@ class Executable::MainTask final : public engine::Task {
   }
 
  private:
+  struct Late {
+    uint32_t slot;
+    const Storage* storage;  // held; whole
+  };
   IntrusivePtr<Executable> executable_;
+  std::vector<Late> late_;
   SmallVector<void*, 12> bases_;
   SmallVector<StorageRef, 6> held_;
   RandomState random_;
@@ -143,6 +153,9 @@ Executable::Executable(Program program, Device device, bool may_inline)
     output_buffers_[static_cast<size_t>(slot)] = o.spec;
   }
   for (const TensorSpec& s : output_buffers_) output_bytes_ += s.bytes();
+  is_hidden_.assign(output_buffers_.size(), 1);
+  for (size_t i = 0; i < program_.num_plain_outputs; ++i)
+    is_hidden_[static_cast<size_t>(program_.root(program_.outputs[i].buffer).index)] = 0;
   if (device_.type == DeviceType::kCUDA) prepare_for_gpu();
 }
 
@@ -243,12 +256,24 @@ NDArrays Executable::launch(const Call& call) {
     if (call.random) *call.random = random;
   }
 
-  SmallVector<NDArrayRef, 4> fresh;
+  std::vector<NDArrayRef> fresh(output_buffers_.size());
+  for (size_t k = 0; k < call.into.size(); ++k) {
+    const auto slot = static_cast<size_t>(program_.root(program_.outputs[k].buffer).index);
+    const NDArrayRef& given = call.into[k];
+    if (!given || fresh[slot] || given->spec() != output_buffers_[slot]) continue;
+    MX_ASSERT(given->contiguous() && given->device() == device_);
+    fresh[slot] = given;
+  }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
-    fresh.push_back(output_memory_ ? output_memory_->take(i, output_buffers_[i], device_)
-                                   : NDArray::empty(output_buffers_[i], device_));
-    task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh.back());
-    overwrites.push_back(&fresh.back()->storage()->var());
+    const TensorSpec& spec = output_buffers_[i];
+    if (!fresh[i] && output_memory_)
+      fresh[i] = output_memory_->take(i, spec, device_);
+    else if (!fresh[i])
+      fresh[i] = is_hidden_[i]
+                     ? NDArray::from_storage(make_deferred_memory(device_, spec.bytes()), spec)
+                     : NDArray::empty(spec, device_);
+    task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh[i]);
+    overwrites.push_back(&fresh[i]->storage()->var());
   }
   NDArrays outputs;
   for (const Program::Output& o : program_.outputs) {

@@ -24,8 +24,11 @@ class Executable final : public RefCounted {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // where to tell the counters that this run uses
+    // By output: an array that becomes it, null for a fresh one. May be shorter.
+    std::span<const NDArrayRef> into = {};
   };
-  // Pushes the work and returns fresh arrays. Inputs have the shapes and dtypes of the signature.
+  // Pushes the work and returns its outputs. Inputs have the shapes and dtypes of the signature;
+  // donated ones are the executable's from now on.
   // Thread-safe.
   NDArrays launch(const Call& call);
 
@@ -57,6 +60,7 @@ class Executable final : public RefCounted {
   std::vector<int> read_parameters_, written_parameters_;  // by the main part
   std::vector<int> prologue_parameters_;
   std::vector<TensorSpec> output_buffers_;  // by output slot
+  std::vector<uint8_t> is_hidden_;          // likewise: only other executables see it
   size_t output_bytes_ = 0;
 
   // On a GPU.

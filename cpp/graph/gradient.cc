@@ -143,8 +143,13 @@ class Extraction {
     for (ValueId v : result_.saved) add_input(v, joint_.spec(v), joint_.node(v).name);
     for (int32_t id : head_nodes) add_input({id, 0}, joint_.node(id).outputs[0], "head_grad");
     for (size_t i = 0; i < joint_.nodes.size(); ++i)
-      if (needed_[i] && where_[i].empty() && (i >= num_forward_ || is_cloned(i)))
+      if (needed_[i] && where_[i].empty() && (i >= num_forward_ || is_cloned(i))) {
+        for (ValueId v : joint_.nodes[i].inputs)
+          if (is_repeated(v) && !is_mapped(v)) repeat(v);
         copy(static_cast<int32_t>(i));
+      }
+    for (ValueId v : grads)
+      if (is_repeated(v) && !is_mapped(v)) repeat(v);
     for (ValueId v : grads) out_.outputs.push_back(map(v));
   }
 
@@ -158,18 +163,50 @@ class Extraction {
     return n.kind == NodeKind::kOp && (n.op->alias || (n.inputs.empty() && !is_random(n)));
   }
 
+  // Normalized data behind relu is as large as the data itself, which backward keeps anyway, and
+  // one pass over memory away from it: it is made again where the first gradient wants it.
+  bool is_repeated(ValueId v) const {
+    constexpr size_t kLeastBytes = 1 << 20;
+    const Node& n = joint_.node(v);
+    return v.output == 0 && static_cast<size_t>(v.node) < num_forward_ && n.kind == NodeKind::kOp &&
+           n.op->name == "_contrib_BatchNormWithReLU" && n.outputs[0].bytes() >= kLeastBytes &&
+           joint_.node(n.inputs[0]).kind == NodeKind::kOp &&
+           joint_.node(n.inputs[1]).kind == NodeKind::kParameter &&
+           joint_.node(n.inputs[2]).kind == NodeKind::kParameter &&
+           !is_cloned(static_cast<size_t>(n.inputs[0].node)) && !is_repeated(n.inputs[0]);
+  }
+  void repeat(ValueId v) {
+    const Node& n = joint_.node(v);
+    put(v, out_.add_op(ops().get("_batch_norm_relu_again"), n.params,
+                       {map(n.inputs[0]), map(n.inputs[1]), map(n.inputs[2]), map({v.node, 1}),
+                        map({v.node, 2})},
+                       n.name + "_again"));
+  }
+  bool is_mapped(ValueId v) const {
+    const auto& outputs = where_[static_cast<size_t>(v.node)];
+    return static_cast<size_t>(v.output) < outputs.size() &&
+           exists(outputs[static_cast<size_t>(v.output)]);
+  }
+
   void collect_forward(std::span<const ValueId> grads) {
     for (size_t i = num_forward_; i-- > 0;)
       if (needed_[i] && is_cloned(i))
         for (ValueId v : joint_.nodes[i].inputs) need(v);
+    const auto save = [&](ValueId v) {
+      if (std::find(result_.saved.begin(), result_.saved.end(), v) == result_.saved.end())
+        result_.saved.push_back(v);
+    };
     auto visit = [&](std::span<const ValueId> values) {
       for (ValueId v : values) {
         const auto node = static_cast<size_t>(v.node);
         if (node >= num_forward_ || is_cloned(node) ||
             joint_.nodes[node].kind == NodeKind::kParameter)
           continue;
-        if (std::find(result_.saved.begin(), result_.saved.end(), v) == result_.saved.end())
-          result_.saved.push_back(v);
+        if (is_repeated(v))
+          for (ValueId used : {joint_.nodes[node].inputs[0], ValueId{v.node, 1}, {v.node, 2}})
+            save(used);
+        else
+          save(v);
       }
     };
     for (size_t i = 0; i < joint_.nodes.size(); ++i)

@@ -63,7 +63,9 @@ struct Program {
   std::vector<Instruction> prologue;  // depends on parameters only: runs when one has changed
   std::vector<Instruction> main;
   std::vector<Output> outputs;
+  size_t num_plain_outputs = 0;  // those behind stay between executables
   std::vector<TensorSpec> input_specs, parameter_specs;
+  std::vector<uint8_t> donated;  // by input: its memory may be used once nothing reads it any more
   std::vector<NDArrayRef> constants;
   uint64_t random_count = 0;  // counters of one run
   // Set by plan_memory.
@@ -86,6 +88,7 @@ struct Program {
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // those behind keep their layout
   std::vector<Layout> input_layouts;  // of the first inputs; the others are plain
+  std::vector<uint8_t> donated;       // as Program::donated; the others are not
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 

@@ -11,13 +11,15 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
     : traced_(channels_last(remove_dead(traced, {device, true}), {device, true})),
       needs_(std::move(needs)),
       device_(device) {
+  fused_ = fuse_norm(traced_, {device, true, is_small(traced_, device.type)});
+  dump(fused_.name, "fuse-norm", fused_.text());
   // With gradients for all outputs every value is found that any backward asks for.
-  const std::vector<uint8_t> all(traced_.outputs.size(), 1);
-  const BackwardGraph full = build_backward(traced_, needs_, all, /*strict=*/false);
-  Graph graph = traced_;
+  const std::vector<uint8_t> all(fused_.outputs.size(), 1);
+  const BackwardGraph full = build_backward(fused_, needs_, all, /*strict=*/false);
+  Graph graph = fused_;
   for (ValueId v : full.saved) {
     saved_values_.push_back(v);
-    const Node& n = traced_.node(v);
+    const Node& n = fused_.node(v);
     if (n.kind == NodeKind::kInput) {
       saved_.push_back({true, n.index});
       continue;
@@ -30,34 +32,36 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
   for (int32_t id : full.graph.parameters) {
     bool written = false;
     const int index = full.graph.node(id).index;
-    const ValueId here{traced_.parameters[static_cast<size_t>(index)], 0};
-    for (const Node& n : traced_.nodes)
+    const ValueId here{fused_.parameters[static_cast<size_t>(index)], 0};
+    for (const Node& n : fused_.nodes)
       for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
-        written |= n.inputs[k] == here && n.op->mutates(static_cast<int>(k), traced_.training);
+        written |= n.inputs[k] == here && n.op->mutates(static_cast<int>(k), fused_.training);
     if (uses[static_cast<size_t>(id)][0] && !written) read_parameters_.push_back(index);
   }
   Border border;
-  border.num_plain_outputs = traced_.outputs.size();
+  border.num_plain_outputs = fused_.outputs.size();
   forward_ = Executable::compile(std::move(graph), device_, /*exact=*/true, border);
 }
 
 std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
-    std::span<const uint8_t> heads) {
+    std::span<const uint8_t> heads, bool last) {
+  std::vector<uint8_t> wanted(heads.begin(), heads.end());
+  wanted.push_back(last);
   {
     std::lock_guard lock(mutex_);
     for (const auto& [key, value] : backwards_)
-      if (std::equal(key.begin(), key.end(), heads.begin(), heads.end())) return value;
+      if (key == wanted) return value;
   }
   // Outside of the lock: compiling runs operators. Two threads may both do it.
-  auto made = compile(heads);
+  auto made = compile(heads, last);
   std::lock_guard lock(mutex_);
-  backwards_.emplace_back(std::vector<uint8_t>(heads.begin(), heads.end()), made);
+  backwards_.emplace_back(std::move(wanted), made);
   return made;
 }
 
 std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
-    std::span<const uint8_t> heads) const {
-  BackwardGraph graph = build_backward(traced_, needs_, heads, /*strict=*/true);
+    std::span<const uint8_t> heads, bool last) const {
+  BackwardGraph graph = build_backward(fused_, needs_, heads, /*strict=*/true);
   auto result = std::make_shared<Backward>();
   Border border;
   for (ValueId v : graph.saved) {
@@ -68,6 +72,8 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
     border.input_layouts.push_back(
         source.is_input ? Layout{}
                         : forward_->program().outputs[static_cast<size_t>(source.index)].layout);
+    const bool hidden = !source.is_input && static_cast<size_t>(source.index) >= num_outputs();
+    border.donated.push_back(last && hidden && device_.type == DeviceType::kCPU);
   }
   result->heads = std::move(graph.heads);
   result->grads = std::move(graph.grads);

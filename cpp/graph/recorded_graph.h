@@ -32,18 +32,20 @@ class RecordedGraph {
     std::vector<int> heads;  // outputs whose gradients follow
     std::vector<int> grads;  // by input, then parameter: output of the executable or -1
   };
-  // heads: by output of the block. Compiled on first use; throws when an operator on the way has no
-  // gradient. Thread-safe.
-  std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads);
+  // heads: by output of the block. last: the saved values that nobody else sees are not needed
+  // afterwards, their memory is used. Compiled on first use; throws when an operator on the way has
+  // no gradient. Thread-safe.
+  std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
   // As traced, without dead nodes: forward can be repeated from it, node by node.
   const Graph& traced() const { return traced_; }
   size_t num_outputs() const { return traced_.outputs.size(); }
 
  private:
-  std::shared_ptr<const Backward> compile(std::span<const uint8_t> heads) const;
+  std::shared_ptr<const Backward> compile(std::span<const uint8_t> heads, bool last) const;
 
   Graph traced_;
+  Graph fused_;  // what is compiled: traced_ after fuse_norm
   std::vector<uint8_t> needs_;
   Device device_;
   ExecutableRef forward_;
@@ -53,7 +55,7 @@ class RecordedGraph {
 
   std::mutex mutex_;
   std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>
-      backwards_;  // guarded by mutex_
+      backwards_;  // guarded by mutex_; the key is heads, then last
 };
 
 }  // namespace mxlite::graph

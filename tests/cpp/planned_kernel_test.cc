@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpp/ops/cpu/onednn/layout.h"
+#include "cpp/ops/cpu/onednn/norm.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
 #include "tests/cpp/op_test_util.h"
 
@@ -272,6 +273,47 @@ TEST(PlannedKernel, WinogradConvolution) {
       }
 }
 
+TEST(PlannedKernel, WinogradGradients) {
+  if (!onednn::has_winograd()) GTEST_SKIP() << "needs AVX-512";
+  struct Case {
+    int64_t batch, channels, height, width, filters, pad, kernel = 3;
+  };
+  // Several blocks of tiles, cut tiles, last panels of 16, paddings of 0 and more.
+  for (const Case& c :
+       {Case{4, 16, 30, 31, 48, 1}, Case{3, 48, 19, 18, 32, 0}, Case{9, 32, 17, 14, 16, 2},
+        Case{3, 64, 57, 61, 80, 1}, Case{4, 48, 16, 13, 64, 2, 5}, Case{5, 16, 33, 40, 48, 1, 5}})
+    for (const Start start : kStarts) {
+      Attrs attrs = {{"kernel", Shape{c.kernel, c.kernel}},
+                     {"pad", Shape{c.pad, c.pad}},
+                     {"num_filter", c.filters},
+                     {"no_bias", true}};
+      const auto in = tensors(
+          {{c.batch, c.channels, c.height, c.width}, {c.filters, c.channels, c.kernel, c.kernel}},
+          DType::kFloat32);
+      const OpCall forward("Convolution", attrs, in);
+      const Tensor grad = random_tensor(forward.output_specs()[0], 5);
+      for (const bool no_bias : {true, false}) {
+        attrs.back().second = no_bias;
+        PlannedCall weight{
+            {"_convolution_backward_weight", attrs, {grad, in[0]}}, {}, {}, start, true};
+        std::vector<Layout> layouts;
+        const auto plan = weight.plan(layouts);
+        ASSERT_TRUE(plan.has_value());
+        EXPECT_TRUE(same_layout(
+            plan->outputs[0], onednn::make_layout(onednn::winograd_weight_desc(in[1].spec.shape))));
+        weight.expect_equal(str("weight, pad ", c.pad), 5);
+      }
+      attrs.push_back({"data_shape", in[0].spec.shape});
+      PlannedCall data{{"_convolution_backward_data", attrs, {grad, in[1]}}, {}, {}, start, true};
+      std::vector<Layout> layouts;
+      const auto plan = data.plan(layouts);
+      ASSERT_TRUE(plan.has_value());
+      EXPECT_TRUE(same_layout(
+          plan->inputs[1], onednn::make_layout(onednn::winograd_rotated_desc(in[1].spec.shape))));
+      data.expect_equal(str("data, pad ", c.pad), 3);
+    }
+}
+
 TEST(PlannedKernel, WinogradOnlyWhereItIsTheSameFunctionAndPays) {
   const auto refuses = [](const Attrs& attrs, const Shape& data, const Shape& weight, DType dtype) {
     return !is_winograd(
@@ -486,6 +528,81 @@ TEST(PlannedKernel, BatchNormGradients) {
                       true}
               .expect_equal(str("batch_stats ", batch_stats), 5);
         }
+}
+
+// Shapes: whole registers of channels and not, more rows than one piece has.
+const Shape kNormShapes[] = {{3, 32, 6, 7}, {3, 19, 6, 7}, {2, 48, 23, 29}};
+
+bool takes_norm(const Shape& shape, Start start) {
+  return onednn::has_norm() && start != Start::kPlain &&
+         (start == Start::kChannelsLast || shape[1] % 16 == 0);
+}
+
+TEST(PlannedKernel, BatchNormWithAdditionAndRelu) {
+  for (const DType dtype : kTypes)
+    for (const Start start : kStarts)
+      for (const Shape& shape : kNormShapes)
+        for (const char* op : {"BatchNorm", "_contrib_BatchNormWithReLU", "_batch_norm_add_relu"})
+          for (const bool fix_gamma : {false, true})
+            for (const bool global : {false, true}) {
+              if (!takes_norm(shape, start) || !onednn::computes_in(dtype)) continue;
+              const auto fresh = [&] {
+                auto in = batch_norm_inputs(shape, dtype);
+                // A mean far from zero: sums of squares alone would cancel.
+                for (int64_t i = 0; i < shape.size(); ++i) in[0].set(i, in[0].at(i) + 40);
+                if (std::string(op) == "_batch_norm_add_relu")
+                  in.push_back(random_tensor({shape, dtype}, 12));
+                return in;
+              };
+              const Attrs attrs = {{"fix_gamma", fix_gamma}, {"use_global_stats", global}};
+              PlannedCall native{{op, attrs, fresh()}, {}, {}, start, true};
+              PlannedCall planned{{op, attrs, fresh()}, {}, {}, start, true};
+              const auto expected = native.run_native();
+              const auto got = planned.run_planned();
+              ASSERT_TRUE(got.has_value()) << op;
+              for (size_t i = 0; i < 3; ++i)
+                EXPECT_LE(relative_error((*got)[i], expected[i]), 5 * test::tolerance(dtype))
+                    << op << " output " << i << ", " << shape;
+              for (size_t i = 3; i < 5; ++i)  // running statistics
+                EXPECT_LE(relative_error(planned.call.inputs[i], native.call.inputs[i]), 1e-5)
+                    << op << " " << i;
+            }
+}
+
+TEST(PlannedKernel, BatchNormGradientsThroughAdditionAndRelu) {
+  for (const DType dtype : kTypes)
+    for (const Start start : kStarts)
+      for (const Shape& shape : kNormShapes)
+        for (const bool batch_stats : {false, true})
+          for (const bool fix_gamma : {false, true}) {
+            if (!takes_norm(shape, start) || !onednn::computes_in(dtype)) continue;
+            const auto in = batch_norm_inputs(shape, dtype);
+            const Tensor grad = random_tensor({shape, dtype}, 8),
+                         output = random_tensor({shape, dtype}, 9);
+            const Attrs attrs = {{"fix_gamma", fix_gamma}, {"batch_stats", batch_stats}};
+            const std::string what = str("batch_stats ", batch_stats);
+            PlannedCall{{"_batch_norm_backward", attrs, {grad, in[0], in[1], in[3], in[4]}},
+                        {},
+                        {},
+                        start,
+                        true}
+                .expect_equal(what, 5);
+            PlannedCall{
+                {"_batch_norm_relu_backward", attrs, {grad, in[0], in[1], in[2], in[3], in[4]}},
+                {},
+                {},
+                start,
+                true}
+                .expect_equal(what, 5);
+            PlannedCall{{"_batch_norm_add_relu_backward",
+                         attrs,
+                         {grad, output, in[0], in[1], in[3], in[4]}},
+                        {},
+                        {},
+                        start,
+                        true}
+                .expect_equal(what, 5);
+          }
 }
 
 TEST(PlannedKernel, Lrn) {

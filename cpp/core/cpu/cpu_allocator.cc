@@ -1,5 +1,7 @@
 // Powers of two below 1 MiB, steps of 2 MiB above with huge pages advised. Freed blocks stay cached
-// until the cache holds MXLITE_CPU_CACHE_BYTES (default 1 GiB).
+// until the cache holds MXLITE_CPU_CACHE_BYTES. Without that variable the limit is 1 GiB, and more
+// as long as blocks in use and cached ones are together not more than was once in use: a training
+// step frees what the next one asks for, and fresh pages cost as much as many operators.
 #include <sys/mman.h>
 
 #include <bit>
@@ -29,7 +31,8 @@ class CpuAllocator final : public Allocator {
  public:
   CpuAllocator()
       : cache_limit_(static_cast<size_t>(env_int("MXLITE_CPU_CACHE_BYTES", int64_t{1} << 30))),
-        limit_(static_cast<size_t>(env_int("MXLITE_CPU_MEMORY_LIMIT", 0))) {}
+        limit_(static_cast<size_t>(env_int("MXLITE_CPU_MEMORY_LIMIT", 0))),
+        keeps_peak_(env_string("MXLITE_CPU_CACHE_BYTES", "").empty()) {}
 
   Block allocate(size_t asked) override {
     MX_CHECK_KIND(asked <= (size_t{1} << 62), ErrorKind::kOutOfMemory, "allocation of ", asked,
@@ -45,6 +48,7 @@ class CpuAllocator final : public Allocator {
         count_use(bytes);
         return {data, asked};
       }
+      if (keeps_peak_) shrink_locked(bytes);
       if (limit_ && stats_.in_use + stats_.cached + bytes > limit_) release_locked();
       if (limit_ && stats_.in_use + bytes > limit_) throw_out_of_memory(asked);
       count_use(bytes);
@@ -67,7 +71,8 @@ class CpuAllocator final : public Allocator {
     {
       std::lock_guard lock(mutex_);
       stats_.in_use -= bytes;
-      if (stats_.cached + bytes <= cache_limit_) {
+      if (stats_.cached + bytes <= cache_limit_ ||
+          (keeps_peak_ && stats_.in_use + stats_.cached + bytes <= stats_.peak)) {
         cached_[bytes].push_back(block.data);
         stats_.cached += bytes;
         return;
@@ -102,6 +107,20 @@ class CpuAllocator final : public Allocator {
     stats_.in_use += bytes;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
   }
+  // Before `bytes` are asked of the system: cached blocks beyond the limit make room for them.
+  void shrink_locked(size_t bytes) {
+    auto it = cached_.rbegin();
+    while (it != cached_.rend() && stats_.cached > cache_limit_ &&
+           stats_.in_use + stats_.cached + bytes > stats_.peak) {
+      if (it->second.empty()) {
+        ++it;
+        continue;
+      }
+      std::free(it->second.back());
+      it->second.pop_back();
+      stats_.cached -= it->first;
+    }
+  }
   void release_locked() {
     for (auto& [bytes, blocks] : cached_)
       for (void* data : blocks) std::free(data);
@@ -117,6 +136,7 @@ class CpuAllocator final : public Allocator {
   std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
   MemoryStats stats_;                            // guarded by mutex_
   const size_t cache_limit_, limit_;
+  const bool keeps_peak_;
 };
 
 CpuAllocator& instance() {

@@ -23,6 +23,9 @@ Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
 
+// Of recorded graphs, before they are differentiated; its operators have gradients of their own.
+Graph fuse_norm(const Graph& graph, const PassContext& context);
+
 struct Pass {
   const char* name;
   Graph (*run)(const Graph& graph, const PassContext& context);

@@ -1,5 +1,6 @@
 // Where every buffer lies. A buffer lives from the instruction that writes it to the last that
-// reads it; the two parts of a program have an arena each, because they are two tasks.
+// reads it; the two parts of a program have an arena each, because they are two tasks. Memory of
+// donated inputs is used like the arena's from where nothing reads them any more.
 #include <algorithm>
 #include <limits>
 
@@ -34,7 +35,7 @@ class Planner {
   }
 
   // Places large buffers first, each into the smallest gap that its lifetime leaves.
-  size_t place_arena() {
+  size_t place_arena(bool use_donated) {
     find_lifetimes();
     std::vector<int32_t> ids;
     for (size_t b = 0; b < lifetimes_.size(); ++b)
@@ -45,8 +46,11 @@ class Planner {
                      [&](int32_t a, int32_t b) { return buffer(a).bytes > buffer(b).bytes; });
     std::vector<int32_t> placed;
     size_t total = 0;
+    std::vector<Host> hosts;
+    if (use_donated) hosts = find_hosts();
     for (int32_t id : ids) {
       Buffer& b = buffer(id);
+      if (place_in_host(id, hosts)) continue;
       b.offset = find_gap(id, placed);
       total = std::max(total, b.offset + aligned(b.bytes));
       placed.push_back(id);
@@ -77,6 +81,8 @@ class Planner {
       for (const Operand& o : part_[i].inputs) touch(o);
       for (const Operand& o : part_[i].outputs) touch(o);
     }
+    last_use_.assign(lifetimes_.size(), -1);
+    for (size_t b = 0; b < lifetimes_.size(); ++b) last_use_[b] = lifetimes_[b].last;
     // What the caller or the main part sees stays to the end.
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
       const Place place = program_.buffers[b].place;
@@ -130,6 +136,46 @@ class Planner {
     return 1;
   }
 
+  // A donated input with the buffers that lie in it.
+  struct Host {
+    int input;
+    size_t bytes;
+    int last_use;
+    std::vector<int32_t> placed;
+  };
+
+  std::vector<Host> find_hosts() const {
+    std::vector<Host> hosts;
+    for (size_t b = 0; b < lifetimes_.size(); ++b) {
+      const Buffer& host = program_.buffers[b];
+      if (host.place == Place::kInput && host.merged_into < 0 &&
+          program_.donated[static_cast<size_t>(host.index)])
+        hosts.push_back({host.index, host.bytes, last_use_[b], {}});
+    }
+    return hosts;
+  }
+
+  // Into the smallest that has room.
+  bool place_in_host(int32_t id, std::vector<Host>& hosts) {
+    Buffer& b = buffer(id);
+    Host* best = nullptr;
+    size_t best_offset = 0;
+    for (Host& h : hosts) {
+      if (h.last_use >= lifetime(id).first || h.bytes < b.bytes || (best && best->bytes <= h.bytes))
+        continue;
+      const size_t offset = find_gap(id, h.placed);
+      if (offset + b.bytes > h.bytes) continue;
+      best = &h;
+      best_offset = offset;
+    }
+    if (!best) return false;
+    b.place = Place::kInput;
+    b.index = best->input;
+    b.offset = best_offset;
+    best->placed.push_back(id);
+    return true;
+  }
+
   size_t find_gap(int32_t id, const std::vector<int32_t>& placed) {
     const size_t wanted = aligned(buffer(id).bytes);
     std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of those alive at the same time
@@ -154,6 +200,7 @@ class Planner {
   Program& program_;
   std::vector<Instruction>& part_;
   std::vector<Lifetime> lifetimes_;  // by root
+  std::vector<int> last_use_;        // likewise, of what stays to the end too
 };
 
 }  // namespace
@@ -175,8 +222,8 @@ void plan_memory(Program& program) {
     b.offset = program.packed_bytes;
     program.packed_bytes += aligned(b.bytes);
   }
-  program.prologue_arena_bytes = prologue.place_arena();
-  program.arena_bytes = main.place_arena();
+  program.prologue_arena_bytes = prologue.place_arena(/*use_donated=*/false);
+  program.arena_bytes = main.place_arena(/*use_donated=*/true);
   program.prologue_scratch_bytes = prologue.scratch_bytes();
   program.scratch_bytes = main.scratch_bytes();
 }

@@ -25,6 +25,9 @@ class Lowering {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) lower(static_cast<int32_t>(i));
     add_outputs();
     mark_packed();
+    program_.num_plain_outputs = std::min(border_.num_plain_outputs, program_.outputs.size());
+    program_.donated = border_.donated;
+    program_.donated.resize(program_.input_specs.size());
     return std::move(program_);
   }
 

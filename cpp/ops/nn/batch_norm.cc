@@ -9,7 +9,7 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kSync = "_contrib_SyncBatchNorm";
-constexpr const char* kInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var"};
+constexpr const char* kInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var", "added"};
 
 Specs infer_named(const char* op, const BatchNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
@@ -60,16 +60,20 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g, const BatchNormParams& 
   return grads;
 }
 
+template <class P>
+ParamsRef gradient_params(GradBuilder& g) {
+  auto params = std::make_shared<BatchNormGradParams>();
+  static_cast<BatchNormParams&>(*params) = g.params<P>();
+  params->batch_stats = g.training() && !params->use_global_stats;
+  return params;
+}
+
 // P is the type of the operator's parameters; its output `inv_std` is the inverse deviation.
 template <class P>
 std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
   if (differentiates_gradient()) return composite_gradient(g, g.params<P>(), output_grad, inv_std);
-  auto params = std::make_shared<BatchNormGradParams>();
-  static_cast<BatchNormParams&>(*params) = g.params<P>();
-  params->batch_stats = g.training() && !params->use_global_stats;
   const ValueRef inputs[] = {output_grad, g.input(0), g.input(1), g.output(1), g.output(inv_std)};
-  std::vector<ValueRef> grads =
-      g.emit_all("_batch_norm_backward", inputs, ParamsRef(std::move(params)));
+  std::vector<ValueRef> grads = g.emit_all("_batch_norm_backward", inputs, gradient_params<P>(g));
   grads.resize(5);
   return grads;
 }
@@ -82,11 +86,46 @@ std::vector<ValueRef> gradient_sync(GradBuilder& g) {
   return backward<SyncBatchNormParams>(g, g.output_grad(0), 3);
 }
 
+ValueRef relu_gradient(GradBuilder& g) {
+  return g.emit("_activation_backward", {g.output_grad(0), g.output(0)},
+                {{"act_type", std::string("relu")}});
+}
+
 std::vector<ValueRef> gradient_with_relu(GradBuilder& g) {
-  return backward<BatchNormParams>(g,
-                                   g.emit("_activation_backward", {g.output_grad(0), g.output(0)},
-                                          {{"act_type", std::string("relu")}}),
-                                   2);
+  if (differentiates_gradient()) return backward<BatchNormParams>(g, relu_gradient(g), 2);
+  const ValueRef inputs[] = {g.output_grad(0), g.input(0),  g.input(1),
+                             g.input(2),       g.output(1), g.output(2)};
+  std::vector<ValueRef> grads =
+      g.emit_all("_batch_norm_relu_backward", inputs, gradient_params<BatchNormParams>(g));
+  grads.resize(5);
+  return grads;
+}
+
+std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
+  std::vector<ValueRef> grads;
+  if (differentiates_gradient()) {
+    const ValueRef passed = relu_gradient(g);
+    grads = backward<BatchNormParams>(g, passed, 2);
+    grads.push_back(passed);
+    return grads;
+  }
+  const ValueRef inputs[] = {g.output_grad(0), g.output(0), g.input(0),
+                             g.input(1),       g.output(1), g.output(2)};
+  grads = g.emit_all("_batch_norm_add_relu_backward", inputs, gradient_params<BatchNormParams>(g));
+  const ValueRef added = grads[3];
+  grads.resize(5);
+  grads[3] = {};
+  grads.push_back(added);
+  return grads;
+}
+
+Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
+  constexpr const char* kOp = "_batch_norm_add_relu";
+  MX_CHECK_SHAPE(in[5].shape == in[0].shape, kOp, ": added of shape ", in[5].shape,
+                 " given, that of data expected: ", in[0].shape);
+  MX_CHECK_DTYPE(in[5].dtype == in[0].dtype, kOp, ": added of dtype ", in[5].dtype,
+                 " given, that of data expected: ", in[0].dtype);
+  return infer_named(kOp, p, in);
 }
 
 OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
@@ -129,6 +168,44 @@ void register_batch_norm(OpRegistry& ops) {
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
+  ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
+              .doc("BatchNorm, an addition of another array, and relu.")
+              .inputs({kInputs, kInputs + 6})
+              .outputs(3)
+              .visible_outputs(1)
+              .infer(infer_add)
+              .complete(complete)
+              .gradient(gradient_add_relu)
+              .mutates({3, 4}, /*only_in_training=*/true)
+              .training_dependent()
+              .inplace(5, 0)
+              .build());
+  ops.add(OpBuilder<BatchNormParams>("_batch_norm_relu_again")
+              .doc("Data of _contrib_BatchNormWithReLU from the statistics that it returned.")
+              .inputs({"data", "gamma", "beta", "mean", "inv_std"})
+              .infer([](const BatchNormParams& p, std::span<const TensorSpec> in) {
+                return Specs{infer_named("_batch_norm_relu_again", p, in)[0]};
+              })
+              .inplace(0, 0)
+              .build());
+  ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_relu_backward")
+              .doc("Gradients of _contrib_BatchNormWithReLU for data, gamma and beta.")
+              .inputs({"output_grad", "data", "gamma", "beta", "mean", "inv_std"})
+              .outputs(3)
+              .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
+                return Specs{in[1], in[2], in[2]};
+              })
+              .inplace(0, 0)
+              .build());
+  ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_add_relu_backward")
+              .doc("Gradients of _batch_norm_add_relu for data, gamma, beta and added.")
+              .inputs({"output_grad", "output", "data", "gamma", "mean", "inv_std"})
+              .outputs(4)
+              .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {
+                return Specs{in[2], in[3], in[3], in[2]};
+              })
+              .inplace(0, 3)
+              .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_backward")
               .doc("Gradients of BatchNorm for data, gamma and beta.")
               .inputs({"output_grad", "data", "gamma", "mean", "inv_std"})

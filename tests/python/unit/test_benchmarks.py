@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,45 @@ def test_layer_lists_of_the_peers_use_every_parameter(network: str) -> None:
     parameters = net._collect_params_with_prefix()
     assert used == {name: tuple(value.shape) for name, value in parameters.items()}
     assert all(index < place for place, layer in enumerate(layers) for index in layer["inputs"])
+
+
+def test_dropout_is_a_layer_of_training_only() -> None:
+    net = networks.build("alexnet")
+    net.infer_shape(mx.nd.zeros((1, 3, 224, 224)))
+    kinds = [layer["op"] for layer in layer_list(net, training=True)]
+    assert kinds.count("dropout") == 2
+    assert [kind for kind in kinds if kind != "dropout"] == [
+        layer["op"] for layer in layer_list(net)
+    ]
+
+
+def ask_training_worker(spec: Path, *requests: dict[str, Any], **options: str) -> list[Any]:
+    """Run training/worker.py on mxlite and return its answers."""
+    command = [sys.executable, str(BENCHMARKS / "training" / "worker.py"), "--system", "mxlite"]
+    for name, value in {"spec": str(spec), "batch": "2", **options}.items():
+        command += ["--" + name, value]
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_training_steps_of_block_and_module_have_the_same_losses(tmp_path: Path) -> None:
+    net = networks.build("resnet18_v1")
+    net.infer_shape(mx.nd.zeros((1, 3, 224, 224)))
+    content = {"network": "resnet18_v1", "size": 224, "random": False, "layers": layer_list(net)}
+    spec = tmp_path / "resnet18.json"
+    spec.write_text(json.dumps(content))
+    time_it = {"do": "time", "count": 1}
+    losses = []
+    for variant in ("hybrid", "module"):
+        built, timed, memory = ask_training_worker(
+            spec, {"do": "prepare"}, time_it, {"do": "memory"}, variant=variant, clock="cpu"
+        )
+        assert len(built["losses"]) == 3
+        assert timed["seconds"][0] > 0
+        assert memory["mib"] > 50
+        losses.append(built["losses"])
+    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+    (failed,) = ask_training_worker(spec, {"do": "prepare"}, variant="hybrid", dtype="float8")
+    assert "float8" in failed["error"]

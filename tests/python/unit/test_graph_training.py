@@ -338,3 +338,93 @@ def test_an_input_without_influence_gets_gradient_0() -> None:
     out.backward()
     np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0])
     np.testing.assert_array_equal(y.grad.asnumpy(), [1, 1])
+
+
+def residual_net(x: Any, w1: Any, w2: Any, *norms: Any) -> Any:
+    """Convolution, BatchNorm, relu, convolution, BatchNorm, addition, relu: what is fused."""
+    options = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 32, "no_bias": True}
+    y = nd.BatchNorm(nd.Convolution(x, w1, **options), *norms[:4], fix_gamma=False)
+    y = nd.Activation(y, act_type="relu")
+    y = nd.BatchNorm(nd.Convolution(y, w2, **options), *norms[4:], fix_gamma=False)
+    y = nd.Activation(y + x, act_type="relu")
+    return nd.FullyConnected(
+        nd.Pooling(y, kernel=(2, 2), stride=(2, 2), pool_type="max").mean(axis=(2, 3)),
+        nd.ones((3, 32)) / 32,
+        num_hidden=3,
+        no_bias=True,
+    )
+
+
+def residual_arrays(size: int) -> list[Any]:
+    norm = [nd.random.uniform(0.5, 1.5, (32,)) for _ in range(4)]
+    weights = [normal(32, 32, 3, 3) * 0.1 for _ in range(2)]
+    return [normal(8, 32, size, size), *weights, *norm, *[a + 0.1 for a in norm]]
+
+
+@pytest.mark.parametrize("size", [6, 34])  # 34: Winograd, and data that is normalized again
+def test_residual_block_with_batch_norm(size: int) -> None:
+    mx.random.seed(4)
+    arrays = residual_arrays(size)
+
+    def run(f: Forward) -> tuple[list[Any], list[Any]]:
+        own = [a.copy() for a in arrays]
+        learned = [own[i] for i in (0, 1, 2, 3, 4, 7, 8)]
+        call = f if f is residual_net else compiled(f, tuple(own[1:]))
+        for a in learned:
+            a.attach_grad()
+        for _ in range(2):
+            with autograd.record():
+                y = call(*own) if f is residual_net else call(own[0])
+                loss = (y * nd.arange(y.size).reshape(y.shape)).sum()
+            loss.backward()
+        moving = [own[i].asnumpy() for i in (5, 6, 9, 10)]
+        return [y.asnumpy(), *[a.grad.asnumpy() for a in learned]], moving
+
+    def traced(*operands: Any) -> Any:
+        return residual_net(*operands)
+
+    eager, hybrid = run(residual_net), run(traced)
+    for e, h in zip(eager[0] + eager[1], hybrid[0] + hybrid[1]):
+        np.testing.assert_allclose(h, e, rtol=2e-3, atol=5e-4 * max(1e-3, np.abs(e).max()))
+
+
+def test_memory_of_saved_values_is_used_but_nothing_that_is_seen_changes() -> None:
+    w = normal(64, 64)
+    graph = compiled(lambda x, w: [nd.tanh(nd.dot(x, w)), nd.sigmoid(nd.dot(nd.tanh(x), w))], (w,))
+    x = normal(512, 64)
+    x.attach_grad()
+    w.attach_grad()
+    kept, first = None, None
+    for turn in range(3):
+        with autograd.record():
+            y, z = graph(x)
+            loss = (y * z).sum()
+        before = y.asnumpy(), z.asnumpy()
+        loss.backward(retain_graph=turn == 1)
+        grads = x.grad.asnumpy(), w.grad.asnumpy()
+        first = first or grads
+        kept = kept if kept is not None else w.grad[3:5]
+        for now, then in zip((y, z), before):
+            np.testing.assert_array_equal(now.asnumpy(), then)
+        for now, then in zip(grads, first):
+            np.testing.assert_array_equal(now, then)
+        np.testing.assert_array_equal(kept.asnumpy(), first[1][3:5])
+        if turn == 1:
+            loss.backward()
+            np.testing.assert_array_equal(x.grad.asnumpy(), first[0])
+        with pytest.raises(MXNetError, match="freed by an earlier backward"):
+            loss.backward()
+
+
+def test_a_gradient_that_backward_reads_is_not_overwritten() -> None:
+    x = nd.array([1.0, 2.0])
+    graph = compiled(lambda x, y: x * x * y)
+    x.attach_grad()
+    with autograd.record():
+        z = graph(x, nd.array([3.0, 4.0]))
+    z.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), [6.0, 16.0])
+    with autograd.record():
+        z = graph(x, x.grad)  # 2 * x * grad
+    z.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), [12.0, 64.0])

@@ -62,12 +62,15 @@ void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, F&& fn) {
   }
 }
 
-template <class T, class S, bool kRelu>
+enum class End : uint8_t { kPlain, kRelu, kAddRelu };  // what follows the normalization
+
+template <class T, class S, End kEnd>
 void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
   using Acc = ComputeType<T>;
   const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
   const bool batch_stats = ctx.training && !p.use_global_stats;
   const T* x = in[0].as<T>();
+  const T* added = kEnd == End::kAddRelu ? in[5].as<T>() : nullptr;
   T* y = out[0].as<T>();
   S *running_mean = in[3].as<S>(), *running_var = in[4].as<S>();
   const double count = static_cast<double>(b.outer * b.inner);
@@ -110,8 +113,10 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
       shift[c] = static_cast<Acc>(in[2].as<S>()[c0 + c]);
     }
     for_elements(b, c0, n, [&](int64_t i, int64_t c) {
-      const Acc v = (Acc(x[i]) - mean[c]) * scale[c] + shift[c];
-      y[i] = static_cast<T>(kRelu && !(v > 0) ? Acc(0) : v);
+      Acc v = (Acc(x[i]) - mean[c]) * scale[c] + shift[c];
+      // Rounded as by an addition of its own.
+      if constexpr (kEnd == End::kAddRelu) v = Acc(static_cast<T>(v)) + Acc(added[i]);
+      y[i] = static_cast<T>(kEnd != End::kPlain && v < 0 ? Acc(0) : v);  // NaN stays
     });
   });
 }
@@ -126,10 +131,32 @@ void dispatch_types(DType data, DType stats, F&& fn) {
   });
 }
 
-template <bool kRelu>
+template <End kEnd>
 void batch_norm_native(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
   dispatch_types(in[0].dtype, in[1].dtype,
-                 [&]<class T, class S>(T, S) { forward<T, S, kRelu>(ctx, p, in, out); });
+                 [&]<class T, class S>(T, S) { forward<T, S, kEnd>(ctx, p, in, out); });
+}
+
+void relu_again_native(KernelContext&, const BatchNormParams& p, Inputs in, Outputs out) {
+  const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
+  dispatch_types(in[0].dtype, in[1].dtype, [&]<class T, class S>(T, S) {
+    using Acc = ComputeType<T>;
+    const auto value = [&](size_t input, int64_t c) {
+      return static_cast<Acc>(in[input].as<S>()[c]);
+    };
+    for_channels(b, [&](int64_t c0, int64_t n) {
+      Acc mean[kBlock], scale[kBlock], shift[kBlock];
+      for (int64_t c = 0; c < n; ++c) {
+        mean[c] = value(3, c0 + c);
+        scale[c] = (p.fix_gamma ? Acc(1) : value(1, c0 + c)) * value(4, c0 + c);
+        shift[c] = value(2, c0 + c);
+      }
+      for_elements(b, c0, n, [&](int64_t i, int64_t c) {
+        const Acc v = (Acc(in[0].as<T>()[i]) - mean[c]) * scale[c] + shift[c];
+        out[0].as<T>()[i] = static_cast<T>(v < 0 ? Acc(0) : v);  // NaN stays
+      });
+    });
+  });
 }
 
 void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in,
@@ -138,58 +165,81 @@ void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, In
                 "_contrib_SyncBatchNorm: ndev ", p.ndev, " given for key '", p.key,
                 "', statistics of several devices are not shared in training; 1 expected");
   const TensorRef outputs[] = {out[0], out[1], out[3], out[2]};
-  batch_norm_native<false>(ctx, p, in, outputs);
+  batch_norm_native<End::kPlain>(ctx, p, in, outputs);
 }
 
 // With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
 // grad = gamma * inv_std * (og - sum(og) / n - x_hat * sum(og * x_hat) / n).
-template <class T, class S>
+// og is what relu let through: kRelu computes its input again, kAddRelu looks at its output.
+template <class T, class S, End kEnd>
 void backward(const BatchNormGradParams& p, Inputs in, Outputs out) {
   using Acc = ComputeType<T>;
-  const ChannelBlocks b = channel_blocks(in[1].shape, p.axis);
-  const T *grad = in[0].as<T>(), *x = in[1].as<T>();
+  constexpr bool kAdd = kEnd == End::kAddRelu;
+  constexpr size_t kData = kAdd ? 2 : 1, kGamma = kData + 1;
+  constexpr size_t kMean = kEnd == End::kRelu ? 4 : kGamma + 1, kInvStd = kMean + 1;
+  const ChannelBlocks b = channel_blocks(in[kData].shape, p.axis);
+  const T *output_grad = in[0].as<T>(), *x = in[kData].as<T>();
+  const T* y = kAdd ? in[1].as<T>() : nullptr;
   T* data_grad = out[0].as<T>();
+  T* added_grad = kAdd ? out[3].as<T>() : nullptr;
   const double count = static_cast<double>(b.outer * b.inner);
   for_channels(b, [&](int64_t c0, int64_t n) {
     Acc mean[kBlock], scale[kBlock], offset[kBlock], slope[kBlock];
-    for (int64_t c = 0; c < n; ++c) mean[c] = static_cast<Acc>(in[3].as<S>()[c0 + c]);
+    Acc shift[kBlock] = {};
+    for (int64_t c = 0; c < n; ++c) {
+      mean[c] = static_cast<Acc>(in[kMean].as<S>()[c0 + c]);
+      const double gamma = p.fix_gamma ? 1.0 : static_cast<double>(in[kGamma].as<S>()[c0 + c]);
+      scale[c] = static_cast<Acc>(gamma * static_cast<double>(in[kInvStd].as<S>()[c0 + c]));
+      if (kEnd == End::kRelu) shift[c] = static_cast<Acc>(in[3].as<S>()[c0 + c]);
+    }
+    const auto grad = [&](int64_t i, int64_t c) {
+      if constexpr (kEnd == End::kRelu)
+        return (Acc(x[i]) - mean[c]) * scale[c] + shift[c] > 0 ? Acc(output_grad[i]) : Acc(0);
+      if constexpr (kAdd) return Acc(y[i]) > 0 ? Acc(output_grad[i]) : Acc(0);
+      return Acc(output_grad[i]);
+    };
     Sums sums;
     reduce<Acc>(b, c0, n, sums, [&](int64_t i, int64_t c, Acc& s, Acc& d) {
-      s += Acc(grad[i]);
-      d += Acc(grad[i]) * (Acc(x[i]) - mean[c]);
+      s += grad(i, c);
+      d += grad(i, c) * (Acc(x[i]) - mean[c]);
     });
     for (int64_t c = 0; c < n; ++c) {
-      const double inv_std = static_cast<double>(in[4].as<S>()[c0 + c]);
-      const double gamma = p.fix_gamma ? 1.0 : static_cast<double>(in[2].as<S>()[c0 + c]);
+      const double inv_std = static_cast<double>(in[kInvStd].as<S>()[c0 + c]);
       const double gamma_grad = p.fix_gamma ? 0.0 : sums.second[c] * inv_std;
       out[1].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(gamma_grad));
       out[2].as<S>()[c0 + c] = static_cast<S>(static_cast<Acc>(sums.first[c]));
-      scale[c] = static_cast<Acc>(gamma * inv_std);
       const bool through_stats = p.batch_stats && count > 0;
       offset[c] = through_stats ? static_cast<Acc>(sums.first[c] / count) : Acc(0);
       slope[c] =
           through_stats ? static_cast<Acc>(sums.second[c] * inv_std * inv_std / count) : Acc(0);
     }
     for_elements(b, c0, n, [&](int64_t i, int64_t c) {
-      data_grad[i] =
-          static_cast<T>(scale[c] * (Acc(grad[i]) - offset[c] - (Acc(x[i]) - mean[c]) * slope[c]));
+      const Acc g = grad(i, c);
+      if constexpr (kAdd) added_grad[i] = static_cast<T>(g);
+      data_grad[i] = static_cast<T>(scale[c] * (g - offset[c] - (Acc(x[i]) - mean[c]) * slope[c]));
     });
   });
 }
 
+template <End kEnd>
 void batch_norm_backward_native(KernelContext&, const BatchNormGradParams& p, Inputs in,
                                 Outputs out) {
-  dispatch_types(in[1].dtype, in[2].dtype,
-                 [&]<class T, class S>(T, S) { backward<T, S>(p, in, out); });
+  dispatch_types(in[0].dtype, out[1].dtype,
+                 [&]<class T, class S>(T, S) { backward<T, S, kEnd>(p, in, out); });
 }
 
 }  // namespace
 
 void register_batch_norm_cpu(OpRegistry& ops) {
-  ops.kernel<batch_norm_native<false>>("BatchNorm", DeviceType::kCPU);
-  ops.kernel<batch_norm_native<true>>("_contrib_BatchNormWithReLU", DeviceType::kCPU);
-  ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", DeviceType::kCPU);
-  ops.kernel<batch_norm_backward_native>("_batch_norm_backward", DeviceType::kCPU);
+  constexpr DeviceType kCPU = DeviceType::kCPU;
+  ops.kernel<batch_norm_native<End::kPlain>>("BatchNorm", kCPU);
+  ops.kernel<batch_norm_native<End::kRelu>>("_contrib_BatchNormWithReLU", kCPU);
+  ops.kernel<batch_norm_native<End::kAddRelu>>("_batch_norm_add_relu", kCPU);
+  ops.kernel<relu_again_native>("_batch_norm_relu_again", kCPU);
+  ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", kCPU);
+  ops.kernel<batch_norm_backward_native<End::kPlain>>("_batch_norm_backward", kCPU);
+  ops.kernel<batch_norm_backward_native<End::kRelu>>("_batch_norm_relu_backward", kCPU);
+  ops.kernel<batch_norm_backward_native<End::kAddRelu>>("_batch_norm_add_relu_backward", kCPU);
 }
 
 }  // namespace mxlite

@@ -73,6 +73,10 @@ Desc winograd_weight_desc(const Shape& weight) {
   return Desc(dims(weight), memory::data_type::f32, memory::format_tag::Abcd16a);
 }
 
+Desc winograd_rotated_desc(const Shape& weight) {
+  return Desc(dims(weight), memory::data_type::f32, memory::format_tag::aBcd16b);
+}
+
 Layout winograd_layout(const Shape& weight) {
   return {std::make_shared<const MemoryFormat>(
               MemoryFormat{winograd_weight_desc(weight), /*winograd=*/true}),
@@ -105,6 +109,16 @@ Desc channels_last_of(const Shape& shape, DType dtype) {
 bool is_channels_last(const Desc& d) {
   return d.get_format_kind() == memory::format_kind::blocked && d.get_inner_nblks() == 0 &&
          d.get_ndims() >= 3 && d.get_strides()[1] == 1;
+}
+
+Desc blocked_of(const Shape& shape, DType dtype) {
+  return Desc(dims(shape), data_type(dtype), memory::format_tag::aBcd16b);
+}
+
+PixelLayout pixel_layout(const Layout& given, const Shape& shape) {
+  const bool blocked = !given.is_plain() && same_memory(format_of(given).desc, blocked_of(shape));
+  return {blocked,
+          make_layout(blocked ? blocked_of(shape) : channels_last_of(shape, DType::kFloat32))};
 }
 
 void bind_run(Plan& plan, const dnnl::primitive_desc_base& pd, Binding binding) {

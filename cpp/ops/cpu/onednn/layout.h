@@ -23,7 +23,8 @@ Desc desc_of(const Layout& layout, const TensorSpec& spec);
 Layout make_layout(const Desc& desc);
 // Weights (filters, channels, k, k), transformed.
 Layout winograd_layout(const Shape& weight);
-Desc winograd_weight_desc(const Shape& weight);  // what winograd_transform reads
+Desc winograd_weight_desc(const Shape& weight);   // what winograd_transform reads
+Desc winograd_rotated_desc(const Shape& weight);  // for the gradient of data
 bool same_memory(const Desc& a, const Desc& b);
 
 // Operators with a channels-last parameter: their data's dimensions (N, spatial, C) in oneDNN's
@@ -34,6 +35,15 @@ Desc channels_to_last(const Desc& own);
 // Dense channels-last memory for a shape (N, C, spatial).
 Desc channels_last_of(const Shape& shape, DType dtype);
 bool is_channels_last(const Desc& desc);
+// Memory in blocks of 16 channels for a shape (N, C, H, W).
+Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
+// Which of the two our own kernels work in: blocks where the producer left them, else
+// channels-last.
+struct PixelLayout {
+  bool blocked = false;
+  Layout layout;
+};
+PixelLayout pixel_layout(const Layout& given, const Shape& shape);
 
 // For set_layout_backend.
 bool same_format(const Layout& a, const Layout& b);

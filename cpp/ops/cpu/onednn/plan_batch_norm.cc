@@ -35,6 +35,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
   return guarded("BatchNorm", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const BatchNormParams*>(r.params);
     if (!takes(r, p, 0, 1)) return std::nullopt;
+    if (auto plan = plan_own_norm(r)) return plan;
     const bool batch_stats = r.training && !p.use_global_stats;
     const Desc data = desc_of(r.layouts[0], r.inputs[0]);
     apply_thread_count();
@@ -98,6 +99,7 @@ std::optional<Plan> plan_backward(const PlanRequest& r) {
   return guarded("_batch_norm_backward", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const BatchNormGradParams*>(r.params);
     if (!takes(r, p, 1, 2)) return std::nullopt;
+    if (auto plan = plan_own_norm_backward(r)) return plan;
     const Desc data = desc_of(r.layouts[1], r.inputs[1]);
     apply_thread_count();
     const Flags flags = flags_of(p, !p.batch_stats);

@@ -86,6 +86,7 @@ std::optional<Plan> plan_deconvolution(const PlanRequest& r) {
 std::optional<Plan> plan_backward_data(const PlanRequest& r) {
   return guarded("_convolution_backward_data", [&]() -> std::optional<Plan> {
     if (!is_plannable(r)) return std::nullopt;
+    if (auto plan = plan_own_backward_data(r)) return plan;
     const auto& p = *static_cast<const ConvolutionDataGradParams*>(r.params);
     const ConvDescs d = describe(p, r.outputs[0].shape, r.inputs[0].shape, r.inputs[0].dtype,
                                  /*bias=*/false);
@@ -104,6 +105,7 @@ std::optional<Plan> plan_backward_data(const PlanRequest& r) {
 std::optional<Plan> plan_backward_weight(const PlanRequest& r) {
   return guarded("_convolution_backward_weight", [&]() -> std::optional<Plan> {
     if (!is_plannable(r)) return std::nullopt;
+    if (auto plan = plan_own_backward_weight(r)) return plan;
     const auto& p = *static_cast<const ConvolutionParams*>(r.params);
     const ConvDescs d =
         describe(p, r.inputs[1].shape, r.inputs[0].shape, r.inputs[0].dtype, r.outputs.size() > 1);

@@ -27,6 +27,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
   if (!has_winograd() || !(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) ||
       !both(w.dilate, 1) || data[1] % 16 != 0)
     return std::nullopt;
+  const PixelLayout pixels = pixel_layout(r.layouts[0], data);
   const WinogradProblem problem{.batch = data[0],
                                 .height = data[2],
                                 .width = data[3],
@@ -35,14 +36,18 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
                                 .pad_height = w.pad[1],
                                 .pad_width = w.pad[2],
                                 .kernel = static_cast<int>(w.kernel[1]),
+                                .data_blocked = pixels.blocked,
+                                .output_blocked = pixels.blocked,
                                 .threads = cpu_threads()};
   const int64_t tiles = problem.tiles();
   const bool each_call = !r.constant[1] || tiles >= kEnoughTiles ||
                          (data[0] >= kLargeBatch && tiles >= kEnoughTilesOfBatch);
   if (tiles < (each_call ? kLeastTilesEachCall : kLeastTiles)) return std::nullopt;
   Plan plan;
-  const Layout output = make_layout(channels_last_of(r.outputs[0].shape, DType::kFloat32));
-  plan.inputs = {make_layout(channels_last_of(data, DType::kFloat32)),
+  const Shape& shape = r.outputs[0].shape;
+  const Layout output =
+      make_layout(pixels.blocked ? blocked_of(shape) : channels_last_of(shape, DType::kFloat32));
+  plan.inputs = {pixels.layout,
                  each_call ? make_layout(winograd_weight_desc(weight)) : winograd_layout(weight)};
   plan.outputs = {output};
   const bool bias = !p.no_bias;

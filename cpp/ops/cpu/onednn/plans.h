@@ -8,11 +8,18 @@ void plan_batch_norm();
 void plan_concat();
 void plan_convolution();
 void plan_fully_connected();
+void plan_norm();
 void plan_pointwise();
 void plan_pooling();
 
 // Our own AVX-512 convolutions, where they beat oneDNN's: Winograd and first layers.
 std::optional<Plan> plan_own_convolution(const PlanRequest& r);
+std::optional<Plan> plan_own_backward_data(const PlanRequest& r);
+std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
+
+// Our own BatchNorm in training, where the data is channels-last or in blocks of 16 channels.
+std::optional<Plan> plan_own_norm(const PlanRequest& r);
+std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 
 // Does oneDNN compute in the request's type, and is there something to compute?
 bool is_plannable(const PlanRequest& r);

@@ -20,6 +20,7 @@ void register_onednn_plans() {
   onednn::plan_concat();
   onednn::plan_convolution();
   onednn::plan_fully_connected();
+  onednn::plan_norm();
   onednn::plan_pointwise();
   onednn::plan_pooling();
 }

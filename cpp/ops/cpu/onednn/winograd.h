@@ -12,8 +12,11 @@ struct WinogradProblem {
   int64_t batch = 0, height = 0, width = 0;
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
-  int kernel = 3;   // or 5
-  int threads = 1;  // at most; the scratch memory depends on it
+  int kernel = 3;  // or 5
+  // Memory in blocks of 16 channels instead of channels-last.
+  bool data_blocked = false, output_blocked = false;
+  bool rotated = false;  // weight is that of the convolution whose gradient of data this is
+  int threads = 1;       // at most; the scratch memory depends on it
   int64_t out_height() const { return height + 2 * pad_height - kernel + 1; }
   int64_t out_width() const { return width + 2 * pad_width - kernel + 1; }
   int64_t tile_outputs() const { return 7 - kernel; }  // in one dimension
@@ -24,8 +27,9 @@ struct WinogradProblem {
 
 struct WinogradArgs {
   const float* data;
-  const float*
-      weight;  // packed [filters / 16][channels][kernel][kernel][16]; null with `transformed`
+  // Packed [filters / 16][channels][kernel][kernel][16], rotated ones
+  // [channels][filters / 16][kernel][kernel][16]; null with `transformed`.
+  const float* weight;
   const float* transformed;  // of winograd_transform; null: transformed in every call
   const float* bias;         // null: none
   float* output;
@@ -39,5 +43,14 @@ void winograd_transform(int64_t channels, int64_t filters, int kernel, const flo
                         float* transformed);
 size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed);
 void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, void* scratch);
+
+// The gradients of weight and bias; p is the forward's problem.
+struct WinogradGradArgs {
+  const float *data, *output_grad;
+  float* weight_grad;  // [filters / 16][channels][kernel][kernel][16]
+  float* bias_grad;    // null: none
+};
+size_t winograd_weight_grad_scratch_bytes(const WinogradProblem& p);
+void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args, void* scratch);
 
 }  // namespace mxlite::onednn

@@ -24,6 +24,7 @@ def np_batch_norm(
     fix: bool = True,
     batch: bool = False,
     relu: bool = False,
+    added: np.ndarray | float = 0.0,
 ) -> list[np.ndarray]:
     """Return output, mean and inverse standard deviation."""
     if batch:
@@ -32,27 +33,32 @@ def np_batch_norm(
     inv_std = 1 / np.sqrt(var + eps)
     gamma = np.ones_like(gamma) if fix else gamma
     shift, scale = _along(mean, axis, x.ndim), _along(gamma * inv_std, axis, x.ndim)
-    y = (x - shift) * scale + _along(beta, axis, x.ndim)
+    y = (x - shift) * scale + _along(beta, axis, x.ndim) + added
     return [np.maximum(y, 0) if relu else y, mean, inv_std]
 
 
 def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm", **p: Any) -> Any:
     c = shape[p.get("axis", 1)]
     all_outputs = p.get("output_mean_var", False)
+    adds = name == "_batch_norm_add_relu"
 
     def ref(*arrays: np.ndarray) -> Any:
         outputs = np_batch_norm(
-            *arrays,
+            *arrays[:5],
+            added=arrays[5] if adds else 0.0,
             axis=p.get("axis", 1),
             eps=p.get("eps", 1e-3),
             fix=p.get("fix_gamma", True),
             batch=training and not p.get("use_global_stats", False),
-            relu=name.endswith("ReLU"),
+            relu=adds or name.endswith("ReLU"),
         )
         return outputs if all_outputs else outputs[0]
 
     inputs = [rand(*shape), positive(c), rand(c), rand(c), positive(c)]
     grad = [0, 2] if p.get("fix_gamma", True) else [0, 1, 2]
+    if adds:
+        inputs.append(rand(*shape))
+        grad.append(5)
     return op(
         name,
         *inputs,
@@ -201,6 +207,35 @@ CASES = [
     _batch_norm((0, 3, 5), training=False, output_mean_var=True),
     _batch_norm((4, 3, 5), training=False, name="_contrib_BatchNormWithReLU", fix_gamma=False),
     _batch_norm((4, 3, 2, 2), training=True, name="_contrib_BatchNormWithReLU", fix_gamma=False),
+    *[
+        _batch_norm(
+            (4, 3, 2, 2), training=training, name="_batch_norm_add_relu", fix_gamma=fix_gamma
+        )
+        for training in (False, True)
+        for fix_gamma in (False, True)
+    ],
+    *[
+        op(
+            "_batch_norm_relu_again",
+            rand(4, 3, 2, 2),
+            *[positive(3), rand(3), rand(3), positive(3)],
+            fix_gamma=fix_gamma,
+            ref=lambda x, gamma, beta, mean, inv_std, fix=fix_gamma: np_batch_norm(
+                x, gamma, beta, mean, inv_std**-2, eps=0.0, fix=fix, relu=True
+            )[0],
+            grad=False,
+            tol=8,
+        )
+        for fix_gamma in (False, True)
+    ],
+    fails(
+        "_batch_norm_add_relu",
+        rand(2, 3, 4),
+        *[rand(3) for _ in range(4)],
+        rand(2, 3, 1),
+        error=ValueError,
+        match=r"added of shape \(2, 3, 1\) given",
+    ),
     fails(
         "BatchNorm",
         rand(2, 3, 4),

@@ -1,0 +1,122 @@
+// BatchNorm, perhaps an addition, then relu become one operator before a recorded graph is
+// differentiated: forward and backward then go through memory twice each, and what lies between is
+// neither written nor kept.
+#include <string>
+#include <string_view>
+
+#include "cpp/graph/passes/passes.h"
+#include "cpp/graph/rewrite.h"
+#include "cpp/ops/nn/batch_norm.h"
+
+namespace mxlite::graph {
+namespace {
+
+bool is_relu(const Node& n) {
+  if (n.kind != NodeKind::kOp || n.inputs.size() != 1) return false;
+  if (n.op->name == "relu") return true;
+  if (n.op->name != "Activation") return false;
+  const int i = n.op->param_index("act_type");
+  return attr_to_string(n.op->params_values(n.params.get())[static_cast<size_t>(i)]) == "relu";
+}
+
+bool is_addition(const Node& n) {
+  if (n.kind != NodeKind::kOp || n.inputs.size() != 2) return false;
+  const std::string_view name = n.op->name;
+  return name == "elemwise_add" || name == "broadcast_add";
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph)
+      : graph_(graph), rewrite_(graph), uses_(count_uses(graph)), gone_(graph.nodes.size()) {
+    fused_.resize(graph.nodes.size());
+  }
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) find(static_cast<int32_t>(i));
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto id = static_cast<int32_t>(i);
+      if (gone_[i]) continue;
+      if (fused_[i].norm < 0)
+        rewrite_.keep(id);
+      else
+        write(id);
+    }
+    return rewrite_.finish();
+  }
+
+ private:
+  struct Fused {
+    int32_t norm = -1;
+    int added = -1;  // which operand of the addition is not the norm; -1: no addition
+  };
+
+  int uses(ValueId v) const {
+    return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+  }
+
+  // A BatchNorm whose data is used here only. Its statistics are written later than before: nobody
+  // else may look at them.
+  bool is_free_norm(ValueId v) const {
+    const Node& n = graph_.node(v);
+    if (n.kind != NodeKind::kOp || n.op->name != "BatchNorm" || v.output != 0 || uses(v) != 1 ||
+        gone_[static_cast<size_t>(v.node)])
+      return false;
+    if (uses({v.node, 1}) != 0 || uses({v.node, 2}) != 0) return false;
+    return uses(n.inputs[3]) == 1 && uses(n.inputs[4]) == 1;
+  }
+
+  void find(int32_t id) {
+    const Node& relu = graph_.node(id);
+    if (!is_relu(relu)) return;
+    const ValueId from = relu.inputs[0];
+    Fused f;
+    if (is_free_norm(from)) {
+      f.norm = from.node;
+    } else if (is_addition(graph_.node(from)) && uses(from) == 1) {
+      const Node& sum = graph_.node(from);
+      // The side computed later: what is added to it is then there already.
+      const int later = sum.inputs[1].node > sum.inputs[0].node ? 1 : 0;
+      for (const int side : {later, 1 - later}) {
+        const ValueId v = sum.inputs[static_cast<size_t>(side)];
+        const ValueId other = sum.inputs[static_cast<size_t>(1 - side)];
+        if (f.norm >= 0 || !is_free_norm(v) || graph_.spec(other) != graph_.spec(v)) continue;
+        f = {v.node, 1 - side};
+      }
+      if (f.norm >= 0) gone_[static_cast<size_t>(from.node)] = 1;
+    }
+    if (f.norm < 0) return;
+    gone_[static_cast<size_t>(f.norm)] = 1;
+    fused_[static_cast<size_t>(id)] = f;
+  }
+
+  void write(int32_t id) {
+    const Fused f = fused_[static_cast<size_t>(id)];
+    const Node& norm = graph_.node(f.norm);
+    std::vector<ValueId> inputs = rewrite_.map(norm.inputs);
+    const char* op = "_contrib_BatchNormWithReLU";
+    if (f.added >= 0) {
+      const Node& sum = graph_.node(graph_.node(id).inputs[0]);
+      inputs.push_back(rewrite_.map(sum.inputs[static_cast<size_t>(f.added)]));
+      op = "_batch_norm_add_relu";
+    }
+    const ValueId made =
+        rewrite_.graph().add_op(ops().get(op), norm.params, std::move(inputs), norm.name);
+    rewrite_.replace({id, 0}, made);
+  }
+
+  const Graph& graph_;
+  Rewrite rewrite_;
+  std::vector<std::vector<int>> uses_;
+  std::vector<uint8_t> gone_;  // part of a later node
+  std::vector<Fused> fused_;   // by the relu
+};
+
+}  // namespace
+
+Graph fuse_norm(const Graph& graph, const PassContext& context) {
+  if (context.small || !graph.training || context.device.type != DeviceType::kCPU) return graph;
+  return Fuser(graph).run();
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,273 @@
+#include "cpp/ops/cpu/onednn/norm.h"
+
+#include <immintrin.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpp/ops/cpu/onednn/norm_rows.h"
+
+namespace mxlite::onednn {
+namespace {
+
+using namespace norm;  // NOLINT: the other half of this file
+
+// Single-precision sums go into double ones after this many rows.
+constexpr int64_t kRows = 256;
+
+// A run of rows of contiguous channels: all of them, or a block of 16.
+struct Piece {
+  int64_t offset;  // elements
+  int64_t rows, channel;
+};
+
+struct Pieces {
+  int64_t per_plane, count, plane_rows, width, blocks;
+
+  explicit Pieces(const NormMemory& m)
+      : plane_rows(m.blocked ? m.pixels : m.batch * m.pixels),
+        width(m.blocked ? kLane : m.channels),
+        blocks(m.blocked ? m.channels / kLane : 1) {
+    per_plane = (plane_rows + kRows - 1) / kRows;
+    count = per_plane * (m.blocked ? m.batch * blocks : 1);
+  }
+  Piece at(int64_t i) const {
+    const int64_t plane = i / per_plane, first = i % per_plane * kRows;
+    return {(plane * plane_rows + first) * width, std::min(kRows, plane_rows - first),
+            plane % blocks * kLane};
+  }
+};
+
+int64_t padded(int64_t channels) { return (channels + kLane - 1) / kLane * kLane; }
+
+// Per channel, and per thread where every thread adds up its own.
+struct Scratch {
+  float *pivot, *mean, *scale, *shift, *slope;  // of all threads
+  float* sums;                                  // [2][channels] of a thread
+  double* totals;                               // [2][channels] of a thread
+  double* all_totals;
+  int64_t channels;
+
+  Scratch(void* memory, const NormMemory& m, int thread) : channels(padded(m.channels)) {
+    all_totals = static_cast<double*>(memory);
+    totals = all_totals + thread * 2 * channels;
+    auto* floats = reinterpret_cast<float*>(all_totals + m.threads * 2 * channels);
+    for (float** part : {&pivot, &mean, &scale, &shift, &slope}) {
+      *part = floats;
+      floats += channels;
+    }
+    sums = floats + thread * 2 * channels;
+  }
+  static size_t bytes(const NormMemory& m) {
+    const auto channels = static_cast<size_t>(padded(m.channels));
+    const auto threads = static_cast<size_t>(m.threads);
+    return channels * (threads * 2 * (sizeof(double) + sizeof(float)) + 5 * sizeof(float));
+  }
+  void clear() {
+    std::fill_n(sums, 2 * channels, 0.0f);
+    std::fill_n(totals, 2 * channels, 0.0);
+  }
+  // Moves the sums of the channels [first, first + count) into the totals.
+  void flush(int64_t first, int64_t count) {
+    for (int64_t k = 0; k < 2; ++k)
+      for (int64_t c = k * channels + first; c < k * channels + first + count; ++c) {
+        totals[c] += static_cast<double>(sums[c]);
+        sums[c] = 0;
+      }
+  }
+  double total(int64_t which, int64_t c, int64_t threads) const {
+    double sum = 0;
+    for (int64_t t = 0; t < threads; ++t) sum += all_totals[(t * 2 + which) * channels + c];
+    return sum;
+  }
+};
+
+struct Range {
+  int64_t first, last;
+};
+Range share(int64_t count, int64_t part, int64_t parts) {
+  return {count * part / parts, count * (part + 1) / parts};
+}
+
+// fn(piece) for every piece of the thread, then its sums are in the totals.
+template <class F>
+void add_up(const Pieces& pieces, Range mine, Scratch& s, F&& fn) {
+  s.clear();
+  for (int64_t i = mine.first; i < mine.last; ++i) {
+    const Piece piece = pieces.at(i);
+    fn(piece);
+    s.flush(piece.channel, std::min(pieces.width, s.channels - piece.channel));
+  }
+}
+
+// Backwards: what was read last is still in the cache.
+template <class F>
+void for_pieces(const Pieces& pieces, Range mine, F&& fn) {
+  for (int64_t i = mine.last; i-- > mine.first;) fn(pieces.at(i));
+}
+
+template <class T>
+void first_row(const NormMemory& m, const T* data, float* pivot) {
+  for (int64_t c = 0; c < m.channels; ++c)
+    pivot[c] = to_float(data[m.blocked ? c / kLane * m.pixels * kLane + c % kLane : c]);
+}
+
+template <class T, NormEnd kEnd>
+void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
+  const auto *data = static_cast<const T*>(a.data), *added = static_cast<const T*>(a.added);
+  auto* const output = static_cast<T*>(a.output);
+  const double count = static_cast<double>(m.batch * m.pixels);
+  const Pieces pieces(m);
+#pragma omp parallel num_threads(m.threads)
+  {
+    const int threads = omp_get_num_threads(), me = omp_get_thread_num();
+    const Range mine = share(pieces.count, me, threads);
+    Scratch s(scratch, m, me);
+    const bool batch_stats = a.stats == NormForwardArgs::kBatch;
+    if (batch_stats) {
+      // Around a value of the channel, so that a large mean does not cancel the variance.
+      if (me == 0) first_row(m, data, s.pivot);
+#pragma omp barrier
+      add_up(pieces, mine, s, [&](const Piece& p) {
+        add_moments(data + p.offset, p.rows, pieces.width, s.pivot + p.channel, s.sums + p.channel,
+                    s.sums + s.channels + p.channel);
+      });
+#pragma omp barrier
+    }
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < m.channels; ++c) {
+      double mean, var;
+      if (a.stats == NormForwardArgs::kGiven) {
+        s.mean[c] = a.mean[c];
+        s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
+        s.shift[c] = a.beta[c];
+        continue;
+      }
+      if (batch_stats) {
+        const double shifted = s.total(0, c, threads) / count;
+        mean = shifted + static_cast<double>(s.pivot[c]);
+        var = std::max(s.total(1, c, threads) / count - shifted * shifted, 0.0);
+        const auto momentum = static_cast<double>(a.momentum);
+        const auto blend = [&](float old, double now) {
+          return static_cast<float>(static_cast<double>(old) * momentum + now * (1 - momentum));
+        };
+        a.moving_mean[c] = blend(a.moving_mean[c], mean);
+        a.moving_var[c] = blend(a.moving_var[c], var);
+      } else {
+        mean = static_cast<double>(a.moving_mean[c]);
+        var = static_cast<double>(a.moving_var[c]);
+      }
+      const double inv_std = 1 / std::sqrt(var + static_cast<double>(a.eps));
+      a.mean[c] = s.mean[c] = static_cast<float>(mean);
+      a.inv_std[c] = static_cast<float>(inv_std);
+      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
+      s.shift[c] = a.beta[c];
+    }
+    for_pieces(pieces, mine, [&](const Piece& p) {
+      normalize<T, kEnd>(data + p.offset, added + (added ? p.offset : 0), output + p.offset, p.rows,
+                         pieces.width, s.mean + p.channel, s.scale + p.channel,
+                         s.shift + p.channel);
+    });
+  }
+}
+
+// With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
+// grad = gamma * inv_std * (og - sum(og) / n - x_hat * sum(og * x_hat) / n).
+template <class T, NormEnd kEnd>
+void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
+  const auto *data = static_cast<const T*>(a.data), *grad = static_cast<const T*>(a.grad);
+  const auto* output = static_cast<const T*>(a.output);
+  auto *const data_grad = static_cast<T*>(a.data_grad), *const added_grad =
+                                                            static_cast<T*>(a.added_grad);
+  const double count = static_cast<double>(m.batch * m.pixels);
+  const Pieces pieces(m);
+#pragma omp parallel num_threads(m.threads)
+  {
+    const int threads = omp_get_num_threads(), me = omp_get_thread_num();
+    const Range mine = share(pieces.count, me, threads);
+    Scratch s(scratch, m, me);
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < m.channels; ++c) {
+      s.mean[c] = a.mean[c];
+      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
+      s.shift[c] = kEnd == NormEnd::kRelu ? a.beta[c] : 0.0f;
+    }
+    add_up(pieces, mine, s, [&](const Piece& p) {
+      constexpr bool kAdd = kEnd == NormEnd::kAddRelu;
+      add_grads<T, kEnd>(grad + p.offset, data + p.offset, kAdd ? output + p.offset : nullptr,
+                         kAdd ? added_grad + p.offset : nullptr, p.rows, pieces.width,
+                         s.mean + p.channel, s.scale + p.channel, s.shift + p.channel,
+                         s.sums + p.channel, s.sums + s.channels + p.channel);
+    });
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < m.channels; ++c) {
+      const double sum = s.total(0, c, threads), product = s.total(1, c, threads);
+      const auto inv_std = static_cast<double>(a.inv_std[c]);
+      a.beta_grad[c] = static_cast<float>(sum);
+      a.gamma_grad[c] = a.gamma ? static_cast<float>(product * inv_std) : 0.0f;
+      s.pivot[c] = a.batch_stats ? static_cast<float>(sum / count) : 0.0f;
+      s.slope[c] = a.batch_stats ? static_cast<float>(product * inv_std * inv_std / count) : 0.0f;
+    }
+    // The first pass has put what relu let through into added_grad.
+    const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
+    for_pieces(pieces, mine, [&](const Piece& p) {
+      apply_grads<T, kEnd>(passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,
+                           pieces.width, s.mean + p.channel, s.scale + p.channel,
+                           s.shift + p.channel, s.pivot + p.channel, s.slope + p.channel);
+    });
+  }
+}
+
+template <template <class, NormEnd> class Run, class... Args>
+void dispatch(const NormMemory& m, NormEnd end, const Args&... args) {
+  const auto with = [&]<class T>(T) {
+    switch (end) {
+      case NormEnd::kPlain:
+        return Run<T, NormEnd::kPlain>::run(m, args...);
+      case NormEnd::kRelu:
+        return Run<T, NormEnd::kRelu>::run(m, args...);
+      case NormEnd::kAddRelu:
+        return Run<T, NormEnd::kAddRelu>::run(m, args...);
+    }
+  };
+  if (m.bfloat16)
+    with(bfloat16{});
+  else
+    with(float{});
+}
+
+template <class T, NormEnd kEnd>
+struct Forward {
+  static void run(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
+    forward<T, kEnd>(m, a, scratch);
+  }
+};
+template <class T, NormEnd kEnd>
+struct Backward {
+  static void run(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
+    backward<T, kEnd>(m, a, scratch);
+  }
+};
+
+}  // namespace
+
+bool has_norm() {
+  static const bool able = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512vl") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  return able;
+}
+
+size_t norm_scratch_bytes(const NormMemory& m) { return Scratch::bytes(m); }
+
+void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch) {
+  dispatch<Forward>(m, end, args, scratch);
+}
+
+void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& args, void* scratch) {
+  dispatch<Backward>(m, end, args, scratch);
+}
+
+}  // namespace mxlite::onednn

@@ -1,0 +1,50 @@
+// BatchNorm of executables, with the addition and relu behind it, in two passes over memory:
+// statistics (backward: sums), then the result. Channels-last memory or blocks of 16 channels,
+// float32 or bfloat16 data, AVX-512.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace mxlite::onednn {
+
+struct NormMemory {
+  bool blocked = false;   // in blocks of 16 channels; else channels-last
+  bool bfloat16 = false;  // data; statistics and parameters are float32
+  int64_t batch = 0, pixels = 0, channels = 0;
+  int threads = 1;  // at most
+};
+
+// What is done to the normalized data, and where backward finds out what relu let through.
+enum class NormEnd : uint8_t {
+  kPlain,
+  kRelu,     // backward computes the data before relu again
+  kAddRelu,  // another array is added before relu; backward looks at the output
+};
+
+struct NormForwardArgs {
+  const void *data, *added;   // added: of kAddRelu
+  const float *gamma, *beta;  // gamma null: 1
+  float *moving_mean, *moving_var;
+  void* output;
+  float *mean, *inv_std;  // results
+  float eps, momentum;
+  // Of this batch, which update the moving ones; else the moving ones are used, and with kGiven
+  // mean and inv_std as they are.
+  enum Stats : uint8_t { kBatch, kMoving, kGiven } stats;
+};
+
+struct NormBackwardArgs {
+  const void *grad, *data, *output;  // output: of kAddRelu
+  const float *gamma, *beta, *mean, *inv_std;
+  void *data_grad, *added_grad;  // added_grad: of kAddRelu
+  float *gamma_grad, *beta_grad;
+  bool batch_stats;
+};
+
+bool has_norm();  // does the processor have the instructions?
+size_t norm_scratch_bytes(const NormMemory& m);
+void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch);
+// data_grad may be grad's memory (kAddRelu: added_grad's may), element by element.
+void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& args, void* scratch);
+
+}  // namespace mxlite::onednn
