@@ -373,8 +373,18 @@ class NDArray:
         """Return a copy on the same device."""
         ...
 
-    def copyto(self, other: Any) -> NDArray:
-        """Copy into another array (converting dtype) or to a context."""
+    def copyto(self: "NDArray", other: "Any") -> "NDArray":
+        """Copy into another array (converting its type) or to a context, from which gradients return.
+
+        Parameters
+        ----------
+        other : NDArray or Context
+
+        Returns
+        -------
+        NDArray
+            The target.
+        """
         ...
 
     def cos(self, out: Any = None, **kwargs: Any) -> NDArray:
@@ -1301,6 +1311,45 @@ class OpCall:
     @property
     def variadic(self) -> bool: ...
 
+class Communicator:
+    """
+    Collectives on the calling thread.
+    """
+    def all_gather(self, input: NDArray, output: NDArray, counts: Sequence[int]) -> None: ...
+    def all_reduce(self, input: NDArray, output: NDArray, op: str = "sum") -> None: ...
+    def all_to_all(
+        self, input: NDArray, output: NDArray, send: Sequence[int], receive: Sequence[int]
+    ) -> None: ...
+    def barrier(self) -> None: ...
+    def broadcast(self, array: NDArray, root: int = 0) -> None: ...
+    def describe(self, what: str) -> None: ...
+    def fail_all(self, reason: str) -> None: ...
+    def reduce_scatter(
+        self, input: NDArray, output: NDArray, op: str, counts: Sequence[int]
+    ) -> None: ...
+    def split(self, color: int, key: int = 0) -> Communicator: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+class PendingCollective:
+    """
+    A submitted collective.
+    """
+    def wait(self) -> None:
+        """
+        Until it is done; raises its error.
+        """
+    @property
+    def outputs(self) -> list[Any]: ...
+    @property
+    def received_splits(self) -> list[int]: ...
+    @property
+    def set_number(self) -> int: ...
+
 class RecordReader:
     """
     Reads a record file from front to back.
@@ -1315,6 +1364,10 @@ class RecordReader:
         The next record; None at the end.
         """
     def seek(self, offset: int) -> None: ...
+    def skip(self) -> bool:
+        """
+        Checks the next record and goes behind it; False at the end.
+        """
     def tell(self) -> int: ...
     @property
     def path(self) -> str: ...
@@ -1325,11 +1378,61 @@ class RecordWriter:
     """
     Writes a record file.
     """
-    def __init__(self, path: str) -> None: ...
+    def __init__(self, path: str, keep: int = -1) -> None:
+        """
+        keep: go on behind so many bytes of the file; -1 begins anew.
+        """
     def close(self) -> None: ...
     def flush(self) -> None: ...
+    def sync(self) -> None: ...
     def tell(self) -> int: ...
     def write(self, record: Any) -> None: ...
+
+class ImagePacker:
+    """
+    Threads that make records of image files, in order.
+    """
+    def __init__(
+        self,
+        *,
+        pass_through: bool,
+        color: int,
+        center_crop: bool,
+        resize: int,
+        png: bool,
+        quality: int,
+        threads: int,
+    ) -> None: ...
+    def add(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """
+        Pairs (path, header); the threads begin.
+        """
+    def write(self, writer: RecordWriter, count: int) -> list[tuple[int, str]]:
+        """
+        Writes the next items; pairs (offset, error), the offset -1 where there is an error.
+        """
+
+class CsvReader:
+    """
+    Rows of a CSV file.
+    """
+    def __init__(self, path: str, columns: int, dtype: Any) -> None: ...
+    def read(self, rows: int, round: bool) -> tuple[NDArray, int]:
+        """
+        (array, rows that were left); with round the others are the first, else zeros.
+        """
+    def rewind(self) -> None: ...
+
+class LibSvmReader:
+    """
+    Rows of a LibSVM file.
+    """
+    def __init__(self, path: str, width: int, part: int, parts: int) -> None: ...
+    def read(self, rows: int, round: bool) -> tuple[NDArray, NDArray, NDArray, NDArray, int]:
+        """
+        (values, columns, begins, labels, rows left)
+        """
+    def rewind(self) -> None: ...
 
 class ImagePipeline:
     """
@@ -1340,17 +1443,41 @@ class ImagePipeline:
         """
         (data, label, index, pad) of the next batch; None at the end.
         """
+    def position(self) -> tuple[int, int, int, int, int, int, int]:
+        """
+        Where it is, for seek: epoch, its batches, samples and bad ones, all bad records by kind.
+        """
     def reset(self) -> None: ...
+    def seek(
+        self,
+        epoch: int,
+        batches: int,
+        samples: int,
+        skipped_before: int,
+        record: int,
+        label: int,
+        image: int,
+    ) -> None:
+        """
+        Go on from a position.
+        """
+    @property
+    def label_width(self) -> int: ...
     @property
     def last_skipped(self) -> str: ...
     @property
     def num_records(self) -> int: ...
     @property
-    def skipped(self) -> int: ...
+    def skipped(self) -> dict[Any, Any]: ...
 
 def all_ops() -> dict[Any, Any]:
     """
     Name or alias -> operator, hidden ones too.
+    """
+
+def anomaly_checks() -> bool:
+    """
+    Are outputs looked at for NaN?
     """
 
 def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
@@ -1388,9 +1515,70 @@ def check_writable(array: NDArray) -> None:
     Raise if the array is part of a recorded computation and recording is on.
     """
 
+def comm_abort(reason: str) -> None:
+    """
+    Make the operations of all ranks fail.
+    """
+
+def comm_finalize() -> None:
+    """
+    At the end of the process.
+    """
+
+def comm_info() -> dict[Any, Any]:
+    """
+    Ranks and sizes of this process.
+    """
+
+def comm_launcher() -> str:
+    """
+    What started this process.
+    """
+
+def comm_running() -> bool:
+    """
+    Between comm_start and comm_stop.
+    """
+
+def comm_set_members(set: int) -> list[int]: ...
+def comm_start(
+    options: dict[Any, Any], ranks: Sequence[int] = [], mpi_communicator: int = 0
+) -> None:
+    """
+    Join the job's other processes.
+    """
+
+def comm_stats() -> dict[Any, Any]:
+    """
+    Counts since comm_start.
+    """
+
+def comm_stop() -> None:
+    """
+    Leave the job.
+    """
+
+def comm_submit(
+    kind: str,
+    names: Sequence[str],
+    inputs: Sequence[NDArray],
+    outputs: Sequence[NDArray],
+    terms: dict[Any, Any],
+) -> PendingCollective:
+    """
+    Begin named collectives, in one task.
+    """
+
+def comm_timeline_start(path: str, mark_cycles: bool = False) -> None: ...
+def comm_timeline_stop() -> None: ...
 def cpu_threads() -> int:
     """
     Threads that operators use.
+    """
+
+def crc32c(data: Any, before: int = 0) -> int:
+    """
+    CRC32C of contiguous bytes, or of these behind others whose checksum is `before`.
     """
 
 def current_context() -> Context:
@@ -1398,11 +1586,16 @@ def current_context() -> Context:
     The device on which this thread creates arrays.
     """
 
-def decode_jpeg(
-    data: Any, color: bool = True, to_rgb: bool = True, denominator: int = 1, name: str = "imdecode"
+def decode_image(
+    data: Any,
+    channels: int = 3,
+    to_rgb: bool = True,
+    denominator: int = 1,
+    upright: bool = False,
+    name: str = "imdecode",
 ) -> NDArray:
     """
-    uint8 array (height, width, channels) from JPEG bytes.
+    uint8 array (height, width, channels) from the bytes of a JPEG or PNG image; upright: turned as its Exif tag says.
     """
 
 def detach_sparse(array: Any) -> NDArray:
@@ -1425,9 +1618,9 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     Array whose values are not set.
     """
 
-def encode_jpeg(image: Any, quality: int = 95, rgb: bool = False) -> bytes:
+def encode_image(image: Any, png: bool = False, quality: int = 95, rgb: bool = False) -> bytes:
     """
-    JPEG bytes of uint8 pixels (height, width, 3 or 1), BGR unless rgb.
+    JPEG or PNG bytes of uint8 pixels (height, width, 1, 3 or 4), BGR unless rgb.
     """
 
 def engine_stats() -> dict[Any, Any]:
@@ -1460,6 +1653,11 @@ def gpu_memory_info(device_id: int) -> tuple[int, int]:
     (free, total) bytes of a CUDA device.
     """
 
+def gpu_properties(device_id: int) -> dict[Any, Any]:
+    """
+    Name, architecture and multiprocessors of a CUDA device.
+    """
+
 def grad_of(array: Any) -> NDArray:
     """
     Gradient array of a variable of any storage, or None.
@@ -1487,6 +1685,11 @@ def gradients(
     Gradients of heads as new arrays.
     """
 
+def image_info(data: Any, name: str = "imdecode") -> tuple[int, int, int]:
+    """
+    (height, width, channels) from the header of a JPEG or PNG image.
+    """
+
 def infer_params(trace: Any, inputs: Any, specs: list[Any]) -> list[Any]:
     """
     Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).
@@ -1495,6 +1698,11 @@ def infer_params(trace: Any, inputs: Any, specs: list[Any]) -> list[Any]:
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     """
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
+    """
+
+def is_contiguous(array: NDArray) -> bool:
+    """
+    Whether the elements lie in order.
     """
 
 def is_recorded(array: Any) -> bool:
@@ -1517,19 +1725,14 @@ def is_training() -> bool:
     Is this thread in training mode?
     """
 
-def jpeg_is_gray(data: Any, name: str = "imdecode") -> bool:
-    """
-    Whether JPEG bytes have one channel.
-    """
-
-def jpeg_size(data: Any, name: str = "imdecode") -> tuple[int, int]:
-    """
-    (height, width) of JPEG bytes.
-    """
-
 def list_ops() -> list[Any]:
     """
     All operators: name, aliases, doc, inputs, variadic, params, signature, differentiable, hidden, cpu_kernels.
+    """
+
+def make_communicator(ranks: Sequence[int] = []) -> Communicator:
+    """
+    Collective: the processes of the job, as a communicator of the calling thread.
     """
 
 def make_csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> NDArray:
@@ -1547,19 +1750,35 @@ def mark_variable(array: Any, grad: Any, req: int, stype: int = 0) -> None:
     Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, 1 write, 2 add.
     """
 
-def memory_stats() -> dict[Any, Any]:
+def memory_stats(ctx: Any = None) -> dict[Any, Any]:
     """
-    Bytes of host memory: in_use, cached, peak, limit.
+    Bytes of a device's memory: in_use, cached, peak, limit.
+    """
+
+def mpi_built() -> bool:
+    """
+    Whether libmxlite_mpi.so is part of this build.
+    """
+
+def mpi_threads_supported() -> bool: ...
+def mpi_version() -> str:
+    """
+    Of the MPI library.
     """
 
 def num_gpus() -> int:
     """
-    Number of CUDA devices this build can use.
+    Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.
     """
 
 def op(name: str) -> Any:
     """
     The operator of that name or alias; a ValueError suggests near names.
+    """
+
+def profiler_mark(name: str, kind: int, begin: bool) -> None:
+    """
+    Begin or end a scope of this thread, as the core's own.
     """
 
 def profiler_runs() -> bool:
@@ -1580,6 +1799,16 @@ def profiler_stop() -> None:
 def profiler_take() -> dict[Any, Any]:
     """
     The events since the last call, as columns: names, name, nanoseconds, value, thread, kind, phase (66 begin, 69 end, 67 count), and how many were dropped.
+    """
+
+def profiler_time_scopes(count: int) -> float:
+    """
+    Nanoseconds that so many empty scopes take; for benchmarks.
+    """
+
+def random_states() -> tuple[Any, ...]:
+    """
+    (seed, [(device type, index, seed, offset)]): where all generators are.
     """
 
 def record_function(
@@ -1609,9 +1838,34 @@ def seed(seed: int, ctx: Any = None) -> None:
     Seed all devices' generators, or one's.
     """
 
+def set_amp(
+    target: Any,
+    classes: collections.abc.Mapping[str, str],
+    conditions: Sequence[tuple[str, str, Sequence[str]]],
+    loss_outputs: Sequence[str],
+) -> None:
+    """
+    Cast the inputs of operators from now on. classes: operator -> neutral, low_precision, float32, widest (absent: the schema's); conditions: (operator, parameter, values for which it needs float32); loss_outputs: operators whose grad_scale follows set_amp_scale.
+    """
+
+def set_amp_scale(scale: float) -> None:
+    """
+    The factor of grad_scale of loss outputs.
+    """
+
+def set_anomaly_checks(value: bool) -> bool:
+    """
+    Look at the outputs of every operator and raise where NaN begins; returns the old value.
+    """
+
 def set_cpu_threads(count: int) -> None:
     """
     Set the threads that operators use.
+    """
+
+def set_random_states(seed: int, devices: list[Any]) -> None:
+    """
+    Set the generators back to what random_states gave.
     """
 
 def set_recording(value: bool) -> bool:
@@ -1649,6 +1903,11 @@ def sparse_parts(array: Any) -> tuple[Any, ...]:
     (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
     """
 
+def unset_amp() -> None:
+    """
+    No casts from now on.
+    """
+
 def waitall() -> None:
     """
     Block until all work is done; raises the first error that no wait has raised.
@@ -1662,4 +1921,9 @@ def while_loop(
 ) -> list[NDArray]:
     """
     Node for a loop: stacked outputs of the steps, then the variables after the last one.
+    """
+
+def why_no_gpu() -> str:
+    """
+    Why num_gpus() is 0: build, driver or libraries; empty when it is not.
     """

@@ -176,11 +176,11 @@ def Convolution(
     num_group : int, default 1
         Number of groups that channels are divided into.
     workspace : int, default 1024
-        Accepted for compatibility, without effect.
+        MiB that cuDNN may use; no effect on the CPU.
     no_bias : bool, default False
         Take no bias input.
     cudnn_tune : str | None, default None
-        Accepted for compatibility, without effect.
+        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
     cudnn_off : bool, default False
         Accepted for compatibility, without effect.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
@@ -284,11 +284,11 @@ def Deconvolution(
     num_group : int, default 1
         Number of groups that channels are divided into.
     workspace : int, default 512
-        Accepted for compatibility, without effect.
+        MiB that cuDNN may use; no effect on the CPU.
     no_bias : bool, default True
         Take no bias input.
     cudnn_tune : str | None, default None
-        Accepted for compatibility, without effect.
+        off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT.
     cudnn_off : bool, default False
         Accepted for compatibility, without effect.
     layout : Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None, default None
