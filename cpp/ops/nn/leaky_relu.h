@@ -1,6 +1,7 @@
 // LeakyReLU and its relatives. prelu takes the slope from the input gamma: (1,), one per channel
-// (axis 1), or one for each entry of the first two axes; rrelu draws it from [lower_bound, upper_bound) in training and keeps the factors in a
-// hidden second output; otherwise it is the middle of the bounds.
+// (axis 1), or one for each entry of the first two axes; rrelu draws it from [lower_bound,
+// upper_bound) in training and keeps the factors in a hidden second output; otherwise it is the
+// middle of the bounds.
 #pragma once
 #include <array>
 #include <tuple>
