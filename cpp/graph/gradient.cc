@@ -169,7 +169,7 @@ class Extraction {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);
     return v.output == 0 && static_cast<size_t>(v.node) < num_forward_ && n.kind == NodeKind::kOp &&
-           n.op->name == "_contrib_BatchNormWithReLU" && n.outputs[0].bytes() >= kLeastBytes &&
+           n.op->name == "_batch_norm_relu" && n.outputs[0].bytes() >= kLeastBytes &&
            joint_.node(n.inputs[0]).kind == NodeKind::kOp &&
            joint_.node(n.inputs[1]).kind == NodeKind::kParameter &&
            joint_.node(n.inputs[2]).kind == NodeKind::kParameter &&

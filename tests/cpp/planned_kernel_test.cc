@@ -542,7 +542,7 @@ TEST(PlannedKernel, BatchNormWithAdditionAndRelu) {
   for (const DType dtype : kTypes)
     for (const Start start : kStarts)
       for (const Shape& shape : kNormShapes)
-        for (const char* op : {"BatchNorm", "_contrib_BatchNormWithReLU", "_batch_norm_add_relu"})
+        for (const char* op : {"BatchNorm", "_batch_norm_relu", "_batch_norm_add_relu"})
           for (const bool fix_gamma : {false, true})
             for (const bool global : {false, true}) {
               if (!takes_norm(shape, start) || !onednn::computes_in(dtype)) continue;

@@ -94,7 +94,7 @@ class Fuser {
     const Fused f = fused_[static_cast<size_t>(id)];
     const Node& norm = graph_.node(f.norm);
     std::vector<ValueId> inputs = rewrite_.map(norm.inputs);
-    const char* op = "_contrib_BatchNormWithReLU";
+    const char* op = "_batch_norm_relu";
     if (f.added >= 0) {
       const Node& sum = graph_.node(graph_.node(id).inputs[0]);
       inputs.push_back(rewrite_.map(sum.inputs[static_cast<size_t>(f.added)]));

@@ -92,7 +92,11 @@ ValueRef relu_gradient(GradBuilder& g) {
 }
 
 std::vector<ValueRef> gradient_with_relu(GradBuilder& g) {
-  if (differentiates_gradient()) return backward<BatchNormParams>(g, relu_gradient(g), 2);
+  return backward<BatchNormParams>(g, relu_gradient(g), 2);
+}
+
+std::vector<ValueRef> gradient_relu(GradBuilder& g) {
+  if (differentiates_gradient()) return gradient_with_relu(g);
   const ValueRef inputs[] = {g.output_grad(0), g.input(0),  g.input(1),
                              g.input(2),       g.output(1), g.output(2)};
   std::vector<ValueRef> grads =
@@ -168,6 +172,8 @@ void register_batch_norm(OpRegistry& ops) {
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
+  // The fused ones of graphs on the CPU.
+  ops.add(batch_norm_schema("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu));
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
               .doc("BatchNorm, an addition of another array, and relu.")
               .inputs({kInputs, kInputs + 6})
@@ -181,7 +187,7 @@ void register_batch_norm(OpRegistry& ops) {
               .inplace(5, 0)
               .build());
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_relu_again")
-              .doc("Data of _contrib_BatchNormWithReLU from the statistics that it returned.")
+              .doc("Data of _batch_norm_relu from the statistics that it returned.")
               .inputs({"data", "gamma", "beta", "mean", "inv_std"})
               .infer([](const BatchNormParams& p, std::span<const TensorSpec> in) {
                 return Specs{infer_named("_batch_norm_relu_again", p, in)[0]};
@@ -189,7 +195,7 @@ void register_batch_norm(OpRegistry& ops) {
               .inplace(0, 0)
               .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_relu_backward")
-              .doc("Gradients of _contrib_BatchNormWithReLU for data, gamma and beta.")
+              .doc("Gradients of _batch_norm_relu for data, gamma and beta.")
               .inputs({"output_grad", "data", "gamma", "beta", "mean", "inv_std"})
               .outputs(3)
               .infer([](const BatchNormGradParams&, std::span<const TensorSpec> in) {

@@ -234,6 +234,7 @@ void register_batch_norm_cpu(OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<batch_norm_native<End::kPlain>>("BatchNorm", kCPU);
   ops.kernel<batch_norm_native<End::kRelu>>("_contrib_BatchNormWithReLU", kCPU);
+  ops.kernel<batch_norm_native<End::kRelu>>("_batch_norm_relu", kCPU);
   ops.kernel<batch_norm_native<End::kAddRelu>>("_batch_norm_add_relu", kCPU);
   ops.kernel<relu_again_native>("_batch_norm_relu_again", kCPU);
   ops.kernel<sync_batch_norm_native>("_contrib_SyncBatchNorm", kCPU);

@@ -146,7 +146,7 @@ std::optional<Plan> plan_own_norm_backward(const PlanRequest& r) {
 
 void plan_norm() {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  add_planned_kernel("_contrib_BatchNormWithReLU", kCPU, {plan_forward<NormEnd::kRelu>});
+  add_planned_kernel("_batch_norm_relu", kCPU, {plan_forward<NormEnd::kRelu>});
   add_planned_kernel("_batch_norm_add_relu", kCPU, {plan_forward<NormEnd::kAddRelu>});
   add_planned_kernel("_batch_norm_relu_again", kCPU, {plan_relu_again});
   add_planned_kernel("_batch_norm_relu_backward", kCPU, {plan_backward<NormEnd::kRelu>});

@@ -50,7 +50,7 @@ def _batch_norm(shape: tuple[int, ...], training: bool, name: str = "BatchNorm",
             eps=p.get("eps", 1e-3),
             fix=p.get("fix_gamma", True),
             batch=training and not p.get("use_global_stats", False),
-            relu=adds or name.endswith("ReLU"),
+            relu=name.lower().endswith("relu"),
         )
         return outputs if all_outputs else outputs[0]
 
@@ -208,9 +208,8 @@ CASES = [
     _batch_norm((4, 3, 5), training=False, name="_contrib_BatchNormWithReLU", fix_gamma=False),
     _batch_norm((4, 3, 2, 2), training=True, name="_contrib_BatchNormWithReLU", fix_gamma=False),
     *[
-        _batch_norm(
-            (4, 3, 2, 2), training=training, name="_batch_norm_add_relu", fix_gamma=fix_gamma
-        )
+        _batch_norm((4, 3, 2, 2), training=training, name=name, fix_gamma=fix_gamma)
+        for name in ("_batch_norm_relu", "_batch_norm_add_relu")
         for training in (False, True)
         for fix_gamma in (False, True)
     ],
