@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import pickle
 import re
@@ -18,7 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
 IMAGES = EXAMPLES / "image_classification"
-sys.path.append(str(IMAGES))
+# Where mxlite is; the rest of sys.path would give scripts other tests' modules.
+PACKAGE = str(Path(mx.__file__).resolve().parents[1])
 
 FLOAT = r"\d+\.\d{6}"
 DIGITS = ["--data", "digits", "--num-layers", "8", "--batch-size", "48", "--seed", "7"]
@@ -33,7 +35,7 @@ def run(script, *options, folder, status=0):
         text=True,
         timeout=120,
         # One thread: two that other processes keep from running wait for each other.
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": PACKAGE, "OMP_NUM_THREADS": "1"},
     )
     assert process.returncode == status, process.stderr
     return process.stderr, process.stdout
@@ -42,6 +44,18 @@ def run(script, *options, folder, status=0):
 def lines(log, pattern):
     """Return the groups of all lines of a log that are as a whole like a pattern."""
     return re.findall(rf"^INFO:root:{pattern}$", log, re.MULTILINE)
+
+
+@pytest.fixture
+def cifar10_records(monkeypatch):
+    """The scripts' function; ``common`` of the benchmarks may have been imported before."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "common"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(IMAGES)
+    function = importlib.import_module("common.datasets").cifar10_records
+    yield function
+    for name in [name for name in sys.modules if name.split(".")[0] == "common"]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +248,7 @@ def cifar_batches():
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("version", ["py", "bin"])
-def test_cifar_archives_become_the_same_records(version, packed, tmp_path):
-    from common.datasets import cifar10_records
-
+def test_cifar_archives_become_the_same_records(version, packed, tmp_path, cifar10_records):
     batches = cifar_batches()
     folder = tmp_path / f"cifar-10-batches-{version}"
     folder.mkdir()
@@ -269,9 +281,7 @@ def test_cifar_archives_become_the_same_records(version, packed, tmp_path):
     assert cifar10_records(str(tmp_path)) == (train, val)
 
 
-def test_a_cifar_pickle_that_would_run_something_is_refused(tmp_path):
-    from common.datasets import cifar10_records
-
+def test_a_cifar_pickle_that_would_run_something_is_refused(tmp_path, cifar10_records):
     class Harmful:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "harm"),)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "examples" / "image_classification"))
+sys.path.insert(0, str(ROOT / "examples" / "image_classification"))
 from symbols import get_symbol, networks  # noqa: E402
 
 with gzip.open(ROOT / "tests" / "data" / "symbols_1.9.1.json.gz") as file:

@@ -149,7 +149,15 @@ def test_checkpoints_of_a_module() -> None:
 
 ARGUMENTS = [("data", "1.0\t"), ("fc_weight", "1.0\t"), ("fc_bias", "1.0\t")]
 LABEL = ("softmax_label", "1.0\t")
-OUTPUTS = [("fc_output", "4.0\t"), ("softmax_output", "0.5\t")]
+OUTPUTS = [
+    ("fc_output", "4.0\t"),
+    ("softmax_output", "0.5\t"),
+    ("softmax_backward_output0", "0.5\t"),
+    ("softmax_backward_output1", "0.0\t"),
+    ("fc_backward_output0", "0.0\t"),
+    ("fc_backward_output1", "1.0\t"),
+    ("fc_backward_output2", "1.0\t"),
+]
 
 
 def watched(**options: Any) -> tuple[Any, Any]:

@@ -47,7 +47,8 @@ def test_results_and_gradients_are_those_of_one_context() -> None:
         found.append([array.asnumpy() for array in arrays])
     assert np.abs(found[0][-2]).max() > 0
     for one, two in zip(*found):
-        np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
+        # Gradients through the normalization are 0 but for rounding.
+        np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
 
 
 def test_arrays_that_were_bound_say_where_their_variables_are() -> None:
