@@ -1603,6 +1603,11 @@ def detach_sparse(array: Any) -> NDArray:
     The same parts without history.
     """
 
+def device_graph_stats() -> dict[Any, Any]:
+    """
+    How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.
+    """
+
 def drop_grad(array: Any) -> None:
     """
     Forget gradient and history.

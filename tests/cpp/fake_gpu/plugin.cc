@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kDevices = 2;
 constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
-constexpr int kPoison = 0xA5;  // fresh and freed memory: whoever reads it shows
+constexpr int kPoison = 0xA5;                 // fresh and freed memory: whoever reads it shows
 
 // Work is kept instead of run, as in a capture.
 class RecordingStream final : public Stream {
