@@ -3,7 +3,6 @@
 # cache serves what is not CUDA.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${PYTHON:-python}
 werror=OFF
 [ -z "${CI:-}" ] || werror=ON
 cmake --preset cuda -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=OFF -DMXLITE_WERROR=$werror \
