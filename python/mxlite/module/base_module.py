@@ -267,6 +267,7 @@ class BaseModule:
         for epoch in range(begin_epoch, num_epoch):
             start = time.time()
             eval_metric.reset()
+            self._begin_epoch(epoch, train_data)
             for nbatch, data_batch in enumerate(train_data):
                 if monitor is not None:
                     monitor.tic()
@@ -295,6 +296,9 @@ class BaseModule:
                 for name, value in scores:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
+
+    def _begin_epoch(self, epoch: int, train_data: Any) -> None:
+        """Get ready for an epoch of `fit`: nothing to do."""
 
     # -- parameters ------------------------------------------------------------------------------
 

@@ -1,0 +1,70 @@
+"""The optimizer of `SVRGModule`: any optimizer, and keys that only collect gradients."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ... import optimizer as opt
+from ...ndarray import NDArray
+
+__all__ = ["FULL_SUFFIX"]
+
+# A store's keys with this suffix hold gradients of all data.
+FULL_SUFFIX = "_full"
+
+
+@opt.register
+class _AssignmentOptimizer(opt.Optimizer):
+    """Puts the gradient in the place of the weight."""
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Overwrite a weight."""
+        weight[:] = grad
+
+
+@opt.register
+class _SVRGOptimizer(opt.Optimizer):
+    """Updates weights by another optimizer and keys ``<name>_full`` by assignment.
+
+    Parameters
+    ----------
+    default_optimizer : str or Optimizer
+    **kwargs
+        Arguments of that optimizer; those of `Optimizer` are this one's, too.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.svrg_optimization.svrg_optimizer._SVRGOptimizer``. Any name with "full"
+    in it is taken for a key of gradients there, here only names that end with ``_full``.
+    """
+
+    def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:
+        own = inspect.signature(opt.Optimizer.__init__).parameters
+        super().__init__(**{name: value for name, value in kwargs.items() if name in own})
+        if isinstance(default_optimizer, str):
+            default_optimizer = opt.create(default_optimizer, **kwargs)
+        self.default_opt: opt.Optimizer = default_optimizer
+        self.aux_opt = _AssignmentOptimizer()
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now, of the optimizer that updates weights."""
+        return self.default_opt.learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the rate of the optimizer that updates weights."""
+        self.default_opt.set_learning_rate(lr)
+
+    def _optimizer_of(self, index: Any) -> opt.Optimizer:
+        name = self.idx2name.get(index, index)
+        collects = isinstance(name, str) and name.endswith(FULL_SUFFIX)
+        return self.aux_opt if collects else self.default_opt
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """Return the state of one weight; None for gradients."""
+        return self._optimizer_of(index).create_state(index, weight)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Change a weight, or store a gradient, in place."""
+        self._optimizer_of(index).update(index, weight, grad, state)

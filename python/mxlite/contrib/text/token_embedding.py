@@ -1,0 +1,278 @@
+"""The base of embeddings: vectors of tokens, read from text files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+import zipfile
+from array import array
+from collections.abc import Sequence
+from typing import Any, Callable, ClassVar
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...base import FileFormatError, MissingFileError, MXNetError, ValueError_
+from ...gluon.utils import check_sha1
+from ...ndarray import NDArray
+from .vocab import UNKNOWN_INDEX, TextError, Vocabulary
+
+__all__ = ["MissingEmbeddingError", "UnknownFileError", "check_vocabulary"]
+
+
+class UnknownFileError(MXNetError, KeyError):
+    """A name of an embedding or of its files that is not known."""
+
+    __str__ = MXNetError.__str__
+
+
+class MissingEmbeddingError(MissingFileError, ValueError):
+    """A file of vectors that does not exist (1.x: a ValueError)."""
+
+
+class _TokenEmbedding(Vocabulary):
+    """Vectors by token: base of all embeddings, see `CustomEmbedding` for files.
+
+    A subclass that reads published files has ``pretrained_file_name_sha1``, and
+    ``pretrained_archive_name_sha1`` if they come in archives.
+
+    Parameters
+    ----------
+    **kwargs
+        Arguments of `Vocabulary`.
+
+    Notes
+    -----
+    Matches ``mxnet.contrib.text.embedding._TokenEmbedding``. Nothing is downloaded.
+    """
+
+    pretrained_file_name_sha1: ClassVar[dict[str, str]] = {}
+
+    _vec_len: int
+    _idx_to_vec: NDArray
+
+    # -- files -----------------------------------------------------------------------------------
+
+    @classmethod
+    def _check_pretrained_file_names(cls, pretrained_file_name: str) -> None:
+        if pretrained_file_name not in cls.pretrained_file_name_sha1:
+            raise UnknownFileError(
+                f"Cannot find pretrained file {pretrained_file_name} for token embedding "
+                f"{cls.__name__.lower()}. Valid pretrained files: "
+                f"{', '.join(cls.pretrained_file_name_sha1)}"
+            )
+
+    @classmethod
+    def _get_download_file_name(cls, pretrained_file_name: str) -> str:
+        """Return the name of the archive that has a file; a file without archive is its own."""
+        return pretrained_file_name
+
+    @classmethod
+    def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
+        """Return the path of a published file, unpacked from its archive if only that is there."""
+        folder = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower())
+        path = os.path.join(folder, pretrained_file_name)
+        archive = os.path.join(folder, cls._get_download_file_name(pretrained_file_name))
+        if not os.path.isfile(path) and archive.endswith(".zip") and os.path.isfile(archive):
+            with zipfile.ZipFile(archive) as files:
+                if pretrained_file_name in files.namelist():
+                    files.extract(pretrained_file_name, folder)
+        if not os.path.isfile(path):
+            other = "" if archive == path else f" or {archive}"
+            raise MissingFileError(
+                f"{cls.__name__}: no {pretrained_file_name} on this machine, and mxlite does not "
+                f"download: expected {path}{other}"
+            )
+        if not check_sha1(path, cls.pretrained_file_name_sha1[pretrained_file_name]):
+            raise FileFormatError(
+                f"{cls.__name__}: {path} is not the published file (its SHA-1 differs); read other "
+                "files with CustomEmbedding"
+            )
+        return path
+
+    def _load_embedding(
+        self,
+        pretrained_file_path: str,
+        elem_delim: str,
+        init_unknown_vec: Callable[..., NDArray],
+        encoding: str = "utf8",
+    ) -> None:
+        """Read lines of a token and its vector; the unknown token may be among them.
+
+        The first vector of a token counts; a line with one number is a header.
+        """
+        path = os.path.expanduser(pretrained_file_path)
+        if not os.path.isfile(path):
+            raise MissingEmbeddingError(f"embedding: no file {path}")
+        logging.info("Loading pre-trained token embedding vectors from %s", path)
+        values, length = array("f"), 0
+        unknown: list[float] | None = None
+        seen: set[str] = set()
+        with open(path, encoding=encoding) as file:
+            for number, line in enumerate(file, 1):
+                where = f"embedding: line {number} of {path}"
+                token, *texts = line.rstrip().split(elem_delim)
+                if not texts:
+                    raise TextError(f"{where}: a token and its vector expected, {line!r} found")
+                try:
+                    vector = [float(text) for text in texts]
+                except ValueError as error:
+                    raise TextError(f"{where}: {error}") from None
+                if token in seen:
+                    _warn(f"{where}: a second vector of {token!r} is skipped")
+                    continue
+                if token == self.unknown_token:
+                    unknown = vector
+                    seen.add(token)
+                    continue
+                if len(vector) == 1:
+                    _warn(f"{where}: {token!r} with one number is likely a header and is skipped")
+                    continue
+                length = length or len(vector)
+                if len(vector) != length:
+                    raise TextError(
+                        f"{where}: the vector of {token!r} has {len(vector)} numbers, those before "
+                        f"have {length}"
+                    )
+                seen.add(token)
+                values.extend(vector)
+                self._token_to_idx[token] = len(self._idx_to_token)
+                self._idx_to_token.append(token)
+        if not length:
+            raise TextError(f"embedding: {path} has no vectors")
+        self._vec_len = length
+        table = np.zeros((len(values) // length + 1, length), np.float32)
+        table[1:] = np.frombuffer(values, np.float32).reshape(-1, length)
+        self._idx_to_vec = nd.array(table)
+        first = init_unknown_vec(shape=length) if unknown is None else nd.array(unknown)
+        self._idx_to_vec[UNKNOWN_INDEX] = first
+
+    # -- vocabularies ----------------------------------------------------------------------------
+
+    def _index_tokens_from_vocabulary(self, vocabulary: Vocabulary) -> None:
+        self._token_to_idx = dict(vocabulary.token_to_idx)
+        self._idx_to_token = list(vocabulary.idx_to_token)
+        self._unknown_token = vocabulary.unknown_token
+        reserved = vocabulary.reserved_tokens
+        self._reserved_tokens = None if reserved is None else list(reserved)
+
+    def _set_idx_to_vec_by_embeddings(
+        self, token_embeddings: Sequence[_TokenEmbedding], vocab_len: int, vocab_idx_to_token: Any
+    ) -> None:
+        """Take the vectors of a vocabulary's tokens from embeddings, side by side."""
+        parts = []
+        for embedding in token_embeddings:
+            rows = [UNKNOWN_INDEX, *embedding.to_indices(list(vocab_idx_to_token[1:vocab_len]))]
+            parts.append(embedding._rows(rows))
+        self._idx_to_vec = parts[0] if len(parts) == 1 else nd.concat(*parts, dim=1)
+        self._vec_len = self._idx_to_vec.shape[1]
+
+    def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
+        """Keep the tokens of a vocabulary only; None: all that were read."""
+        if vocabulary is None:
+            return
+        check_vocabulary(type(self).__name__, vocabulary)
+        self._set_idx_to_vec_by_embeddings([self], len(vocabulary), vocabulary.idx_to_token)
+        self._index_tokens_from_vocabulary(vocabulary)
+
+    # -- vectors ---------------------------------------------------------------------------------
+
+    @property
+    def vec_len(self) -> int:
+        """Length of each vector."""
+        return self._vec_len
+
+    @property
+    def idx_to_vec(self) -> NDArray:
+        """Vectors by number of the token, of shape (tokens, vec_len)."""
+        return self._idx_to_vec
+
+    def _rows(self, indices: list[int]) -> NDArray:
+        rows: NDArray = nd.take(self._idx_to_vec, nd.array(indices, dtype="int64"))
+        return rows
+
+    def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
+        """Return vectors of tokens.
+
+        Parameters
+        ----------
+        tokens : str or list of str
+        lower_case_backup : bool
+            Look up a token without vector in lower case, too.
+
+        Returns
+        -------
+        NDArray
+            Of shape (vec_len,) for a token, (tokens, vec_len) for a list; unknown tokens have the
+            vector of number 0.
+        """
+        many = isinstance(tokens, list)
+        entries = tokens if many else [tokens]
+        if lower_case_backup:
+            known = self._token_to_idx
+            entries = [token if token in known else token.lower() for token in entries]
+        found = self._rows(self.to_indices(entries))
+        return found if many else found[0]
+
+    def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
+        """Set vectors of tokens.
+
+        Parameters
+        ----------
+        tokens : str or list of str
+        new_vectors : NDArray
+            Of shape (tokens, vec_len); also (vec_len,) for one token.
+
+        Raises
+        ------
+        ValueError
+            For another shape, and for unknown tokens: name the unknown token itself to change its
+            vector.
+        """
+        entries = tokens if isinstance(tokens, list) else [tokens]
+        for token in entries:
+            if token not in self._token_to_idx:
+                raise ValueError_(
+                    f"Token {token} is unknown. To update the embedding vector for an unknown "
+                    f"token, give the unknown_token {self.unknown_token} itself"
+                )
+        if not isinstance(new_vectors, NDArray):
+            raise TextError(
+                f"update_token_vectors: new_vectors of type {type(new_vectors).__name__} given, an "
+                "NDArray expected"
+            )
+        allowed: list[tuple[int, ...]] = [(len(entries), self.vec_len)]
+        if len(entries) == 1:
+            allowed.append((self.vec_len,))
+        if tuple(new_vectors.shape) not in allowed:
+            raise TextError(
+                f"update_token_vectors: new_vectors of shape {tuple(new_vectors.shape)} given, "
+                f"{' or '.join(map(str, allowed))} expected"
+            )
+        rows = nd.array(self.to_indices(entries), dtype="int64")
+        self._idx_to_vec[rows] = new_vectors.reshape(allowed[0])
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def check_vocabulary(where: str, vocabulary: Any) -> None:
+    """Check that an argument is a vocabulary.
+
+    Parameters
+    ----------
+    where : str
+        Named in the message.
+    vocabulary : object
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(vocabulary, Vocabulary):
+        raise TextError(
+            f"{where}: a vocabulary of type {type(vocabulary).__name__} given, a "
+            "mx.contrib.text.vocab.Vocabulary expected"
+        )
