@@ -38,6 +38,7 @@ _MOVED = {
     "contrib.sym": "symbol.contrib",
     "contrib.symbol": "symbol.contrib",
     "contrib.quant": "contrib.quantization",
+    "gluon.contrib.cnn.conv_layers": "gluon.contrib.cnn",
     "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
     "image.image": "image",
     "img": "image",

@@ -210,8 +210,9 @@ def test_published_files_are_unpacked_and_checked(tmp_path, monkeypatch):
     embed = text.embedding.create("FastText", vocabulary=vocab, **options)
     np.testing.assert_array_equal(embed.idx_to_vec.asnumpy(), [[0, 0], [3, 4]])
     (folder / "wiki.aa.vec").write_bytes(b"a 1 3\n")
-    with pytest.raises(ValueError, match=r"wiki.aa.vec is not the published file.*CustomEmbedding"):
-        text.embedding.create("fasttext", **options)
+    with pytest.warns(UserWarning, match=r"wiki.aa.vec is not the published file"):
+        changed = text.embedding.create("fasttext", **options)
+    np.testing.assert_array_equal(changed.idx_to_vec.asnumpy(), [[0, 0], [1, 3]])
 
 
 def test_embeddings_of_other_people_are_registered(tmp_path):
@@ -230,3 +231,46 @@ def test_embeddings_of_other_people_are_registered(tmp_path):
     (tmp_path / "shouted" / "loud.txt").write_bytes(b"A 1 2\n")
     embed = text.embedding.create("shouted", embedding_root=str(tmp_path))
     np.testing.assert_array_equal(embed.get_vecs_by_tokens("A").asnumpy(), [1, 2])
+
+
+def _wiki(folder, **texts):
+    for name, content in texts.items():
+        (folder / f"wiki.{name}.tokens").write_text(content, encoding="utf8")
+
+
+@pytest.mark.filterwarnings("ignore:WikiText.*not the published file")
+def test_wikitext_gives_sequences_and_the_tokens_that_follow(tmp_path):
+    _wiki(tmp_path, train=" a b b \n\n é a \n b\n", test="b q\n a\n")
+    train = mx.gluon.contrib.data.text.WikiText2(str(tmp_path), seq_len=3)
+    assert train.vocabulary.idx_to_token == ["<unk>", "<eos>", "b", "a", "é"]
+    assert train.frequencies["b"] == 3
+    index = train.vocabulary.to_indices
+    assert len(train) == 2
+    data, label = train[0]
+    assert data.asnumpy().tolist() == index(["a", "b", "b"])
+    assert label.asnumpy().tolist() == index(["b", "b", "<eos>"])
+    data, label = train[1]
+    assert data.asnumpy().tolist() == index(["<eos>", "é", "a"])
+    assert data.dtype == np.int32
+    test = mx.gluon.contrib.data.text.WikiText2(
+        str(tmp_path), "test", vocab=train.vocabulary, seq_len=2
+    )
+    assert test[:][0].asnumpy().tolist() == [index(["b", "<unk>"]), index(["<eos>", "a"])]
+    assert test.frequencies is None
+
+
+@pytest.mark.filterwarnings("ignore:WikiText.*not the published file")
+def test_wikitext_is_read_from_the_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "wikitext-103-v1.zip", "w") as archive:
+        archive.writestr("wikitext-103/wiki.valid.tokens", "a b\n")
+    data = mx.gluon.contrib.data.text.WikiText103(str(tmp_path), "validation", seq_len=1)
+    assert len(data) == 2
+
+
+def test_wikitext_names_what_is_wrong(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"wiki.train.tokens or .*wikitext-2-v1.zip"):
+        mx.gluon.contrib.data.text.WikiText2(str(tmp_path))
+    with pytest.raises(ValueError, match="segment 'valid' given.*did you mean 'validation'"):
+        mx.gluon.contrib.data.text.WikiText2(str(tmp_path), "valid")
+    with pytest.raises(ValueError, match="seq_len is 0"):
+        mx.gluon.contrib.data.text.WikiText2(str(tmp_path), seq_len=0)

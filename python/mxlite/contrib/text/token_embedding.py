@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-import zipfile
 from array import array
 from collections.abc import Sequence
 from typing import Any, Callable, ClassVar
@@ -13,9 +12,9 @@ from typing import Any, Callable, ClassVar
 import numpy as np
 
 from ... import ndarray as nd
-from ...base import FileFormatError, MissingFileError, MXNetError, ValueError_
-from ...gluon.utils import check_sha1
+from ...base import MissingFileError, MXNetError, ValueError_
 from ...ndarray import NDArray
+from .local_files import published_file
 from .vocab import UNKNOWN_INDEX, TextError, Vocabulary
 
 __all__ = ["MissingEmbeddingError", "UnknownFileError", "check_vocabulary"]
@@ -72,24 +71,13 @@ class _TokenEmbedding(Vocabulary):
     def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
         """Return the path of a published file, unpacked from its archive if only that is there."""
         folder = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower())
-        path = os.path.join(folder, pretrained_file_name)
-        archive = os.path.join(folder, cls._get_download_file_name(pretrained_file_name))
-        if not os.path.isfile(path) and archive.endswith(".zip") and os.path.isfile(archive):
-            with zipfile.ZipFile(archive) as files:
-                if pretrained_file_name in files.namelist():
-                    files.extract(pretrained_file_name, folder)
-        if not os.path.isfile(path):
-            other = "" if archive == path else f" or {archive}"
-            raise MissingFileError(
-                f"{cls.__name__}: no {pretrained_file_name} on this machine, and mxlite does not "
-                f"download: expected {path}{other}"
-            )
-        if not check_sha1(path, cls.pretrained_file_name_sha1[pretrained_file_name]):
-            raise FileFormatError(
-                f"{cls.__name__}: {path} is not the published file (its SHA-1 differs); read other "
-                "files with CustomEmbedding"
-            )
-        return path
+        return published_file(
+            cls.__name__,
+            folder,
+            pretrained_file_name,
+            cls._get_download_file_name(pretrained_file_name),
+            cls.pretrained_file_name_sha1[pretrained_file_name],
+        )
 
     def _load_embedding(
         self,

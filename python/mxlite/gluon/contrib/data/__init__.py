@@ -1,8 +1,8 @@
-"""Further samplers (``mx.gluon.contrib.data``)."""
+"""Further samplers and data sets (``mx.gluon.contrib.data``)."""
 
 from __future__ import annotations
 
-from . import sampler
+from . import sampler, text
 from .sampler import IntervalSampler
 
-__all__ = ["IntervalSampler", "sampler"]
+__all__ = ["IntervalSampler", "sampler", "text"]

@@ -1,0 +1,64 @@
+"""Published text files on this machine; nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+import zipfile
+
+from ...base import MissingFileError
+from ...gluon.utils import check_sha1
+from ...ndarray.serialization import replacing_file
+
+__all__ = ["published_file"]
+
+
+def published_file(where: str, folder: str, name: str, archive: str, sha1: str) -> str:
+    """Return the path of a published file, unpacked from its archive if only that is there.
+
+    Parameters
+    ----------
+    where : str
+        Who reads it, for messages.
+    folder : str
+    name : str
+    archive : str
+        Name of a ``.zip`` file that has the file, perhaps in a folder; else ``name`` again.
+    sha1 : str
+        Checksum of the published file; a warning tells if the file differs.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    MissingFileError
+        Names the files that would have been read.
+    """
+    path, packed = os.path.join(folder, name), os.path.join(folder, archive)
+    if not os.path.isfile(path) and packed != path and os.path.isfile(packed):
+        _unpack(packed, name, path)
+    if not os.path.isfile(path):
+        other = "" if packed == path else f" or {packed}"
+        raise MissingFileError(
+            f"{where}: no {name} on this machine, and mxlite does not download: expected "
+            f"{path}{other}"
+        )
+    if not check_sha1(path, sha1):
+        warnings.warn(
+            f"{where}: {path} is not the published file, its SHA-1 checksum is not {sha1}",
+            UserWarning,
+            stacklevel=3,
+        )
+    return path
+
+
+def _unpack(packed: str, name: str, path: str) -> None:
+    with zipfile.ZipFile(packed) as files:
+        for member in files.namelist():
+            if os.path.basename(member) == name:
+                with files.open(member) as source, replacing_file(path) as target:
+                    shutil.copyfileobj(source, target)
+                return
