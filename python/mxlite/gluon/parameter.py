@@ -550,6 +550,7 @@ class Parameter:
                 f"Cannot get row_sparse data for Parameter {self.name!r} when no Trainer is "
                 "created with it."
             )
+        self._trainer._ready()  # from here on all workers have the values of rank 0
 
     @staticmethod
     def _rows(array: NDArray, row_id: NDArray) -> NDArray:

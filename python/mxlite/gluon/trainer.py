@@ -13,7 +13,7 @@ from ..base import MXNetError, TypeError_, ValueError_
 from ..context import Context
 from ..kvstore.base import KVStoreBase, read_states
 from ..kvstore.choice import chosen_store
-from ..kvstore.local import checked_name
+from ..kvstore.names import checked_name
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter, ParameterDict
@@ -26,7 +26,7 @@ class StaleGradientWarning(MXNetError, UserWarning):
 
 
 class BatchSizeWarning(MXNetError, UserWarning):
-    """A batch size that a distributed store cannot follow (1.x raises a ``UserWarning``)."""
+    """A batch size that a distributed plug-in cannot follow (1.x raises a ``UserWarning``)."""
 
 
 class TrainerModeError(MXNetError, AssertionError):
@@ -34,7 +34,7 @@ class TrainerModeError(MXNetError, AssertionError):
 
 
 class Trainer:
-    """Applies an optimizer to a set of parameters, on one or several contexts of this process.
+    """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
     Parameters
     ----------
@@ -44,8 +44,9 @@ class Trainer:
     optimizer_params : dict, optional
         Arguments of the optimizer; only with a name.
     kvstore : str, KVStoreBase or None
-        What sums the gradients of several contexts, see `mx.kv.create`. One context needs none
-        unless an object is given; None lets every context go its own way.
+        What sums the gradients of several contexts and processes, see `mx.kv.create`. One context
+        needs none unless an object is given or the type spans processes; None lets every context
+        go its own way.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
     update_on_kvstore : bool, optional
@@ -54,7 +55,9 @@ class Trainer:
 
     Notes
     -----
-    Matches ``mxnet.gluon.Trainer`` for one process. With ``ignore_stale_grad`` a parameter is left
+    Matches ``mxnet.gluon.Trainer``. Stores sum over processes: ``step`` takes the batch size of all
+    workers together. Another batch size or learning rate than before reaches the optimizer of a
+    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is left
     alone when no context has computed its gradient.
     """
 
@@ -141,6 +144,12 @@ class Trainer:
     def _value_was_set(self, param: Parameter) -> None:
         """Take over a value that `Parameter.set_data` wrote."""
         if self._update_on_kvstore and not any(p is param for p in self._params_to_init):
+            if self._distributed:
+                raise MXNetError(
+                    f"Cannot reset distributed KVStore: the value of Parameter {param.name!r} was "
+                    "set in this process only, the store has the one that all workers train; set "
+                    "values before the first step, or use update_on_kvstore=False"
+                )
             self._reset_kvstore()
 
     def _init_kvstore(self) -> None:
@@ -157,12 +166,20 @@ class Trainer:
         sparse = {kind for p in self._params for kind in _sparse_parts(p)}
         if "weight" in sparse and given is False:
             raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")
-        if sparse == {"gradient"} and given is None:
-            on_store = False  # contexts update the rows they have, nothing whole is copied
+        self._distributed = store is not None and (
+            "dist" in store.type or store._spans_processes and on_store
+        )
+        if sparse == {"gradient"}:
+            if self._distributed and given is False:
+                raise ValueError_(
+                    "Cannot set update_on_kvstore=False on dist kvstore when sparse gradients are "
+                    "present."
+                )
+            # Contexts of one process update the rows they have, nothing whole is copied.
+            on_store = self._distributed
         if store is not None and given is None and self._amp_loss_scaler is not None:
             # Sums are looked at before they become values: a step may be skipped.
             on_store = on_store and "async" in store.type
-        self._distributed = store is not None and "dist" in store.type
         if self._distributed and store is not None and "async" in store.type:
             if given is False:
                 raise ValueError_("Please set update_on_kvstore=True when training in async mode.")
@@ -252,14 +269,15 @@ class Trainer:
         self._update(fresh)
 
     def _check_and_rescale_grad(self, scale: float) -> None:
-        """Set the factor of gradients; the optimizer of a distributed store has its own by now."""
+        """Set the factor of gradients; the optimizer of a plug-in may have its own by now."""
         changed = self._optimizer.rescale_grad != scale
-        if changed and self._kv_initialized and self._update_on_kvstore and self._distributed:
-            raise BatchSizeWarning(
-                "Possible change in the `batch_size` from previous `step` detected. Optimizer "
-                "gradient normalizing factor will not change w.r.t new batch_size when "
-                "update_on_kvstore=True and when distributed kvstore is used."
-            )
+        if changed and self._update_on_kvstore and self._distributed:
+            if not self._kvstore._spans_processes:
+                raise BatchSizeWarning(
+                    "Possible change in the `batch_size` from previous `step` detected. Optimizer "
+                    "gradient normalizing factor will not change w.r.t new batch_size when "
+                    f"update_on_kvstore=True and when {type(self._kvstore).__name__} is used."
+                )
         self._optimizer.rescale_grad = scale
 
     def allreduce_grads(self) -> None:
@@ -409,7 +427,8 @@ class Trainer:
         self._take_states(content, f"file {os.fspath(fname)!r}")
 
     def _refuse_distributed(self, what: str) -> None:
-        if self._distributed and self._update_on_kvstore:
+        local = isinstance(getattr(self._kvstore, "_updater", None), opt.Updater)
+        if self._distributed and self._update_on_kvstore and not local:
             raise TrainerModeError(
                 f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
                 "they live on the servers"

@@ -1,8 +1,9 @@
-"""Stores that sum and share arrays between devices (``mx.kvstore``, ``mx.kv``)."""
+"""Stores that sum and share arrays between devices and processes (``mx.kvstore``, ``mx.kv``)."""
 
 from __future__ import annotations
 
 from .base import KVStoreBase
-from .local import KVStore, KVStoreError, KVStoreModeError, create
+from .local import KVStore, KVStoreError, KVStoreModeError
+from .names import create
 
 __all__ = ["KVStore", "KVStoreBase", "KVStoreError", "KVStoreModeError", "create"]

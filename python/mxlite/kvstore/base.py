@@ -26,6 +26,7 @@ class KVStoreBase:
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
+    _spans_processes: bool = False  # also when its type has no "dist" in it
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Give the value of rank 0 to all outputs of all workers.
@@ -235,6 +236,6 @@ def read_states(fname: str | os.PathLike[str]) -> bytes:
 
 def create(name: str = "local") -> KVStoreBase:
     """Make a store: as ``mx.kv.create``."""
-    from .local import create as create_store
+    from .names import create as create_store
 
     return create_store(name)

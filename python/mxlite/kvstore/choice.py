@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import TypeError_
 from .base import KVStoreBase
-from .local import checked_name, create
+from .names import checked_name, create, spans_processes
 
 __all__ = ["chosen_store"]
 
@@ -23,7 +23,7 @@ def chosen_store(
     Parameters
     ----------
     kvstore : KVStoreBase, str or None
-        One device needs no store, unless it is given as an object.
+        One device needs no store, unless it is given as an object or spans processes.
     num_device : int
     sizes : iterable of int
         Elements of each parameter.
@@ -47,8 +47,7 @@ def chosen_store(
     if isinstance(kvstore, KVStoreBase):
         store = kvstore
     elif isinstance(kvstore, str):
-        checked_name(kvstore)
-        if num_device == 1 and not needed:
+        if num_device == 1 and not needed and not spans_processes(checked_name(kvstore)):
             return None, False
         store = create(kvstore)
         update = update and not (kvstore == "local" and max(sizes, default=0) > _BIG)

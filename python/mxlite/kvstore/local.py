@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
-import numpy as np
-
 from .. import autograd
-from .. import ndarray as nd
 from .. import optimizer as opt
 from ..base import (
     InputError,
     MXNetError,
     NotSupportedError,
     ShapeError,
-    TypeError_,
     ValueError_,
     suggestion,
 )
@@ -30,11 +26,9 @@ from ..ndarray.serialization import replacing_file
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, read_states, summed
 from .compression import Compression
+from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
-__all__ = ["KVStore", "KVStoreError", "KVStoreModeError", "create"]
-
-_WORDS = ("local", "device", "update", "allreduce", "cpu")
-_OTHER = ("dist", "nccl", "horovod", "byteps", "p3")
+__all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
 
 
 class KVStoreError(MXNetError, KeyError):
@@ -48,7 +42,7 @@ class KVStoreModeError(MXNetError, AssertionError):
 
 
 class KVStore(KVStoreBase):
-    """A store of arrays by key, shared by the devices of this process; made by `create`.
+    """A store of arrays by key, shared by the devices of this process; made by ``mx.kv.create``.
 
     Notes
     -----
@@ -78,6 +72,12 @@ class KVStore(KVStoreBase):
         KVStoreError
             For a key that has a value.
         """
+        for name, first in self._first_values(key, value):
+            with autograd.pause():
+                self._arrays[name] = first.copy()
+
+    def _first_values(self, key: Any, value: Any) -> Iterator[tuple[Any, NDArray]]:
+        """Yield what `init` was given, checked."""
         for name, values in self._pairs("init", key, value):
             if len(values) != 1:
                 raise KVStoreError(f"init: {len(values)} values given for key {name}, 1 expected")
@@ -87,8 +87,7 @@ class KVStore(KVStoreBase):
                     "broadcast"
                 )
             self._check_kind(name)
-            with autograd.pause():
-                self._arrays[name] = values[0].copy()
+            yield name, values[0]
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum values of each key and store the sum, or give it to the updater.
@@ -111,9 +110,9 @@ class KVStore(KVStoreBase):
         for name, values in self._pairs("push", key, value):
             stored = self._stored("push", name)
             self._check_shapes("push", name, values, stored)
-            self._push(name, values, stored)
+            self._push(name, values, stored, priority)
 
-    def _push(self, name: Any, values: list[NDArray], stored: NDArray) -> None:
+    def _push(self, name: Any, values: list[NDArray], stored: NDArray, priority: int = 0) -> None:
         if not values:
             return
         with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
@@ -151,10 +150,13 @@ class KVStore(KVStoreBase):
             stored = self._stored("pull", name)
             self._check_shapes("pull", name, arrays, stored)
             if ignore_sparse:
-                arrays = [array for array in arrays if _stype(array) != "row_sparse"]
+                arrays = [array for array in arrays if not is_sparse(array)]
             with autograd.pause(), scope("KVStore: pull", COMM_SCOPE):
-                for array in arrays:
-                    stored.copyto(array)
+                self._pull(name, arrays, stored, priority)
+
+    def _pull(self, name: Any, arrays: list[NDArray], stored: NDArray, priority: int) -> None:
+        for array in arrays:
+            stored.copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Push, then pull.
@@ -200,22 +202,26 @@ class KVStore(KVStoreBase):
         ValueError
             For values or outputs that are not row-sparse, or without out or row_ids.
         """
+        self._pull_rows(key, out, row_ids, priority, dense_values=False)
+
+    def _pull_rows(
+        self, key: Any, out: Any, row_ids: Any, priority: int, dense_values: bool
+    ) -> None:
         if out is None or row_ids is None:
             raise InputError("row_sparse_pull: out and row_ids expected, one is None")
         rows = row_ids if isinstance(row_ids, (list, tuple)) else [row_ids]
         for name, arrays in self._pairs("row_sparse_pull", key, out):
             stored = self._stored("row_sparse_pull", name)
-            for array in (stored, *arrays):
-                if _stype(array) != "row_sparse":
-                    raise ValueError_(
-                        f"row_sparse_pull: key {name}: Expected row_sparse storage type for "
-                        f"row_sparse_pull values, but detected storage type {_stype(array)}"
-                    )
+            for array in arrays if dense_values else (stored, *arrays):
+                check_sparse(name, array)
             chosen = itertools.cycle(rows) if len(rows) == 1 else iter(rows)
             for array, ids in zip(arrays, chosen):
-                wanted = nd.array(np.unique(ids.asnumpy()), dtype="int64")
-                rows_of: Any = stored
-                rows_of.retain(wanted).copyto(array)
+                wanted = wanted_rows(name, ids, stored.shape)
+                with autograd.pause():
+                    self._rows(name, stored, wanted, priority).copyto(array)
+
+    def _rows(self, name: Any, stored: NDArray, wanted: NDArray, priority: int) -> NDArray:
+        return rows_of(stored, wanted)
 
     # -- checks ----------------------------------------------------------------------------------
 
@@ -302,7 +308,7 @@ class KVStore(KVStoreBase):
         NotSupportedError
             For a store whose type has no ``device``: there is no traffic to save.
         """
-        if "device" not in self._type:
+        if "device" not in self._type and not self._spans_processes:
             raise NotSupportedError(
                 "Gradient compression is not supported for this type of kvstore"
             )
@@ -393,6 +399,9 @@ class KVStore(KVStoreBase):
 
     _barrier = barrier
 
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        """Send a command to the servers; without servers nothing happens, as in 1.x."""
+
 
 def _checked_key(method: str, key: Any) -> Any:
     if isinstance(key, str):
@@ -411,71 +420,3 @@ def _arrays(method: str, value: Any) -> list[NDArray]:
                 "of NDArrays expected"
             )
     return arrays
-
-
-def _stype(array: NDArray) -> str:
-    return str(getattr(array, "stype", "default"))
-
-
-def checked_name(name: str) -> str:
-    """Return the name of a type of store in lower case, if there is one.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    TypeError, NotSupportedError, ValueError
-        As `create`.
-    """
-    if not isinstance(name, str):
-        raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
-    lower = name.lower()
-    if lower in KVStoreBase.kv_registry:
-        return lower
-    words = lower.split("_")
-    if any(word in _OTHER for word in words):
-        raise NotSupportedError(
-            f"kvstore.create: {name!r} given, mxlite has no distributed training yet; 'local' and "
-            "'device' are the stores of one process"
-        )
-    if not all(word in _WORDS for word in words) or not {"local", "device"} & set(words):
-        raise ValueError_(
-            f"kvstore.create: {name!r} given, 'local', 'device', 'local_update_cpu', "
-            "'local_allreduce_cpu', 'local_allreduce_device' or a registered plug-in expected"
-            f"{suggestion(lower, ('local', 'device', *KVStoreBase.kv_registry))}"
-        )
-    return lower
-
-
-def create(name: str = "local") -> KVStoreBase:
-    """Make a store.
-
-    Parameters
-    ----------
-    name : str
-        ``'local'`` or ``'device'`` (also ``'local_update_cpu'``, ``'local_allreduce_cpu'``,
-        ``'local_allreduce_device'``; words in any order, any case), or the class name of a
-        registered plug-in.
-
-    Returns
-    -------
-    KVStoreBase
-
-    Raises
-    ------
-    TypeError
-        If the name is no string.
-    NotSupportedError
-        For the types of several processes.
-    ValueError
-        For an unknown name.
-    """
-    lower = checked_name(name)
-    plugin: type[KVStoreBase] | None = KVStoreBase.kv_registry.get(lower)
-    return KVStore(lower) if plugin is None else plugin()

@@ -23,6 +23,14 @@ def pulled(store: Any, key: Any, shape: tuple[int, ...] = SHAPE) -> Any:
     return out.asnumpy()
 
 
+def test_nccl_needs_a_build_with_cuda() -> None:
+    if mx.runtime.Features().is_enabled("NCCL"):
+        assert mx.kv.create("nccl").type == "nccl"
+        return
+    with pytest.raises(NotSupportedError, match="'nccl' given.*'device'"):
+        mx.kv.create("nccl")
+
+
 @pytest.mark.parametrize(
     "name",
     ["local", "Device", "local_allreduce_cpu", "local_update_cpu", "allreduce_local_device"],
@@ -243,9 +251,10 @@ def filled() -> Any:
     [
         (lambda: mx.kv.create(3), TypeError, "name must be a string, 3 given"),
         (lambda: mx.kv.create("devise"), ValueError, "'devise' given.*did you mean 'device'"),
-        (lambda: mx.kv.create("dist_sync"), NotSupportedError, "no distributed training yet"),
-        (lambda: mx.kv.create("dist_device_sync"), NotSupportedError, "no distributed"),
-        (lambda: mx.kv.create("nccl"), NotSupportedError, "'nccl' given"),
+        (lambda: mx.kv.create("dist_snyc"), ValueError, "did you mean 'dist_sync'"),
+        (lambda: mx.kv.create("dist_sync_async"), ValueError, "'dist_sync_async' given"),
+        (lambda: mx.kv.create("horovot"), ValueError, "did you mean 'horovod'"),
+        (lambda: mx.kv.create("byteps"), NotSupportedError, "'horovod' and 'dist_sync'"),
         (lambda: filled().init(3, ones()), KeyError, "duplicate init of key 3"),
         (lambda: filled().init("a", ones()), ValueError, "Mixed key types are not allowed"),
         (lambda: filled().init([8, "a"], [ones(), ones()]), ValueError, "Mixed key types"),

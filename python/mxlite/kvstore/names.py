@@ -1,0 +1,151 @@
+"""Types of stores by name, and the one place that makes them: ``mx.kv.create``."""
+
+from __future__ import annotations
+
+import os
+
+from ..base import NotSupportedError, TypeError_, ValueError_, suggestion
+from .base import KVStoreBase
+from .local import KVStore
+
+__all__ = ["checked_name", "create", "spans_processes"]
+
+_LOCAL_WORDS = {"local", "device", "update", "allreduce", "cpu"}
+_DIST_WORDS = {"dist", "sync", "async", "device", "p3"}
+_KNOWN = (
+    "local",
+    "device",
+    "nccl",
+    "dist_sync",
+    "dist_async",
+    "dist_sync_device",
+    "dist_device_sync",
+    "dist_async_device",
+    "dist",
+    "p3",
+    "horovod",
+)
+
+
+def spans_processes(name: str) -> bool:
+    """Say whether stores of this type sum over processes.
+
+    Parameters
+    ----------
+    name : str
+        As `checked_name` returns it.
+
+    Returns
+    -------
+    bool
+    """
+    return bool({"dist", "p3", "horovod"} & set(name.split("_")))
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a type of store in lower case, if there is one.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, NotSupportedError, ValueError
+        As `create`.
+    """
+    if not isinstance(name, str):
+        raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
+    lower = name.lower()
+    words = set(lower.split("_"))
+    if lower in KVStoreBase.kv_registry or lower in ("nccl", "horovod"):
+        return lower
+    if "byteps" in words:
+        raise NotSupportedError(
+            f"kvstore.create: {name!r} given, BytePS is not part of mxlite; 'horovod' and "
+            "'dist_sync' sum over processes as it does"
+        )
+    if words <= _LOCAL_WORDS and words & {"local", "device"}:
+        return lower
+    if words <= _DIST_WORDS and words & {"dist", "p3"} and not {"sync", "async"} <= words:
+        return lower
+    raise ValueError_(
+        f"kvstore.create: {name!r} given, 'local', 'device', 'nccl', 'dist_sync', 'dist_async', "
+        "'dist_sync_device', 'dist_async_device', 'horovod' or a registered plug-in expected"
+        f"{suggestion(lower, (*_KNOWN, *KVStoreBase.kv_registry))}"
+    )
+
+
+def create(name: str = "local") -> KVStoreBase:
+    """Make a store.
+
+    Parameters
+    ----------
+    name : str
+        Any case, words in any order.
+
+        ``'local'``, ``'device'``
+            One process (also ``'local_update_cpu'``, ``'local_allreduce_cpu'``,
+            ``'local_allreduce_device'``).
+        ``'nccl'``
+            One process with GPUs, in builds with CUDA.
+        ``'dist_sync'``, ``'dist_sync_device'``, ``'dist'``
+            Processes of ``tools/launch.py`` work with its servers; processes of ``mpirun`` or
+            ``mxlite-run`` sum among themselves, with the same results.
+        ``'dist_async'``, ``'dist_async_device'``
+            Servers update at every push of any worker.
+        ``'p3'``
+            As ``'dist'``: pushes and pulls go by priority anyway.
+        ``'horovod'``
+            Sums over the processes of ``mpirun``, without optimizer.
+
+        Or the class name of a registered plug-in.
+
+    Returns
+    -------
+    KVStoreBase
+
+    Raises
+    ------
+    TypeError
+        If the name is no string.
+    NotSupportedError
+        For a type that this build, or this kind of job, does not have.
+    ValueError
+        For an unknown name; if the other processes cannot be joined.
+    """
+    lower = checked_name(name)
+    plugin: type[KVStoreBase] | None = KVStoreBase.kv_registry.get(lower)
+    if plugin is not None:
+        return plugin()
+    if lower == "nccl":
+        _check_nccl()
+    if not spans_processes(lower):
+        return KVStore(lower)
+    if lower != "horovod" and _has_servers():
+        from .servers import ServerStore
+
+        return ServerStore(lower)
+    from .processes import AllReduceStore, Horovod
+
+    return Horovod() if lower == "horovod" else AllReduceStore(lower)
+
+
+def _check_nccl() -> None:
+    from ..runtime import Features
+
+    if not Features().is_enabled("NCCL"):
+        raise NotSupportedError(
+            "kvstore.create: 'nccl' given, this build has no CUDA (MXLITE_CUDA=OFF) and so no "
+            "NCCL; 'device' sums on the devices of one process"
+        )
+
+
+def _has_servers() -> bool:
+    """Say whether `tools/launch.py` (or another tracker) started this job with servers."""
+    started = os.environ.get("DMLC_ROLE") == "worker" or "DMLC_PS_ROOT_URI" in os.environ
+    return started and os.environ.get("DMLC_NUM_SERVER", "1").strip() != "0"

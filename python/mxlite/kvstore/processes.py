@@ -1,0 +1,369 @@
+"""Stores of jobs without servers: every process keeps all values and sums with the others.
+
+The results are those of a parameter server: a push is the sum of all workers' values, first values
+are those of rank 0, and an updater sees the same sums on every rank, so all copies stay equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd
+from .. import ndarray as nd
+from ..base import InputError, MXNetError, NotSupportedError
+from ..context import cpu
+from ..horovod import basics
+from ..horovod.rows import allgather
+from ..horovod.submitting import contiguous, submit
+from ..ndarray import NDArray
+from ..profiler.scope import COMM_SCOPE, scope
+from .base import KVStoreBase, summed
+from .local import KVStore
+from .rows import is_sparse
+
+__all__ = ["AllReduceStore", "Horovod"]
+
+# Stores are made in the same order on all ranks: their numbers keep names of tensors apart.
+_numbers = itertools.count()
+
+
+class _Group:
+    """The processes of the job, seen by one store."""
+
+    def __init__(self, store: str) -> None:
+        basics.init()
+        self.rank, self.size = basics.rank(), basics.size()
+        self._prefix = f"kvstore.{store}.{next(_numbers)}."
+        self._tick: NDArray | None = None
+
+    def add(self, key: Any, value: NDArray, total: NDArray, priority: int = 0) -> None:
+        """Write the sum of all ranks' values into ``total``, in the background.
+
+        Sums of one key must use one array ``total``: the engine then keeps their order, which is
+        the same on all ranks.
+        """
+        self._submit("allreduce", key, [contiguous(value)], [total], priority, op="sum")
+
+    def broadcast(self, key: Any, array: NDArray, priority: int = 0) -> None:
+        """Overwrite an array by that of rank 0, in the background."""
+        if self.size > 1:
+            self._submit("broadcast", key, [array], [array], priority, root=0)
+
+    def gather(self, key: Any, array: NDArray) -> NDArray:
+        """Return the rows of all ranks, one rank after the other."""
+        return allgather(array, name=f"{self._prefix}{key}")
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        if self._tick is None:
+            self._tick = nd.zeros((1,))
+        self.add("barrier", self._tick, self._tick)
+        self._tick.wait_to_read()
+
+    def _submit(
+        self,
+        kind: str,
+        key: Any,
+        inputs: Sequence[NDArray],
+        outputs: Sequence[NDArray],
+        priority: int,
+        **terms: Any,
+    ) -> None:
+        if self.size == 1:
+            if inputs[0] is not outputs[0]:
+                inputs[0].copyto(outputs[0])
+            return
+        submit(kind, [f"{self._prefix}{key}"], inputs, outputs, priority=priority, **terms)
+
+
+class AllReduceStore(KVStore):
+    """``dist_sync`` and its like among the processes of ``mpirun``; alone, a job of one worker.
+
+    Notes
+    -----
+    Matches ``mxnet.kvstore.KVStore`` of type ``dist_sync``, without servers. What 1.x cannot do:
+    states of the optimizer can be saved (they are here), and rows of dense values can be pulled.
+    """
+
+    _spans_processes = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._group = _Group(name)
+        self._sums: dict[Any, NDArray] = {}  # what updaters get
+        if "async" in name and self._group.size > 1:
+            raise NotSupportedError(
+                f"kvstore.create: {name!r} given, in a job of {self._group.size} processes without "
+                "servers; start it with python -m mxlite.tools.launch -n "
+                f"{self._group.size} -s 1 --launcher local ..., or use 'dist_sync'"
+            )
+
+    def init(self, key: Any, value: Any) -> None:
+        """Set the first value of keys: that of rank 0.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+            All of one type; all ranks give the same keys in the same order.
+        value : NDArray, or list of NDArray
+            One for each key, of the same shape and type on all ranks; copied.
+
+        Raises
+        ------
+        KVStoreError
+            For a key that has a value.
+        MXNetError
+            If ranks disagree on the shape or type.
+        """
+        with autograd.pause():
+            fresh = [
+                (name, self._first_value(name, first))
+                for name, first in self._first_values(key, value)
+            ]
+            for _, array in fresh:
+                array.wait_to_read()
+        self._arrays.update(fresh)
+
+    def _first_value(self, name: Any, value: NDArray) -> NDArray:
+        here = value.as_in_context(cpu())
+        if not is_sparse(here):
+            own = here.copy()
+            self._group.broadcast(f"{name}.init", own)
+            return own
+        if self._group.size == 1:
+            return here.copy()
+        rows: Any = here
+        if self._group.rank:
+            rows = nd.sparse.zeros("row_sparse", here.shape, dtype=here.dtype)
+        parts = self._gathered(f"{name}.init", rows)
+        return parts[0] if parts else rows.copy()
+
+    def _gathered(self, name: str, rows: Any) -> list[NDArray]:
+        """Return row-sparse arrays that have all ranks' rows between them, in order of ranks."""
+        ids = self._group.gather(f"{name}.rows", rows.indices.astype("int64"))
+        data = self._group.gather(f"{name}.values", rows.data)
+        numbers = ids.asnumpy()
+        # Ids of one rank rise; where they do not, another rank's rows begin.
+        cuts = [0, *(np.flatnonzero(np.diff(numbers) <= 0) + 1).tolist(), len(numbers)]
+        return [
+            nd.sparse.row_sparse_array((data[a:b], ids[a:b]), shape=rows.shape)
+            for a, b in zip(cuts, cuts[1:])
+            if b > a
+        ]
+
+    def _push(self, name: Any, values: list[NDArray], stored: NDArray, priority: int = 0) -> None:
+        if not values:
+            return
+        with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
+            mine = values[0] if len(values) == 1 else summed(values)
+            mine = mine.as_in_context(cpu())
+            if mine.dtype != stored.dtype:
+                mine = mine.astype(stored.dtype)
+            if is_sparse(mine):
+                self._update(name, self._sum_rows(name, mine), stored)
+                return
+            if self._compression is not None:
+                mine = self._compression(name, mine)
+            if self._updater is None and "async" in self._type:
+                raise MXNetError(
+                    "push: Updater needs to be set for async mode: call set_optimizer first"
+                )
+            if self._updater is None and not is_sparse(stored):
+                self._group.add(name, mine, stored, priority)
+                return
+            total = self._sums.get(name)
+            if total is None:
+                total = self._sums[name] = nd.empty(mine.shape, dtype=mine.dtype)
+            self._group.add(name, mine, total, priority)
+            self._update(name, total, stored)
+
+    def _sum_rows(self, name: Any, mine: NDArray) -> NDArray:
+        if self._compression is not None:
+            raise NotSupportedError(
+                f"push: key {name}: Gradient compression for row sparse storage type is not "
+                "supported"
+            )
+        if self._group.size == 1:
+            return mine.copy()
+        parts = self._gathered(str(name), mine)
+        if not parts:
+            return mine.copy()
+        return parts[0] if len(parts) == 1 else nd.add_n(*parts)
+
+    def _update(self, name: Any, total: NDArray, stored: NDArray) -> None:
+        if self._updater is not None:
+            self._updater(name, total, stored)
+        elif total is self._sums.get(name):
+            self._arrays[name] = total.copy()
+        else:
+            self._arrays[name] = total
+
+    def row_sparse_pull(
+        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+    ) -> None:
+        """Pull some rows of values, which may be dense.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        out : NDArray or list of NDArray
+            Row-sparse.
+        priority : int
+        row_ids : NDArray or list of NDArray
+            In any order, some of them several times, or none.
+
+        Raises
+        ------
+        ValueError
+            For outputs that are not row-sparse, or without out or row_ids.
+        """
+        self._pull_rows(key, out, row_ids, priority, dense_values=True)
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Round what is pushed to few values, and push the rest later.
+
+        Parameters
+        ----------
+        compression_params : dict
+            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'.
+
+        Notes
+        -----
+        Values are those that servers of 1.x would add; between processes without servers they
+        travel unpacked.
+        """
+        super().set_gradient_compression(compression_params)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+        return self._group.rank
+
+    @property
+    def num_workers(self) -> int:
+        """How many processes there are."""
+        return self._group.size
+
+    def barrier(self) -> None:
+        """Wait for all workers."""
+        self._group.barrier()
+
+    _barrier = barrier
+
+
+@KVStoreBase.register
+class Horovod(KVStoreBase):
+    """Sums over processes; optimizers run in the Trainer.
+
+    Notes
+    -----
+    Matches ``mxnet.kvstore.Horovod``; joins the job when it is made.
+    """
+
+    _spans_processes = True
+
+    def __init__(self) -> None:
+        self._group = _Group("horovod")
+        self._buffers: dict[Any, NDArray] = {}
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Give the value of rank 0 to all outputs of all ranks.
+
+        Parameters
+        ----------
+        key : int or str
+        value : NDArray
+        out : NDArray or list of NDArray
+        priority : int
+        """
+        given = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+        if not isinstance(given, NDArray):
+            raise InputError(f"broadcast: {type(value).__name__} given, an NDArray expected")
+        with autograd.pause():
+            buffer = self._buffer(f"{key}.init", given)
+            given.copyto(buffer)
+            self._group.broadcast(f"{key}.init", buffer, priority)
+            for array in _listed(out):
+                buffer.copyto(array)
+        del self._buffers[f"{key}.init"]
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sum values over devices and ranks into the outputs.
+
+        Parameters
+        ----------
+        key : int or str
+        value : NDArray or list of NDArray
+        out : NDArray or list of NDArray, optional
+            None: the values themselves.
+        priority : int
+        """
+        values = _listed(value)
+        outputs = values if out is None else _listed(out)
+        with autograd.pause(), scope("KVStore: pushpull", COMM_SCOPE):
+            if len(values) == 1 and outputs[0] is values[0] and _in_place(values[0]):
+                self._group.add(key, values[0], values[0], priority)
+                outputs, total = outputs[1:], values[0]
+            else:
+                mine = values[0] if len(values) == 1 else summed(values)
+                mine = mine.as_in_context(cpu())
+                total = self._buffer(key, mine)
+                self._group.add(key, mine, total, priority)
+            for array in outputs:
+                total.copyto(array)
+
+    def _buffer(self, key: Any, like: NDArray) -> NDArray:
+        found = self._buffers.get(key)
+        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+            found = self._buffers[key] = nd.empty(like.shape, dtype=like.dtype)
+        return found
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Return False: it has no optimizer."""
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return False
+        raise MXNetError(f"Unknown capability: {capability}")
+
+    @property
+    def type(self) -> str:
+        """``'horovod'``."""
+        return "horovod"
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+        return self._group.rank
+
+    @property
+    def local_rank(self) -> int:
+        """Number of this process on its host."""
+        return basics.local_rank()
+
+    @property
+    def num_workers(self) -> int:
+        """How many processes there are."""
+        return self._group.size
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self._group.barrier()
+
+    _barrier = barrier
+
+
+def _listed(arrays: Any) -> list[NDArray]:
+    found = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
+    for array in found:
+        if type(array) is not NDArray:
+            what = getattr(array, "stype", type(array).__name__)
+            raise InputError(f"kvstore 'horovod': {what} given, dense NDArrays expected")
+    return found
+
+
+def _in_place(array: NDArray) -> bool:
+    return array.ctx.device_type == "cpu" and contiguous(array) is array

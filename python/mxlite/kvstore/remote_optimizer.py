@@ -1,0 +1,118 @@
+"""Optimizers as a parameter server gets them: a name and numbers, never code."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from .. import optimizer as opt
+from ..base import InputError, NotSupportedError
+
+__all__ = ["RemoteOptimizer"]
+
+_COMMON = ("wd", "rescale_grad", "clip_gradient", "multi_precision")
+
+# By class: what servers call it, and the attributes that they need beside the common ones.
+_KNOWN: dict[type[opt.Optimizer], tuple[str, tuple[str, ...]]] = {
+    opt.SGD: ("sgd", ("momentum", "lazy_update")),
+    opt.ccSGD: ("sgd", ("momentum", "lazy_update")),
+    opt.NAG: ("nag", ("momentum",)),
+    opt.Adam: ("adam", ("beta1", "beta2", "epsilon", "lazy_update")),
+    opt.AdamW: ("adamw", ("beta1", "beta2", "epsilon", "correct_bias")),
+    opt.AdaGrad: ("adagrad", ("float_stable_eps",)),
+    opt.RMSProp: ("rmsprop", ("gamma1", "gamma2", "epsilon", "centered", "clip_weights")),
+    opt.Ftrl: ("ftrl", ("lamda1", "beta")),
+    opt.Signum: ("signum", ("momentum", "wd_lh")),
+    opt.Test: ("test", ()),
+}
+
+
+class RemoteOptimizer:
+    """An optimizer whose updates run on servers; follows what is changed here.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Of one of the classes that servers have. The learning rate is that of its scheduler, which
+        is asked here: pushes are counted as updates.
+
+    Raises
+    ------
+    TypeError
+        For something else than an optimizer.
+    NotSupportedError
+        For an optimizer that servers do not have.
+    """
+
+    def __init__(self, optimizer: opt.Optimizer) -> None:
+        if not isinstance(optimizer, opt.Optimizer):
+            raise InputError(
+                f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
+                "expected"
+            )
+        known = _KNOWN.get(type(optimizer))
+        if known is None:
+            names = ", ".join(sorted({name for name, _ in _KNOWN.values()} - {"test"}))
+            raise NotSupportedError(
+                f"set_optimizer: servers have no optimizer {type(optimizer).__name__!r}, they "
+                f"have {names}; update on the workers instead: update_on_kvstore=False in "
+                "gluon.Trainer, MXNET_UPDATE_ON_KVSTORE=0 for Module"
+            )
+        self.name, self._attributes = known
+        self._optimizer = optimizer
+        self._sent = self.text()
+
+    def text(self) -> str:
+        """Return the numbers as JSON: those of now.
+
+        Returns
+        -------
+        str
+        """
+        optimizer = self._optimizer
+        values: dict[str, Any] = {"learning_rate": float(optimizer.learning_rate)}
+        for name in (*_COMMON, *self._attributes):
+            value = getattr(optimizer, name)
+            if value is not None:
+                values[name] = value if isinstance(value, bool) else _number(name, value)
+        for kind in ("lr_mult", "wd_mult"):
+            values[kind] = self._factors(kind)
+        return json.dumps(values, sort_keys=True)
+
+    def _factors(self, kind: str) -> dict[str, float]:
+        """Return the factors of all keys that have one; keys are texts on servers."""
+        optimizer = self._optimizer
+        given = getattr(optimizer, kind)
+        keys = {*optimizer.param_dict, *given, *optimizer.idx2name}
+        factors = {str(key): optimizer._factor(key, kind, given) for key in keys}
+        return {key: _number(kind, value) for key, value in factors.items() if value != 1}
+
+    def count(self, key: Any) -> None:
+        """Count a push of a key as an update.
+
+        Parameters
+        ----------
+        key : int or str
+        """
+        self._optimizer._update_count(key)
+
+    def news(self) -> str | None:
+        """Return the numbers if they are others than those that were sent last.
+
+        Returns
+        -------
+        str or None
+        """
+        now = self.text()
+        if now == self._sent:
+            return None
+        self._sent = now
+        return now
+
+
+def _number(name: str, value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"set_optimizer: {name} is {value!r}, a finite number expected")
+    return number

@@ -1,0 +1,99 @@
+"""Rows of values: what row-sparse pulls ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import IndexError_, ValueError_
+from ..ndarray import NDArray
+
+__all__ = ["check_sparse", "is_sparse", "rows_of", "wanted_rows"]
+
+
+def is_sparse(array: NDArray) -> bool:
+    """Say whether an array is row-sparse.
+
+    Parameters
+    ----------
+    array : NDArray
+
+    Returns
+    -------
+    bool
+    """
+    return str(getattr(array, "stype", "default")) == "row_sparse"
+
+
+def check_sparse(key: Any, array: NDArray) -> None:
+    """Refuse an array that is not row-sparse.
+
+    Parameters
+    ----------
+    key : int or str
+    array : NDArray
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not is_sparse(array):
+        raise ValueError_(
+            f"row_sparse_pull: key {key}: Expected row_sparse storage type for row_sparse_pull "
+            f"values, but detected storage type {getattr(array, 'stype', 'default')}"
+        )
+
+
+def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
+    """Return row ids in order, each once.
+
+    Parameters
+    ----------
+    key : int or str
+    row_ids : NDArray
+        Any shape and type; may be empty.
+    shape : sequence of int
+        Of the value.
+
+    Returns
+    -------
+    NDArray of int64
+
+    Raises
+    ------
+    IndexError
+        For an id outside the value.
+    """
+    ids = np.unique(row_ids.asnumpy()).astype("int64")
+    if len(ids) and (ids[0] < 0 or ids[-1] >= shape[0]):
+        raise IndexError_(
+            f"row_sparse_pull: key {key}: row id {ids[0] if ids[0] < 0 else ids[-1]} given, the "
+            f"value has {shape[0]} rows"
+        )
+    return nd.array(ids, dtype="int64")
+
+
+def rows_of(stored: Any, wanted: NDArray) -> NDArray:
+    """Return rows of a value as a row-sparse array.
+
+    Parameters
+    ----------
+    stored : NDArray
+        Dense or row-sparse.
+    wanted : NDArray of int64
+        In order, each once.
+
+    Returns
+    -------
+    RowSparseNDArray
+    """
+    if is_sparse(stored):
+        kept: NDArray = stored.retain(wanted)
+        return kept
+    if not wanted.size:
+        return nd.sparse.zeros("row_sparse", stored.shape, dtype=stored.dtype)
+    return nd.sparse.row_sparse_array((nd.take(stored, wanted), wanted), shape=stored.shape)

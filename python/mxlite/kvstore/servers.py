@@ -1,0 +1,293 @@
+"""Stores of jobs with servers: this process is a worker of `tools/launch.py`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from .. import optimizer as opt
+from ..base import NotSupportedError
+from ..context import cpu
+from ..horovod.submitting import contiguous
+from ..ndarray import NDArray
+from ..profiler.scope import COMM_SCOPE, scope
+from .base import summed
+from .compression import Compression
+from .local import KVStore, KVStoreModeError
+from .remote_optimizer import RemoteOptimizer
+from .rows import is_sparse
+
+__all__ = ["ServerStore"]
+
+
+class _Value:
+    """What a worker knows of a value on the servers."""
+
+    def __init__(self, array: NDArray) -> None:
+        self.shape = tuple(array.shape)
+        self.dtype = array.dtype
+        self.stype = "row_sparse" if is_sparse(array) else "default"
+
+    def empty(self, rows: int | None = None) -> NDArray:
+        """Return an array of its shape and type, or of some of its rows."""
+        shape = self.shape if rows is None else (rows, *self.shape[1:])
+        return nd.empty(shape, dtype=self.dtype)
+
+
+class ServerStore(KVStore):
+    """``dist_sync`` and ``dist_async`` with servers: a client of them.
+
+    Notes
+    -----
+    Matches ``mxnet.kvstore.KVStore`` of these types. Values are pushed and pulled in the
+    background; errors of the servers appear where a result is read. Numbers of the optimizer that
+    change later (batch size, learning rate) are sent to the servers; 1.x refuses such changes.
+    """
+
+    _spans_processes = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._client: Any = vars(_core)["ServerClient"]()
+        self._optimizer: RemoteOptimizer | None = None
+        if self._client.rank == 0:
+            self._client.set_sync("async" not in name)
+        self._client.barrier()  # nobody pushes before the servers know
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def init(self, key: Any, value: Any) -> None:
+        """Set the first value of keys: that of rank 0.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+            All of one type; all workers give the same keys in the same order.
+        value : NDArray, or list of NDArray
+            One for each key.
+
+        Raises
+        ------
+        KVStoreError
+            For a key that has a value.
+        MXNetError
+            If workers disagree on the shape or type.
+        """
+        values: dict[Any, Any] = self._arrays
+        with autograd.pause():
+            for name, first in self._first_values(key, value):
+                spec = _Value(first)
+                whole: Any = first.as_in_context(cpu())
+                if is_sparse(whole):
+                    whole = whole.tostype("default")
+                self._client.init(str(name), contiguous(whole))
+                values[name] = spec
+
+    def _push(self, name: Any, values: list[NDArray], stored: Any, priority: int = 0) -> None:
+        if not values:
+            return
+        with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
+            self._follow_optimizer(name)
+            mine: Any = values[0] if len(values) == 1 else summed(values)
+            mine = mine.as_in_context(cpu())
+            if mine.dtype != stored.dtype:
+                mine = mine.astype(stored.dtype)
+            if not is_sparse(mine):
+                self._client.push(str(name), contiguous(mine), priority)
+                return
+            if self._compression is not None:
+                raise NotSupportedError(
+                    f"push: key {name}: Gradient compression for row sparse storage type is not "
+                    "supported"
+                )
+            rows = mine.indices.astype("int64")
+            self._client.push_rows(str(name), rows, contiguous(mine.data), priority)
+
+    def _follow_optimizer(self, name: Any) -> None:
+        """Tell the servers what has changed in the optimizer, before a push."""
+        if self._optimizer is None:
+            return
+        self._optimizer.count(name)
+        news = self._optimizer.news()
+        if news is None or self.rank:
+            return
+        # What was pushed before is done by the old numbers: its pulls have been answered.
+        nd.waitall()
+        self._client.update_optimizer(news)
+
+    def _pull(self, name: Any, arrays: list[NDArray], stored: Any, priority: int) -> None:
+        if not arrays:
+            return
+        dense = [array for array in arrays if not is_sparse(array)]
+        target = next((array for array in dense if _fits(array, stored)), None)
+        if target is None:
+            target = stored.empty()
+        self._client.pull(str(name), target, priority)
+        whole: Any = target
+        for array in arrays:
+            if array is target:
+                continue
+            (whole.tostype("row_sparse") if is_sparse(array) else whole).copyto(array)
+
+    def row_sparse_pull(
+        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
+    ) -> None:
+        """Pull some rows of values, which may be dense; only these rows travel.
+
+        Parameters
+        ----------
+        key : int or str, or list of them
+        out : NDArray or list of NDArray
+            Row-sparse.
+        priority : int
+        row_ids : NDArray or list of NDArray
+            In any order, some of them several times, or none.
+
+        Raises
+        ------
+        ValueError
+            For outputs that are not row-sparse, or without out or row_ids.
+        """
+        self._pull_rows(key, out, row_ids, priority, dense_values=True)
+
+    def _rows(self, name: Any, stored: Any, wanted: NDArray, priority: int) -> NDArray:
+        if not wanted.size:
+            return nd.sparse.zeros("row_sparse", stored.shape, dtype=stored.dtype)
+        data = stored.empty(rows=wanted.size)
+        self._client.pull_rows(str(name), wanted, data, priority)
+        return nd.sparse.row_sparse_array((data, wanted), shape=stored.shape)
+
+    # -- updating --------------------------------------------------------------------------------
+
+    def set_optimizer(self, optimizer: opt.Optimizer) -> None:
+        """Let the servers update values by an optimizer, sent as its name and numbers.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+            SGD, NAG, Adam, AdamW, AdaGrad, RMSProp, Ftrl or Signum.
+
+        Raises
+        ------
+        NotSupportedError
+            For another one: it can run on the workers, with update_on_kvstore=False.
+        """
+        remote = RemoteOptimizer(optimizer)
+        self._client.set_optimizer(remote.name, remote.text())
+        self._optimizer = remote
+
+    def set_updater(self, updater: Any) -> None:
+        """Refuse: functions of a worker are not run on servers.
+
+        Parameters
+        ----------
+        updater : callable
+
+        Raises
+        ------
+        NotSupportedError
+            Always; 1.x accepts it and never calls it.
+        """
+        raise NotSupportedError(
+            f"set_updater: values of a {self._type!r} store are updated on servers, which run no "
+            "functions of workers; use set_optimizer"
+        )
+
+    _set_updater = set_updater
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Send gradients as few bits for each value, and the rest later.
+
+        Parameters
+        ----------
+        compression_params : dict
+            ``{'type': '2bit', 'threshold': 0.5}``, or type '1bit'. float32 only.
+        """
+        compression = Compression(compression_params)
+        self._client.set_compression(compression.type, compression.threshold)
+        self._compression = compression
+
+    def save_optimizer_states(
+        self, fname: str | os.PathLike[str], dump_optimizer: bool = False
+    ) -> None:
+        """Save the states that the servers have; rank 0 writes the file.
+
+        Parameters
+        ----------
+        fname : str or path
+        dump_optimizer : bool
+            Accepted: counts are always part of the states.
+
+        Raises
+        ------
+        KVStoreModeError
+            Without optimizer.
+        """
+        self._need_optimizer("save")
+        self._client.save_states(os.fspath(fname))
+
+    def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
+        """Load what `save_optimizer_states` wrote; rank 0 sends it.
+
+        Parameters
+        ----------
+        fname : str or path
+        """
+        self._need_optimizer("load")
+        self._client.load_states(os.fspath(fname))
+
+    def _need_optimizer(self, verb: str) -> None:
+        if self._optimizer is None:
+            raise KVStoreModeError(
+                f"Cannot {verb} states for distributed training: the store has no optimizer "
+                "(set_optimizer)"
+            )
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """Number of this worker."""
+        return int(self._client.rank)
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        return int(self._client.num_workers)
+
+    @property
+    def num_servers(self) -> int:
+        """How many servers there are."""
+        return int(self._client.num_servers)
+
+    def report(self) -> Any:
+        """Return what the servers counted: pushes, staleness, refused frames, by server."""
+        return self._client.report()
+
+    def barrier(self) -> None:
+        """Wait for all workers."""
+        self._client.barrier()
+
+    _barrier = barrier
+
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        """Send a command to the servers, which log it.
+
+        Parameters
+        ----------
+        head : int
+        body : str
+        """
+        self._client.command(int(head), str(body))
+
+
+def _fits(array: NDArray, stored: _Value) -> bool:
+    return (
+        array.ctx.device_type == "cpu"
+        and np.dtype(array.dtype) == np.dtype(stored.dtype)
+        and contiguous(array) is array
+    )
