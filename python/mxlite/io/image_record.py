@@ -9,9 +9,10 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _core
-from ..base import NotSupportedError, RecordError, TypeError_, ValueError_, suggestion
+from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
+from .options import known_options
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 
@@ -118,7 +119,7 @@ def _read_list(path: str) -> dict[int, list[float]]:
 class ImageRecordIter(MXDataIter):
     """Iterator over batches of images from a record file.
 
-    The parameters are those of 1.x, by keyword, and:
+    The parameters are those of 1.x, by keyword (others are ignored with a warning), and:
 
     Parameters
     ----------
@@ -137,8 +138,6 @@ class ImageRecordIter(MXDataIter):
 
     Raises
     ------
-    TypeError
-        For an unknown parameter.
     RecordError
         If a file is missing or damaged, or this part of it has no records.
     ShapeError
@@ -157,12 +156,7 @@ class ImageRecordIter(MXDataIter):
     _aug_seq = "aug_default"
 
     def __init__(self, **kwargs: Any) -> None:
-        for name in kwargs:
-            if name not in self._defaults:
-                raise TypeError_(
-                    f"{type(self).__name__}: unknown parameter {name!r}"
-                    f"{suggestion(name, self._defaults)}"
-                )
+        kwargs = known_options(type(self).__name__, kwargs, self._defaults)
         for name in ("path_imgrec", "data_shape", "batch_size"):
             if not kwargs.get(name):
                 raise ValueError_(f"{type(self).__name__}: {name} is required")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import MissingFileError, RecordError, TypeError_, ValueError_, suggestion
+from ..base import MissingFileError, RecordError, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
+from .options import known_options
 
 __all__ = ["MNISTIter", "read_idx"]
 
@@ -84,11 +85,9 @@ class MNISTIter(MXDataIter):
         Do not log what was read.
     num_parts, part_index : int
         Read one of several parts.
-    input_flat : bool, optional
-        Another name of flat.
     data_name, label_name : str
     **kwargs
-        prefetch_buffer, ctx, device_id: taken and not needed.
+        prefetch_buffer, ctx, device_id: taken and not needed; others: ignored with a warning.
 
     Raises
     ------
@@ -116,11 +115,7 @@ class MNISTIter(MXDataIter):
         **kwargs: Any,
     ) -> None:
         known = "image label batch_size shuffle flat seed silent num_parts part_index".split()
-        for key in kwargs:
-            if key not in _IGNORED:
-                raise TypeError_(
-                    f"MNISTIter: unknown parameter {key!r}{suggestion(key, [*known, *_IGNORED])}"
-                )
+        known_options("MNISTIter", kwargs, [*known, *_IGNORED])
         if int(batch_size) < 1:
             raise ValueError_(f"MNISTIter: batch_size {batch_size} given, at least 1 expected")
         if not 0 <= int(part_index) < int(num_parts):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import NotSupportedError, RecordError, ShapeError, TypeError_, ValueError_, suggestion
+from ..base import NotSupportedError, RecordError, ShapeError, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
+from .options import known_options
 
 __all__ = ["CSVIter", "LibSVMIter"]
 
@@ -23,14 +24,6 @@ def _shape(name: str, value: Any) -> tuple[int, ...]:
     if not shape or min(shape) < 1:
         raise ValueError_(f"{name}: shape {shape} given, positive sizes expected")
     return shape
-
-
-def _refuse_unknown(name: str, given: dict[str, Any], known: list[str]) -> None:
-    for key in given:
-        if key not in _IGNORED:
-            raise TypeError_(
-                f"{name}: unknown parameter {key!r}{suggestion(key, [*known, *_IGNORED])}"
-            )
 
 
 def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[Any, Any]:
@@ -86,7 +79,7 @@ class CSVIter(MXDataIter):
         **kwargs: Any,
     ) -> None:
         known = ["data_csv", "data_shape", "label_csv", "label_shape", "batch_size", "round_batch"]
-        _refuse_unknown("CSVIter", kwargs, [*known, "dtype"])
+        known_options("CSVIter", kwargs, [*known, "dtype", *_IGNORED])
         super().__init__(_batch_size("CSVIter", batch_size))
         self._data_shape = _shape("CSVIter", data_shape)
         self._label_shape = _shape("CSVIter", label_shape)
@@ -185,7 +178,9 @@ class LibSVMIter(MXDataIter):
         **kwargs: Any,
     ) -> None:
         known = ["data_libsvm", "data_shape", "label_libsvm", "label_shape", "num_parts"]
-        _refuse_unknown("LibSVMIter", kwargs, [*known, "part_index", "batch_size", "round_batch"])
+        known_options(
+            "LibSVMIter", kwargs, [*known, *_IGNORED, "part_index", "batch_size", "round_batch"]
+        )
         super().__init__(_batch_size("LibSVMIter", batch_size))
         self._data_shape = _shape("LibSVMIter", data_shape)
         self._label_shape = _shape("LibSVMIter", label_shape)

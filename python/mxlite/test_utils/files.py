@@ -143,7 +143,6 @@ def get_mnist_iterator(
         raise NotSupportedError("get_mnist_iterator: mx.io is not built")
     get_mnist_ubyte()
     common: dict[str, Any] = {
-        "input_shape": input_shape,
         "batch_size": batch_size,
         "flat": len(input_shape) == 1,
         "num_parts": num_parts,

@@ -289,6 +289,11 @@ def test_mnist_is_read_from_local_files(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.rint(mnist["train_data"][:, 0] * 255), images)
     assert mnist["test_label"].tolist() == [0, 1]
     tu.get_mnist_ubyte()
+    train, test = tu.get_mnist_iterator(2, (784,))
+    assert train.provide_data == [("data", (2, 784))]
+    assert tu.get_mnist_iterator(1, (1, 28, 28))[1].provide_data == [("data", (1, 1, 28, 28))]
+    assert len(list(train)) == 2
+    assert len(list(test)) == 1
     assert (tmp_path / "data" / "train-images-idx3-ubyte").read_bytes() == idx(images)
     (tmp_path / "data" / "t10k-labels-idx1-ubyte").write_bytes(idx(np.arange(2))[:-1])
     with pytest.raises(mx.base.FileFormatError, match="1 elements"):

@@ -198,7 +198,6 @@ def test_leaving_in_the_middle_ends(files: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"rand_corp": 1}, TypeError, "unknown parameter 'rand_corp'.*rand_crop"),
         ({"data_shape": (48, 48)}, ValueError, r"data_shape \(48, 48\) given"),
         ({"data_shape": (2, 48, 48)}, ValueError, "1, 3 or 4 channels"),
         ({"dtype": "float64"}, TypeError, "dtype float64 given"),
@@ -319,3 +318,9 @@ def test_missing_index_and_list_are_named(files: tuple[str, str]) -> None:
     for option in ("path_imgidx", "path_imglist"):
         with pytest.raises(mx.base.RecordError, match="nowhere.txt' cannot be read"):
             make(files[0], **{option: "nowhere.txt"})
+
+
+def test_unknown_options_are_ignored_with_a_warning(files: tuple[str, str]) -> None:
+    with pytest.warns(UserWarning, match="unknown parameter 'rand_corp' is ignored.*rand_crop"):
+        batches = make(files[0], rand_corp=1)
+    assert batches.next().data[0].shape[0] == batches.batch_size

@@ -100,8 +100,8 @@ def test_csv_wrong_calls(tmp_path: Path) -> None:
     short = write(tmp_path / "l.csv", "1\n")
     with pytest.raises(mx.base.RecordError, match="ends at row 1"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), label_csv=short, batch_size=2).next()
-    with pytest.raises(TypeError, match="unknown parameter 'batchsize'.*batch_size"):
-        mx.io.CSVIter(data_csv=path, data_shape=(2,), batchsize=2)
+    with pytest.warns(UserWarning, match="unknown parameter 'batchsize' is ignored.*batch_size"):
+        mx.io.CSVIter(data_csv=path, data_shape=(2,), batchsize=2, batch_size=1)
     with pytest.raises(OSError, match="nowhere.csv' cannot be read"):
         mx.io.CSVIter(data_csv="nowhere.csv", data_shape=(2,), batch_size=2)
     with pytest.raises(ValueError, match="batch_size 0"):
@@ -221,6 +221,12 @@ def test_mnist_seeds_and_parts(tmp_path: Path) -> None:
     assert sorted(order(seed=1)) == list(range(10))
     parts = [order(seed=4, num_parts=3, part_index=part) for part in range(3)]
     assert sum(parts, []) == order(seed=4)
+
+
+def test_mnist_ignores_what_other_iterators_take(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="'data_shape' is ignored"):
+        batches = mx.io.MNISTIter(batch_size=3, data_shape=(12,), silent=True, **mnist(tmp_path))
+    assert batches.provide_data == [("data", (3, 1, 4, 3))]
 
 
 def test_mnist_wrong_files(tmp_path: Path) -> None:
