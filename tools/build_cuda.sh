@@ -5,7 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 werror=OFF
 [ -z "${CI:-}" ] || werror=ON
-cmake --preset cuda -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=OFF -DMXLITE_WERROR=$werror \
+# The cache tells g++ and c++ apart: take the wheel's compiler, or all is compiled twice.
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/wheel/CMakeCache.txt 2>/dev/null || true)
+cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=OFF -DMXLITE_WERROR=$werror \
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
 ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda
