@@ -42,6 +42,7 @@ from .executor import Executor
 from .symbol import Symbol
 from . import kvstore
 from . import kvstore as kv
+from .kvstore import kvstore_server
 from . import contrib, gluon, io, model, profiler, rnn
 from . import callback, module, monitor
 from . import module as mod
@@ -56,3 +57,5 @@ setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need m
 _atexit.register(_core.engine_stop)
 
 _surface.guard_all()  # names of 1.9.1 that are not built say so
+
+kvstore_server._init_kvstore_server_module()  # servers and the scheduler of a job go no further

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .base import KVStoreBase
+from .kvstore_server import KVStoreServer
 from .local import KVStore, KVStoreError, KVStoreModeError
 from .names import create
 
-__all__ = ["KVStore", "KVStoreBase", "KVStoreError", "KVStoreModeError", "create"]
+__all__ = ["KVStore", "KVStoreBase", "KVStoreError", "KVStoreModeError", "KVStoreServer", "create"]

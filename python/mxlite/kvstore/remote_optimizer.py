@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from .. import lr_scheduler as schedulers
 from .. import optimizer as opt
 from ..base import InputError, NotSupportedError
 
@@ -13,14 +14,22 @@ __all__ = ["RemoteOptimizer"]
 
 _COMMON = ("wd", "rescale_grad", "clip_gradient", "multi_precision")
 
-# By class: what servers call it, and the attributes that they need beside the common ones.
+_SCHEDULERS = (
+    schedulers.FactorScheduler,
+    schedulers.MultiFactorScheduler,
+    schedulers.PolyScheduler,
+    schedulers.CosineScheduler,
+)
+
+# By class: what servers call it, and the options that they need beside the common ones; an option
+# with another name here has that after a colon.
 _KNOWN: dict[type[opt.Optimizer], tuple[str, tuple[str, ...]]] = {
     opt.SGD: ("sgd", ("momentum", "lazy_update")),
     opt.ccSGD: ("sgd", ("momentum", "lazy_update")),
     opt.NAG: ("nag", ("momentum",)),
     opt.Adam: ("adam", ("beta1", "beta2", "epsilon", "lazy_update")),
     opt.AdamW: ("adamw", ("beta1", "beta2", "epsilon", "correct_bias")),
-    opt.AdaGrad: ("adagrad", ("float_stable_eps",)),
+    opt.AdaGrad: ("adagrad", ("eps:float_stable_eps",)),
     opt.RMSProp: ("rmsprop", ("gamma1", "gamma2", "epsilon", "centered", "clip_weights")),
     opt.Ftrl: ("ftrl", ("lamda1", "beta")),
     opt.Signum: ("signum", ("momentum", "wd_lh")),
@@ -34,8 +43,8 @@ class RemoteOptimizer:
     Parameters
     ----------
     optimizer : Optimizer
-        Of one of the classes that servers have. The learning rate is that of its scheduler, which
-        is asked here: pushes are counted as updates.
+        Of one of the classes that servers have. Servers have the schedulers of
+        `mx.lr_scheduler`; another one is asked here, with pushes counted as updates.
 
     Raises
     ------
@@ -61,6 +70,7 @@ class RemoteOptimizer:
             )
         self.name, self._attributes = known
         self._optimizer = optimizer
+        self._scheduler = _schedule(optimizer.lr_scheduler)
         self._sent = self.text()
 
     def text(self) -> str:
@@ -71,9 +81,14 @@ class RemoteOptimizer:
         str
         """
         optimizer = self._optimizer
-        values: dict[str, Any] = {"learning_rate": float(optimizer.learning_rate)}
-        for name in (*_COMMON, *self._attributes):
-            value = getattr(optimizer, name)
+        values: dict[str, Any] = {}
+        if self._scheduler is None:
+            values["learning_rate"] = _number("learning_rate", optimizer.learning_rate)
+        else:
+            values["lr_scheduler"] = self._scheduler
+        for option in (*_COMMON, *self._attributes):
+            name, _, attribute = option.partition(":")
+            value = getattr(optimizer, attribute or name)
             if value is not None:
                 values[name] = value if isinstance(value, bool) else _number(name, value)
         for kind in ("lr_mult", "wd_mult"):
@@ -109,6 +124,18 @@ class RemoteOptimizer:
             return None
         self._sent = now
         return now
+
+
+def _schedule(scheduler: Any) -> dict[str, Any] | None:
+    """Return the attributes of a scheduler that servers have; None for another one."""
+    if type(scheduler) not in _SCHEDULERS:
+        return None
+    known = {
+        name: value
+        for name, value in vars(scheduler).items()
+        if isinstance(value, (int, float, str, list, tuple))
+    }
+    return {"name": type(scheduler).__name__, **known}
 
 
 def _number(name: str, value: Any) -> float:

@@ -1,0 +1,251 @@
+"""Start a job with servers: ``python -m mxlite.tools.launch -n 2 -s 2 python train.py``.
+
+Also ``tools/launch.py``, as in MXNet 1.x. Every process runs the same command; ``import mxlite``
+(or ``mxnet`` through ``mxlite.compat``) serves in the scheduler and in servers and then ends the
+process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from ..base import MXNetError, NotSupportedError, ValueError_
+from .launching.hosts import Host, LaunchError, check_hosts, read_hosts, ssh
+from .launching.job import Job
+from .launching.plan import ProcessPlan, command_of, plan_job
+
+__all__ = ["main", "parse"]
+
+_REFUSED = {
+    "sge": "ask Grid Engine for the hosts (qsub with a parallel environment), write them to a "
+    "hostfile, and use --launcher ssh -H hostfile or mpirun",
+    "yarn": "use Kubernetes (an MPIJob), Slurm or mpirun: examples/distributed/README.md",
+}
+
+
+def option_parser() -> argparse.ArgumentParser:
+    """Return the parser: MXNet's options.
+
+    Returns
+    -------
+    ArgumentParser
+    """
+    p = argparse.ArgumentParser(prog="launch.py", description="Launch a distributed job")
+    p.add_argument(
+        "-n", "--num-workers", required=True, type=int, help="number of worker processes"
+    )
+    p.add_argument(
+        "-s",
+        "--num-servers",
+        type=int,
+        help="number of server processes, default: as many as workers; 0: workers sum among "
+        "themselves, started by mpirun",
+    )
+    p.add_argument(
+        "-H",
+        "--hostfile",
+        help="lines 'host[:port] [slots=N]' of the hosts that run the job; needed for ssh",
+    )
+    p.add_argument(
+        "--sync-dst-dir",
+        help="copy the current directory to this one on all hosts and run there; ssh only",
+    )
+    p.add_argument(
+        "--launcher",
+        default="ssh",
+        choices=["local", "ssh", "mpi", "sge", "yarn"],
+        help="what starts the processes",
+    )
+    p.add_argument(
+        "--env-server",
+        action="append",
+        default=[],
+        metavar="VAR:VALUE",
+        help="variable of server processes, as OMP_NUM_THREADS:3",
+    )
+    p.add_argument(
+        "--env-worker",
+        action="append",
+        default=[],
+        metavar="VAR:VALUE",
+        help="variable of worker processes",
+    )
+    p.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="VAR",
+        help="variable of this shell that processes on other hosts get as well",
+    )
+    p.add_argument("--p3", action="store_true", help="push and pull by priority: always done")
+    p.add_argument("command", nargs=argparse.REMAINDER, help="program with its arguments")
+    return p
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read a command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+
+    Returns
+    -------
+    Namespace
+
+    Raises
+    ------
+    ValueError
+        For numbers of processes that make no job.
+    NotSupportedError
+        For sge and yarn.
+    """
+    args = option_parser().parse_args(arguments)
+    if args.command and args.command[0] == "--":
+        args.command = args.command[1:]
+    if args.num_servers is None:
+        args.num_servers = args.num_workers
+    if args.num_workers < 1 or args.num_servers < 0:
+        raise ValueError_(
+            f"launch: -n {args.num_workers} -s {args.num_servers} given, at least 1 worker and 0 "
+            "servers expected"
+        )
+    if args.launcher in _REFUSED:
+        raise NotSupportedError(
+            f"launch: --launcher {args.launcher} is not supported; {_REFUSED[args.launcher]}"
+        )
+    if args.launcher == "ssh" and not args.hostfile:
+        raise LaunchError(
+            "launch: --launcher ssh needs -H hostfile; for this machine use --launcher local"
+        )
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; errors are one line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of this process.
+
+    Returns
+    -------
+    int
+        Exit code of the job.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    try:
+        return _run(parse(sys.argv[1:] if arguments is None else arguments))
+    except (MXNetError, OSError) as error:
+        print(f"launch.py: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(args: argparse.Namespace) -> int:
+    command, variables = command_of(args.command)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("DMLC_ROLE", "DMLC_TASK_ID")
+    }
+    environment.update(variables)
+    args.env += [f"{name}={value}" for name, value in variables.items()]
+    hosts = read_hosts(args.hostfile) if args.hostfile and args.launcher != "local" else []
+    if args.num_servers == 0:
+        return _run_without_servers(args, hosts, command, environment)
+    plans = plan_job(args, hosts, environment)
+    folder = args.sync_dst_dir or os.getcwd()
+    if args.launcher == "ssh":
+        used = [plan.host for plan in plans if plan.host is not None]
+        check_hosts(used, "/" if args.sync_dst_dir else folder)
+        if args.sync_dst_dir:
+            _copy_directory(list(dict.fromkeys(used)), args.sync_dst_dir)
+    if args.launcher == "mpi":
+        return _run_by_mpi(args, plans, hosts, command, environment)
+    attempts = _attempts(environment.get("DMLC_NUM_ATTEMPT", "0"))
+    return Job(plans, command, environment, folder, attempts).run()
+
+
+def _attempts(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError_(
+            f"environment variable DMLC_NUM_ATTEMPT={text!r} given, a number expected"
+        )
+    return int(text)
+
+
+def _copy_directory(hosts: Sequence[Host], target: str) -> None:
+    for host in hosts:
+        shell = " ".join(ssh(host)[:-1])
+        command = ["rsync", "-az", "--timeout=60", "--rsh", shell, "./", f"{host.name}:{target}/"]
+        logging.info("rsync %s -> %s:%s", os.getcwd(), host.label(), target)
+        try:
+            answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise LaunchError(f"rsync: {error.strerror or error}") from error
+        if answer.returncode:
+            raise LaunchError(f"rsync to {host.label()} failed: {answer.stderr.strip()}")
+
+
+def _mpirun(hosts: Sequence[Host], count: int, names: Sequence[str]) -> list[str]:
+    """Return mpirun with its options: hosts, the number of processes, variables that they get."""
+    from ..run.launch import find_mpirun
+
+    found = find_mpirun()
+    command = [found.path]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    command += ["-np", str(count), "--bind-to", "none"]
+    if found.version >= (5,):
+        command += ["--map-by", "slot:OVERSUBSCRIBE", "--output", "tag"]
+    else:
+        command += ["--map-by", "slot", "--oversubscribe", "--tag-output"]
+    if hosts:
+        command += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
+        for name in sorted(names):
+            command += ["-x", name]
+    return command
+
+
+def _run_by_mpi(
+    args: argparse.Namespace,
+    plans: Sequence[ProcessPlan],
+    hosts: Sequence[Host],
+    command: Sequence[str],
+    environment: dict[str, str],
+) -> int:
+    """Run servers and workers by one mpirun each; their ranks are as they come."""
+    groups = [plans[0]]
+    starters = {"scheduler": list(command)}
+    for role, count in (("server", args.num_servers), ("worker", args.num_workers)):
+        first = next(plan for plan in plans if plan.role == role)
+        own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
+        variables = {name: value for name, value in first.variables.items() if name not in own}
+        starters[role] = [*_mpirun(hosts, count, list(variables)), *command]
+        groups.append(ProcessPlan(role, 0, None, variables))
+    return Job(groups, starters, environment, os.getcwd()).run()
+
+
+def _run_without_servers(
+    args: argparse.Namespace,
+    hosts: Sequence[Host],
+    command: Sequence[str],
+    environment: dict[str, str],
+) -> int:
+    """Run workers that sum among themselves."""
+    slots = sum(host.slots for host in hosts)
+    if hosts and slots < args.num_workers:
+        raise LaunchError(f"{args.num_workers} workers given, the hosts have {slots} slots")
+    names = [name for name in environment if name.startswith(("MXLITE_", "MXNET_", "PYTHONPATH"))]
+    line = [*_mpirun(hosts, args.num_workers, names), *command]
+    return subprocess.call(line, env=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

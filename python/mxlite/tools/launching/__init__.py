@@ -1,0 +1,1 @@
+"""What ``mxlite.tools.launch`` consists of: hosts, plans of jobs, running processes."""

@@ -1,0 +1,222 @@
+"""Running processes of a job: their output, their end, and that none outlives the launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import IO
+
+from .hosts import LaunchError, ssh
+from .plan import ProcessPlan, remote_script, table
+
+__all__ = ["Job"]
+
+# Others of the job say what they miss when one of them has failed; then they are ended.
+_LAST_WORDS_SECONDS = 15.0
+_TERM_SECONDS = 5.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
+_output_lock = threading.Lock()
+
+
+def _die_with_launcher() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class _Running:
+    """A started process."""
+
+    def __init__(self, plan: ProcessPlan, process: subprocess.Popen[bytes]) -> None:
+        self.plan = plan
+        self.process = process
+        self.ended: int | None = None  # exit code
+
+
+class Job:
+    """The processes of a job, from start to end.
+
+    Parameters
+    ----------
+    plans : sequence of ProcessPlan
+        The scheduler first.
+    command : sequence of str, or mapping of role to that
+        What all of them run, or those of each role.
+    environment : mapping
+        Of processes on this machine; a plan's variables go over it.
+    folder : str
+        Working directory on other hosts.
+    attempts : int
+        How often a server or worker that fails is started again.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[ProcessPlan],
+        command: Sequence[str] | Mapping[str, Sequence[str]],
+        environment: Mapping[str, str],
+        folder: str,
+        attempts: int = 0,
+    ) -> None:
+        self._plans = list(plans)
+        self._commands: dict[str, list[str]] = {
+            plan.role: list(command[plan.role] if isinstance(command, Mapping) else command)
+            for plan in plans
+        }
+        self._environment = dict(environment)
+        self._folder = folder
+        self._left = {plan.label(): attempts for plan in plans}
+        self._running: dict[str, _Running] = {}
+        self._started: list[_Running] = []
+        self._events: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        self._signal: int | None = None
+        self._readers: list[threading.Thread] = []
+
+    def run(self) -> int:
+        """Start all processes and wait until the job is over; none is left behind.
+
+        Returns
+        -------
+        int
+            0 when all workers ended with 0; else the code of the first process that failed, or 128
+            plus the number of the signal that ended it or this launcher.
+        """
+        previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            for plan in self._plans:
+                self._start(plan)
+            numbers = {
+                label: running.process.pid
+                for label, running in self._running.items()
+                if running.plan.host is None
+            }
+            logging.info("%s", table(self._plans, numbers))
+            return self._watch()
+        finally:
+            self._end_all()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _start(self, plan: ProcessPlan) -> None:
+        try:
+            if plan.host is None:
+                process = subprocess.Popen(
+                    self._commands[plan.role],
+                    env={**self._environment, **plan.variables},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_die_with_launcher,
+                )
+            else:
+                process = subprocess.Popen(
+                    [*ssh(plan.host), "bash", "-s"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_die_with_launcher,
+                )
+        except OSError as error:
+            raise LaunchError(f"{plan.label()}: {error.filename}: {error.strerror}") from error
+        running = _Running(plan, process)
+        self._running[plan.label()] = running
+        self._started.append(running)
+        if plan.host is not None and process.stdin is not None:
+            # The input stays open: its end ends the process there.
+            script = remote_script(plan, self._folder, self._commands[plan.role])
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(script.encode())
+                process.stdin.flush()
+        reader = threading.Thread(target=self._read, args=(running,), daemon=True)
+        reader.start()
+        self._readers.append(reader)
+
+    def _read(self, running: _Running) -> None:
+        """Copy output line by line, then tell that the process has ended."""
+        stream: IO[bytes] | None = running.process.stdout
+        prefix = f"[{running.plan.label()}] ".encode()
+        waiter = threading.Thread(target=self._wait_for, args=(running,), daemon=True)
+        waiter.start()
+        if stream is not None:
+            for line in stream:
+                with _output_lock:
+                    sys.stdout.buffer.write(prefix + line.rstrip(b"\n") + b"\n")
+                    sys.stdout.buffer.flush()
+
+    def _wait_for(self, running: _Running) -> None:
+        code = running.process.wait()
+        self._events.put((running.plan.label(), 128 - code if code < 0 else code))
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signal = number
+        self._events.put(("", 128 + number))
+
+    def _watch(self) -> int:
+        """Return the exit code of the job when it is over."""
+        failure: int | None = None
+        deadline: float | None = None
+        while True:
+            left = None if deadline is None else deadline - time.monotonic()
+            try:
+                label, code = self._events.get(timeout=left if left is None else max(left, 0))
+            except queue.Empty:
+                return failure or 0
+            if self._signal is not None:
+                logging.info("Stop launcher: %s", signal.Signals(self._signal).name)
+                return 128 + self._signal
+            self._running[label].ended = code
+            workers = [r for r in self._running.values() if r.plan.role == "worker"]
+            if code and failure is None:
+                if self._again(label, code):
+                    continue
+                logging.error("%s ended with exit code %d, the job ends", label, code)
+                failure = code
+                deadline = time.monotonic() + _LAST_WORDS_SECONDS
+            if all(worker.ended is not None for worker in workers):
+                if failure is not None:
+                    return failure
+                if all(running.ended is not None for running in self._running.values()):
+                    return 0
+                deadline = deadline or time.monotonic() + _LAST_WORDS_SECONDS
+
+    def _again(self, label: str, code: int) -> bool:
+        """Start a failed process again, if that is allowed."""
+        plan = self._running[label].plan
+        if plan.role == "scheduler" or not self._left[label]:
+            return False
+        self._left[label] -= 1
+        logging.warning("%s ended with exit code %d and is started again", label, code)
+        self._start(plan)
+        return True
+
+    def _end_all(self) -> None:
+        """End what still runs: all processes of each session, first politely."""
+        for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _TERM_SECONDS)):
+            for running in self._started:
+                process = running.process
+                if process.stdin is not None:
+                    with contextlib.suppress(OSError):
+                        process.stdin.close()
+                # Children of a process that has ended may live on in its session.
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, number)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                if all(r.process.poll() is not None for r in self._started):
+                    break
+                time.sleep(0.02)
+        for reader in self._readers:
+            reader.join(timeout=2)

@@ -1,0 +1,220 @@
+"""Plans of jobs: which process runs where, with which variables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...base import ValueError_
+from .hosts import Host, LaunchError, free_port, own_address
+
+__all__ = ["ProcessPlan", "command_of", "plan_job", "remote_script", "table"]
+
+# What processes on other hosts are told without being asked.
+_FORWARDED = re.compile(
+    r"(MXLITE|MXNET|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"
+    r"|AWS_ACCESS_KEY_ID$|AWS_SECRET_ACCESS_KEY$"
+)
+
+
+class ProcessPlan(NamedTuple):
+    """A process of a job."""
+
+    role: str  # scheduler, server or worker
+    rank: int
+    host: Host | None  # None: this machine
+    variables: dict[str, str]  # beside the environment of the launcher, or of the host
+
+    def label(self) -> str:
+        """Return ``worker 0``; there is one scheduler."""
+        return self.role if self.role == "scheduler" else f"{self.role} {self.rank}"
+
+
+def command_of(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command, and the variables that were written before it.
+
+    Parameters
+    ----------
+    words : sequence of str
+        One word with blanks is a line of a shell.
+
+    Returns
+    -------
+    command : list of str
+    variables : dict
+    """
+    variables = {}
+    left = list(words)
+    while left and re.match(r"[A-Za-z_]\w*=", left[0]):
+        name, _, value = left.pop(0).partition("=")
+        variables[name] = value
+    if not left:
+        raise ValueError_("launch: no command given, a program with its arguments expected")
+    if len(left) == 1 and re.search(r"\s", left[0]):
+        left = ["bash", "-c", left[0]]
+    return left, variables
+
+
+def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        match = re.match(r"([A-Za-z_]\w*)[:=](.*)", text, re.DOTALL)
+        if match is None:
+            raise ValueError_(f"launch: {option} {text!r} given, VARIABLE:value expected")
+        found[match.group(1)] = match.group(2)
+    return found
+
+
+def _forwarded(names: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    found = {name: value for name, value in environment.items() if _FORWARDED.match(name)}
+    for text in names:
+        name, sign, value = text.partition("=")
+        if sign:
+            found[name] = value
+        elif name in environment:
+            found[name] = environment[name]
+    return found
+
+
+def _cores_for_each(workers_here: int) -> int:
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return max(1, cores // max(workers_here, 1))
+
+
+def plan_job(
+    args: argparse.Namespace, hosts: Sequence[Host], environment: Mapping[str, str]
+) -> list[ProcessPlan]:
+    """Return the processes of a job with servers: the scheduler first, then servers and workers.
+
+    Parameters
+    ----------
+    args : Namespace
+        Of the command line.
+    hosts : sequence of Host
+        Empty: all processes on this machine. Servers and workers go round them.
+    environment : mapping
+        Of the launcher.
+
+    Returns
+    -------
+    list of ProcessPlan
+
+    Raises
+    ------
+    LaunchError
+        If the hosts have fewer slots than there are workers.
+    """
+    slots = sum(host.slots for host in hosts)
+    if hosts and slots < args.num_workers:
+        raise LaunchError(
+            f"{args.num_workers} workers given, the {len(hosts)} hosts of {args.hostfile} have "
+            f"{slots} slots; add hosts, or 'slots=N' behind their names"
+        )
+    address = own_address(hosts)
+    port = environment.get("DMLC_PS_ROOT_PORT", "").strip() or str(free_port(address))
+    common = _forwarded(args.env, environment) if hosts else {}
+    common.update(
+        DMLC_NUM_WORKER=str(args.num_workers),
+        DMLC_NUM_SERVER=str(args.num_servers),
+        DMLC_PS_ROOT_URI=address,
+        DMLC_PS_ROOT_PORT=port,
+        DMLC_JOB_CLUSTER=args.launcher,
+        # Processes of other jobs, and whoever else finds the port, do not know it.
+        MXLITE_PS_TOKEN=environment.get("MXLITE_PS_TOKEN") or secrets.token_hex(16),
+        PYTHONUNBUFFERED="1",
+    )
+    if args.p3:
+        common.update(DMLC_PS_VAN_TYPE="p3", DMLC_PS_WATER_MARK="10")
+    plans = [ProcessPlan("scheduler", 0, None, {**common, "DMLC_ROLE": "scheduler"})]
+    if not hosts and not {"OMP_NUM_THREADS", "MXLITE_CPU_THREADS"} & set(environment):
+        common["MXLITE_CPU_THREADS"] = str(_cores_for_each(args.num_workers))
+    extra = {
+        "server": _assignments("--env-server", args.env_server),
+        "worker": _assignments("--env-worker", args.env_worker),
+    }
+    places = _round_of(hosts)
+    for role, count in (("server", args.num_servers), ("worker", args.num_workers)):
+        for rank in range(count):
+            host = None
+            if hosts:
+                host = hosts[rank % len(hosts)] if role == "server" else places[rank]
+            task = rank if role == "worker" else args.num_workers + rank
+            variables = {
+                **common,
+                "DMLC_ROLE": role,
+                "DMLC_TASK_ID": str(task),
+                "MXLITE_PS_RANK": str(rank),
+                **extra[role],
+            }
+            if host is not None:
+                variables["DMLC_NODE_HOST"] = host.name
+            plans.append(ProcessPlan(role, rank, host, variables))
+    return plans
+
+
+def _round_of(hosts: Sequence[Host]) -> list[Host]:
+    """Return one entry for each slot, going round the hosts."""
+    most = max((host.slots for host in hosts), default=0)
+    return [host for turn in range(most) for host in hosts if host.slots > turn]
+
+
+def remote_script(plan: ProcessPlan, folder: str, command: Sequence[str]) -> str:
+    """Return what bash on another host reads from its input to run a process.
+
+    The process ends when the input does: with the ssh that brought it, whatever ends that.
+
+    Parameters
+    ----------
+    plan : ProcessPlan
+    folder : str
+        Working directory there.
+    command : sequence of str
+
+    Returns
+    -------
+    str
+    """
+    exports = "".join(
+        f"export {name}={shlex.quote(value)}; " for name, value in sorted(plan.variables.items())
+    )
+    line = " ".join(shlex.quote(word) for word in command)
+    return (
+        f"{{ {exports}cd {shlex.quote(folder)} || exit 1; set -m; exec 3<&0; "
+        f"{line} </dev/null 3<&- & p=$!; "
+        "( cat <&3 >/dev/null; kill -TERM -- -$p; sleep 5; kill -KILL -- -$p ) "
+        ">/dev/null 2>&1 & w=$!; "
+        "wait $p; r=$?; kill -TERM -- -$w 2>/dev/null; exit $r; }\n"
+    )
+
+
+def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
+    """Return who runs where, one line for each process.
+
+    Parameters
+    ----------
+    plans : sequence of ProcessPlan
+    processes : mapping
+        Process numbers on this machine, by label.
+
+    Returns
+    -------
+    str
+    """
+    root = plans[0].variables
+    lines = [
+        f"{root['DMLC_NUM_WORKER']} workers and {root['DMLC_NUM_SERVER']} servers meet at "
+        f"{root['DMLC_PS_ROOT_URI']}:{root['DMLC_PS_ROOT_PORT']}",
+        f"{'process':<14}{'host':<24}pid",
+    ]
+    for plan in plans:
+        host = plan.host.label() if plan.host else "this machine"
+        number = processes.get(plan.label())
+        lines.append(f"{plan.label():<14}{host:<24}{'' if number is None else number}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,231 @@
+"""launch.py: command lines, environments, ends of jobs; ssh is a script of the test."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from mxlite.tools.launch import parse
+from mxlite.tools.launching.hosts import Host, read_hosts
+from mxlite.tools.launching.plan import command_of, plan_job
+
+PACKAGE = Path(mx.__file__).resolve().parents[1]
+
+# Runs the last argument here; a host that begins with "gone" cannot be reached.
+SSH = """#!/bin/bash
+while [ $# -gt 0 ]; do
+  case "$1" in -o|-p) shift 2;; *) break;; esac
+done
+host=$1; shift
+case "$host" in gone*) echo "ssh: connect to host $host: No route to host" >&2; exit 255;; esac
+exec env -i PATH="$PATH" THE_HOST="$host" bash -c "$*"
+"""
+
+# What every process of a job runs in these tests; workers may fail or hang.
+PROGRAM = """
+import os, signal, sys, time
+role, rank = os.environ["DMLC_ROLE"], os.environ.get("MXLITE_PS_RANK", "-")
+names = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_PS_ROOT_URI", "THREADS",
+         "THE_HOST", "SAID", "DMLC_PS_VAN_TYPE")
+print(role, rank, {n: os.environ[n] for n in names if n in os.environ}, flush=True)
+mode = sys.argv[1:]
+if role == "worker" and "fail" in mode and rank == "1":
+    sys.exit(7)
+if role == "worker" and mode == ["die"] and rank == "0":
+    os.kill(os.getpid(), signal.SIGKILL)
+if role == "worker" and mode == ["once"] and not os.path.exists("failed" + rank):
+    open("failed" + rank, "w").close()
+    sys.exit(3)
+if mode == ["hang"] or (role != "worker" and "stay" in mode):
+    time.sleep(600)
+"""
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+@pytest.fixture
+def launch(tmp_path: Path):
+    """Return a function that runs launch.py and returns exit code, output and seconds."""
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "ssh"
+    fake.write_text(SSH)
+    fake.chmod(0o755)
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(line: str, timeout: float = 60, **variables: str) -> tuple[int, str, float]:
+        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), **variables)
+        environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
+        begin = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "mxlite.tools.launch", *words(line)],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return done.returncode, done.stdout, time.monotonic() - begin
+
+    return run
+
+
+def processes_with(text: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if text in line and "mxlite.tools.launch" not in line:
+                found.append(line)
+    return found
+
+
+def test_every_process_gets_its_part_and_a_prefix(launch) -> None:
+    line = "-n 2 -s 1 --launcher local --env-worker THREADS:3 --env-server THREADS:1 --p3"
+    code, text, _ = launch(f"{line} SAID=hello {sys.executable} program.py")
+    assert code == 0, text
+    for rank in (0, 1):
+        found = re.search(rf"^\[worker {rank}\] worker {rank} (.*)", text, re.MULTILINE)
+        assert found, text
+        for pair in (
+            "'DMLC_NUM_WORKER': '2'",
+            "'DMLC_NUM_SERVER': '1'",
+            f"'DMLC_TASK_ID': '{rank}'",
+            "'DMLC_PS_ROOT_URI': '127.0.0.1'",
+            "'THREADS': '3'",
+            "'SAID': 'hello'",
+            "'DMLC_PS_VAN_TYPE': 'p3'",
+        ):
+            assert pair in found.group(1)
+    assert re.search(r"^\[server 0\] server 0 .*'DMLC_TASK_ID': '2'.*'THREADS': '1'", text, re.M)
+    assert re.search(r"^\[scheduler\] scheduler - ", text, re.MULTILINE)
+    # The table at the start.
+    assert "2 workers and 1 servers meet at 127.0.0.1:" in text
+    assert re.search(r"^worker 1 +this machine +\d+$", text, re.MULTILINE)
+
+
+def test_a_failure_ends_the_job_with_its_code(launch) -> None:
+    code, text, seconds = launch(f"-n 2 -s 1 --launcher local {sys.executable} program.py fail")
+    assert code == 7, text
+    assert "worker 1 ended with exit code 7" in text
+    code, text, _ = launch(f"-n 1 -s 1 --launcher local {sys.executable} program.py die")
+    assert code == 128 + signal.SIGKILL, text
+
+
+def test_a_failed_worker_is_started_again_where_that_is_allowed(launch) -> None:
+    line = f"-n 2 -s 1 --launcher local {sys.executable} program.py once"
+    code, text, _ = launch(line, DMLC_NUM_ATTEMPT="1")
+    assert code == 0, text
+    assert text.count("is started again") == 2
+    assert len(re.findall(r"^\[worker 0\] worker 0", text, re.MULTILINE)) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_the_launcher(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    mark = f"{tmp_path}/program.py"
+    # A shell between: the whole session of a process has to end.
+    command = f"bash -c '{sys.executable} {mark} hang; true'"
+    if number == signal.SIGKILL:
+        command = f"{sys.executable} {mark} hang"  # the kernel tells only children
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mxlite.tools.launch", "-n", "2", "-s", "1", "--launcher", "local"]
+        + [command],
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for _ in range(4):
+        assert "hang" not in process.stdout.readline()
+    process.send_signal(number)
+    code = process.wait(timeout=30)
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+    end = time.monotonic() + 10
+    while processes_with(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not processes_with(mark)
+
+
+def test_hosts_get_their_processes_through_ssh(launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost slots=2  # first\n127.0.0.1:2222\n")
+    line = f"-n 3 -s 1 -H hosts --launcher ssh --env SAID {sys.executable} program.py"
+    code, text, _ = launch(line, SAID="a 'quoted' text")
+    assert code == 0, text
+    places = dict(re.findall(r"^\[worker (\d)\].*'THE_HOST': '([^']+)'", text, re.MULTILINE))
+    assert places == {"0": "localhost", "1": "127.0.0.1", "2": "localhost"}
+    assert text.count("a 'quoted' text") == 5, text
+    assert re.search(r"^worker 1 +127.0.0.1:2222$", text, re.MULTILINE)
+
+
+def test_processes_on_other_hosts_end_with_the_job(launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost\n127.0.0.1\n")
+    mark = str(tmp_path / "program.py")
+    code, text, _ = launch(f"-n 2 -s 1 -H hosts --launcher ssh {sys.executable} {mark} fail stay")
+    assert code == 7, text
+    end = time.monotonic() + 10
+    while processes_with(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not processes_with(mark)
+
+
+def test_hosts_that_cannot_be_used_are_named_in_bounded_time(launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost\ngone1\ngone2:2200\n")
+    code, text, seconds = launch("-n 3 -s 1 -H hosts python train.py")
+    assert code == 1
+    assert "2 of 3 hosts cannot be used" in text
+    assert "gone1: ssh: connect to host gone1: No route to host" in text
+    assert "gone2:2200: " in text
+    assert seconds < 30
+    (tmp_path / "hosts").write_text("localhost\n")
+    code, text, _ = launch("-n 3 -s 1 -H hosts python train.py")
+    assert code == 1
+    assert "3 workers given, the 1 hosts of hosts have 1 slots" in text
+    assert "Traceback" not in text
+
+
+def test_options_that_make_no_job_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="sge is not supported.*hostfile"):
+        parse(words("-n 2 --launcher sge python train.py"))
+    with pytest.raises(NotImplementedError, match=r"yarn is not supported.*MPIJob"):
+        parse(words("-n 2 --launcher yarn python train.py"))
+    with pytest.raises(mx.MXNetError, match="ssh needs -H hostfile.*--launcher local"):
+        parse(words("-n 2 python train.py"))
+    with pytest.raises(ValueError, match="-n 0 -s 0 given"):
+        parse(words("-n 0 --launcher local python train.py"))
+    with pytest.raises(ValueError, match="no command given"):
+        command_of([])
+    args = parse(words("-n 3 --launcher local python train.py -n 7 --lr 1"))
+    assert (args.num_workers, args.num_servers) == (3, 3)
+    assert args.command == words("python train.py -n 7 --lr 1")
+    args.env_worker = ["OMP_NUM_THREADS"]
+    with pytest.raises(ValueError, match="'OMP_NUM_THREADS' given, VARIABLE:value expected"):
+        plan_job(args, [], {})
+
+
+def test_hostfiles(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("# two\n10.0.0.1:2222 slots=4\n\nnode2\n")
+    assert read_hosts(str(path)) == [Host("10.0.0.1", 2222, 4), Host("node2", 22, 1)]
+    path.write_text("node1\nnode2 4\n")
+    with pytest.raises(ValueError, match="hosts:2: 'node2 4' given"):
+        read_hosts(str(path))
+    path.write_text("\n")
+    with pytest.raises(ValueError, match="no host given"):
+        read_hosts(str(path))
+    with pytest.raises(mx.MXNetError, match="nothing: No such file"):
+        read_hosts(str(tmp_path / "nothing"))
