@@ -58,6 +58,48 @@ void combine_block(const void* const* inputs, size_t count, int64_t first, int64
   }
 }
 
+// Whole cache lines without reading them; what is left at the ends as usual. Needs a fence behind.
+void stream_lines(void* to, const void* from, size_t bytes) {
+  constexpr size_t kLine = 64;
+  auto* dst = static_cast<char*>(to);
+  const auto* src = static_cast<const char*>(from);
+  const size_t head = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(dst) % kLine) % kLine);
+  std::memcpy(dst, src, head);
+  size_t done = head;
+  for (; done + kLine <= bytes; done += kLine) {
+    const auto* in = reinterpret_cast<const __m256i*>(src + done);
+    auto* out = reinterpret_cast<__m256i*>(dst + done);
+    const __m256i low = _mm256_loadu_si256(in), high = _mm256_loadu_si256(in + 1);
+    _mm256_stream_si256(out, low);
+    _mm256_stream_si256(out + 1, high);
+  }
+  std::memcpy(dst + done, src + done, bytes - done);
+}
+
+template <class T, template <class> class Op>
+void reduce_typed_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                         int64_t count, Stores stores) {
+  alignas(64) ComputeType<T> total[kBlock];
+  alignas(64) T rounded[kBlock];
+  const void* values = total;
+  if constexpr (!std::is_same_v<T, ComputeType<T>>) values = rounded;
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const int64_t n = std::min(kBlock, count - first);
+    combine_block<T, Op>(inputs.data(), inputs.size(), first, n, total);
+    if constexpr (!std::is_same_v<T, ComputeType<T>>)
+      for (int64_t i = 0; i < n; ++i) rounded[i] = static_cast<T>(total[i]);
+    const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+    for (void* output : outputs) {
+      T* out = static_cast<T*>(output) + first;
+      if (stores == Stores::kStreaming)
+        stream_lines(out, values, bytes);
+      else
+        std::memcpy(out, values, bytes);
+    }
+  }
+  if (stores == Stores::kStreaming) _mm_sfence();
+}
+
 template <class T, template <class> class Op>
 void reduce_typed(std::span<const void* const> inputs, void* output, void* second, int64_t count) {
   alignas(64) ComputeType<T> total[kBlock];
@@ -108,6 +150,23 @@ void reduce_buffers(std::span<const void* const> inputs, void* output, int64_t c
   reduce_buffers(inputs, output, nullptr, count, dtype, op);
 }
 
+void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   int64_t count, DType dtype, ReduceOp op, Stores stores) {
+  dispatch_dtype(dtype, [&](auto t) {
+    using T = decltype(t);
+    switch (op) {
+      case ReduceOp::kSum:
+        return reduce_typed_to_all<T, Sum>(inputs, outputs, count, stores);
+      case ReduceOp::kProduct:
+        return reduce_typed_to_all<T, Product>(inputs, outputs, count, stores);
+      case ReduceOp::kMin:
+        return reduce_typed_to_all<T, Min>(inputs, outputs, count, stores);
+      case ReduceOp::kMax:
+        return reduce_typed_to_all<T, Max>(inputs, outputs, count, stores);
+    }
+  });
+}
+
 void scale_buffer(void* data, int64_t count, DType dtype, double factor) {
   if (factor == 1.0) return;
   dispatch_dtype(dtype, [&](auto t) {
@@ -128,20 +187,7 @@ void scale_buffer(void* data, int64_t count, DType dtype, double factor) {
 }
 
 void copy_streaming(void* to, const void* from, size_t bytes) {
-  constexpr size_t kLine = 64;
-  auto* dst = static_cast<char*>(to);
-  const auto* src = static_cast<const char*>(from);
-  const size_t head = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(dst) % kLine) % kLine);
-  std::memcpy(dst, src, head);
-  size_t done = head;
-  for (; done + kLine <= bytes; done += kLine) {
-    const auto* in = reinterpret_cast<const __m256i*>(src + done);
-    auto* out = reinterpret_cast<__m256i*>(dst + done);
-    const __m256i low = _mm256_loadu_si256(in), high = _mm256_loadu_si256(in + 1);
-    _mm256_stream_si256(out, low);
-    _mm256_stream_si256(out + 1, high);
-  }
-  std::memcpy(dst + done, src + done, bytes - done);
+  stream_lines(to, from, bytes);
   _mm_sfence();
 }
 

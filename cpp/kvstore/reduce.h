@@ -13,6 +13,11 @@ void reduce_buffers(std::span<const void* const> inputs, void* output, int64_t c
 void reduce_buffers(std::span<const void* const> inputs, void* output, void* second, int64_t count,
                     DType dtype, ReduceOp op);
 
+// As above into all outputs; output i may be input i.
+enum class Stores : uint8_t { kCached, kStreaming };  // streaming ones pass the caches by
+void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   int64_t count, DType dtype, ReduceOp op, Stores stores);
+
 // data *= factor; halves in float32, integers in float64 and then cut to an integer.
 void scale_buffer(void* data, int64_t count, DType dtype, double factor);
 

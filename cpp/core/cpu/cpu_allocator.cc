@@ -13,13 +13,14 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/allocator.h"
+#include "cpp/core/cpu/large_blocks.h"
+#include "cpp/core/cpu/shared_memory.h"
 
 namespace mxlite {
 namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kSmallLimit = size_t{1} << 20;
-constexpr size_t kLargeStep = size_t{2} << 20;
 
 size_t size_class(size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
@@ -78,7 +79,7 @@ class CpuAllocator final : public Allocator {
         return;
       }
     }
-    std::free(block.data);
+    system_free(block.data, bytes);
   }
 
   void release_cached() override {
@@ -93,15 +94,43 @@ class CpuAllocator final : public Allocator {
     return s;
   }
 
-  void lock() { mutex_.lock(); }
-  void unlock() { mutex_.unlock(); }
+  std::optional<LargeBlock> large_block_at(const void* address) {
+    std::lock_guard lock(large_mutex_);
+    auto after = large_.upper_bound(static_cast<const std::byte*>(address));
+    if (after == large_.begin()) return std::nullopt;
+    const auto& [data, bytes] = *--after;
+    if (address >= data + bytes) return std::nullopt;
+    return LargeBlock{const_cast<std::byte*>(data), bytes};
+  }
+
+  void lock() {
+    mutex_.lock();
+    SharedMemory::get().lock();
+    large_mutex_.lock();
+  }
+  void unlock() {
+    large_mutex_.unlock();
+    SharedMemory::get().unlock();
+    mutex_.unlock();
+  }
 
  private:
-  static void* system_allocate(size_t bytes) {
-    const bool large = bytes >= kSmallLimit;
-    void* data = std::aligned_alloc(large ? kLargeStep : kAlignment, bytes);
-    if (data && large) madvise(data, bytes, MADV_HUGEPAGE);
+  void* system_allocate(size_t bytes) {
+    if (bytes < kSmallLimit) return std::aligned_alloc(kAlignment, bytes);
+    void* data = std::aligned_alloc(kLargeStep, bytes);
+    if (!data) return nullptr;
+    madvise(data, bytes, MADV_HUGEPAGE);
+    std::lock_guard lock(large_mutex_);
+    large_[static_cast<std::byte*>(data)] = bytes;
     return data;
+  }
+  void system_free(void* data, size_t bytes) noexcept {
+    if (bytes >= kSmallLimit) {
+      if (!SharedMemory::get().withdraw(data, bytes)) return;
+      std::lock_guard lock(large_mutex_);
+      large_.erase(static_cast<std::byte*>(data));
+    }
+    std::free(data);
   }
   void count_use(size_t bytes) {
     stats_.in_use += bytes;
@@ -116,14 +145,14 @@ class CpuAllocator final : public Allocator {
         ++it;
         continue;
       }
-      std::free(it->second.back());
+      system_free(it->second.back(), it->first);
       it->second.pop_back();
       stats_.cached -= it->first;
     }
   }
   void release_locked() {
     for (auto& [bytes, blocks] : cached_)
-      for (void* data : blocks) std::free(data);
+      for (void* data : blocks) system_free(data, bytes);
     cached_.clear();
     stats_.cached = 0;
   }
@@ -135,6 +164,8 @@ class CpuAllocator final : public Allocator {
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
   MemoryStats stats_;                            // guarded by mutex_
+  std::mutex large_mutex_;                       // behind mutex_, and behind SharedMemory's
+  std::map<const std::byte*, size_t> large_;     // guarded by large_mutex_; sizes by address
   const size_t cache_limit_, limit_;
   const bool keeps_peak_;
 };
@@ -147,6 +178,9 @@ CpuAllocator& instance() {
 }  // namespace
 
 Allocator& cpu_allocator() { return instance(); }
+std::optional<LargeBlock> large_block_at(const void* address) {
+  return instance().large_block_at(address);
+}
 void lock_cpu_allocator() { instance().lock(); }
 void unlock_cpu_allocator() { instance().unlock(); }
 

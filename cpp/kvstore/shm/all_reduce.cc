@@ -146,7 +146,6 @@ void all_reduce(Channel& channel, const void* input, void* output, int64_t count
   const Array array{static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count,
                     dtype, op};
   const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
-  channel.begin({Call::kAllReduce, dtype, static_cast<uint8_t>(op), bytes});
   if (bytes <= std::min(kShowAllBytes, channel.buffer_bytes()))
     show_all(channel, array);
   else

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpp/kvstore/reduce.h"
+#include "cpp/kvstore/shm/direct.h"
 
 namespace mxlite::shm {
 namespace {
@@ -29,7 +30,10 @@ void move_bytes(void* to, const void* from, size_t bytes) {
 class ShmCommunicator final : public Communicator {
  public:
   ShmCommunicator(std::shared_ptr<Segment> segment, int rank)
-      : channel_(std::move(segment), rank), rank_(rank), size_(channel_.size()) {}
+      : channel_(std::move(segment), rank),
+        rank_(rank),
+        size_(channel_.size()),
+        direct_(channel_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -40,6 +44,10 @@ class ShmCommunicator final : public Communicator {
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
+    const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
+    channel_.begin({Call::kAllReduce, dtype, static_cast<uint8_t>(op), bytes});
+    if (bytes >= kDirectBytes && size_ > 1 && direct_.all_reduce(input, output, count, dtype, op))
+      return;
     shm::all_reduce(channel_, input, output, count, dtype, op);
   }
   void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
@@ -83,6 +91,7 @@ class ShmCommunicator final : public Communicator {
   Channel channel_;
   const int rank_;
   const int size_;
+  DirectCollectives direct_;
 };
 
 void ShmCommunicator::reduce_scatter(const void* input, void* output,
@@ -131,6 +140,9 @@ void ShmCommunicator::all_gather(const void* input, void* output, std::span<cons
   const auto me = static_cast<size_t>(rank_);
   // The input may be this rank's place in the output, and is never anything else of it.
   move_bytes(out + offsets[me], input, bytes[me]);
+  if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
+      direct_.all_gather(input, output, bytes))
+    return;
   const auto piece_of = [&](size_t k, size_t r) {
     const size_t begin = std::min(bytes[r], k * piece);
     return std::pair(begin, std::min(bytes[r], begin + piece) - begin);
@@ -150,6 +162,7 @@ void ShmCommunicator::broadcast(void* data, size_t bytes, int root) {
   MX_CHECK(root >= 0 && root < size_, "broadcast: root ", root, " given, a rank below ", size_,
            " expected");
   channel_.begin({Call::kBroadcast, DType::kUInt8, static_cast<uint8_t>(root), bytes});
+  if (bytes >= kDirectBytes && size_ > 1 && direct_.broadcast(data, bytes, root)) return;
   const size_t piece = channel_.buffer_bytes();
   auto* all = static_cast<std::byte*>(data);
   const auto size_of = [&](size_t k) { return std::min(piece, bytes - k * piece); };

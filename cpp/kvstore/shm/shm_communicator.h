@@ -14,7 +14,7 @@ size_t default_buffer_bytes(int ranks);
 // The segment must have been opened by all ranks before the first call that waits.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Segment> segment, int rank);
 
-// The parts of all_reduce that are worth a file of their own.
+// All-reduce through the ranks' buffers, inside an operation of the channel.
 void all_reduce(Channel& channel, const void* input, void* output, int64_t count, DType dtype,
                 ReduceOp op);
 

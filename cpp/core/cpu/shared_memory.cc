@@ -1,0 +1,166 @@
+#include "cpp/core/cpu/shared_memory.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpp/base/env.h"
+
+namespace mxlite {
+namespace {
+
+constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // room for addresses; pages come with blocks
+
+// Fresh pages, or those of a file, at an address that huge pages can have; null: none to be had.
+std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
+  void* room = mmap(nullptr, bytes + kLargeStep, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(room);
+  const size_t head = (kLargeStep - reinterpret_cast<uintptr_t>(begin) % kLargeStep) % kLargeStep;
+  std::byte* place = begin + head;
+  const void* mapped = mmap(place, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file,
+                            static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED) {
+    munmap(begin, bytes + kLargeStep);
+    return nullptr;
+  }
+  if (head > 0) munmap(begin, head);
+  munmap(place + bytes, kLargeStep - head);
+  madvise(place, bytes, MADV_HUGEPAGE);
+  return place;
+}
+
+// The pages at `from` replace those at `to`.
+bool replace_pages(std::byte* to, std::byte* from, size_t bytes) {
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
+  munmap(from, bytes);
+  return false;
+}
+
+}  // namespace
+
+SharedMemory& SharedMemory::get() {
+  static SharedMemory& instance = *new SharedMemory;
+  return instance;
+}
+
+bool SharedMemory::open_file() {
+  if (file_.file >= 0) return true;
+  if (refused_) return false;
+  refused_ = true;
+  if (env_int("MXLITE_COMM_SHARED_ARRAYS", 1) == 0) return false;
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);  // a file above it ends the process
+  const uint64_t bytes =
+      std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kLargeStep * kLargeStep;
+  const int file = memfd_create("mxlite-arrays", MFD_CLOEXEC);
+  struct stat info {};
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0 || fstat(file, &info) != 0) {
+    if (file >= 0) close(file);
+    return false;
+  }
+  static const int registered = pthread_atfork(nullptr, nullptr, forget_in_child);
+  static_cast<void>(registered);
+  file_ = {getpid(), info.st_dev, info.st_ino, bytes, 0, file};
+  refused_ = false;
+  return true;
+}
+
+SharedPlace SharedMemory::place_of(const void* data, size_t bytes) {
+  const auto block = large_block_at(data);
+  const auto* begin = static_cast<const std::byte*>(data);
+  if (!block || begin + bytes > block->data + block->bytes) return {};
+  std::lock_guard lock(mutex_);
+  auto found = blocks_.find(block->data);
+  if (found == blocks_.end()) {
+    if (refused_ || ++sightings_[block->data] < 2 || !open_file() || !move_in(*block)) return {};
+    found = blocks_.find(block->data);
+  }
+  SharedPlace place = file_;
+  place.offset = found->second.offset + static_cast<uint64_t>(begin - block->data);
+  return place;
+}
+
+bool SharedMemory::move_in(const LargeBlock& block) {
+  uint64_t offset = next_offset_;
+  std::vector<uint64_t>& freed = free_[block.bytes];
+  const bool again = !freed.empty();
+  if (again) offset = freed.back();
+  if (offset + block.bytes > file_.file_bytes) return false;
+  std::byte* fresh = map_aligned(block.bytes, MAP_SHARED, file_.file, offset);
+  if (!fresh) return false;
+  std::memcpy(fresh, block.data, block.bytes);
+  if (!replace_pages(block.data, fresh, block.bytes)) return false;
+  if (again)
+    freed.pop_back();
+  else
+    next_offset_ += block.bytes;
+  blocks_[block.data] = {block.bytes, offset};
+  sightings_.erase(block.data);
+  return true;
+}
+
+bool SharedMemory::move_out(std::byte* data, size_t bytes) noexcept {
+  std::byte* fresh = map_aligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!fresh) return false;
+  std::memcpy(fresh, data, bytes);
+  return replace_pages(data, fresh, bytes);
+}
+
+void SharedMemory::make_private(const void* data) noexcept {
+  const auto block = large_block_at(data);
+  if (!block) return;
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block->data);
+  if (found == blocks_.end()) return;
+  // The place in the file is not used again: who hangs now may write it later.
+  if (move_out(block->data, block->bytes)) blocks_.erase(found);
+}
+
+bool SharedMemory::withdraw(void* data, size_t bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  sightings_.erase(static_cast<std::byte*>(data));
+  const auto found = blocks_.find(static_cast<std::byte*>(data));
+  if (found == blocks_.end()) return true;
+  const void* mapped = mmap(data, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  const uint64_t offset = found->second.offset;
+  blocks_.erase(found);
+  fallocate(file_.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+  free_[bytes].push_back(offset);
+  return true;
+}
+
+size_t SharedMemory::shared_bytes() {
+  std::lock_guard lock(mutex_);
+  size_t total = 0;
+  for (const auto& [data, shared] : blocks_) total += shared.bytes;
+  return total;
+}
+
+// What a fork writes must not show up in its parent. The parent's arrays are copied as they are now;
+// where that fails they cannot be read by the child.
+void SharedMemory::forget_in_child() noexcept {
+  SharedMemory& all = get();
+  for (const auto& [data, shared] : all.blocks_) {
+    auto* place = const_cast<std::byte*>(data);
+    if (!move_out(place, shared.bytes)) munmap(place, shared.bytes);
+  }
+  all.blocks_.clear();
+  all.sightings_.clear();
+  all.free_.clear();
+  all.next_offset_ = 0;
+  if (all.file_.file >= 0) close(all.file_.file);
+  all.file_ = {};
+}
+
+}  // namespace mxlite

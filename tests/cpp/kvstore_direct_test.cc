@@ -1,0 +1,231 @@
+// Collectives on arrays that all ranks have mapped: the same results as through buffers, memory that
+// stays what it was for forks and for those who use it next.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "cpp/base/error.h"
+#include "cpp/core/allocator.h"
+#include "cpp/core/cpu/shared_memory.h"
+#include "cpp/core/half.h"
+#include "cpp/kvstore/shm/shm_communicator.h"
+
+namespace mxlite {
+namespace {
+
+constexpr size_t kBuffer = size_t{64} << 10;
+constexpr int64_t kCount = 700001;  // 2.8 MB, no multiple of anything
+
+template <class T>
+class Array {
+ public:
+  explicit Array(int64_t count)
+      : block_(cpu_allocator().allocate(static_cast<size_t>(count) * sizeof(T))), count_(count) {}
+  ~Array() { cpu_allocator().free(block_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  T* data() const { return static_cast<T*>(block_.data); }
+  T& operator[](int64_t i) const { return data()[i]; }
+  bool shared() const {
+    return SharedMemory::get().place_of(block_.data, block_.bytes).file >= 0;
+  }
+  int64_t size() const { return count_; }
+
+ private:
+  Block block_;
+  int64_t count_;
+};
+
+void on_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+  const auto segment = shm::Segment::create_unnamed(ranks, kBuffer);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      const auto group = shm::make_communicator(segment, r);
+      body(*group);
+      group->barrier();
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+float value(int rank, int64_t i) {
+  return 1.0f / static_cast<float>(i % 1013 + 3 + int64_t{rank} * 7);
+}
+float sum(int ranks, int64_t i) {
+  float total = value(0, i);
+  for (int r = 1; r < ranks; ++r) total += value(r, i);
+  return total;
+}
+
+class DirectRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Counts, DirectRanks, testing::Values(2, 3, 4));
+
+TEST_P(DirectRanks, AllReduceOfArraysThatComeAgainIsThatOfBuffers) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](Communicator& group) {
+    Array<float> in(kCount), out(kCount);
+    for (int round = 0; round < 4; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) in[i] = value(group.rank(), i), out[i] = -1;
+      group.all_reduce(in.data(), out.data(), kCount, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(out[i], sum(ranks, i)) << "element " << i << " in round " << round;
+        ASSERT_EQ(in[i], value(group.rank(), i));
+      }
+    }
+    EXPECT_TRUE(in.shared());
+    EXPECT_TRUE(out.shared());
+  });
+}
+
+TEST_P(DirectRanks, InPlaceOnOneRankAndWithinABlock) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](Communicator& group) {
+    Array<float> all(2 * kCount), other(kCount);
+    float* mine = all.data() + 13 * group.rank();  // lines that differ by rank
+    float* result = group.rank() == 1 ? other.data() : mine;
+    for (int round = 0; round < 3; ++round) {
+      std::fill_n(all.data(), 2 * kCount, 77.0f);
+      for (int64_t i = 0; i < kCount; ++i) mine[i] = value(group.rank(), i);
+      group.all_reduce(mine, result, kCount, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(result[i], sum(ranks, i)) << "element " << i;
+      if (group.rank() > 0) {
+        ASSERT_EQ(mine[-1], 77.0f);
+      }
+      ASSERT_EQ(mine[kCount], 77.0f);
+    }
+  });
+}
+
+TEST_P(DirectRanks, OtherTypesAndReductions) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](Communicator& group) {
+    Array<float16> half(kCount);
+    Array<int32_t> whole(kCount);
+    for (int round = 0; round < 3; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) {
+        half[i] = float16(group.rank() == 0 ? 2048.0f : 1.0f);
+        whole[i] = static_cast<int32_t>(i) * (group.rank() == 1 ? -1 : 1);
+      }
+      group.all_reduce(half.data(), half.data(), kCount, DType::kFloat16, ReduceOp::kSum);
+      group.all_reduce(whole.data(), whole.data(), kCount, DType::kInt32, ReduceOp::kMin);
+      const float16 expected(2048.0f + static_cast<float>(ranks - 1));
+      for (int64_t i = 0; i < kCount; ++i) {
+        ASSERT_EQ(static_cast<float>(half[i]), static_cast<float>(expected));
+        ASSERT_EQ(whole[i], -static_cast<int32_t>(i));
+      }
+    }
+  });
+}
+
+TEST_P(DirectRanks, GatherAndBroadcast) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](Communicator& group) {
+    const int me = group.rank();
+    Array<float> mine(kCount), all(kCount * ranks), weights(kCount);
+    const std::vector<size_t> bytes(static_cast<size_t>(ranks), kCount * sizeof(float));
+    for (int round = 0; round < 3; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) {
+        mine[i] = value(me, i + round);
+        weights[i] = me == 1 ? value(9, i + round) : 0;
+      }
+      group.all_gather(mine.data(), all.data(), bytes);
+      group.broadcast(weights.data(), kCount * sizeof(float), 1);
+      for (int r = 0; r < ranks; ++r)
+        for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(all[r * kCount + i], value(r, i + round));
+      for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(weights[i], value(9, i + round));
+    }
+  });
+}
+
+TEST(Direct, OneRankWithoutSharedMemoryMakesAllUseBuffers) {
+  on_ranks(2, [&](Communicator& group) {
+    Array<float> block(kCount);
+    std::vector<float> heap(kCount);
+    float* data = group.rank() == 0 ? block.data() : heap.data();
+    for (int round = 0; round < 4; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) data[i] = value(group.rank(), i);
+      group.all_reduce(data, data, kCount, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(data[i], sum(2, i));
+    }
+  });
+}
+
+TEST(SharedMemoryTest, BlocksKeepTheirValuesAndAreGivenBack) {
+  SharedMemory& memory = SharedMemory::get();
+  cpu_allocator().release_cached();
+  const size_t before = memory.shared_bytes(), bytes = size_t{3} << 20;
+  const Block block = cpu_allocator().allocate(bytes);
+  auto* data = static_cast<unsigned char*>(block.data);
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<unsigned char>(i * 31);
+  EXPECT_LT(memory.place_of(data, bytes).file, 0);  // seen once
+  EXPECT_GE(memory.place_of(data, bytes).file, 0);
+  EXPECT_EQ(memory.place_of(data + 5, 10).offset, memory.place_of(data, bytes).offset + 5);
+  EXPECT_LT(memory.place_of(data, size_t{5} << 20).file, 0);  // ends behind the block
+  for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(data[i], static_cast<unsigned char>(i * 31));
+  EXPECT_EQ(memory.shared_bytes(), before + (size_t{4} << 20));
+  memory.make_private(data);
+  for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(data[i], static_cast<unsigned char>(i * 31));
+  EXPECT_EQ(memory.shared_bytes(), before);
+  memory.place_of(data, bytes);
+  EXPECT_GE(memory.place_of(data, bytes).file, 0);
+  cpu_allocator().free(block);
+  cpu_allocator().release_cached();
+  EXPECT_EQ(memory.shared_bytes(), before);
+}
+
+TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {
+  SharedMemory& memory = SharedMemory::get();
+  Array<int32_t> array(kCount);
+  for (int64_t i = 0; i < kCount; ++i) array[i] = static_cast<int32_t>(i);
+  memory.place_of(array.data(), sizeof(int32_t));
+  ASSERT_GE(memory.place_of(array.data(), sizeof(int32_t)).file, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int64_t i = 0; i < kCount; ++i)
+      if (array[i] != static_cast<int32_t>(i)) _exit(1);
+    std::memset(array.data(), 0xff, kCount * sizeof(int32_t));
+    _exit(memory.shared_bytes() == 0 ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], static_cast<int32_t>(i));
+}
+
+TEST(Direct, SurvivorsOfAKilledRankRaiseAndKeepTheirMemory) {
+  const auto segment = shm::Segment::create_unnamed(2, kBuffer);
+  const pid_t child = fork();
+  const auto body = [&](int rank) {
+    const auto group = shm::make_communicator(segment, rank);
+    Array<float> array(kCount);
+    for (int round = 0;; ++round) {
+      for (int64_t i = 0; i < kCount; ++i) array[i] = value(rank, i);
+      if (round == 3 && rank == 1) kill(getpid(), SIGKILL);
+      if (round == 3) {
+        EXPECT_THROW(
+            group->all_reduce(array.data(), array.data(), kCount, DType::kFloat32, ReduceOp::kSum),
+            Error);
+        for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], value(rank, i));
+        return;
+      }
+      group->all_reduce(array.data(), array.data(), kCount, DType::kFloat32, ReduceOp::kSum);
+      for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], sum(2, i));
+    }
+  };
+  body(child == 0 ? 1 : 0);
+  if (child == 0) _exit(1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+}  // namespace
+}  // namespace mxlite
