@@ -20,12 +20,12 @@ namespace mxlite {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmallLimit = size_t{1} << 20;
+constexpr size_t kSmallLimit = kOwnPages;
 
 size_t size_class(size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
   if (bytes < kSmallLimit) return std::bit_ceil(bytes);
-  return (bytes + kLargeStep - 1) / kLargeStep * kLargeStep;
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
 }
 
 class CpuAllocator final : public Allocator {
@@ -116,16 +116,17 @@ class CpuAllocator final : public Allocator {
 
  private:
   void* system_allocate(size_t bytes) {
-    if (bytes < kSmallLimit) return std::aligned_alloc(kAlignment, bytes);
-    void* data = std::aligned_alloc(kLargeStep, bytes);
+    if (bytes < kOwnPages) return std::aligned_alloc(kAlignment, bytes);
+    const bool huge = bytes >= kHugePage;
+    void* data = std::aligned_alloc(huge ? kHugePage : kPage, bytes);
     if (!data) return nullptr;
-    madvise(data, bytes, MADV_HUGEPAGE);
+    if (huge) madvise(data, bytes, MADV_HUGEPAGE);
     std::lock_guard lock(large_mutex_);
     large_[static_cast<std::byte*>(data)] = bytes;
     return data;
   }
   void system_free(void* data, size_t bytes) noexcept {
-    if (bytes >= kSmallLimit) {
+    if (bytes >= kOwnPages) {
       if (!SharedMemory::get().withdraw(data, bytes)) return;
       std::lock_guard lock(large_mutex_);
       large_.erase(static_cast<std::byte*>(data));

@@ -1,11 +1,12 @@
-// Blocks of the CPU allocator that have pages of their own: 2 MiB aligned, multiples of 2 MiB.
+// Blocks of the CPU allocator that are whole pages of their own: those of 1 MiB and more.
 #pragma once
 #include <cstddef>
 #include <optional>
 
 namespace mxlite {
 
-inline constexpr size_t kLargeStep = size_t{2} << 20;
+inline constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
+inline constexpr size_t kOwnPages = size_t{1} << 20;
 
 struct LargeBlock {
   std::byte* data = nullptr;

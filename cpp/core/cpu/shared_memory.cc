@@ -19,20 +19,20 @@ constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // room for addresses; pages
 
 // Fresh pages, or those of a file, at an address that huge pages can have; null: none to be had.
 std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
-  void* room = mmap(nullptr, bytes + kLargeStep, PROT_NONE,
+  void* room = mmap(nullptr, bytes + kHugePage, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
   auto* begin = static_cast<std::byte*>(room);
-  const size_t head = (kLargeStep - reinterpret_cast<uintptr_t>(begin) % kLargeStep) % kLargeStep;
+  const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   std::byte* place = begin + head;
   const void* mapped = mmap(place, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file,
                             static_cast<off_t>(offset));
   if (mapped == MAP_FAILED) {
-    munmap(begin, bytes + kLargeStep);
+    munmap(begin, bytes + kHugePage);
     return nullptr;
   }
   if (head > 0) munmap(begin, head);
-  munmap(place + bytes, kLargeStep - head);
+  munmap(place + bytes, kHugePage - head);
   madvise(place, bytes, MADV_HUGEPAGE);
   return place;
 }
@@ -59,7 +59,7 @@ bool SharedMemory::open_file() {
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);  // a file above it ends the process
   const uint64_t bytes =
-      std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kLargeStep * kLargeStep;
+      std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kHugePage * kHugePage;
   const int file = memfd_create("mxlite-arrays", MFD_CLOEXEC);
   struct stat info {};
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0 || fstat(file, &info) != 0) {
@@ -101,7 +101,7 @@ bool SharedMemory::move_in(const LargeBlock& block) {
   if (again)
     freed.pop_back();
   else
-    next_offset_ += block.bytes;
+    next_offset_ += (block.bytes + kHugePage - 1) / kHugePage * kHugePage;
   blocks_[block.data] = {block.bytes, offset};
   sightings_.erase(block.data);
   return true;
