@@ -204,7 +204,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
     if (!targets[at]) targets[at] = into[i];
   }
   const NDArrays grads = plan->executable->launch(
-      {.inputs = inputs, .parameters = *ready_.parameters, .into = targets});
+      {.inputs = inputs, .parameters = *ready_.parameters, .into = targets, .in_pieces = true});
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i)
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];

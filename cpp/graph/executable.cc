@@ -71,6 +71,22 @@ class Executable::MainTask final : public engine::Task {
     else
       e.main_.run(bases_, random_);
   }
+  // In pieces, one after the other: what lies between them needs memory of its own.
+  void run_piece(size_t first, size_t last) {
+    const Executable& e = *executable_;
+    const Program& p = e.program_;
+    if (first == 0) {
+      for (const Late& l : late_) bases_[l.slot] = materialize(*l.storage);
+      between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
+      bases_[Slots::kArena] = between_->data();
+      bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
+      for (size_t i = 0; i < p.constants.size(); ++i)
+        bases_[e.slots_.constants + i] = p.constants[i]->data();
+    }
+    e.main_.run_steps(first, last, bases_, random_, {});
+    if (last == p.main.size()) between_.reset();
+  }
+  engine::Var& order() { return order_; }  // of the pieces
   void release_operands() noexcept override {
     held_.clear();
     executable_.reset();
@@ -86,6 +102,20 @@ class Executable::MainTask final : public engine::Task {
   SmallVector<void*, 12> bases_;
   SmallVector<StorageRef, 6> held_;
   RandomState random_;
+  StorageRef between_;
+  engine::Var order_;
+};
+
+class Executable::PieceTask final : public engine::Task {
+ public:
+  PieceTask(IntrusivePtr<MainTask> whole, size_t first, size_t last)
+      : Task(whole->name, whole->origin), whole_(std::move(whole)), first_(first), last_(last) {}
+  void run() override { whole_->run_piece(first_, last_); }
+  void release_operands() noexcept override { whole_.reset(); }
+
+ private:
+  IntrusivePtr<MainTask> whole_;
+  size_t first_, last_;
 };
 
 class Executable::PrologueTask final : public engine::Task {
@@ -215,6 +245,32 @@ StorageRef Executable::packed_values(const Call& call) {
   return packed_;
 }
 
+const std::vector<Piece>& Executable::pieces() {
+  std::call_once(cut_once_, [this] {
+    if (!may_inline_ && written_parameters_.empty() && device_.type == DeviceType::kCPU)
+      pieces_ = cut_into_pieces(program_, output_buffers_.size());
+  });
+  return pieces_;
+}
+
+void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
+                             std::span<const NDArrayRef> outputs) {
+  const auto var_of = [&](int slot) {
+    return &outputs[static_cast<size_t>(slot)]->storage()->var();
+  };
+  for (const Piece& piece : pieces_) {
+    std::vector<engine::Var*> read(reads.begin(), reads.end()), overwritten;
+    std::vector<engine::Var*> updated{&task->order()};
+    for (int slot : piece.reads) read.push_back(var_of(slot));
+    for (int slot : piece.overwrites) overwritten.push_back(var_of(slot));
+    for (int slot : piece.updates) updated.push_back(var_of(slot));
+    engine::PushOptions push = push_options();
+    if (&piece == &pieces_.back()) push.bytes = output_bytes_;
+    engine::Engine::get().push(make_ref<PieceTask>(task, piece.first, piece.last),
+                               {read, overwritten, updated}, push);
+  }
+}
+
 NDArrays Executable::launch(const Call& call) {
   check_parameters(call.parameters);
   SmallVector<NDArrayRef, 4> kept;  // contiguous copies
@@ -281,6 +337,10 @@ NDArrays Executable::launch(const Call& call) {
     outputs.push_back(array->spec() == o.spec
                           ? array
                           : NDArray::from_storage(array->storage(), o.spec));  // a reshaped one
+  }
+  if (call.in_pieces && pieces_on() && pieces().size() > 1) {
+    push_pieces(IntrusivePtr<MainTask>(task), reads, fresh);
+    return outputs;
   }
   engine::PushOptions push = push_options();
   push.bytes = output_bytes_;

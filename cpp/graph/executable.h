@@ -7,6 +7,7 @@
 
 #include "cpp/graph/arena.h"
 #include "cpp/graph/output_memory.h"
+#include "cpp/graph/pieces.h"
 #include "cpp/graph/replay.h"
 #include "cpp/graph/segment.h"
 #include "cpp/ops/invoke.h"
@@ -26,6 +27,7 @@ class Executable final : public RefCounted {
     RandomState* random = nullptr;  // where to tell the counters that this run uses
     // By output: an array that becomes it, null for a fresh one. May be shorter.
     std::span<const NDArrayRef> into = {};
+    bool in_pieces = false;  // outputs are wanted as soon as each is there; see pieces_on
   };
   // Pushes the work and returns its outputs. Inputs have the shapes and dtypes of the signature;
   // donated ones are the executable's from now on.
@@ -38,6 +40,7 @@ class Executable final : public RefCounted {
 
  private:
   class MainTask;
+  class PieceTask;
   class PrologueTask;
   struct Version {
     const Storage* storage = nullptr;
@@ -49,6 +52,9 @@ class Executable final : public RefCounted {
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   StorageRef packed_values(const Call& call);
+  const std::vector<Piece>& pieces();
+  void push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
+                   std::span<const NDArrayRef> outputs);
 
   const Program program_;
   const Device device_;
@@ -66,6 +72,9 @@ class Executable final : public RefCounted {
   // On a GPU.
   std::unique_ptr<Replay> replay_;
   std::unique_ptr<OutputMemory> output_memory_;
+
+  std::once_flag cut_once_;
+  std::vector<Piece> pieces_;
 
   std::mutex mutex_;
   StorageRef packed_;                     // guarded by mutex_

@@ -91,13 +91,13 @@ void Segment::fill(Frame& frame, std::span<void* const> bases) const {
     frame.pointers[r.index] = static_cast<std::byte*>(bases[r.slot]) + r.offset;
 }
 
-void Segment::run(std::span<void* const> bases, RandomState random,
-                  const OnDevice& on_device) const {
+void Segment::run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
+                        const OnDevice& on_device) const {
   std::unique_ptr<Frame> frame = take_frame();
   fill(*frame, bases);
   KernelContext context{device_, program_.training, {}, on_device.stream, on_device.random};
-  const Step* step = steps_.data();
-  const Step* const end = step + steps_.size();
+  const Step* step = steps_.data() + first;
+  const Step* const end = steps_.data() + last;
   try {
     for (; step != end; ++step) {
       ProfileScope profile(step->profile_name);

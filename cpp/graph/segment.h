@@ -33,7 +33,12 @@ class Segment {
     const RandomState* random = nullptr;  // see KernelContext::device_random
   };
   // Thread-safe. `random`: the first counter of this run. An error names the node.
-  void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const;
+  void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {
+    run_steps(0, steps_.size(), bases, random, device);
+  }
+  // Steps [first, last), which are as many as instructions.
+  void run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
+                 const OnDevice& device) const;
   void run(std::span<void* const> bases, RandomState random) const { run(bases, random, {}); }
   bool empty() const { return steps_.empty(); }
 

@@ -21,6 +21,7 @@ void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> o
 // data *= factor; halves in float32, integers in float64 and then cut to an integer.
 void scale_buffer(void* data, int64_t count, DType dtype, double factor);
 
+inline constexpr size_t kStreamBytes = size_t{8} << 20;  // larger than what stays in the caches
 // A copy that passes the caches by where the data is larger than they are.
 void copy_streaming(void* to, const void* from, size_t bytes);
 

@@ -2,6 +2,7 @@
 // thread, and the bare communicator for tests and benchmarks.
 #include <pybind11/stl.h>
 
+#include "cpp/graph/pieces.h"
 #include "cpp/kvstore/runtime.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
@@ -298,11 +299,17 @@ void bind_comm(py::module_& m) {
       [](const py::dict& options, const std::vector<int>& ranks, uintptr_t mpi_communicator) {
         Runtime::get().start({ranks, reinterpret_cast<const void*>(mpi_communicator)},
                              runtime_options(options));
+        graph::set_pieces(Runtime::get().running_session()->size > 1);
       },
       py::arg("options"), py::arg("ranks") = std::vector<int>{}, py::arg("mpi_communicator") = 0,
       "Join the job's other processes.");
   m.def(
-      "comm_stop", [] { Runtime::get().stop(); }, "Leave the job.");
+      "comm_stop",
+      [] {
+        graph::set_pieces(false);
+        Runtime::get().stop();
+      },
+      "Leave the job.");
   m.def(
       "comm_finalize", [] { Runtime::get().finalize(); }, "At the end of the process.");
   m.def(

@@ -1,5 +1,5 @@
-// Collectives on arrays that all ranks have mapped: the same results as through buffers, memory that
-// stays what it was for forks and for those who use it next.
+// Collectives on arrays that all ranks have mapped: the same results as through buffers, memory
+// that stays what it was for forks and for those who use it next.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,9 +34,7 @@ class Array {
   Array& operator=(const Array&) = delete;
   T* data() const { return static_cast<T*>(block_.data); }
   T& operator[](int64_t i) const { return data()[i]; }
-  bool shared() const {
-    return SharedMemory::get().place_of(block_.data, block_.bytes).file >= 0;
-  }
+  bool shared() const { return SharedMemory::get().place_of(block_.data, block_.bytes).file >= 0; }
   int64_t size() const { return count_; }
 
  private:

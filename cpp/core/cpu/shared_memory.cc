@@ -58,8 +58,7 @@ bool SharedMemory::open_file() {
   if (env_int("MXLITE_COMM_SHARED_ARRAYS", 1) == 0) return false;
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);  // a file above it ends the process
-  const uint64_t bytes =
-      std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kHugePage * kHugePage;
+  const uint64_t bytes = std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kHugePage * kHugePage;
   const int file = memfd_create("mxlite-arrays", MFD_CLOEXEC);
   struct stat info {};
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0 || fstat(file, &info) != 0) {
@@ -129,8 +128,8 @@ bool SharedMemory::withdraw(void* data, size_t bytes) noexcept {
   sightings_.erase(static_cast<std::byte*>(data));
   const auto found = blocks_.find(static_cast<std::byte*>(data));
   if (found == blocks_.end()) return true;
-  const void* mapped = mmap(data, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  const void* mapped =
+      mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (mapped == MAP_FAILED) return false;
   const uint64_t offset = found->second.offset;
   blocks_.erase(found);
@@ -147,8 +146,8 @@ size_t SharedMemory::shared_bytes() {
   return total;
 }
 
-// What a fork writes must not show up in its parent. The parent's arrays are copied as they are now;
-// where that fails they cannot be read by the child.
+// What a fork writes must not show up in its parent. The parent's arrays are copied as they are
+// now; where that fails they cannot be read by the child.
 void SharedMemory::forget_in_child() noexcept {
   SharedMemory& all = get();
   for (const auto& [data, shared] : all.blocks_) {

@@ -1,6 +1,6 @@
 // Memory of this process that others of the same host map, too: what collectives reduce is read and
-// written by all ranks where it lies. A block keeps its address when its pages move into a file that
-// only lives in memory, and when they move back.
+// written by all ranks where it lies. A block keeps its address when its pages move into a file
+// that only lives in memory, and when they move back.
 #pragma once
 #include <sys/types.h>
 
@@ -16,8 +16,8 @@
 
 namespace mxlite {
 
-// Where other processes find it: descriptor `file` of process `process`, checked by device and inode
-// (a number means another process in another namespace).
+// Where other processes find it: descriptor `file` of process `process`, checked by device and
+// inode (a number means another process in another namespace).
 struct SharedPlace {
   int64_t process = 0;
   uint64_t device = 0, inode = 0;
@@ -34,8 +34,8 @@ class SharedMemory {
   // nobody else may write it meanwhile. Not shared: no large block, seen once, or the system
   // refuses.
   SharedPlace place_of(const void* data, size_t bytes);
-  // Moves the block around the address out of the file for good: others keep pages that are nobody's
-  // any more. Nobody else may write it meanwhile.
+  // Moves the block around the address out of the file for good: others keep pages that are
+  // nobody's any more. Nobody else may write it meanwhile.
   void make_private(const void* data) noexcept;
   // Before the allocator gives a block back: it is memory like any other again. False: it could not
   // be made so, and must stay.

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kShowAllBytes = size_t{16} << 10;
 constexpr size_t kLineBytes = 64;
-constexpr size_t kStreamBytes = size_t{8} << 20;  // larger than what stays in the caches
 
 struct Array {
   const std::byte* input;

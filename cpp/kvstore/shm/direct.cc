@@ -16,7 +16,6 @@ constexpr size_t kLineBytes = 64;
 constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
-constexpr size_t kStreamBytes = size_t{8} << 20;  // larger than what stays in the caches
 
 // Outputs that others write must not be written by one that comes late, when this rank has raised
 // and goes on: then they leave the memory that others have mapped.
@@ -71,8 +70,10 @@ bool DirectCollectives::exchange(const void* input, size_t input_bytes, void* ou
   SharedMemory& memory = SharedMemory::get();
   if (root < 0 || root == channel_.rank()) {
     mine.input = memory.place_of(input, input_bytes);
-    if (output == input) mine.output = mine.input;
-    else if (output) mine.output = memory.place_of(output, output_bytes);
+    if (output == input)
+      mine.output = mine.input;
+    else if (output)
+      mine.output = memory.place_of(output, output_bytes);
   }
   channel_.wait_all(channel_.publish());
   const int first = std::max(root, 0), last = root < 0 ? channel_.size() : root + 1;

@@ -31,7 +31,7 @@ class DirectCollectives {
   // What a rank tells the others, at the start of its buffer.
   struct Told {
     SharedPlace input, output;
-    std::atomic<uint32_t> unreachable{0};          // rank 0's: some rank cannot map another's
+    std::atomic<uint32_t> unreachable{0};         // rank 0's: some rank cannot map another's
     alignas(64) std::atomic<int64_t> claimed{0};  // rank 0's: chunks that somebody works on
   };
   struct Arrays {

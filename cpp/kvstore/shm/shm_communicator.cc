@@ -24,7 +24,11 @@ std::vector<size_t> offsets_of(std::span<const size_t> bytes) {
 }
 
 void move_bytes(void* to, const void* from, size_t bytes) {
-  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+  if (bytes == 0 || to == from) return;
+  if (bytes >= kStreamBytes)
+    copy_streaming(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
 }
 
 class ShmCommunicator final : public Communicator {

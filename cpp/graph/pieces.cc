@@ -1,0 +1,95 @@
+#include "cpp/graph/pieces.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace mxlite::graph {
+namespace {
+
+constexpr size_t kLeastBytes = size_t{512} << 10;  // what a piece finishes
+constexpr size_t kMostPieces = 12;
+
+std::atomic<bool> on{false};
+
+// How instructions use the outputs' memory.
+struct Use {
+  size_t first = 0, last = 0;  // instructions
+  bool any = false;
+  size_t bytes = 0;
+};
+
+struct Touch {
+  size_t instruction;
+  int slot;
+  bool writes;
+};
+
+std::vector<Touch> touches_of(const Program& program) {
+  std::vector<Touch> touches;
+  for (size_t i = 0; i < program.main.size(); ++i) {
+    const Instruction& step = program.main[i];
+    const auto touch = [&](const Operand& operand, bool writes) {
+      const Buffer& b = program.root(operand.buffer);
+      if (b.place == Place::kOutput) touches.push_back({i, b.index, writes});
+    };
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      touch(step.inputs[k], step.op && step.op->mutates(static_cast<int>(k), program.training));
+    for (const Operand& operand : step.outputs) touch(operand, true);
+  }
+  return touches;
+}
+
+void add_once(std::vector<int>& list, int slot) {
+  if (std::find(list.begin(), list.end(), slot) == list.end()) list.push_back(slot);
+}
+
+}  // namespace
+
+void set_pieces(bool value) { on.store(value, std::memory_order_relaxed); }
+bool pieces_on() { return on.load(std::memory_order_relaxed); }
+
+std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) {
+  std::vector<Use> uses(output_slots);
+  for (const Program::Output& o : program.outputs)
+    uses[static_cast<size_t>(program.root(o.buffer).index)].bytes = o.spec.bytes();
+  const std::vector<Touch> touches = touches_of(program);
+  size_t total = 0;
+  for (const Touch& t : touches) {
+    Use& use = uses[static_cast<size_t>(t.slot)];
+    if (!use.any) use.first = t.instruction, total += use.bytes;
+    use.any = true;
+    use.last = t.instruction;
+  }
+  std::vector<size_t> finished(program.main.size());  // bytes, by instruction
+  for (const Use& use : uses)
+    if (use.any) finished[use.last] += use.bytes;
+
+  const size_t wanted = std::max(kLeastBytes, total / kMostPieces);
+  std::vector<Piece> pieces;
+  size_t begin = 0, bytes = 0;
+  for (size_t i = 0; i < finished.size(); ++i) {
+    bytes += finished[i];
+    if (bytes < wanted) continue;
+    pieces.push_back({begin, i + 1, {}, {}, {}});
+    begin = i + 1;
+    bytes = 0;
+  }
+  if (pieces.empty() || bytes > 0) pieces.push_back({begin, finished.size(), {}, {}, {}});
+  pieces.back().last = finished.size();
+
+  size_t p = 0;
+  for (const Touch& t : touches) {
+    while (t.instruction >= pieces[p].last) ++p;
+    const Use& use = uses[static_cast<size_t>(t.slot)];
+    const bool begins = use.first >= pieces[p].first;
+    if (begins)
+      add_once(pieces[p].overwrites, t.slot);
+    else
+      add_once(t.writes ? pieces[p].updates : pieces[p].reads, t.slot);
+  }
+  for (size_t slot = 0; slot < uses.size(); ++slot)
+    if (!uses[slot].any) pieces.back().overwrites.push_back(static_cast<int>(slot));
+  return pieces;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,123 @@
+// Executables that run in pieces: the same values, every output finished by the right piece.
+#include <algorithm>
+
+#include "tests/cpp/graph_test_util.h"
+
+namespace mxlite::graph::test {
+namespace {
+
+constexpr int64_t kSide = 512;  // arrays of 1 MiB
+
+// Products of products, each of them an output.
+Graph chain(int length) {
+  Maker m;
+  std::vector<ValueId> outputs;
+  ValueId value = m.input(Shape{kSide, kSide});
+  for (int i = 0; i < length; ++i) {
+    value = m.op("dot", {value, m.parameter(Shape{kSide, kSide})});
+    outputs.push_back(value);
+  }
+  return m.finish(outputs);
+}
+
+class Pieces : public testing::Test {
+ protected:
+  void SetUp() override { set_pieces(true); }
+  void TearDown() override { set_pieces(false); }
+
+  std::mt19937 gen_{7};
+  NDArrays arrays(const std::vector<TensorSpec>& specs) {
+    NDArrays list;
+    for (const TensorSpec& s : specs) list.push_back(random_array(s, gen_, -0.1, 0.1));
+    return list;
+  }
+};
+
+void expect_equal(const NDArrayRef& a, const NDArrayRef& b) {
+  a->wait_to_read();
+  b->wait_to_read();
+  ASSERT_EQ(a->spec(), b->spec());
+  EXPECT_EQ(std::memcmp(a->data(), b->data(), a->spec().bytes()), 0);
+}
+
+TEST_F(Pieces, EachOutputIsWrittenByOnePieceAndNoneIsForgotten) {
+  const auto executable = Executable::compile(chain(6), Device{}, true);
+  const Program& program = executable->program();
+  const std::vector<Piece> pieces = cut_into_pieces(program, 6);
+  EXPECT_EQ(pieces.size(), 5u);  // a value is finished when the next product has read it
+  size_t next = 0;
+  std::vector<int> finished;
+  for (const Piece& piece : pieces) {
+    EXPECT_EQ(piece.first, next);
+    EXPECT_LT(piece.first, piece.last);
+    next = piece.last;
+    finished.insert(finished.end(), piece.overwrites.begin(), piece.overwrites.end());
+  }
+  EXPECT_EQ(next, program.main.size());
+  std::sort(finished.begin(), finished.end());
+  EXPECT_EQ(finished, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  // A later product reads the one before.
+  EXPECT_FALSE(pieces[1].reads.empty() && pieces[2].reads.empty());
+}
+
+TEST_F(Pieces, ValuesAreThoseOfOneTask) {
+  const auto executable = Executable::compile(chain(5), Device{}, true);
+  const NDArrays inputs = arrays(executable->program().input_specs);
+  const NDArrays parameters = arrays(executable->program().parameter_specs);
+  Executable::Call call{inputs, parameters};
+  const NDArrays whole = executable->launch(call);
+  call.in_pieces = true;
+  for (int round = 0; round < 3; ++round) {
+    const NDArrays parts = executable->launch(call);
+    ASSERT_EQ(parts.size(), whole.size());
+    for (size_t i = 0; i < parts.size(); ++i) expect_equal(parts[i], whole[i]);
+  }
+}
+
+TEST_F(Pieces, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
+  const auto executable = Executable::compile(chain(4), Device{}, true);
+  const NDArrays inputs = arrays(executable->program().input_specs);
+  const NDArrays parameters = arrays(executable->program().parameter_specs);
+  NDArrays into;
+  for (int i = 0; i < 4; ++i)
+    into.push_back(NDArray::empty(executable->program().outputs[0].spec, {}));
+  Executable::Call call{inputs, parameters};
+  const NDArrays expected = executable->launch(call);
+  call.into = into;
+  call.in_pieces = true;
+  std::vector<NDArrayRef> copies;
+  for (int round = 0; round < 4; ++round) {
+    executable->launch(call);
+    // Queued before the pieces of the next round, which write the same memory.
+    for (const NDArrayRef& array : into) {
+      copies.push_back(NDArray::empty(array->spec(), {}));
+      copy_to(array, copies.back());
+    }
+  }
+  for (size_t i = 0; i < copies.size(); ++i) expect_equal(copies[i], expected[i % 4]);
+}
+
+TEST_F(Pieces, LittleWorkStaysOneTask) {
+  Maker m;
+  const ValueId x = m.input(Shape{64, 64});
+  const ValueId y = m.op("dot", {x, m.parameter(Shape{64, 64})});
+  const ValueId z = m.op("dot", {y, m.parameter(Shape{64, 64})});
+  const auto executable = Executable::compile(m.finish({y, z}), Device{}, true);
+  EXPECT_EQ(cut_into_pieces(executable->program(), 2).size(), 1u);
+}
+
+TEST_F(Pieces, AFailureReachesTheOutputsOfLaterPieces) {
+  const auto executable = Executable::compile(chain(3), Device{}, true);
+  NDArrays inputs = arrays(executable->program().input_specs);
+  const NDArrays parameters = arrays(executable->program().parameter_specs);
+  engine::Var* const broken = &inputs[0]->storage()->var();
+  engine::Engine::get().push_fn("broken", {{}, {&broken, 1}, {}}, {},
+                                [] { fail(ErrorKind::kValue, "broken input"); });
+  Executable::Call call{inputs, parameters};
+  call.in_pieces = true;
+  for (const NDArrayRef& output : executable->launch(call))
+    EXPECT_THROW(output->wait_to_read(), Error);
+}
+
+}  // namespace
+}  // namespace mxlite::graph::test
