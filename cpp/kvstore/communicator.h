@@ -46,6 +46,10 @@ class Communicator {
   // color -1.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
+  // After a failure, before all ranks that live form a new group: ends those of this host that are
+  // stopped, or do not call this within the deadline.
+  virtual void end_hung_ranks() noexcept {}
+
   // Makes every later call fail here and, where the backend can tell them, on the other ranks.
   virtual void fail_all(const std::string& reason) noexcept = 0;
 };

@@ -17,10 +17,8 @@ constexpr size_t kControlBuffer = size_t{64} << 10;
 
 class ShmControl final : public ControlChannel {
  public:
-  ShmControl(std::shared_ptr<shm::Segment> segment, int rank) : channel_(std::move(segment), rank) {
-    channel_.wait_arrival();
-    if (rank == 0) channel_.segment().unlink();
-  }
+  ShmControl(std::shared_ptr<shm::Segment> segment, int rank)
+      : channel_(std::move(segment), rank) {}
 
   void post(std::vector<std::byte> message) override {
     message_ = std::move(message);
@@ -170,7 +168,10 @@ std::unique_ptr<ControlChannel> make_control(Communicator& world,
   world.broadcast(&name, sizeof name, 0);
   if (world.rank() != 0) segment = shm::Segment::open(name, world.size());
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-  return std::make_unique<ShmControl>(std::move(segment), world.rank());
+  auto control = std::make_unique<ShmControl>(segment, world.rank());
+  world.barrier();  // all have come, or the world knows who died
+  segment->unlink();
+  return control;
 }
 
 }  // namespace mxlite

@@ -93,6 +93,21 @@ void Runtime::stop() noexcept {
   }
 }
 
+void Runtime::rebuild(const RebuildRequest& request) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex_);
+    session.swap(session_);
+  }
+  if (session) session->request_stop();
+  run([&] {
+    if (session) session->end_hung_ranks();
+    session.reset();
+    mpi_plugin().rebuild(request);
+    rank_lost_ = false;
+  });
+}
+
 void Runtime::finalize() noexcept {
   if (engine::in_forked_child()) return;
   stop();

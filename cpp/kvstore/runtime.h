@@ -19,6 +19,9 @@ class Runtime {
   void start(const WorldRequest& request, const RuntimeOptions& options);
   // Tells all ranks; what is pending or submitted later fails. Idempotent.
   void stop() noexcept;
+  // Leaves the session, whether or not ranks were lost, and forms the job of those that live;
+  // collective over them. Then start.
+  void rebuild(const RebuildRequest& request);
   // At the end of the process: ends MPI if it is ours and no rank is lost.
   void finalize() noexcept;
   // Makes the operations of all ranks fail with this text.

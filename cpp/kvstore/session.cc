@@ -364,6 +364,11 @@ void Session::abort(const std::string& reason) noexcept {
   control_->ring();
 }
 
+bool Session::lost() {
+  std::lock_guard lock(mutex_);
+  return ended_ && lost_;
+}
+
 bool Session::ended() {
   std::lock_guard lock(mutex_);
   return ended_;

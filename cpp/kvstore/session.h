@@ -46,12 +46,15 @@ class Session {
   // Until a rank shuts down, or is lost.
   void loop() noexcept;
   bool rank_lost() const { return lost_; }
+  // On the comm thread after a loss: ends ranks of this host that hang.
+  void end_hung_ranks() noexcept { groups_.at(0)->end_hung_ranks(); }
 
   // Any thread.
   void submit(std::vector<OperationRef> operations);
   void request_stop();
   void abort(const std::string& reason) noexcept;
   bool ended();
+  bool lost();  // has it ended because of a lost rank?
 
   const int rank, size;
   const Topology topology;

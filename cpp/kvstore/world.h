@@ -27,12 +27,26 @@ struct WorldRequest {
   const void* mpi_communicator = nullptr;  // address of an MPI_Comm that is used instead
 };
 
+// The job as it goes on after a loss, or grows.
+struct RebuildRequest {
+  int processes = 0;                 // new ones are started while there are fewer
+  std::vector<std::string> command;  // of a new process
+  std::string folder;                // in which it starts
+  std::string hosts;                 // "host:slots,..." that the job has not used yet
+  double start_timeout = 60;         // seconds until new processes must have joined
+};
+
 // What libmxlite_mpi.so offers. All calls on one thread.
 class MpiPlugin {
  public:
   virtual ~MpiPlugin() = default;
   // Initializes MPI unless somebody has. Collective over the ranks asked for.
   virtual World make_world(const WorldRequest& request) = 0;
+  // Why the job cannot go on without a rank that is lost; empty if it can.
+  virtual std::string recovery_obstacle() = 0;
+  // Collective over all ranks that live: leaves the lost ones out and starts new processes. The
+  // next make_world is that of the new job. A new process's own first make_world joins it.
+  virtual void rebuild(const RebuildRequest& request) = 0;
   // If make_world has initialized MPI: ends it. Waits for the other ranks.
   virtual void finalize() = 0;
   virtual bool threads_supported() const = 0;  // MPI_THREAD_MULTIPLE

@@ -316,6 +316,28 @@ void bind_comm(py::module_& m) {
       "comm_abort", [](const std::string& reason) { Runtime::get().abort(reason); },
       py::arg("reason"), "Make the operations of all ranks fail.");
   m.def(
+      "comm_lost",
+      [] {
+        const auto session = Runtime::get().session();
+        return session && session->lost();
+      },
+      "Whether the job has lost a rank.");
+  m.def(
+      "comm_obstacle", [] { return mpi_plugin().recovery_obstacle(); },
+      "Why the job cannot go on without a lost rank; empty if it can.");
+  m.def(
+      "comm_rebuild",
+      [](const py::dict& d) {
+        RebuildRequest r;
+        r.processes = option(d, "processes", r.processes);
+        r.command = option(d, "command", r.command);
+        r.folder = option(d, "folder", r.folder);
+        r.hosts = option(d, "hosts", r.hosts);
+        r.start_timeout = option(d, "start_timeout", r.start_timeout);
+        Runtime::get().rebuild(r);
+      },
+      py::arg("request"), "Form the job of the ranks that live, and of new processes.");
+  m.def(
       "comm_running", [] { return Runtime::get().session() != nullptr; },
       "Between comm_start and comm_stop.");
   m.def("comm_info", &info, "Ranks and sizes of this process.");

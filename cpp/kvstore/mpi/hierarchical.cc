@@ -1,5 +1,7 @@
 #include "cpp/kvstore/mpi/hierarchical.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -31,6 +33,7 @@ class HierarchicalCommunicator final : public Communicator {
     if (g_.cross) g_.cross->describe(what);
     g_.all->describe(std::move(what));
   }
+  void end_hung_ranks() noexcept override { g_.local->end_hung_ranks(); }
   void fail_all(const std::string& reason) noexcept override {
     g_.local->fail_all(reason);
     if (g_.cross) g_.cross->fail_all(reason);
@@ -104,6 +107,19 @@ std::unique_ptr<Communicator> make_local_group(MPI_Comm host) {
   MX_MPI(MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, host));
   if (rank != 0) segment = shm::Segment::open(name, size);
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
+  // A rank that dies before it has come would be waited for otherwise.
+  struct Process {
+    int64_t number;
+    uint64_t number_space;
+  };
+  const Process mine{getpid(), shm::pid_namespace()};
+  std::vector<Process> all(static_cast<size_t>(size));
+  MX_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host));
+  for (int r = 0; r < size; ++r) {
+    const Process& p = all[static_cast<size_t>(r)];
+    if (r != rank && p.number_space == mine.number_space)
+      segment->expect(r, p.number, p.number_space);
+  }
   return shm::make_communicator(std::move(segment), rank);
 }
 

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/mpi/ulfm.h"
 
 namespace mxlite::mpi {
 namespace {
@@ -62,7 +66,8 @@ MPI_Op mpi_op(ReduceOp op, DType dtype) {
 
 class MpiCommunicator final : public Communicator {
  public:
-  explicit MpiCommunicator(OwnedComm comm) : comm_(std::move(comm)) {
+  explicit MpiCommunicator(OwnedComm comm)
+      : comm_(std::move(comm)), thread_(std::this_thread::get_id()) {
     MX_MPI(MPI_Comm_rank(comm_.get(), &rank_));
     MX_MPI(MPI_Comm_size(comm_.get(), &size_));
   }
@@ -71,7 +76,11 @@ class MpiCommunicator final : public Communicator {
   const char* backend() const override { return "mpi"; }
   void describe(std::string what) override { what_ = std::move(what); }
   void fail_all(const std::string& reason) noexcept override {
-    if (failure_.empty()) failure_ = reason;
+    {
+      std::lock_guard lock(mutex_);
+      if (failure_.empty()) failure_ = reason;
+    }
+    if (std::this_thread::get_id() == thread_) ulfm::revoke(comm_.get());
   }
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
@@ -116,6 +125,7 @@ class MpiCommunicator final : public Communicator {
   void begin(const char* call) {
     ++number_;
     call_ = call;
+    std::lock_guard lock(mutex_);
     MX_CHECK_KIND(failure_.empty(), ErrorKind::kCommunicator, failure_);
   }
   void finish(std::span<MPI_Request> requests);
@@ -124,10 +134,13 @@ class MpiCommunicator final : public Communicator {
   void all_reduce_half(void* data, int64_t count, DType dtype, ReduceOp op);
 
   OwnedComm comm_;
+  const std::thread::id thread_;  // which calls MPI
   int rank_ = 0, size_ = 1;
   uint64_t number_ = 0;
   const char* call_ = "";
-  std::string what_, failure_;
+  std::string what_;
+  std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_
 };
 
 void MpiCommunicator::finish(std::span<MPI_Request> requests) {
@@ -147,6 +160,7 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests) {
         MPI_Error_string(code, message, &length);
         text += str(": a rank is lost: ", message);
       }
+      std::lock_guard lock(mutex_);
       failure_ = text;  // its requests are in MPI's hands for ever: the group is of no use now
       fail(ErrorKind::kCommunicator, text);
     }
@@ -236,6 +250,12 @@ void MpiCommunicator::all_to_all(const void* input, std::span<const size_t> send
   if (!requests.empty()) finish(requests);
 }
 
+std::mutex owned_mutex;
+std::set<MPI_Comm>& owned_comms() {  // guarded by owned_mutex; leaked, as the plug-in
+  static auto& comms = *new std::set<MPI_Comm>;
+  return comms;
+}
+
 }  // namespace
 
 void check(int code, const char* call) {
@@ -246,10 +266,25 @@ void check(int code, const char* call) {
   fail(ErrorKind::kCommunicator, call, ": ", message);
 }
 
+OwnedComm::OwnedComm(MPI_Comm comm) : comm_(comm) {
+  std::lock_guard lock(owned_mutex);
+  if (comm != MPI_COMM_NULL) owned_comms().insert(comm);
+}
+
 OwnedComm::~OwnedComm() {
+  if (comm_ == MPI_COMM_NULL) return;
+  {
+    std::lock_guard lock(owned_mutex);
+    owned_comms().erase(comm_);
+  }
   int ended = 1;
   MPI_Finalized(&ended);
-  if (!ended && comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  if (!ended) MPI_Comm_free(&comm_);
+}
+
+void revoke_all() noexcept {
+  std::lock_guard lock(owned_mutex);
+  for (const MPI_Comm comm : owned_comms()) ulfm::revoke(comm);
 }
 
 OwnedComm duplicate(MPI_Comm comm) {

@@ -18,7 +18,7 @@ void check(int code, const char* call);
 class OwnedComm {
  public:
   OwnedComm() = default;
-  explicit OwnedComm(MPI_Comm comm) : comm_(comm) {}
+  explicit OwnedComm(MPI_Comm comm);
   OwnedComm(OwnedComm&& o) noexcept : comm_(o.comm_) { o.comm_ = MPI_COMM_NULL; }
   OwnedComm& operator=(OwnedComm&& o) noexcept {
     std::swap(comm_, o.comm_);
@@ -30,6 +30,9 @@ class OwnedComm {
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
+
+// Ranks that wait for this one in any communicator that is owned here get an error.
+void revoke_all() noexcept;
 
 // Errors are returned, not fatal.
 OwnedComm duplicate(MPI_Comm comm);

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "cpp/kvstore/deadline.h"
 #include "cpp/kvstore/mpi/hierarchical.h"
+#include "cpp/kvstore/mpi/rebuild.h"
+#include "cpp/kvstore/mpi/ulfm.h"
 #include "cpp/kvstore/world.h"
 
 namespace mxlite::mpi {
@@ -21,14 +24,39 @@ class Plugin final : public MpiPlugin {
     initialize();
     if (request.mpi_communicator)
       return make_world_of(duplicate(*static_cast<const MPI_Comm*>(request.mpi_communicator)));
-    if (request.ranks.empty()) return make_world_of(duplicate(MPI_COMM_WORLD));
-    return make_world_of(group_of(request.ranks));
+    try {
+      if (request.ranks.empty()) return make_world_of(duplicate(job()));
+      return make_world_of(group_of(job(), request.ranks));
+    } catch (...) {
+      revoke_all();  // who is further on must not wait
+      ulfm::revoke(job());
+      throw;
+    }
+  }
+
+  std::string recovery_obstacle() override { return ulfm::obstacle(); }
+
+  void rebuild(const RebuildRequest& request) override {
+    initialize();
+    const std::string obstacle = ulfm::obstacle();
+    MX_CHECK_KIND(obstacle.empty(), ErrorKind::kNotSupported, "elastic training: ", obstacle);
+    const EndAfter limit(comm_timeout() + request.start_timeout,
+                         "the ranks that live have not formed a new job: one of them, on another "
+                         "host, hangs, or a new process did not join");
+    revoke_all();
+    ulfm::revoke(job());
+    OwnedComm alive = living(job());
+    job_ = {};
+    job_ = started_more(std::move(alive), request);
   }
 
   void finalize() override {
     int ended = 0;
     MX_MPI(MPI_Finalized(&ended));
-    if (initialized_here_ && !ended) MX_MPI(MPI_Finalize());
+    if (!initialized_here_ || ended) return;
+    // Open MPI would part from the processes of this communicator one by one, the dead ones, too.
+    job_ = {};
+    MX_MPI(MPI_Finalize());
   }
 
   bool threads_supported() const override {
@@ -54,6 +82,10 @@ class Plugin final : public MpiPlugin {
     if (!initialized) {
       MX_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level));
       initialized_here_ = true;
+      if (!ulfm::obstacle().empty()) return;
+      MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+      MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+      job_ = joined_parents();
       return;
     }
     MX_MPI(MPI_Query_thread(&level));
@@ -63,20 +95,24 @@ class Plugin final : public MpiPlugin {
                   "import mxlite.horovod and call init first)");
   }
 
-  static OwnedComm group_of(const std::vector<int>& ranks) {
+  // All processes of the job, as of the last rebuild.
+  MPI_Comm job() const { return job_.get() == MPI_COMM_NULL ? MPI_COMM_WORLD : job_.get(); }
+
+  static OwnedComm group_of(MPI_Comm job, const std::vector<int>& ranks) {
     int rank = 0, size = 1;
-    MX_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    MX_MPI(MPI_Comm_rank(job, &rank));
+    MX_MPI(MPI_Comm_size(job, &size));
     for (const int r : ranks)
       MX_CHECK(r >= 0 && r < size, "init: rank ", r, " given, the job has ", size, " processes");
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
-    OwnedComm group = split(MPI_COMM_WORLD, place == ranks.end() ? -1 : 0,
-                            static_cast<int>(place - ranks.begin()));
+    OwnedComm group =
+        split(job, place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
     // As Horovod: a process that is not asked for stays alone.
     return group.get() == MPI_COMM_NULL ? duplicate(MPI_COMM_SELF) : std::move(group);
   }
 
   bool initialized_here_ = false;
+  OwnedComm job_;  // null: MPI_COMM_WORLD
 };
 
 }  // namespace

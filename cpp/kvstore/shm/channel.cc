@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 
@@ -167,6 +168,24 @@ void Channel::fail(const std::string& reason) {
   segment_->fail_all(text);
   // Another rank may have been the first to tell.
   mxlite::fail(ErrorKind::kCommunicator, segment_->failure().value_or(text));
+}
+
+void Channel::end_hung_ranks() noexcept {
+  segment_->rank(rank_).rebuilding.store(1);
+  const Deadline deadline(comm_timeout());
+  for (int r = 0; r < size_; ++r) {
+    RankState& state = segment_->rank(r);
+    while (r != rank_ && !state.rebuilding.load()) {
+      const Life life = life_of(state);
+      const bool known = state.namespace_.load() == pid_namespace() && state.process.load() > 0;
+      if (life == Life::kDead || !known) break;
+      if (life == Life::kSilent || deadline.over()) {
+        kill(static_cast<pid_t>(state.process.load()), SIGKILL);
+        break;
+      }
+      futex_wait(state.rebuilding, 0, kLook);
+    }
+  }
 }
 
 void Channel::wait_arrival() {

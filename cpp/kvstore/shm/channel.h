@@ -61,6 +61,8 @@ class Channel {
   bool come(int r, uint32_t step) const;
   // Throws if the group has failed or a rank is lost.
   void look();
+  // Ends ranks that are silent, or do not call this within the deadline.
+  void end_hung_ranks() noexcept;
   // All ranks have joined the segment.
   void wait_arrival();
 

@@ -68,15 +68,15 @@ std::optional<ProcessStat> process_stat(int64_t process) {
   return stat;
 }
 
+double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - ns) * 1e-9; }
+
+}  // namespace
+
 // Processes in another namespace cannot be asked for by number; their heartbeat remains.
 uint64_t pid_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
-
-double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - ns) * 1e-9; }
-
-}  // namespace
 
 std::shared_ptr<Segment> Segment::create(int ranks, size_t buffer_bytes, SegmentName& name) {
   const std::string path = fresh_name();
@@ -164,6 +164,15 @@ Segment::~Segment() {
 void Segment::unlink() noexcept {
   if (!name_.empty()) shm_unlink(name_.c_str());
   name_.clear();
+}
+
+void Segment::expect(int r, int64_t process, uint64_t process_namespace) noexcept {
+  RankState& state = rank(r);
+  int64_t nobody = 0;
+  state.namespace_.store(process_namespace);
+  int64_t silent = 0;
+  state.heartbeat.compare_exchange_strong(silent, monotonic_ns());
+  state.process.compare_exchange_strong(nobody, process);
 }
 
 void Segment::fail_all(const std::string& text) noexcept {

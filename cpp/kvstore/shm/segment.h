@@ -38,6 +38,7 @@ struct alignas(64) RankState {
   std::atomic<int64_t> start_time{0};   // of the process: its number may be used again
   std::atomic<uint64_t> namespace_{0};  // in which the process has this number
   std::atomic<uint32_t> left{0};        // went away in good order
+  std::atomic<uint32_t> rebuilding{0};  // wants a new group
 };
 
 struct alignas(64) Header {
@@ -70,6 +71,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   void unlink() noexcept;  // the name; the memory lives on
+  // Who will hold the rank, so that its death is seen before it has come.
+  void expect(int r, int64_t process, uint64_t process_namespace) noexcept;
 
   Header& header() const { return *static_cast<Header*>(memory_); }
   RankState& rank(int r) const { return states_[r]; }
@@ -109,6 +112,8 @@ class Membership {
   int64_t process_;
   std::unique_ptr<Heartbeat> heartbeat_;
 };
+
+uint64_t pid_namespace();  // of this process: numbers of processes mean something in it only
 
 enum class Life { kAlive, kSilent, kLeft, kDead };
 Life life_of(const RankState& state);

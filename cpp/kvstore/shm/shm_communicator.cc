@@ -44,6 +44,7 @@ class ShmCommunicator final : public Communicator {
   const char* backend() const override { return "shm"; }
   void describe(std::string what) override { channel_.describe(std::move(what)); }
   void fail_all(const std::string& reason) noexcept override { channel_.fail_others(reason); }
+  void end_hung_ranks() noexcept override { channel_.end_hung_ranks(); }
   Channel& channel() { return channel_; }
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
@@ -249,12 +250,10 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   } else if (member) {
     if (rank != 0) segment = Segment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-    auto made = std::make_unique<ShmCommunicator>(segment, rank);
-    made->channel().wait_arrival();
-    if (rank == 0) segment->unlink();
-    group = std::move(made);
+    group = std::make_unique<ShmCommunicator>(segment, rank);
   }
-  barrier();
+  barrier();  // all have come, or this group knows who died
+  if (segment && rank == 0) segment->unlink();
   return group;
 }
 

@@ -51,6 +51,7 @@ from .mpi_ops import (
     grouped_reducescatter,
     reducescatter,
 )
+from . import elastic
 from .optimizer import DistributedOptimizer
 from .parameters import broadcast_parameters
 from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
@@ -82,6 +83,7 @@ __all__ = [
     "cross_size",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
@@ -55,6 +56,8 @@ class _Job:
     def __init__(self) -> None:
         self.info: dict[str, Any] | None = None
         self.failed = False  # an exception ends this process
+        # Trainers and optimizers: their _follow_size() adapts them to a job of another size.
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
         # Unnamed calls come in the same order on all ranks of a process set: each kind of operation
         # counts its own.
         self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
@@ -109,6 +112,8 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
         raise InitError(f"init: {error}") from error
     JOB.counters.clear()
     sets.joined(given)
+    for follower in list(JOB.followers):
+        follower._follow_size()
 
 
 def _version() -> str:
@@ -173,6 +178,12 @@ def shutdown() -> None:
     Matches ``horovod.mxnet.shutdown``. Runs by itself at the end of the process.
     """
     _core.comm_stop()
+    JOB.info = None
+    sets.left()
+
+
+def forget() -> None:
+    """Forget a job that is being formed anew; process sets are to be added again."""
     JOB.info = None
     sets.left()
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from .. import optimizer as opt
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
+from .basics import JOB
 from .mpi_ops import Sum, allreduce_, grouped_allreduce_
 from .process_sets import ProcessSet, global_process_set
 
@@ -88,7 +89,14 @@ class DistributedOptimizer(opt.Optimizer):
         self._process_set = process_set
         self._num_groups = num_groups
         self._prescale = 1.0 / checked_predivide(gradient_predivide_factor)
-        self._optimizer.rescale_grad *= gradient_predivide_factor / (process_set.size() or 1)
+        self._size = process_set.size() or 1
+        self._optimizer.rescale_grad *= gradient_predivide_factor / self._size
+        JOB.followers.add(self)
+
+    def _follow_size(self) -> None:
+        """Take the mean over the ranks that there are now."""
+        before, self._size = self._size, self._process_set.size() or 1
+        self._optimizer.rescale_grad *= before / self._size
 
     def __getattr__(self, item: str) -> Any:
         if item == "_optimizer":  # before __init__: copy, pickle
@@ -97,7 +105,7 @@ class DistributedOptimizer(opt.Optimizer):
 
     def __setattr__(self, item: str, value: Any) -> None:
         # Module and Trainer set rescale_grad, idx2name, ... on what they were given.
-        own = ("_optimizer", "_process_set", "_num_groups", "_prescale")
+        own = ("_optimizer", "_process_set", "_num_groups", "_prescale", "_size")
         if item in own or "_optimizer" not in vars(self):
             super().__setattr__(item, value)
         else:

@@ -15,6 +15,7 @@ from ..base import TypeError_
 from ..gluon.parameter import Parameter, ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
+from .basics import JOB
 from .compression import Compression
 from .mpi_ops import Sum, grouped_allreduce_
 from .optimizer import DistributedOptimizer, checked_predivide, near_equal_parts
@@ -78,9 +79,17 @@ class DistributedTrainer(Trainer):
         self._process_set = process_set
         self._prefix = prefix or ""
         self._num_groups = num_groups
-        self._prescale = 1.0 / checked_predivide(gradient_predivide_factor)
+        self._predivide = checked_predivide(gradient_predivide_factor)
+        self._prescale = 1.0 / self._predivide
         super().__init__(params, optimizer, optimizer_params, kvstore=None)
-        self._scale *= gradient_predivide_factor / (process_set.size() or 1)
+        self._scale_alone = self._scale
+        self._follow_size()
+        JOB.followers.add(self)
+
+    def _follow_size(self) -> None:
+        """Take the mean over the ranks that there are now."""
+        self._scale = self._scale_alone * (self._predivide / (self._process_set.size() or 1))
+        self._amp_original_scale = self._scale
 
     def _allreduce_grads(self) -> None:
         """Sum all gradients over ranks; which of them were computed here does not matter."""

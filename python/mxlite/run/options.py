@@ -11,18 +11,6 @@ from ..base import ValueError_
 
 __all__ = ["Hosts", "option_parser", "parse", "settings_of"]
 
-_ELASTIC = (
-    "--min-np",
-    "--max-np",
-    "--min-num-proc",
-    "--max-num-proc",
-    "--slots-per-host",
-    "--elastic-timeout",
-    "--reset-limit",
-    "--blacklist-cooldown-range",
-    "--host-discovery-script",
-)
-
 # Option -> variable; the value is passed on as text.
 _NUMBERS = {
     "fusion_threshold_mb": ("HOROVOD_FUSION_THRESHOLD", float),
@@ -35,6 +23,14 @@ _NUMBERS = {
     "stall_check_warning_time_seconds": ("HOROVOD_STALL_CHECK_TIME_SECONDS", float),
     "stall_check_shutdown_time_seconds": ("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", float),
     "num_nccl_streams": ("HOROVOD_NUM_NCCL_STREAMS", int),
+}
+_ELASTIC = {
+    "min_np": "MXLITE_ELASTIC_MIN",
+    "max_np": "MXLITE_ELASTIC_MAX",
+    "elastic_timeout": "MXLITE_ELASTIC_TIMEOUT",
+    "start_timeout": "MXLITE_ELASTIC_START_TIMEOUT",
+    "reset_limit": "MXLITE_ELASTIC_RESET_LIMIT",
+    "host_discovery_script": "MXLITE_ELASTIC_DISCOVERY",
 }
 _SWITCHES = {
     "hierarchical_allreduce": "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -192,8 +188,22 @@ def option_parser() -> argparse.ArgumentParser:
     mpi.add_argument("--binding-args", help="instead of '--bind-to none --map-by slot'")
     mpi.add_argument("--tcp", action="store_true", help="between hosts use TCP only")
     mpi.add_argument("--gloo-timeout-seconds", type=int, help=argparse.SUPPRESS)
-    for name in _ELASTIC:
-        p.add_argument(name, nargs="+", help=argparse.SUPPRESS)
+
+    elastic = p.add_argument_group("elastic training (Open MPI 5; mxlite.horovod.elastic)")
+    elastic.add_argument("--elastic", action="store_true", help="go on when processes are lost")
+    elastic.add_argument("--min-np", "--min-num-proc", type=int, help="end with fewer; default 1")
+    elastic.add_argument(
+        "--max-np", "--max-num-proc", type=int, help="start processes while there are fewer"
+    )
+    elastic.add_argument(
+        "--host-discovery-script", help="prints lines host:slots; new slots get processes"
+    )
+    elastic.add_argument(
+        "--elastic-timeout", type=float, help="seconds to wait for --min-np processes; default 600"
+    )
+    elastic.add_argument("--reset-limit", type=int, help="how often the job may change")
+    elastic.add_argument("--slots-per-host", type=int, help="accepted: -H tells the slots")
+    elastic.add_argument("--blacklist-cooldown-range", type=int, nargs=2, help="accepted")
     p.add_argument("command", nargs=argparse.REMAINDER, help="program and its arguments")
     return p
 
@@ -228,15 +238,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         args.command = args.command[1:]
     if args.version or args.check_build:
         return args
-    for name in _ELASTIC:
-        if getattr(args, name[2:].replace("-", "_")) is not None:
-            parser.error(f"{name}: jobs that change their size are not started by mxlite-run")
+    if args.min_np or args.max_np or args.host_discovery_script:
+        args.elastic = True
+    if args.num_proc is None:
+        args.num_proc = args.min_np
     if args.gloo or args.jsrun:
         parser.error("--gloo, --jsrun: processes are started by Open MPI's mpirun; leave it out")
     if args.hosts and args.hostfile:
         parser.error("-H and --hostfile given, one of them expected")
     if not args.num_proc or args.num_proc < 1:
         parser.error("-np: the number of processes is needed, 1 or more")
+    least, most = args.min_np or 1, args.max_np or args.num_proc
+    if not 1 <= least <= args.num_proc <= most:
+        parser.error(
+            f"--min-np {least}, -np {args.num_proc}, --max-np {most} given, rising numbers expected"
+        )
     if not args.command:
         parser.error("no program given, as in: mxlite-run -np 4 python train.py")
     return args
@@ -310,4 +326,7 @@ def settings_of(args: argparse.Namespace) -> dict[str, str]:
         variables["HOROVOD_LOG_HIDE_TIME"] = "1"
     if args.cpu_threads:
         variables["MXLITE_CPU_THREADS"] = str(args.cpu_threads)
+    for name, variable in _ELASTIC.items():
+        if getattr(args, name) is not None:
+            variables[variable] = str(getattr(args, name))
     return variables

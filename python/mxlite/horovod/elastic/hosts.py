@@ -1,0 +1,175 @@
+"""How many processes the job should have, and the command of a new one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ... import ndarray as nd
+from ...base import ValueError_
+from .. import basics
+from ..mpi_ops import Max, allreduce
+from .errors import HostsUpdatedInterrupt
+
+__all__ = ["Settings", "check_updates", "command", "settings"]
+
+_POLL_SECONDS = 1.0
+_SCRIPT_SECONDS = 60.0
+_RETRY_SECONDS = 10.0
+
+
+class Settings:
+    """What `mxlite-run --elastic` was given, from its variables."""
+
+    def __init__(self) -> None:
+        self.least = _whole("MXLITE_ELASTIC_MIN", 1)
+        self.most = _whole("MXLITE_ELASTIC_MAX", 0)  # 0: nothing is started
+        self.timeout = _seconds("MXLITE_ELASTIC_TIMEOUT", 600.0)
+        self.start_timeout = _seconds("MXLITE_ELASTIC_START_TIMEOUT", 60.0)
+        self.resets = _whole("MXLITE_ELASTIC_RESET_LIMIT", 0)  # 0: any number
+        self.script = os.environ.get("MXLITE_ELASTIC_DISCOVERY", "")
+        self.status = os.environ.get("MXLITE_ELASTIC_STATUS", "")
+
+
+def _seconds(name: str, default: float) -> float:
+    text = os.environ.get(name, "")
+    try:
+        value = float(text or default)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ValueError_(f"environment variable {name}={text!r} given, seconds above 0 expected")
+    return value
+
+
+def _whole(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    if text and not text.isdigit():
+        raise ValueError_(f"environment variable {name}={text!r} given, a whole number expected")
+    return int(text or default)
+
+
+_settings: Settings | None = None
+
+
+def settings() -> Settings:
+    """Return the settings, read once.
+
+    Returns
+    -------
+    Settings
+    """
+    global _settings
+    if _settings is None:
+        _settings = Settings()
+    return _settings
+
+
+def command() -> list[str]:
+    """Return the command line of this process: a new one runs the same.
+
+    Returns
+    -------
+    list of str
+    """
+    words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+    return [os.fsdecode(word) for word in words]
+
+
+class _Discovery:
+    """Asks a script for hosts, again and again, on rank 0."""
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._slots: int | None = None
+        self._complained = False
+        threading.Thread(target=self._ask, name="mxlite-hosts", daemon=True).start()
+
+    def slots(self) -> int | None:
+        """Return the number of slots that the script told last; None before."""
+        return self._slots
+
+    def _ask(self) -> None:
+        while True:
+            try:
+                answer = subprocess.run(
+                    self._script,
+                    shell=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=_SCRIPT_SECONDS,
+                    check=True,
+                ).stdout
+                self._slots = sum(_slots_of(line) for line in answer.splitlines() if line.strip())
+            except (OSError, subprocess.SubprocessError, ValueError) as error:
+                if not self._complained:
+                    print(f"mxlite: --host-discovery-script {self._script}: {error}", flush=True)
+                self._complained = True
+            time.sleep(_POLL_SECONDS)
+
+
+def _slots_of(line: str) -> int:
+    """Return the slots of a line ``host:slots``."""
+    _, separator, count = line.strip().partition(":")
+    if separator and not count.isdigit():
+        raise ValueError_(f"{line.strip()!r} given, host:slots expected")
+    return int(count) if separator else 1
+
+
+class _Wish:
+    """What rank 0 knows of hosts."""
+
+    discovery: _Discovery | None = None
+    tried = 0.0  # when processes were started last
+
+
+def wanted_processes() -> int:
+    """Return how many processes the job should have now; rank 0's answer counts.
+
+    Returns
+    -------
+    int
+    """
+    known = settings()
+    if not known.script:
+        return known.most
+    if _Wish.discovery is None:
+        _Wish.discovery = _Discovery(known.script)
+    slots = _Wish.discovery.slots()
+    return basics.size() if slots is None else min(slots, known.most or slots)
+
+
+def note_start() -> None:
+    """Remember that processes were started: not again at once if they have not come."""
+    _Wish.tried = time.monotonic()
+
+
+def check_updates() -> None:
+    """Raise on all ranks if rank 0 wants more processes; costs nothing in a job that is full.
+
+    Raises
+    ------
+    HostsUpdatedInterrupt
+    """
+    known = settings()
+    if not basics.is_initialized() or not (known.script or basics.size() < known.most):
+        return
+    more = 0
+    if basics.rank() == 0 and time.monotonic() - _Wish.tried > _RETRY_SECONDS:
+        more = int(wanted_processes() > basics.size())
+    flag: Any = nd.array([more], dtype="int32")
+    if int(allreduce(flag, op=Max, name="elastic.hosts").asscalar()):
+        raise HostsUpdatedInterrupt()
+
+
+def tell_success() -> None:
+    """Tell `mxlite-run` that the training has ended well, although processes were lost."""
+    folder = settings().status
+    if folder and not basics.JOB.failed:
+        with contextlib.suppress(OSError):
+            Path(folder, f"done.{os.getpid()}").touch()

@@ -1,0 +1,178 @@
+"""The loop around a training: losses, new processes, and how it goes on."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ... import _core
+from ... import ndarray as nd
+from ...base import MXNetError, NotSupportedError
+from .. import basics
+from ..mpi_ops import allreduce
+from . import hosts
+from .errors import HorovodInternalError, HostsUpdatedInterrupt
+from .state import State
+
+__all__ = ["run"]
+
+_NOTICE_SECONDS = 2.0  # an operation fails a moment before its session has ended
+_WAIT_SECONDS = 1.0
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a training function go on after losses; for use as a decorator.
+
+    Parameters
+    ----------
+    func : callable
+        Takes a `State` first; begins where that stands.
+
+    Returns
+    -------
+    callable
+        Calls ``func`` until it returns: again from the last commit when a process was lost, and
+        again from where it is when processes join.
+
+    Raises
+    ------
+    NotSupportedError
+        When called in a job that cannot lose a process; the text says how to start one.
+    HorovodInternalError
+        From the call: fewer processes than ``--min-np`` are left, or the reset limit is reached.
+
+    Notes
+    -----
+    Matches ``horovod.torch.elastic.run``. All ranks end together.
+    """
+
+    @functools.wraps(func)
+    def training(state: State, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(state, State):
+            raise TypeError(f"elastic.run: {type(state).__name__} given, a State expected first")
+        basics.init()
+        _check_launch()
+        return _run(func, state, args, kwargs)
+
+    return training
+
+
+def _check_launch() -> None:
+    if _core.comm_launcher() == "none":
+        return
+    obstacle = _core.comm_obstacle()
+    if obstacle:
+        raise NotSupportedError(f"elastic training: {obstacle}")
+
+
+def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
+    resets = 0
+    state.on_reset()
+    while True:
+        try:
+            state.sync()
+            result = func(state, *args, **kwargs)
+            # Nobody leaves while another may still need it.
+            allreduce(nd.ones((1,)), name="elastic.end").wait_to_read()
+            _register_success()
+            return result
+        except HostsUpdatedInterrupt:
+            lost = _saved(state)
+        except MXNetError as error:
+            if not _is_loss(error):
+                raise
+            lost = error
+        resets += 1
+        limit = hosts.settings().resets
+        if limit and resets > limit:
+            raise HorovodInternalError(f"elastic training: --reset-limit {limit} reached") from lost
+        if lost is not None:
+            _tell(lost)
+        _reset(lost)
+        if lost is not None:
+            state.restore()
+        state.on_reset()
+
+
+def _saved(state: State) -> MXNetError | None:
+    """Save where the training is, which no rank may have committed; return a loss meanwhile."""
+    try:
+        state.save()
+    except MXNetError as error:
+        if not _is_loss(error):
+            raise
+        return error
+    return None
+
+
+def _is_loss(error: MXNetError) -> bool:
+    """Return whether a rank was lost: the session's end is known a moment after the error."""
+    if isinstance(error, HorovodInternalError):
+        return True
+    limit = time.monotonic() + _NOTICE_SECONDS
+    while time.monotonic() < limit:
+        if _core.comm_lost():
+            return True
+        if not _core.comm_running():
+            return False
+        time.sleep(0.005)
+    return False
+
+
+def _tell(error: MXNetError) -> None:
+    text = str(error).splitlines()[0]
+    print(f"mxlite: elastic training: going on after a loss: {text}", file=sys.stderr, flush=True)
+
+
+def _reset(lost: MXNetError | None) -> None:
+    """Form the job of the processes that live, until it works or too few are left."""
+    if _core.comm_launcher() == "none":
+        if lost is not None:
+            raise HorovodInternalError(f"elastic training: no other process is left: {lost}")
+        return
+    known = hosts.settings()
+    limit = time.monotonic() + known.timeout
+    wanted = hosts.wanted_processes()
+    while True:
+        with contextlib.suppress(MXNetError):
+            _core.waitall()  # what was under way has failed, and is computed anew
+        basics.forget()
+        try:
+            _core.comm_rebuild(
+                {
+                    "processes": wanted,
+                    "command": hosts.command() if wanted else [],
+                    "folder": os.getcwd(),
+                    "start_timeout": known.start_timeout,
+                }
+            )
+            hosts.note_start()
+            basics.init()
+        except (basics.InitError, MXNetError) as error:
+            if isinstance(error, NotSupportedError) or time.monotonic() > limit:
+                raise HorovodInternalError(f"elastic training: {error}") from error
+            continue  # another one was lost meanwhile
+        if basics.size() >= known.least:
+            return
+        if time.monotonic() > limit or not wanted:
+            raise HorovodInternalError(
+                f"elastic training: {basics.size()} processes are left, --min-np {known.least} "
+                "expected"
+            ) from lost
+        time.sleep(_WAIT_SECONDS)
+
+
+_registered = False
+
+
+def _register_success() -> None:
+    global _registered
+    if not _registered:
+        atexit.register(hosts.tell_success)
+    _registered = True

@@ -1,0 +1,123 @@
+"""Each rank's part of the samples, also when the number of ranks changes within an epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sized
+from typing import Any
+
+from ...base import TypeError_, ValueError_
+from ...gluon.data.sampler import Sampler
+from .. import basics
+
+__all__ = ["ElasticSampler"]
+
+
+class ElasticSampler(Sampler):
+    """Deals the samples of an epoch out to the ranks, one by one.
+
+    Parameters
+    ----------
+    dataset : sized or int
+        Or the number of samples.
+    shuffle : bool
+        In another order in each epoch, the same on all ranks.
+    seed : int
+
+    Notes
+    -----
+    Matches ``horovod.torch.elastic.ElasticSampler``. What was recorded by `record_batch` is not
+    dealt out again after a change of the job. The last ranks get a sample of the front again where
+    the number of samples is no multiple of that of the ranks.
+    """
+
+    def __init__(self, dataset: Sized | int, shuffle: bool = True, seed: int = 0) -> None:
+        length = dataset if isinstance(dataset, int) else len(dataset)
+        if length < 1:
+            raise ValueError_(f"ElasticSampler: {length} samples given, 1 or more expected")
+        self._length = length
+        self.shuffle = bool(shuffle)
+        self.seed = int(seed)
+        self.epoch = 0
+        self.processed_num = 0  # of the epoch, by all ranks
+        self.reset()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch, with all samples.
+
+        Parameters
+        ----------
+        epoch : int
+        """
+        self.epoch = int(epoch)
+        self.processed_num = 0
+        self.reset()
+
+    def record_batch(self, batch_idx: int, batch_size: int) -> None:
+        """Note that every rank has trained on its next ``batch_size`` samples.
+
+        Parameters
+        ----------
+        batch_idx : int
+            Not used; Horovod's callers have it.
+        batch_size : int
+            Of this rank; all ranks have the same.
+        """
+        self.record_indices(range(batch_size))
+
+    def record_indices(self, indices: Sized) -> None:
+        """Note that every rank has trained on so many further samples.
+
+        Parameters
+        ----------
+        indices : sized
+        """
+        self.processed_num = min(
+            self._length, self.processed_num + len(indices) * self.num_replicas
+        )
+
+    def reset(self) -> None:
+        """Deal what is left of the epoch out to the ranks that there are now."""
+        joined = basics.is_initialized()
+        self.num_replicas = basics.size() if joined else 1
+        self.rank = basics.rank() if joined else 0
+        order = list(range(self._length))
+        if self.shuffle:
+            random.Random(f"{self.seed} {self.epoch}").shuffle(order)
+        left = order[self.processed_num :]
+        self.num_samples = -(-len(left) // self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+        while left and len(left) < self.total_size:
+            left += left[: self.total_size - len(left)]
+        self.remaining_indices = left
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return epoch and position.
+
+        Returns
+        -------
+        dict
+        """
+        return {"epoch": self.epoch, "processed_num": self.processed_num}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned.
+
+        Parameters
+        ----------
+        state : dict
+        """
+        if set(state) != {"epoch", "processed_num"}:
+            raise TypeError_(
+                f"ElasticSampler: a state of {sorted(state)} given, ['epoch', 'processed_num'] "
+                "expected"
+            )
+        self.epoch = int(state["epoch"])
+        self.processed_num = int(state["processed_num"])
+        self.reset()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.remaining_indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples

@@ -1,0 +1,298 @@
+"""What a training consists of, in memory: committed, restored, and sent to ranks that join."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ... import ndarray as nd
+from ...base import TypeError_, ValueError_
+from ...gluon.block import Block
+from ...gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
+from ...gluon.trainer import Trainer
+from ...ndarray import NDArray
+from ...ndarray.serialization import dtype_name
+from ...optimizer.states import copied
+from ..basics import rank
+from ..functions import allgather_object, broadcast_object
+from ..mpi_ops import broadcast_
+from ..parameters import broadcast_parameters
+from . import hosts
+
+__all__ = ["ObjectState", "State", "TrainState"]
+
+
+class State:
+    """Base of states; subclasses give `save`, `restore` and `sync`.
+
+    Notes
+    -----
+    Matches ``horovod.common.elastic.State``.
+    """
+
+    def __init__(self) -> None:
+        self._reset_callbacks: list[Callable[[], None]] = []
+
+    def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
+        """Call functions whenever the number of processes has changed, before `sync`.
+
+        Parameters
+        ----------
+        callbacks : sequence of callable
+            Without arguments; they adapt learning rates and the like.
+        """
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """Adapt to the processes that there are now; `run` calls it."""
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def commit(self) -> None:
+        """Save, and see whether processes are to join.
+
+        Raises
+        ------
+        HostsUpdatedInterrupt
+            On all ranks, if they are.
+        MXNetError
+            If a process has been lost; what was saved before is kept.
+        """
+        self.save()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raise `HostsUpdatedInterrupt` on all ranks if processes are to join."""
+        hosts.check_updates()
+
+    def save(self) -> None:
+        """Copy what must survive a loss."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Go back to what was saved last."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Take over what the rank with the newest commit has."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Adapt to the processes that there are now."""
+
+
+class ObjectState(State):
+    """Plain values, as attributes.
+
+    Parameters
+    ----------
+    **kwargs
+        Names and first values: whatever `broadcast_object` sends, NDArrays included. The values are
+        the same on all ranks.
+
+    Notes
+    -----
+    Matches ``horovod.common.elastic.ObjectState``. Ranks that have gone on further before a loss
+    have newer commits than others; all take over the newest.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        self._names = sorted(kwargs)
+        for name in self._names:
+            if name.startswith("_") or hasattr(type(self), name):
+                raise ValueError_(f"{type(self).__name__}: {name!r} cannot be a state's attribute")
+            setattr(self, name, kwargs[name])
+        self._commits = 0  # how often it was saved, by any rank it comes from
+        self._saved = self._snapshot()
+
+    def _content(self) -> dict[str, Any]:
+        """Return everything, not copied."""
+        return {"values": {name: getattr(self, name) for name in self._names}}
+
+    def _take(self, content: dict[str, Any]) -> None:
+        """Take over what `_content` gave here or on another rank."""
+        for name, value in content["values"].items():
+            setattr(self, name, value)
+
+    def _snapshot(self) -> dict[str, Any]:
+        content = _deep_copy(self._content())
+        for array in _arrays_of(content):
+            array.wait_to_read()  # raises if a lost rank's part is missing in it
+        return content
+
+    def save(self) -> None:
+        """Copy all values; raises, and keeps the old ones, if one of them could not be computed."""
+        self._saved = self._snapshot()
+        self._commits += 1
+
+    def restore(self) -> None:
+        """Go back to the values that were saved last."""
+        self._take(_deep_copy(self._saved))
+
+    def sync(self) -> None:
+        """Give all ranks the values of the lowest of those ranks that have saved last."""
+        commits = allgather_object(self._commits, name="elastic.commits")
+        root = commits.index(max(commits))
+        content = _broadcast_tree(self._content() if rank() == root else None, root)
+        if rank() != root:
+            self._take(content)
+        self._commits = max(commits)
+        self._saved = self._snapshot()
+
+
+class TrainState(ObjectState):
+    """A network, its trainer, samplers and plain values.
+
+    Parameters
+    ----------
+    net : Block or ParameterDict, optional
+    trainer : Trainer, optional
+        Its optimizer's states, counts and learning rate are part of the state.
+    **kwargs
+        Plain values as in `ObjectState`, and objects with ``state_dict`` and ``load_state_dict``,
+        such as `ElasticSampler`; those with ``reset`` are reset when the job changes.
+
+    Notes
+    -----
+    The counterpart of ``horovod.torch.elastic.TorchState``. Parameters whose shape is not known yet
+    are broadcast when their first forward pass initializes them.
+    """
+
+    def __init__(
+        self,
+        net: Block | ParameterDict | Mapping[str, Parameter] | None = None,
+        trainer: Trainer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if net is not None and not isinstance(net, (Block, ParameterDict, Mapping)):
+            raise TypeError_(
+                f"TrainState: net of type {type(net).__name__} given, a Block expected"
+            )
+        if trainer is not None and not isinstance(trainer, Trainer):
+            raise TypeError_(
+                f"TrainState: trainer of type {type(trainer).__name__} given, a Trainer expected"
+            )
+        self.net = net
+        self.trainer = trainer
+        self._handled = {
+            name: value
+            for name, value in kwargs.items()
+            if hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
+        }
+        for name, value in self._handled.items():
+            setattr(self, name, value)
+        super().__init__(**{k: v for k, v in kwargs.items() if k not in self._handled})
+
+    def _params(self) -> dict[str, Parameter]:
+        if self.net is None:
+            return {}
+        return dict(
+            (self.net.collect_params() if isinstance(self.net, Block) else self.net).items()
+        )
+
+    def _content(self) -> dict[str, Any]:
+        params = {}
+        for name, param in self._params().items():
+            try:
+                params[name] = param.list_data()[0]
+            except DeferredInitializationError:
+                continue
+        return {
+            **super()._content(),
+            "params": params,
+            "trainer": self.trainer.state_dict() if self.trainer is not None and params else None,
+            "handled": {name: value.state_dict() for name, value in self._handled.items()},
+        }
+
+    def _take(self, content: dict[str, Any]) -> None:
+        super()._take(content)
+        params = self._params()
+        for name, value in content["params"].items():
+            if name not in params:
+                raise ValueError_(
+                    f"TrainState: another rank has a parameter {name!r}, this network has none"
+                )
+            params[name].set_data(value)
+            params[name].zero_grad()
+        if self.trainer is not None and content["trainer"] is not None:
+            self.trainer.load_state_dict(content["trainer"])
+        for name, state in content["handled"].items():
+            self._handled[name].load_state_dict(state)
+
+    def sync(self) -> None:
+        """Give all ranks the state of the lowest of those ranks that have saved last."""
+        super().sync()
+        deferred = {k: p for k, p in self._params().items() if k not in self._saved["params"]}
+        if deferred:
+            broadcast_parameters(deferred, root_rank=0, prefix="elastic.")
+
+    def reset(self) -> None:
+        """Adapt samplers to the processes that there are now."""
+        for value in self._handled.values():
+            if hasattr(value, "reset"):
+                value.reset()
+
+
+def _deep_copy(tree: Any) -> Any:
+    return copied(copy.deepcopy(tree, memo=_shared_arrays(tree)))
+
+
+def _shared_arrays(tree: Any) -> dict[int, Any]:
+    """Return a memo with which deepcopy leaves arrays alone: `copied` copies them."""
+    return {id(array): array for array in _arrays_of(tree)}
+
+
+def _arrays_of(tree: Any) -> list[NDArray]:
+    if isinstance(tree, NDArray):
+        return [tree]
+    if isinstance(tree, Mapping):
+        return [array for value in tree.values() for array in _arrays_of(value)]
+    if isinstance(tree, (list, tuple)):
+        return [array for value in tree for array in _arrays_of(value)]
+    return []
+
+
+# Stands for an array in a frame without them: {_ARRAY: (shape, dtype)}.
+_ARRAY = "elastic array"
+
+
+def _without_arrays(tree: Any, arrays: list[NDArray]) -> Any:
+    if isinstance(tree, NDArray):
+        arrays.append(tree)
+        return {_ARRAY: (tree.shape, dtype_name(tree.dtype))}
+    if isinstance(tree, dict):
+        return {key: _without_arrays(value, arrays) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_without_arrays(value, arrays) for value in tree)
+    return tree
+
+
+def _with_arrays(tree: Any, arrays: list[NDArray]) -> Any:
+    if isinstance(tree, dict):
+        if set(tree) == {_ARRAY}:
+            shape, dtype = tree[_ARRAY]
+            arrays.append(nd.zeros(shape, dtype=dtype))
+            return arrays[-1]
+        return {key: _with_arrays(value, arrays) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_with_arrays(value, arrays) for value in tree)
+    return tree
+
+
+def _broadcast_tree(tree: Any, root: int) -> Any:
+    """Return the root's containers on all ranks; arrays travel as such, not as objects."""
+    arrays: list[NDArray] = []
+    frame = _without_arrays(tree, arrays) if rank() == root else None
+    frame = broadcast_object(frame, root, name="elastic.state")
+    if rank() != root:
+        tree = _with_arrays(frame, arrays)
+    else:
+        arrays = [array.copy() for array in arrays]  # in place, and dense in memory
+    for number, array in enumerate(arrays):
+        broadcast_(array, root, name=f"elastic.array.{number}")
+    for array in arrays:
+        array.wait_to_read()
+    return tree
