@@ -242,6 +242,7 @@ void Session::process() {
       text += str(" '", stall.name, "' misses ", ranks_text(stall.missing), " since ",
                   static_cast<int64_t>(stall.seconds), " s;");
     text.back() = '.';
+    stalled_ = true;
     return end(text);
   }
   if (!outcome.shutdown.empty())
@@ -366,7 +367,7 @@ void Session::abort(const std::string& reason) noexcept {
 
 bool Session::lost() {
   std::lock_guard lock(mutex_);
-  return ended_ && lost_;
+  return ended_ && (lost_ || stalled_);
 }
 
 bool Session::ended() {

@@ -54,7 +54,7 @@ class Session {
   void request_stop();
   void abort(const std::string& reason) noexcept;
   bool ended();
-  bool lost();  // has it ended because of a lost rank?
+  bool lost();  // has it ended because a rank is lost, or does not come?
 
   const int rank, size;
   const Topology topology;
@@ -90,7 +90,7 @@ class Session {
   std::vector<OperationRef> next_;                                    // their turn has come
   std::vector<Request> held_;                                         // until a cycle is over
   std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
-  bool round_open_ = false, lost_ = false;
+  bool round_open_ = false, lost_ = false, stalled_ = false;
   bool give_up_ = false;  // rank 0: the next frame says so
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();

@@ -140,7 +140,6 @@ def test_discovered_hosts_get_processes(run, tmp_path: Path) -> None:
         "            __import__('time').sleep(0.3)\n"
         "        if state.step % 2",
     )
-    options = f"-np 1 --max-np 3 --host-discovery-script cat\\ {slots}"
     script = tmp_path / "hosts.sh"
     script.write_text(f"#!/bin/sh\ncat {slots}\n")
     script.chmod(0o755)
@@ -221,7 +220,7 @@ def test_a_gluon_training_has_the_losses_of_an_uninterrupted_one(run, tmp_path: 
 
     with_loss = losses("-np 3 --max-np 3")
     assert (tmp_path / "died").exists()
-    without = losses("-np 3")
+    without = losses("-np 3 --elastic")
     assert with_loss == without and len(without) == 24 and without[-1] < without[0]
 
 
@@ -260,7 +259,7 @@ def test_a_process_alone_commits_and_restores() -> None:
     @elastic.run
     def train(state):
         calls.append(state.step)
-        if len(calls) == 1:
+        if len(calls) == 2:
             raise elastic.HostsUpdatedInterrupt
         return "done"
 
@@ -316,9 +315,7 @@ def test_the_sampler_deals_out_what_is_left(monkeypatch) -> None:
     sampler.record_batch(0, 2)  # of each of 4 ranks
     done = sum((part[:2] for part in parts), [])
     parts = dealt(sampler, 3)
-    assert sorted(done + sum(parts, [])) == sorted([*range(24), *sum(parts, [])[-2:]]) or sorted(
-        set(done + sum(parts, []))
-    ) == list(range(24))
+    assert set(done + sum(parts, [])) == set(range(24)) and not set(done) & set(sum(parts, []))
     assert [len(part) for part in parts] == [6, 6, 6]  # 16 left: two again
     other = elastic.ElasticSampler(24, seed=5)
     other.load_state_dict(sampler.state_dict())

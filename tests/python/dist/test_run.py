@@ -80,7 +80,6 @@ def test_options_become_variables() -> None:
         ("python train.py", "-np"),
         ("-np 2", "no program"),
         ("-np 2 --gloo p", "--gloo"),
-        ("-np 2 --min-np 1 p", "--min-np"),
         ("-np 2 -H a --hostfile b p", "one of them"),
     ],
 )
