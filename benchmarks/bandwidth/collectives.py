@@ -1,14 +1,20 @@
 """Rates of collectives between processes of this machine, beside Open MPI's own and Gloo's.
 
-    python benchmarks/bandwidth/collectives.py -np 2 --json result.json --plot result.png
+    python benchmarks/bandwidth/collectives.py --libraries mxlite openmpi gloo --torch-python PYTHON
 
 mxlite's communicator, `MPI_Allreduce` and its like through mpi4py, and torch.distributed's Gloo
-(``--torch-python``: an interpreter that has PyTorch) run one after the other, float32, in place
-where the library can. Times are those of the slowest rank; medians of the repeats.
+(``--torch-python``: an interpreter that has PyTorch) take turns for ``--rounds`` rounds, float32,
+all-reduce in place. Times are those of the slowest rank: the median of a round's repeats, and the
+median of the rounds.
 
 The limit of a collective is the time in which its ranks could copy the bytes that each of them
-must send and get, at the rate at which all ranks together copy private memory (measured in the same
-run). An all-reduce of N bytes on p ranks must move 2 (p - 1) / p N bytes for each rank.
+must get, at the rate at which all ranks that get some copy private memory together. That rate is
+measured in the same processes, before and after the collectives, by memcpy and by a copy past the
+caches; the faster of them counts. For an array of N bytes on p ranks each rank must get
+
+- all-reduce: 2 (p - 1) / p N, its part of all others' arrays and the sums of the other parts;
+- all-gather: N, the parts of all ranks with its own, which it gives in another array;
+- broadcast: N; the root gets nothing, so that only the others copy.
 """
 
 from __future__ import annotations
@@ -29,13 +35,18 @@ SIZES = [4 << i for i in range(0, 27, 2)]  # 4 B to 256 MB
 OPERATIONS = ("all_reduce", "all_gather", "broadcast")
 
 
-def moved(operation: str, ranks: int) -> float:
-    """Return the bytes that each rank must send or get, for each byte of the array."""
+def bus_share(operation: str, ranks: int) -> float:
+    """Return bus bandwidth over algorithm bandwidth, as nccl-tests define it."""
     return {
         "all_reduce": 2 * (ranks - 1) / ranks,
         "all_gather": (ranks - 1) / ranks,
         "broadcast": 1.0,
     }[operation]
+
+
+def must_get(operation: str, ranks: int) -> float:
+    """Return the bytes that a rank must get, for each byte of the array."""
+    return {"all_reduce": 2 * (ranks - 1) / ranks, "all_gather": 1.0, "broadcast": 1.0}[operation]
 
 
 class Mxlite:
@@ -49,6 +60,7 @@ class Mxlite:
 
         hvd.init()  # ends MPI at exit
         self.nd, self.group = mx.nd, mx._core.make_communicator()
+        self.copy_past_caches = mx._core.copy_streaming
         self.rank, self.size = self.group.rank, self.group.size
         self.barrier = self.group.barrier
 
@@ -142,16 +154,25 @@ class Gloo:
 LIBRARIES = {library.name: library for library in (Mxlite, Mpi, Gloo)}
 
 
-def copy_rate(library: Any, bytes_: int) -> float:
-    """Return the bytes per second that each rank copies while all ranks copy."""
-    source, target = np.ones(bytes_ // 8), np.empty(bytes_ // 8)
-    rates = []
-    for _ in range(7):
-        library.barrier()
-        begin = time.perf_counter()
-        np.copyto(target, source)
-        rates.append(bytes_ / library.slowest(time.perf_counter() - begin))
-    return statistics.median(rates[1:])
+def copy_rates(library: Any, bytes_: int) -> dict[str, float]:
+    """Return the bytes per second that each rank copies while all ranks do, or all but the root."""
+    source, target = np.ones(bytes_ // 4, "float32"), np.ones(bytes_ // 4, "float32")
+    ways: dict[str, Callable[[], Any]] = {"memcpy": lambda: np.copyto(target, source)}
+    if isinstance(library, Mxlite):
+        arrays = library.array(bytes_ // 4), library.array(bytes_ // 4)
+        ways["past caches"] = lambda: library.copy_past_caches(*arrays)
+    rates = {}
+    for who, first in (("all", 0), ("all but root", 1)):
+        for way, copy in ways.items():
+            times = []
+            for _ in range(8):
+                library.barrier()
+                begin = time.perf_counter()
+                if library.rank >= first:
+                    copy()
+                times.append(library.slowest(time.perf_counter() - begin))
+            rates[f"{who}, {way}"] = bytes_ / statistics.median(times[1:])
+    return rates
 
 
 def measure(library: Any, call: Callable[[], Any], seconds: float) -> list[float]:
@@ -175,7 +196,7 @@ def measure(library: Any, call: Callable[[], Any], seconds: float) -> list[float
 def work(args: argparse.Namespace) -> None:
     """Measure one library, as one of its ranks."""
     library = LIBRARIES[args.worker]()
-    copy = copy_rate(library, max(args.sizes))
+    rates = [copy_rates(library, max(args.sizes))]
     entries = []
     for size in args.sizes:
         calls = library.calls(size // 4)
@@ -191,8 +212,9 @@ def work(args: argparse.Namespace) -> None:
                 }
             )
         del calls
+    rates.append(copy_rates(library, max(args.sizes)))
     if library.rank == 0:
-        Path(args.output).write_text(json.dumps({"copy_rate": copy, "entries": entries}))
+        Path(args.output).write_text(json.dumps({"copy_rates": rates, "entries": entries}))
     library.barrier()
 
 
@@ -232,23 +254,91 @@ def run_library(args: argparse.Namespace, name: str) -> dict[str, Any]:
     return found
 
 
+def combined(args: argparse.Namespace, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return medians over rounds, rates and shares of the limit."""
+    limits = {}
+    for who in ("all", "all but root"):
+        by_way: dict[str, list[float]] = {}
+        for job in rounds:
+            for rates in job["copy_rates"]:
+                for way, rate in rates.items():
+                    if way.startswith(who + ","):
+                        by_way.setdefault(way, []).append(rate)
+        limits[who] = max(statistics.median(values) for values in by_way.values())
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for job in rounds:
+        for entry in job["entries"]:
+            key = (entry["library"], entry["operation"], entry["bytes"])
+            found.setdefault(key, []).append(entry)
+    entries = []
+    for (library, operation, size), each in found.items():
+        seconds = statistics.median(entry["seconds"] for entry in each)
+        copy = limits["all but root" if operation == "broadcast" else "all"]
+        entries.append(
+            {
+                "library": library,
+                "operation": operation,
+                "bytes": size,
+                "seconds": seconds,
+                "rounds": [entry["seconds"] for entry in each],
+                "algorithm": size / seconds,
+                "bus": size / seconds * bus_share(operation, args.np),
+                "of_limit": size * must_get(operation, args.np) / copy / seconds,
+            }
+        )
+    return {
+        "processes": args.np,
+        "rounds": args.rounds,
+        "copy_rate": limits["all"],
+        "copy_rate_all_but_root": limits["all but root"],
+        "copy_rates": [job["copy_rates"] for job in rounds],
+        "entries": entries,
+        "against_mxlite": against(entries),
+    }
+
+
+def against(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return other libraries' time over mxlite's, for each operation and size."""
+    ours = {(e["operation"], e["bytes"]): e for e in entries if e["library"] == "mxlite"}
+    return [
+        {
+            "library": e["library"],
+            "operation": e["operation"],
+            "bytes": e["bytes"],
+            "time_over_mxlite": e["seconds"] / ours[e["operation"], e["bytes"]]["seconds"],
+        }
+        for e in entries
+        if e["library"] != "mxlite" and (e["operation"], e["bytes"]) in ours
+    ]
+
+
 def report(result: dict[str, Any]) -> None:
     """Print a table."""
-    ranks, copy = result["processes"], result["copy_rate"]
-    print(f"{ranks} processes; each copies {copy / 1e9:.2f} GB/s while all do\n")
+    print(
+        f"{result['processes']} processes; each copies {result['copy_rate'] / 1e9:.2f} GB/s while "
+        f"all do, {result['copy_rate_all_but_root'] / 1e9:.2f} while all but one do\n"
+    )
     by = {(e["library"], e["operation"], e["bytes"]): e for e in result["entries"]}
     libraries = list(dict.fromkeys(e["library"] for e in result["entries"]))
     for operation in dict.fromkeys(e["operation"] for e in result["entries"]):
-        print(f"{operation:>12} " + "".join(f"{name:>34}" for name in libraries))
-        print(" " * 13 + "       time us  bus GB/s  of limit  " * len(libraries))
+        print(f"{operation:>12} " + "".join(f"{name:>44}" for name in libraries))
+        print(" " * 13 + "       time us algo GB/s  bus GB/s    of limit" * len(libraries))
         for size in dict.fromkeys(e["bytes"] for e in result["entries"]):
             line = f"{size:>12} "
             for name in libraries:
                 entry = by[name, operation, size]
-                line += f"{entry['seconds'] * 1e6:>14.2f}{entry['bus'] / 1e9:>10.3f}"
-                line += f"{entry['bus'] / copy:>10.1%}"
+                line += f"{entry['seconds'] * 1e6:>14.2f}{entry['algorithm'] / 1e9:>10.3f}"
+                line += f"{entry['bus'] / 1e9:>10.3f}{entry['of_limit']:>10.1%}"
             print(line)
         print()
+    sizes = sorted({e["bytes"] for e in result["entries"]})
+    shown = {sizes[-1], min(sizes, key=lambda size: abs(size - 4096))}
+    for e in result["against_mxlite"]:
+        if e["bytes"] in shown:
+            print(
+                f"{e['operation']} of {e['bytes']} B: {e['library']} takes "
+                f"{e['time_over_mxlite']:.2f} times mxlite's time"
+            )
 
 
 def plot(result: dict[str, Any], path: str) -> None:
@@ -268,7 +358,7 @@ def plot(result: dict[str, Any], path: str) -> None:
                 if (e["library"], e["operation"]) == (name, operation)
             ]
             axis.loglog(*zip(*rows), marker="o", label=name)
-        axis.axhline(result["copy_rate"] / 1e9, color="gray", linestyle=":", label="memory copy")
+        axis.axhline(result["copy_rate"] / 1e9, color="gray", linestyle=":", label="copy")
         axis.set(title=operation, xlabel="bytes", ylabel="bus GB/s")
     np.atleast_1d(axes)[0].legend()
     figure.tight_layout()
@@ -280,6 +370,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-np", type=int, default=2, help="processes")
     parser.add_argument("--libraries", nargs="+", default=["mxlite", "openmpi"])
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each library")
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="bytes")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
@@ -292,16 +383,8 @@ def main() -> None:
     if args.worker:
         work(args)
         return
-    found = {name: run_library(args, name) for name in args.libraries}
-    entries = [entry for one in found.values() for entry in one["entries"]]
-    for entry in entries:
-        rate = entry["bytes"] / entry["seconds"]
-        entry["algorithm"], entry["bus"] = rate, rate * moved(entry["operation"], args.np)
-    result = {
-        "processes": args.np,
-        "copy_rate": statistics.median(one["copy_rate"] for one in found.values()),
-        "entries": entries,
-    }
+    jobs = [run_library(args, name) for _ in range(args.rounds) for name in args.libraries]
+    result = combined(args, jobs)
     report(result)
     if args.json:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

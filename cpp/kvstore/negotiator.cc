@@ -15,11 +15,8 @@ Negotiator::Negotiator(int rank, int size, size_t cache_capacity)
   sets_[0] = std::move(all);
 }
 
-std::string Negotiator::key_of(const Request& request) {
-  return str(request.set, ":", request.name);
-}
-
 size_t Negotiator::place_in_set(int rank, int set) const {
+  if (set == 0) return static_cast<size_t>(rank);
   const auto found = sets_.find(set);
   MX_CHECK_KIND(found != sets_.end(), ErrorKind::kCommunicator, "process set ", set,
                 " does not exist");
@@ -29,14 +26,16 @@ size_t Negotiator::place_in_set(int rank, int set) const {
   return static_cast<size_t>(place - found->second.begin());
 }
 
-std::vector<std::byte> Negotiator::make_frame(std::vector<Request> news, uint8_t flags) {
-  std::stable_sort(news.begin(), news.end(),
-                   [](const Request& a, const Request& b) { return a.priority > b.priority; });
+std::vector<std::byte> Negotiator::make_frame(std::vector<const Request*> news, uint8_t flags) {
+  const auto before = [](const Request* a, const Request* b) { return a->priority > b->priority; };
+  if (!std::is_sorted(news.begin(), news.end(), before))
+    std::stable_sort(news.begin(), news.end(), before);
   std::vector<uint32_t> ids;
   std::vector<const Request*> full;
-  for (const Request& request : news) {
-    const auto found =
-        settings_.cache ? cache_by_name_.find(key_of(request)) : cache_by_name_.end();
+  ids.reserve(news.size());
+  for (const Request* asked : news) {
+    const Request& request = *asked;
+    const auto found = settings_.cache ? cache_by_name_.find(request.key()) : cache_by_name_.end();
     if (found != cache_by_name_.end()) {
       const Cached& cached = *cache_[found->second];
       const std::vector<int>& ranks = members(request.set);
@@ -47,7 +46,7 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<Request> news, uint8_t
         continue;
       }
     }
-    full.push_back(&request);
+    full.push_back(asked);
   }
   FrameWriter frame;
   frame.number(flags);
@@ -58,7 +57,7 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<Request> news, uint8_t
     frame.number(static_cast<uint8_t>(proposed_.cache));
   }
   frame.number(static_cast<uint32_t>(ids.size()));
-  for (const uint32_t id : ids) frame.number(id);
+  frame.bytes(std::as_bytes(std::span(ids)));
   frame.number(static_cast<uint32_t>(full.size()));
   for (const Request* request : full) frame.request(*request);
   return frame.take();
@@ -112,7 +111,7 @@ bool Negotiator::refuse_stranger(int rank, const Request& request) {
 void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
   if (on_announce) on_announce(rank, request);
-  const std::string key = key_of(request);
+  const std::string key = request.key();
   // Other terms than those that were negotiated: who sent the number is asked for its terms again.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
@@ -225,7 +224,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
                        first.kind != CollectiveKind::kRemoveSet &&
                        first.kind != CollectiveKind::kBarrier;
   if (!repeats || cache_capacity_ == 0 || !settings_.cache || !has_set(first.set)) return;
-  const std::string key = key_of(first);
+  const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
   if (cache_by_name_.size() >= cache_capacity_) {
     // Not one that some rank waits for; the same one on all ranks.
@@ -264,6 +263,7 @@ void Negotiator::fuse() {
   };
   std::vector<Open> open;
   std::vector<Response> fused;
+  fused.reserve(ready_.size());
   for (Response& response : ready_) {
     const Request& r = response.entries.front().first();
     const auto bytes = static_cast<int64_t>(r.bytes());

@@ -58,7 +58,7 @@ class Negotiator {
   const NegotiationSettings& settings() const { return settings_; }
 
   // Requests of higher priority come first, else in their order.
-  std::vector<std::byte> make_frame(std::vector<Request> news, uint8_t flags);
+  std::vector<std::byte> make_frame(std::vector<const Request*> news, uint8_t flags);
   struct Outcome {
     std::vector<Response> responses;
     std::vector<int> shutdown;  // ranks that leave
@@ -101,7 +101,6 @@ class Negotiator {
     std::string error;
   };
 
-  static std::string key_of(const Request& request);
   size_t place_in_set(int rank, int set) const;
   void announce(int rank, Request request);
   void announce_cached(int rank, uint32_t id);

@@ -26,6 +26,11 @@ bool Request::same_terms(const Request& o) const {
          failure == o.failure;
 }
 
+const std::string& Request::key() const {
+  if (key_.empty()) key_ = std::to_string(set) + ':' + name;
+  return key_;
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += str(i ? ", " : "", shape[i]);

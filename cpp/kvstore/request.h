@@ -44,6 +44,11 @@ struct Request {
   size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype); }
   // Everything but name and priority.
   bool same_terms(const Request& other) const;
+  // Set and name, which tell operations apart. Made by the first call.
+  const std::string& key() const;
+
+ private:
+  mutable std::string key_;
 };
 
 std::string shape_text(std::span<const int64_t> shape);
@@ -54,6 +59,9 @@ class FrameWriter {
   void number(T value) {
     const auto* p = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), p, p + sizeof value);
+  }
+  void bytes(std::span<const std::byte> values) {
+    bytes_.insert(bytes_.end(), values.begin(), values.end());
   }
   void text(const std::string& value);
   void numbers(std::span<const int64_t> values);

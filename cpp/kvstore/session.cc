@@ -21,8 +21,6 @@ constexpr double kLongestStall = 3600;
 constexpr uint32_t kProtocol = 1;
 constexpr size_t kNamesInWarning = 6;
 
-std::string key_of(const Request& r) { return str(r.set, ":", r.name); }
-
 uint64_t ns_since(Clock::time_point begin) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
@@ -79,7 +77,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
     if (!timeline_.runs()) return;
     std::string activity = str("NEGOTIATE_", collective_name(r.kind));
     std::transform(activity.begin(), activity.end(), activity.begin(), ::toupper);
-    if (negotiating_.insert(key_of(r)).second) timeline_.begin(r.name, activity);
+    if (negotiating_.insert(r.key()).second) timeline_.begin(r.name, activity);
     timeline_.instant(r.name, std::to_string(from));
   };
 }
@@ -125,7 +123,8 @@ void Session::loop() noexcept {
 bool Session::step() {
   const uint32_t seen = control_->rings();
   if (!round_open_) {
-    std::vector<Request> news = take_news();
+    const auto begin = Clock::now();
+    std::vector<const Request*> news = take_news();
     uint8_t flags = give_up_ ? kStalled : 0;
     {
       std::lock_guard lock(mutex_);
@@ -133,7 +132,6 @@ bool Session::step() {
     }
     const bool something = !news.empty() || flags != 0;
     if ((something && may_begin_round()) || control_->wanted()) {
-      const auto begin = Clock::now();
       std::vector<std::byte> frame = negotiator_.make_frame(std::move(news), flags);
       if (timeline_.runs()) timeline_.cycle();
       round_began_ = Clock::now();
@@ -179,7 +177,7 @@ void Session::sleep(uint32_t seen) {
   }
 }
 
-std::vector<Request> Session::take_news() {
+std::vector<const Request*> Session::take_news() {
   std::vector<OperationRef> fresh = std::move(next_);
   next_.clear();
   {
@@ -187,12 +185,13 @@ std::vector<Request> Session::take_news() {
     fresh.insert(fresh.end(), inbox_.begin(), inbox_.end());
     inbox_.clear();
   }
-  std::vector<Request> news = std::move(held_);
+  std::vector<const Request*> news = std::move(held_);
   held_.clear();
+  news.reserve(news.size() + fresh.size());
   for (OperationRef& operation : fresh) {
-    const auto [place, unused] = pending_.try_emplace(key_of(operation->request), operation);
+    const auto [place, unused] = pending_.try_emplace(operation->request.key(), operation);
     if (!unused && operation->queues) {
-      queued_[place->first].push_back(std::move(operation));
+      queued_[std::string(place->first)].push_back(std::move(operation));
       continue;
     }
     if (!unused) {
@@ -202,7 +201,7 @@ std::vector<Request> Session::take_news() {
                rank, "; give each its own name, or wait for the first"));
       continue;
     }
-    news.push_back(operation->request);
+    news.push_back(&operation->request);
   }
   return news;
 }
@@ -251,14 +250,17 @@ void Session::process() {
 }
 
 void Session::carry_out(const Response& response) {
+  const auto taken_up = Clock::now();
   std::vector<OperationRef> operations;
+  operations.reserve(response.entries.size());
   for (const ResponseEntry& entry : response.entries) {
-    const std::string key = key_of(entry.first());
-    if (negotiating_.erase(key) > 0) timeline_.end(entry.first().name);
+    const std::string& key = entry.first().key();
+    if (!negotiating_.empty() && negotiating_.erase(key) > 0) timeline_.end(entry.first().name);
     const auto found = pending_.find(key);
     if (found == pending_.end()) continue;
     operations.push_back(std::move(found->second));
     pending_.erase(found);
+    if (queued_.empty()) continue;
     if (const auto waiting = queued_.find(key); waiting != queued_.end()) {
       next_.push_back(std::move(waiting->second.front()));
       waiting->second.pop_front();
@@ -273,6 +275,8 @@ void Session::carry_out(const Response& response) {
   }
   MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
   const auto begin = Clock::now();
+  const auto bookkeeping = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(begin - taken_up).count());
   if (response.kind == CollectiveKind::kAddSet || response.kind == CollectiveKind::kRemoveSet) {
     change_sets(response, *operations[0]);
   } else {
@@ -288,6 +292,7 @@ void Session::carry_out(const Response& response) {
   ++stats_.responses;
   stats_.tensors += operations.size();
   for (const auto& o : operations) stats_.bytes += o->request.bytes();
+  stats_.negotiation_ns += bookkeeping;
   stats_.collective_ns += ns_since(begin);
 }
 

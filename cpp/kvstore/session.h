@@ -33,7 +33,7 @@ struct RuntimeOptions {
 
 struct RuntimeStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
-  uint64_t negotiation_ns = 0;  // frames made and processed, without waiting
+  uint64_t negotiation_ns = 0;  // from the inbox to the list of what to do, without waiting
   uint64_t collective_ns = 0;
 };
 
@@ -67,7 +67,7 @@ class Session {
   explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
   void check_versions();
   bool step();  // false: the end
-  std::vector<Request> take_news();
+  std::vector<const Request*> take_news();
   bool may_begin_round() const;
   bool autotuning() const { return options_.autotune.enabled; }
   void process();
@@ -85,10 +85,10 @@ class Session {
   std::unique_ptr<ControlChannel> control_;
   Executor executor_;
   Autotuner autotuner_;
-  std::unordered_map<std::string, OperationRef> pending_;             // by set and name
+  std::unordered_map<std::string_view, OperationRef> pending_;        // by the request's key
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind pending_
   std::vector<OperationRef> next_;                                    // their turn has come
-  std::vector<Request> held_;                                         // until a cycle is over
+  std::vector<const Request*> held_;             // of pending_, until a cycle is over
   std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
   bool round_open_ = false, lost_ = false, stalled_ = false;
   bool give_up_ = false;  // rank 0: the next frame says so

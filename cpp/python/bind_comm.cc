@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "cpp/graph/pieces.h"
+#include "cpp/kvstore/reduce.h"
 #include "cpp/kvstore/runtime.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
@@ -109,6 +110,7 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call) {
     auto o = make_ref<NamedOperation>();
     o->request = terms;
     o->request.name = call.names[i];
+    o->request.key();  // made here, so that the thread that talks need not
     if (i < call.inputs.size()) {
       // A handle of its own: backward may give the caller's another memory before this runs.
       o->input = usable(call.inputs[i], call.names[i])->detached();
@@ -363,6 +365,20 @@ void bind_comm(py::module_& m) {
                                                 : "none";
       },
       "What started this process.");
+  m.def(
+      "copy_streaming",
+      [](const NDArrayRef& source, const NDArrayRef& target) {
+        MX_CHECK_SHAPE(
+            usable(source, "copy_streaming")->spec() == usable(target, "copy_streaming")->spec(),
+            "copy_streaming: ", source->spec(), " and ", target->spec(), " given");
+        source->wait_to_read();
+        target->wait_to_write();
+        const py::gil_scoped_release released;
+        copy_streaming(target->data(), source->data(), source->spec().bytes());
+        engine::Engine::get().host_wrote(target->storage()->var());
+      },
+      py::arg("source"), py::arg("target"),
+      "Copy on the calling thread, past the caches: what the memory gives, for benchmarks.");
   m.def(
       "is_contiguous", [](const NDArrayRef& array) { return array->contiguous(); },
       py::arg("array"), "Whether the elements lie in order.");

@@ -32,7 +32,9 @@ class Job {
     std::vector<std::vector<std::byte>> frames;
     frame_bytes = 0;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      frames.push_back(ranks_[r]->make_frame(news[r], flags[r]));
+      std::vector<const Request*> asked;
+      for (const Request& request : news[r]) asked.push_back(&request);
+      frames.push_back(ranks_[r]->make_frame(asked, flags[r]));
       frame_bytes += frames.back().size();
     }
     std::vector<Response> first;
@@ -234,7 +236,7 @@ TEST(Negotiator, DamagedFramesAreRefused) {
   r.group_size = 1;
   for (int i = 0; i < 3000; ++i) {
     Negotiator one(0, 1, 16);
-    std::vector<std::byte> frame = one.make_frame({r}, 0);
+    std::vector<std::byte> frame = one.make_frame({&r}, 0);
     if (random() % 2) frame.resize(random() % frame.size());
     for (auto n = random() % 4; n > 0 && !frame.empty(); --n)
       frame[random() % frame.size()] = static_cast<std::byte>(random());

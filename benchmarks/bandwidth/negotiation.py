@@ -1,0 +1,167 @@
+"""What it costs the ranks of a job to agree on what they reduce, with fusion and cache on and off.
+
+    python benchmarks/bandwidth/negotiation.py -np 2 --tensors 160 --json result.json
+
+Each step submits all-reduces of ``--tensors`` tensors of ``--elements`` float32 values, all at once
+as a list ("together"), or one call after the other ("singly"), and waits for them. Reported are
+
+- negotiation: time of the thread that talks, from its inbox to the list of what to do: finding
+  names in the cache, making frames, reading those of all ranks, matching, fusing. Not the waiting
+  for other ranks, and not the transfers;
+- transfers: reducing, with copies into and out of the fusion buffer;
+- step: from the first call until all results are there, in the calling thread.
+
+Figures are those of the slowest rank: medians over ``--rounds`` fresh jobs of each setting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "fusion and cache": {},
+    "no fusion": {"HOROVOD_FUSION_THRESHOLD": "0"},
+    "no cache": {"HOROVOD_CACHE_CAPACITY": "0"},
+    "neither": {"HOROVOD_FUSION_THRESHOLD": "0", "HOROVOD_CACHE_CAPACITY": "0"},
+}
+
+
+def work(args: argparse.Namespace) -> None:
+    """Measure one setting, as one rank."""
+    import mxlite as mx
+    import mxlite.horovod as hvd
+
+    hvd.init()
+    names = [f"stage{i // 40 + 1}_conv{i}_weight" for i in range(args.tensors)]
+    grads = [mx.nd.ones((args.elements,)) for _ in names]
+    mx.nd.waitall()
+    terms = {"op": "sum"}
+
+    def together() -> None:
+        mx._core.comm_submit("allreduce", names, grads, grads, terms)
+
+    def singly() -> None:
+        for name, grad in zip(names, grads):
+            hvd.allreduce_(grad, name=name, op=hvd.Sum)
+
+    found: dict[str, Any] = {}
+    for how, submit in (("together", together), ("singly", singly)):
+        for _ in range(args.warm_up):
+            submit()
+            mx.nd.waitall()
+        before = mx._core.comm_stats()
+        seconds = []
+        for _ in range(args.steps):
+            begin = time.perf_counter()
+            submit()
+            mx.nd.waitall()
+            seconds.append(time.perf_counter() - begin)
+        after = mx._core.comm_stats()
+
+        def per_step(key: str, last: Any = after, first: Any = before) -> float:
+            return float(last[key] - first[key]) / args.steps
+
+        mine = [
+            per_step("negotiation_ns") / 1e3,
+            per_step("collective_ns") / 1e3,
+            statistics.median(seconds) * 1e6,
+        ]
+        worst = hvd.allreduce(mx.nd.array(mine, dtype="float64"), op=hvd.Max).asnumpy()
+        found[how] = {
+            "negotiation_us": float(worst[0]),
+            "transfers_us": float(worst[1]),
+            "step_us": float(worst[2]),
+            "rounds": per_step("rounds"),
+            "responses": per_step("responses"),
+            "cached": per_step("cache_hits") / (args.tensors * hvd.size()),
+        }
+    if hvd.rank() == 0:
+        Path(args.output).write_text(json.dumps(found))
+
+
+def run_job(args: argparse.Namespace, setting: str) -> dict[str, Any]:
+    """Run one job and return what it measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = str(Path(folder) / "found.json")
+        command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable]
+        command += [__file__, "--worker", "--output", output, "--tensors", str(args.tensors)]
+        command += ["--elements", str(args.elements), "--steps", str(args.steps)]
+        environment = {**os.environ, "MXLITE_CPU_THREADS": "1", **SETTINGS[setting]}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise SystemExit(f"{setting}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        found: dict[str, Any] = json.loads(Path(output).read_text())
+        return found
+
+
+def medians(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the median of each figure over jobs."""
+    return {
+        how: {key: statistics.median(job[how][key] for job in jobs) for key in jobs[0][how]}
+        for how in jobs[0]
+    }
+
+
+def main() -> int:
+    """Run the command line; 1 if negotiation in steady state takes longer than the limit."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-np", type=int, default=2, help="processes")
+    parser.add_argument("--tensors", type=int, default=160)
+    parser.add_argument("--elements", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--warm-up", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=50.0, help="microseconds per step")
+    parser.add_argument("--json")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--output", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args)
+        return 0
+    jobs: dict[str, list[dict[str, Any]]] = {setting: [] for setting in SETTINGS}
+    for _ in range(args.rounds):
+        for setting in SETTINGS:
+            jobs[setting].append(run_job(args, setting))
+    found = {setting: medians(each) for setting, each in jobs.items()}
+    print(f"{args.np} processes, {args.tensors} tensors of {4 * args.elements} bytes, per step\n")
+    print(f"{'':>18}{'':>10}{'negotiation':>13}{'transfers':>11}{'step':>10}{'rounds':>8}"
+          f"{'operations':>12}{'by number':>11}")  # fmt: skip
+    for setting, each in found.items():
+        for how, f in each.items():
+            print(
+                f"{setting:>18}{how:>10}{f['negotiation_us']:>10.1f} us{f['transfers_us']:>8.1f} us"
+                f"{f['step_us']:>7.0f} us{f['rounds']:>8.1f}{f['responses']:>12.1f}"
+                f"{f['cached']:>11.0%}"
+            )
+    steady = found["fusion and cache"]["together"]["negotiation_us"]
+    good = steady <= args.limit
+    print(f"\nsteady state: {steady:.1f} us per step, limit {args.limit:.0f} us")
+    if args.json:
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        import common
+
+        result = {
+            "benchmark": "negotiation",
+            "machine": common.machine(),
+            "options": {k: getattr(args, k) for k in ("np", "tensors", "elements", "steps")},
+            "within_limit": good,
+            "limit_us": args.limit,
+            "settings": found,
+            "each": jobs,
+        }
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
