@@ -49,11 +49,13 @@ class WorkerProcess:
             env=environment,
         )
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def ask(self, *, within: float = ANSWER_SECONDS, **request: Any) -> dict[str, Any]:
         """Send one request and return the answer.
 
         Parameters
         ----------
+        within : float
+            Seconds to wait for it.
         **request
             As in worker.py.
 
@@ -73,9 +75,9 @@ class WorkerProcess:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerError(self._last_words()) from None
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS)
+        ready, _, _ = select.select([self._process.stdout], [], [], within)
         if not ready:
-            raise WorkerError(f"no answer to {request} in {ANSWER_SECONDS:.0f} s")
+            raise WorkerError(f"no answer to {request} in {within:.0f} s")
         line = self._process.stdout.readline()
         if not line:
             raise WorkerError(self._last_words())

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from worker_process import WorkerError, WorkerProcess
+from worker_process import ANSWER_SECONDS, WorkerError, WorkerProcess
 
 HERE = Path(__file__).resolve().parent
 # Idle threads of the system before may spin this long after its turn.
@@ -72,10 +72,13 @@ class Cell:
     """
 
     WORKER = Worker
+    deadline = ANSWER_SECONDS  # seconds of a system for getting ready, and for a turn
 
     def __init__(self, network: str, dtype: str, batch: int) -> None:
         self.network, self.dtype, self.batch = network, dtype, batch
         self.medians: dict[str, list[float]] = {}  # one median of seconds for each turn
+        self.cpu_medians: dict[str, list[float]] = {}  # of all threads together, where it is known
+        self.peaks: dict[str, float] = {}  # MiB of memory when a system was ready, likewise
         self.versions: dict[str, str] = {}
         self.build_seconds: dict[str, float] = {}
         self.failures: list[str] = []
@@ -107,7 +110,7 @@ class Cell:
                 worker = self.WORKER(system, spec, self.batch, self.dtype, threads)
                 workers[name] = worker
                 try:
-                    answer = worker.ask(do="prepare")
+                    answer = worker.ask(do="prepare", within=self.deadline)
                     reference = reference or answer
                     self._check(answer, reference)
                 except WorkerError as error:
@@ -117,6 +120,9 @@ class Cell:
                 self.versions[name] = answer["version"]
                 self.build_seconds[name] = round(answer["build_seconds"], 2)
                 self.medians[name] = []
+                if "mib" in answer:
+                    self.peaks[name] = answer["mib"]
+                self._say_ready(name, answer)
             for index in range(rounds):
                 # The order rotates: whoever follows a hot neighbour is not always the same.
                 order = list(counts)
@@ -126,19 +132,28 @@ class Cell:
                         continue
                     time.sleep(SETTLE_SECONDS)
                     try:
-                        seconds = workers[name].ask(do="time", count=counts[name])["seconds"]
+                        answer = workers[name].ask(
+                            do="time", count=counts[name], within=self.deadline
+                        )
                     except WorkerError as error:
                         self._drop(workers, name, error)
                         continue
-                    self.medians[name].append(statistics.median(seconds))
+                    self.medians[name].append(statistics.median(answer["seconds"]))
+                    if "cpu_seconds" in answer:
+                        cpu = statistics.median(answer["cpu_seconds"])
+                        self.cpu_medians.setdefault(name, []).append(cpu)
         finally:
             for worker in workers.values():
                 worker.close()
         self.medians = {name: turns for name, turns in self.medians.items() if turns}
 
+    def _say_ready(self, name: str, answer: dict[str, Any]) -> None:
+        """Called when a system has built the network."""
+
     def _drop(self, workers: dict[str, Worker], name: str, error: WorkerError) -> None:
         workers.pop(name).close()
         self.medians.pop(name, None)
+        self.cpu_medians.pop(name, None)
         self.failures.append(f"{self.network} batch {self.batch} {self.dtype} {name}: {error}")
 
     def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:

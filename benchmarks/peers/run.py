@@ -234,6 +234,11 @@ def entries(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             system=name,
             version=cell.versions[name],
             build_seconds=cell.build_seconds[name],
+            **(
+                {"cpu_seconds": statistics.median(cell.cpu_medians[name])}
+                if name in cell.cpu_medians
+                else {}
+            ),
         )
         for cell in cells
         for name, seconds in cell.medians.items()

@@ -6,7 +6,9 @@
 A step is forward, softmax cross entropy, backward and SGD with momentum and weight decay on a fixed
 batch. Each system runs in a process of its own that builds the network once; the processes then
 take turns. All begin with the same parameters and must give the same losses before they are timed.
-Half types are half-precision parameters with float32 master copies on mxlite, autocast on PyTorch.
+Peak memory is that of the fresh process after its first steps. Half types are half-precision
+parameters with float32 master copies on mxlite, autocast on PyTorch. The file of --json is written
+anew after each network and batch size.
 
     # on a machine with a GPU
     python benchmarks/training/train_step.py --device gpu --batches 256 --dtypes bfloat16 float16
@@ -31,7 +33,6 @@ from run import (
     entries,
     gpu_name,
     memory_table,
-    peak_memory,
     ratio_table,
     write_spec,
 )
@@ -49,6 +50,7 @@ SYSTEMS = [
     System("torch", "compile", ("float32", "float16", "bfloat16")),
 ]
 DEFAULT = ["resnetv1-50", "alexnet", "inception-v3"]
+PEERS = ["mxnet:hybrid", "torch:compile"]
 DROPOUT = ("alexnet", "vgg", "vgg-16", "inception-v3", "inception-v4", "squeezenet1.1")
 # Allowed distance of the first loss, as a share of it. Dropout draws other numbers everywhere.
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 5e-2}
@@ -66,6 +68,14 @@ class TrainCell(Cell):
     """Training steps of all systems on one network, dtype and batch size."""
 
     WORKER = TrainWorker
+
+    def _say_ready(self, name: str, answer: dict[str, Any]) -> None:
+        print(
+            f"{self.network} batch {self.batch} {self.dtype} {name}: built in "
+            f"{answer['build_seconds']:.1f} s, {answer['seconds'][0]:.2f} s a step, "
+            f"{answer['mib']:.0f} MiB",
+            flush=True,
+        )
 
     def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:
         allowed = DROPOUT_TOLERANCE if self.network in DROPOUT else TOLERANCE[self.dtype]
@@ -85,7 +95,12 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--networks", nargs="+", default=DEFAULT, help="names of benchmark_score")
     line.add_argument("--batches", nargs="+", type=int, default=[16, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
-    line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
+    line.add_argument(
+        "--systems",
+        nargs="+",
+        default=PEERS,
+        help="all, or such as torch:eager; %(default)s by default",
+    )
     line.add_argument("--rounds", type=int, default=3, help="turns of each system: %(default)s")
     line.add_argument("--turn", type=float, default=2.0, help="seconds of a turn: %(default)s")
     line.add_argument("--threads", type=int, default=usable_cores())
@@ -93,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
         "--device",
         default="cpu",
         choices=["cpu", "gpu"],
-        help="gpu: the first GPU; mxlite and PyTorch only, without the peak memory runs",
+        help="gpu: the first GPU; mxlite and PyTorch only, memory is that of the host",
     )
     line.add_argument(
         "--clock",
@@ -101,12 +116,43 @@ def parser() -> argparse.ArgumentParser:
         choices=["wall", "cpu"],
         help="cpu: seconds of all threads together; with --threads 1 fit for a busy machine",
     )
-    line.add_argument("--no-memory", action="store_true", help="skip the peak memory runs")
+    line.add_argument(
+        "--deadline",
+        type=float,
+        default=240.0,
+        help="seconds that a system may take for its first steps, or for a turn: %(default)s",
+    )
     line.add_argument("--only-memory", action="store_true", help="peak memory alone, no timing")
     line.add_argument("--json", metavar="FILE", help="write all figures to this file")
     line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
     line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
     return line
+
+
+def _write(
+    options: argparse.Namespace,
+    systems: list[System],
+    cells: list[TrainCell],
+    memory: dict[tuple[str, str, str], float | None],
+    failures: list[str],
+    planned: int,
+) -> None:
+    """Write the figures so far."""
+    settings = {key: value for key, value in vars(options).items() if "python" not in key}
+    del settings["json"]
+    content = report(
+        "train_step",
+        settings,
+        entries(cells),
+        ratios=[cell.ratios(str(systems[0])) for cell in cells],
+        peak_memory=[
+            {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}
+            for key, mib in memory.items()
+        ],
+        failures=failures,
+        cells_planned=planned,
+    )
+    write_json(options.json, content)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -131,8 +177,8 @@ def main(arguments: list[str] | None = None) -> int:
         raise SystemExit(f"train_step: batch size is {min(options.batches)}, expected at least 1")
     systems = chosen_systems(options, SYSTEMS)
     TrainWorker.options = ["--clock", options.clock, "--device", options.device]
-    options.no_memory |= options.device == "gpu"
-    device_name = gpu_name() if options.device == "gpu" else ""
+    TrainCell.deadline = options.deadline
+    options.device_name = gpu_name() if options.device == "gpu" else ""
     plan = [(n, d, b) for n in options.networks for d in options.dtypes for b in options.batches]
     cells: list[TrainCell] = []
     memory: dict[tuple[str, str, str], float | None] = {}
@@ -141,23 +187,18 @@ def main(arguments: list[str] | None = None) -> int:
         for network, dtype, batch in progress(plan, len(plan), "training"):
             runs = [system for system in systems if dtype in system.dtypes]
             spec = write_spec(network, Path(name), random=False, training=True)
-            if not options.only_memory:
-                cell = TrainCell(network, dtype, batch)
-                cell.run(runs, spec, options.threads, options.rounds, options.turn)
-                cells.append(cell)
-                failures += cell.failures
-                print(ratio_table([cell], runs), flush=True)
-            if options.no_memory:
-                continue
+            cell = TrainCell(network, dtype, batch)
+            rounds = 0 if options.only_memory else options.rounds
+            cell.run(runs, spec, options.threads, rounds, options.turn)
+            failures += cell.failures
             for system in runs:
                 key = (f"{network} batch {batch}", dtype, str(system))
-                try:
-                    memory[key] = peak_memory(
-                        system, spec, batch, dtype, options.threads, TrainWorker
-                    )
-                except WorkerError as error:
-                    memory[key] = None
-                    failures.append(f"{' '.join(key)} memory: {error}")
+                memory[key] = cell.peaks.get(str(system))
+            if rounds:
+                cells.append(cell)
+                print(ratio_table([cell], runs), flush=True)
+            if options.json:
+                _write(options, systems, cells, memory, failures, len(plan))
     if len(cells) > 1:
         for dtype in options.dtypes:
             runs = [system for system in systems if dtype in system.dtypes]
@@ -167,24 +208,6 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failures:
         print(f"failed: {failure}", file=sys.stderr)
     if options.json:
-        settings = {key: value for key, value in vars(options).items() if "python" not in key}
-        del settings["json"]
-        settings["device_name"] = device_name
-        peaks = [
-            {"network": key[0], "dtype": key[1], "system": key[2], "mib": mib}
-            for key, mib in memory.items()
-        ]
-        write_json(
-            options.json,
-            report(
-                "train_step",
-                settings,
-                entries(cells),
-                ratios=[cell.ratios(str(systems[0])) for cell in cells],
-                peak_memory=peaks,
-                failures=failures,
-            ),
-        )
         print(f"figures: {options.json}")
     return 1 if failures else 0
 

@@ -3,9 +3,9 @@
 Started by train_step.py in the system's own environment (Python 3.8 and later, no mxlite needed).
 Requests come as JSON lines on standard input, answers leave as JSON lines on standard output:
 
-    {"do": "prepare"}          build, three steps     -> {"version", "build_seconds", "losses", ...}
-    {"do": "time", "count": N} run N steps            -> {"seconds": [per step]}
-    {"do": "memory"}           peak resident set      -> {"mib"}
+    {"do": "prepare"}          build, a few steps -> {"version", "build_seconds", "losses", ...}
+    {"do": "time", "count": N} run N steps        -> {"seconds": [per step], "cpu_seconds": [...]}
+    {"do": "memory"}           peak resident set  -> {"mib"}
 """
 
 import argparse
@@ -18,7 +18,8 @@ import time
 import traceback
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
-WARM_UP_STEPS = 3
+# The first compiles, the second takes the memory that later ones find.
+WARM_UP_STEPS = 2
 
 
 def _prepare(options, spec, system):
@@ -28,18 +29,23 @@ def _prepare(options, spec, system):
     build_seconds = time.perf_counter() - begin
     losses += [step(fetch=True) for _ in range(WARM_UP_STEPS - 1)]
     answer = {"version": system.version(), "build_seconds": build_seconds, "losses": losses}
-    answer.update(_measure(options.clock, step, wait, 2))
+    answer.update(_measure(options.clock, step, wait, 1))
+    answer["mib"] = _peak_mib()
     return step, wait, answer
+
+
+def _peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _measure(clock, step, wait, count):
     """Steps are queued as in a training loop; only the last one is waited for."""
-    now = time.process_time if clock == "cpu" else time.perf_counter
-    begin = now()
+    begin, cpu_begin = time.perf_counter(), time.process_time()
     for _ in range(count):
         step()
     wait()
-    return {"seconds": [(now() - begin) / count]}
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu_begin
+    return {"seconds": [(cpu if clock == "cpu" else wall) / count], "cpu_seconds": [cpu / count]}
 
 
 def main():
@@ -70,8 +76,7 @@ def main():
             elif request["do"] == "time":
                 answer = _measure(options.clock, step, wait, request["count"])
             else:
-                usage = resource.getrusage(resource.RUSAGE_SELF)
-                answer = {"mib": usage.ru_maxrss / 1024}
+                answer = {"mib": _peak_mib()}
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {str(error)[:500]}"}

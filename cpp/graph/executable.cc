@@ -44,10 +44,19 @@ class Executable::MainTask final : public engine::Task {
 
   void set(uint32_t slot, const NDArray& array) {
     held_.push_back(array.storage());
+    const auto offset = static_cast<size_t>(array.offset()) * dtype_size(array.dtype());
     if (is_deferred(*array.storage()))
-      late_.push_back({slot, array.storage().get()});
+      late_.push_back({slot, array.storage().get(), offset});
     else
       bases_[slot] = array.data();
+  }
+  // The block in which this array is a donated input.
+  void set_donated(const NDArray& array) {
+    const Storage& block = *array.storage();
+    if (is_deferred(block))
+      late_.push_back({Slots::kDonated, &block, 0});
+    else
+      bases_[Slots::kDonated] = block.data();
   }
   void set_packed(const StorageRef& storage) {
     bases_[Slots::kPacked] = storage->data();
@@ -60,7 +69,8 @@ class Executable::MainTask final : public engine::Task {
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
-    for (const Late& l : late_) bases_[l.slot] = materialize(*l.storage);
+    for (const Late& l : late_)
+      bases_[l.slot] = static_cast<std::byte*>(materialize(*l.storage)) + l.offset;
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
@@ -95,7 +105,8 @@ class Executable::MainTask final : public engine::Task {
  private:
   struct Late {
     uint32_t slot;
-    const Storage* storage;  // held; whole
+    const Storage* storage;  // held
+    size_t offset;
   };
   IntrusivePtr<Executable> executable_;
   std::vector<Late> late_;
@@ -183,9 +194,9 @@ Executable::Executable(Program program, Device device, bool may_inline)
     output_buffers_[static_cast<size_t>(slot)] = o.spec;
   }
   for (const TensorSpec& s : output_buffers_) output_bytes_ += s.bytes();
-  is_hidden_.assign(output_buffers_.size(), 1);
-  for (size_t i = 0; i < program_.num_plain_outputs; ++i)
-    is_hidden_[static_cast<size_t>(program_.root(program_.outputs[i].buffer).index)] = 0;
+  saved_.resize(output_buffers_.size());
+  for (const Program::Output& o : program_.outputs)
+    saved_[static_cast<size_t>(program_.root(o.buffer).index)] = o.saved;
   if (device_.type == DeviceType::kCUDA) prepare_for_gpu();
 }
 
@@ -284,9 +295,16 @@ NDArrays Executable::launch(const Call& call) {
 
   auto* task = new MainTask(*this, task_name_, call.origin);
   engine::TaskRef task_ref(task);
+  const Storage* donated = nullptr;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const NDArray& a = dense(call.inputs[i]);
     task->set(slots_.inputs + static_cast<uint32_t>(i), a);
+    if (const Saved at = program_.donated[i]) {
+      MX_ASSERT(!donated || donated == a.storage().get());
+      if (donated) continue;
+      donated = a.storage().get();
+      task->set_donated(a);
+    }
     reads.push_back(&a.storage()->var());
   }
   for (int i : read_parameters_) {
@@ -320,16 +338,24 @@ NDArrays Executable::launch(const Call& call) {
     MX_ASSERT(given->contiguous() && given->device() == device_);
     fresh[slot] = given;
   }
+  StorageRef block;
+  if (program_.saved_bytes && !output_memory_) {
+    block = make_deferred_memory(device_, program_.saved_bytes);
+    overwrites.push_back(&block->var());
+  }
   for (size_t i = 0; i < output_buffers_.size(); ++i) {
     const TensorSpec& spec = output_buffers_[i];
-    if (!fresh[i] && output_memory_)
+    const bool in_block = block && saved_[i];
+    if (in_block)
+      fresh[i] = NDArray::view_of(
+          block, spec, contiguous_strides(spec.shape),
+          static_cast<int64_t>(saved_[i].offset / static_cast<size_t>(dtype_size(spec.dtype))));
+    else if (!fresh[i] && output_memory_)
       fresh[i] = output_memory_->take(i, spec, device_);
     else if (!fresh[i])
-      fresh[i] = is_hidden_[i]
-                     ? NDArray::from_storage(make_deferred_memory(device_, spec.bytes()), spec)
-                     : NDArray::empty(spec, device_);
+      fresh[i] = NDArray::empty(spec, device_);
     task->set(slots_.outputs + static_cast<uint32_t>(i), *fresh[i]);
-    overwrites.push_back(&fresh[i]->storage()->var());
+    if (!in_block) overwrites.push_back(&fresh[i]->storage()->var());
   }
   NDArrays outputs;
   for (const Program::Output& o : program_.outputs) {

@@ -66,7 +66,7 @@ class Executable final : public RefCounted {
   std::vector<int> read_parameters_, written_parameters_;  // by the main part
   std::vector<int> prologue_parameters_;
   std::vector<TensorSpec> output_buffers_;  // by output slot
-  std::vector<uint8_t> is_hidden_;          // likewise: only other executables see it
+  std::vector<Saved> saved_;                // likewise: where in the block of saved values
   size_t output_bytes_ = 0;
 
   // On a GPU.

@@ -7,7 +7,7 @@ namespace {
 
 const char* place_name(Place place) {
   static const char* const names[] = {"arena",     "packed",   "input",
-                                      "parameter", "constant", "output"};
+                                      "parameter", "constant", "output", "donated"};
   return names[static_cast<int>(place)];
 }
 

@@ -18,13 +18,14 @@ enum class Place : uint8_t {
   kParameter,  // likewise
   kConstant,   // likewise
   kOutput,     // fresh array that the caller gets
+  kDonated,    // the block in which donated inputs lie
 };
 
 struct Buffer {
   Place place = Place::kArena;
   int index = -1;  // of input, parameter, constant, output
   size_t bytes = 0;
-  size_t offset = 0;         // in the arena or in packed memory; set by plan_memory
+  size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
   int32_t merged_into = -1;  // shares the memory of that buffer (in-place); set by plan_memory
 };
 
@@ -51,11 +52,20 @@ struct Instruction {
   }
 };
 
+// Place in a block that one executable fills and another uses: what forward keeps for backward lies
+// in one piece, so that what backward has done with makes room for its larger values, too.
+struct Saved {
+  static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+  size_t offset = kNowhere;
+  explicit operator bool() const { return offset != kNowhere; }
+};
+
 struct Program {
   struct Output {
     int32_t buffer = -1;
     TensorSpec spec;  // of the array: bytes where the layout is not plain
     Layout layout;
+    Saved saved;  // set by plan_memory; not of plain outputs
   };
   std::string name;
   bool training = false;
@@ -65,12 +75,14 @@ struct Program {
   std::vector<Output> outputs;
   size_t num_plain_outputs = 0;  // those behind stay between executables
   std::vector<TensorSpec> input_specs, parameter_specs;
-  std::vector<uint8_t> donated;  // by input: its memory may be used once nothing reads it any more
+  std::vector<Saved> donated;  // by input: its memory may be used once nothing reads it any more
+  size_t donated_bytes = 0;    // of the block in which these lie
   std::vector<NDArrayRef> constants;
   uint64_t random_count = 0;  // counters of one run
   // Set by plan_memory.
   size_t arena_bytes = 0, prologue_arena_bytes = 0, packed_bytes = 0;
   size_t scratch_bytes = 0, prologue_scratch_bytes = 0;
+  size_t saved_bytes = 0;  // of the block in which saved outputs lie
 
   const Buffer& root(int32_t buffer) const;  // follows merged_into
   int32_t root_id(int32_t buffer) const;
@@ -88,7 +100,8 @@ struct Program {
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // those behind keep their layout
   std::vector<Layout> input_layouts;  // of the first inputs; the others are plain
-  std::vector<uint8_t> donated;       // as Program::donated; the others are not
+  std::vector<Saved> donated;         // as Program::donated; the others are not
+  size_t donated_bytes = 0;
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 

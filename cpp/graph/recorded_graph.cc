@@ -72,9 +72,11 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
     border.input_layouts.push_back(
         source.is_input ? Layout{}
                         : forward_->program().outputs[static_cast<size_t>(source.index)].layout);
-    const bool hidden = !source.is_input && static_cast<size_t>(source.index) >= num_outputs();
-    border.donated.push_back(last && hidden && device_.type == DeviceType::kCPU);
+    const bool donated = last && !source.is_input && device_.type == DeviceType::kCPU;
+    border.donated.push_back(
+        donated ? forward_->program().outputs[static_cast<size_t>(source.index)].saved : Saved{});
   }
+  border.donated_bytes = last ? forward_->program().saved_bytes : 0;
   result->heads = std::move(graph.heads);
   result->grads = std::move(graph.grads);
   result->executable = Executable::compile(std::move(graph.graph), device_, /*exact=*/true, border);

@@ -31,6 +31,8 @@ uint32_t Slots::of(const Buffer& buffer) const {
       return constants + i;
     case Place::kOutput:
       return outputs + i;
+    case Place::kDonated:
+      return kDonated;
   }
   return kArena;
 }

@@ -9,36 +9,57 @@
 #include <cstring>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#include <optional>
 
 #include "cpp/io/orientation.h"
 
 namespace mxlite::io {
 namespace {
 
-// Appends the file's bytes.
-void read_file(const std::string& path, std::vector<std::byte>& bytes) {
-  struct Descriptor {
-    int number;
-    ~Descriptor() {
-      if (number >= 0) ::close(number);
-    }
-  };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat info {};
-  MX_CHECK_KIND(file.number >= 0 && ::fstat(file.number, &info) == 0, ErrorKind::kRecord, path,
-                ": cannot be read: ", std::strerror(errno));
-  MX_CHECK_KIND(S_ISREG(info.st_mode), ErrorKind::kRecord, path, ": is not a file");
-  MX_CHECK_KIND(info.st_size > 0, ErrorKind::kRecord, path, ": is empty");
-  const size_t begin = bytes.size();
-  bytes.resize(begin + static_cast<size_t>(info.st_size));
-  for (size_t done = begin; done < bytes.size();) {
-    const ssize_t count = ::read(file.number, &bytes[done], bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    MX_CHECK_KIND(count >= 0, ErrorKind::kRecord, path, ": cannot be read: ", std::strerror(errno));
-    MX_CHECK_KIND(count > 0, ErrorKind::kRecord, path, ": became shorter while it was read");
-    done += static_cast<size_t>(count);
+// An open file.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path)
+      : path_(path), number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat info {};
+    const bool known = number_ >= 0 && ::fstat(number_, &info) == 0;
+    if (!known) reason_ = std::strerror(errno);
+    regular_ = known && S_ISREG(info.st_mode);
+    size_ = known ? static_cast<size_t>(info.st_size) : 0;
   }
-}
+  ~InputFile() {
+    if (number_ >= 0) ::close(number_);
+  }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  // The disk begins to read it.
+  void prefetch() const {
+    if (number_ >= 0) ::posix_fadvise(number_, 0, 0, POSIX_FADV_WILLNEED);
+  }
+  size_t checked_size() const {
+    MX_CHECK_KIND(reason_.empty(), ErrorKind::kRecord, path_, ": cannot be read: ", reason_);
+    MX_CHECK_KIND(regular_, ErrorKind::kRecord, path_, ": is not a file");
+    MX_CHECK_KIND(size_ > 0, ErrorKind::kRecord, path_, ": is empty");
+    return size_;
+  }
+  void read(std::span<std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t count = ::read(number_, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      MX_CHECK_KIND(count >= 0, ErrorKind::kRecord, path_,
+                    ": cannot be read: ", std::strerror(errno));
+      MX_CHECK_KIND(count > 0, ErrorKind::kRecord, path_, ": became shorter while it was read");
+      bytes = bytes.subspan(static_cast<size_t>(count));
+    }
+  }
+
+ private:
+  std::string path_, reason_;
+  int number_;
+  bool regular_ = false;
+  size_t size_ = 0;
+};
 
 cv::Mat decode_upright(std::span<const std::byte> bytes, const PackItem& item, int color) {
   const ImageInfo info = read_image_header(bytes, item.path);
@@ -76,16 +97,11 @@ cv::Mat shaped(cv::Mat image, const PackOptions& options) {
   return image.isContinuous() ? image : image.clone();
 }
 
-}  // namespace
-
+// The record of an image as it is stored, as OpenCV's imread, resize and imencode would.
 std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options) {
-  if (options.pass_through) {
-    std::vector<std::byte> record = item.header;
-    read_file(item.path, record);
-    return record;
-  }
-  std::vector<std::byte> file;
-  read_file(item.path, file);
+  const InputFile input(item.path);
+  std::vector<std::byte> file(input.checked_size());
+  input.read(file);
   try {
     const cv::Mat image = shaped(decode_upright(file, item, options.color), options);
     PixelBlock block;
@@ -106,8 +122,11 @@ std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& optio
   }
 }
 
+}  // namespace
+
 struct ImagePacker::Job {
   PackItem item;
+  std::optional<InputFile> file;  // of pass_through: opened before its turn
   std::vector<std::byte> record;
   std::string error;
   bool done = false;  // guarded by mutex_; the rest belongs to the worker before, to write() after
@@ -118,6 +137,8 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
   MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color ", options.color,
            " given, -1, 0 or 1 expected");
   MX_CHECK(options.resize >= 0, "im2rec: resize ", options.resize, " given, at least 0 expected");
+  if (options.pass_through)
+    return;  // write() is as fast as memory: threads cost more than they give
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)
     workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
@@ -159,6 +180,40 @@ void ImagePacker::work(std::stop_token token) {
   }
 }
 
+// Returns what is wrong with the file; what is wrong with the record file is thrown.
+std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
+  const std::vector<std::byte>& header = job.item.header;
+  std::string error;
+  try {
+    const auto of_file = [&](const auto& action) {
+      try {
+        return action();
+      } catch (const Error& e) {
+        error = e.what();
+        throw;
+      }
+    };
+    const size_t size = of_file([&] { return job.file->checked_size(); });
+    writer.write(header.size() + size, [&](std::span<std::byte> record) {
+      std::copy(header.begin(), header.end(), record.begin());
+      of_file([&] { job.file->read(record.subspan(header.size())); });
+    });
+  } catch (const Error&) {
+    if (error.empty()) throw;
+  }
+  return error;
+}
+
+// The disk reads ahead of write().
+void ImagePacker::open_files() {
+  constexpr size_t kAhead = 32;
+  for (size_t i = 0; i < std::min(jobs_.size(), kAhead); ++i) {
+    if (jobs_[i]->file) continue;
+    jobs_[i]->file.emplace(jobs_[i]->item.path);
+    jobs_[i]->file->prefetch();
+  }
+}
+
 std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) {
   std::vector<PackedItem> results;
   for (; count > 0; --count) {
@@ -166,17 +221,22 @@ std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) 
     {
       std::unique_lock lock(mutex_);
       if (jobs_.empty()) break;
-      changed_.wait(lock, [&] { return jobs_.front()->done; });
+      if (options_.pass_through)
+        open_files();
+      else
+        changed_.wait(lock, [&] { return jobs_.front()->done; });
       job = std::move(jobs_.front());
       jobs_.pop_front();
-      --next_;
+      if (!options_.pass_through) --next_;
     }
     PackedItem result;
     result.error = std::move(job->error);
-    if (result.error.empty()) {
-      result.offset = writer.tell();
+    const int64_t offset = writer.tell();
+    if (options_.pass_through)
+      result.error = write_through(*job, writer);
+    else if (result.error.empty())
       writer.write(job->record);
-    }
+    if (result.error.empty()) result.offset = offset;
     results.push_back(std::move(result));
   }
   return results;

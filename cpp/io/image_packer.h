@@ -33,9 +33,6 @@ struct PackedItem {
   std::string error;    // why not
 };
 
-// The image as it is stored, as OpenCV's imread, resize and imencode would. Throws kRecord.
-std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options);
-
 // add() and write() are called by one thread.
 class ImagePacker {
  public:
@@ -54,6 +51,8 @@ class ImagePacker {
  private:
   struct Job;
   void work(std::stop_token token);
+  void open_files();
+  static std::string write_through(const Job& job, RecordWriter& writer);
 
   PackOptions options_;
   mutable std::mutex mutex_;

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "cpp/base/error.h"
 #include "cpp/io/record_format.h"
@@ -14,6 +16,20 @@ namespace mxlite::io {
 namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
+
+// Where at or behind `begin`, a multiple of 4, the magic is; the size if it is nowhere.
+size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
+  constexpr size_t kBlock = 1024;  // looked at as a whole, in vectors
+  while (begin + kBlock <= bytes.size()) {
+    uint32_t found = 0;
+    for (size_t i = 0; i < kBlock; i += 4) found |= load_word(&bytes[begin + i]) == kRecordMagic;
+    if (found) break;
+    begin += kBlock;
+  }
+  for (; begin + 4 <= bytes.size(); begin += 4)
+    if (load_word(&bytes[begin]) == kRecordMagic) return begin;
+  return bytes.size();
+}
 
 }  // namespace
 
@@ -28,7 +44,6 @@ RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::
   descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   MX_CHECK_KIND(descriptor_ >= 0, ErrorKind::kRecord, "record file '", path_,
                 "': cannot be created: ", std::strerror(errno));
-  buffer_.reserve(kBufferSize);
 }
 
 RecordWriter::RecordWriter(std::string path, int64_t keep)
@@ -42,7 +57,6 @@ RecordWriter::RecordWriter(std::string path, int64_t keep)
     fail(ErrorKind::kRecord, "record file '", path_, "': of ", size,
          " bytes: cannot be continued at ", keep, ": ", std::strerror(reason));
   }
-  buffer_.reserve(kBufferSize);
 }
 
 RecordWriter::~RecordWriter() {
@@ -52,9 +66,25 @@ RecordWriter::~RecordWriter() {
   }
 }
 
+void RecordWriter::check(size_t record_size) const {
+  MX_CHECK_KIND(descriptor_ >= 0, ErrorKind::kRecord, "record file '", path_, "': is closed");
+  MX_CHECK(record_size <= kMaxPartLength, "record file '", path_, "': a record of ", record_size,
+           " bytes given, at most ", kMaxPartLength, " fit");
+}
+
+void RecordWriter::make_room(size_t bytes) {
+  if (used_ + bytes <= capacity_) return;
+  flush();
+  if (bytes <= capacity_) return;
+  capacity_ = std::max(bytes, kBufferSize);
+  buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity_);
+}
+
 void RecordWriter::append(std::span<const std::byte> bytes) {
-  if (buffer_.size() + bytes.size() > kBufferSize) flush();
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  if (bytes.empty()) return;
+  make_room(bytes.size());
+  std::memcpy(&buffer_[used_], bytes.data(), bytes.size());
+  used_ += bytes.size();
   position_ += static_cast<int64_t>(bytes.size());
 }
 
@@ -64,39 +94,59 @@ void RecordWriter::append_part(uint32_t word, std::span<const std::byte> bytes) 
   append(bytes);
 }
 
+void RecordWriter::pad() {
+  static constexpr std::byte kZeros[4] = {};
+  append(std::span(kZeros).first(static_cast<size_t>(padded(position_) - position_)));
+}
+
 void RecordWriter::write(std::span<const std::byte> record) {
-  MX_CHECK_KIND(descriptor_ >= 0, ErrorKind::kRecord, "record file '", path_, "': is closed");
-  MX_CHECK(record.size() <= kMaxPartLength, "record file '", path_, "': a record of ",
-           record.size(), " bytes given, at most ", kMaxPartLength, " fit");
+  check(record.size());
   size_t begin = 0;
   const auto length_from = [&](size_t end) { return static_cast<uint32_t>(end - begin); };
-  for (size_t i = 0; i + 4 <= record.size(); i += 4) {
-    if (load_word(&record[i]) != kRecordMagic) continue;
+  for (size_t i = 0; (i = find_magic(record, i)) < record.size(); i += 4) {
     const auto part = begin == 0 ? RecordPart::kFirst : RecordPart::kMiddle;
     append_part(encode_part({part, length_from(i)}), record.subspan(begin, i - begin));
     begin = i + 4;
   }
   const auto part = begin == 0 ? RecordPart::kWhole : RecordPart::kLast;
   append_part(encode_part({part, length_from(record.size())}), record.subspan(begin));
-  static constexpr std::byte kZeros[4] = {};
-  append(std::span(kZeros).first(static_cast<size_t>(padded(position_) - position_)));
+  pad();
+}
+
+void RecordWriter::write(size_t size, const std::function<void(std::span<std::byte>)>& fill) {
+  check(size);
+  const uint32_t head[] = {kRecordMagic,
+                           encode_part({RecordPart::kWhole, static_cast<uint32_t>(size)})};
+  make_room(sizeof head + size);
+  const std::span<std::byte> record(&buffer_[used_ + sizeof head], size);
+  fill(record);
+  if (find_magic(record, 0) < size) {  // it has to be split
+    const std::vector<std::byte> copy(record.begin(), record.end());
+    write(copy);
+    return;
+  }
+  std::memcpy(&buffer_[used_], head, sizeof head);
+  used_ += sizeof head + size;
+  position_ += static_cast<int64_t>(sizeof head + size);
+  pad();
 }
 
 void RecordWriter::flush() {
   if (descriptor_ < 0 || owner_ != ::getpid()) return;
-  std::span<const std::byte> left = buffer_;
+  std::span<const std::byte> left(buffer_.get(), used_);
   while (!left.empty()) {
     const ssize_t count = ::write(descriptor_, left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const int reason = errno;
-      buffer_.erase(buffer_.begin(), buffer_.end() - static_cast<ptrdiff_t>(left.size()));
+      std::memmove(buffer_.get(), left.data(), left.size());
+      used_ = left.size();
       fail(ErrorKind::kRecord, "record file '", path_,
            "': cannot be written: ", std::strerror(reason));
     }
     left = left.subspan(static_cast<size_t>(count));
   }
-  buffer_.clear();
+  used_ = 0;
 }
 
 void RecordWriter::sync() {

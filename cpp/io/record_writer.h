@@ -4,9 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace mxlite::io {
 
@@ -23,6 +24,9 @@ class RecordWriter {
 
   // Throws kValue for a record that is too long, kRecord when the file cannot be written.
   void write(std::span<const std::byte> record);
+  // A record of `size` bytes that `fill` writes where they leave for the file: no copy between.
+  // Throws what fill throws; nothing is written then.
+  void write(size_t size, const std::function<void(std::span<std::byte>)>& fill);
   // Where the next record's head will be.
   int64_t tell() const { return position_; }
   void flush();
@@ -32,14 +36,18 @@ class RecordWriter {
   const std::string& path() const { return path_; }
 
  private:
+  void check(size_t record_size) const;
+  void make_room(size_t bytes);
   void append(std::span<const std::byte> bytes);
   void append_part(uint32_t word, std::span<const std::byte> bytes);
+  void pad();
 
   std::string path_;
   int descriptor_ = -1;
   pid_t owner_ = 0;  // a forked child must not write the parent's buffer again
   int64_t position_ = 0;
-  std::vector<std::byte> buffer_;
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t capacity_ = 0, used_ = 0;  // of buffer_
 };
 
 }  // namespace mxlite::io

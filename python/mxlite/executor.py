@@ -58,6 +58,10 @@ class Executor:
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] | None = None
         self._recorded = False
+        self._on_graph = False  # the last forward was a call of the compiled graph
+        self._spent = False  # backward has given up what that saved
+        self._training = False
+        self._random: Any = None  # where the generators were before a recorded forward
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: WatchedRun | None = None
@@ -217,12 +221,27 @@ class Executor:
 
     def _run(self, training: bool, record: bool) -> None:
         inputs = [self._arg_handles[i] for i in self._input_positions]
+        self._random = _core.random_states() if record else None
         scope = autograd.record(training) if record else autograd.pause(training)
         with self._ctx, scope:
-            compiled = inputs and self._compiled and not _core.anomaly_checks()
+            compiled = bool(inputs) and self._compiled and not _core.anomaly_checks()
             outputs = self._graph(*inputs) if compiled else self._evaluate()
         self._outputs = [outputs] if isinstance(outputs, NDArray) else list(outputs)
-        self._recorded = record
+        self._recorded, self._training = record, training
+        self._on_graph, self._spent = compiled, False
+
+    def _run_again(self) -> None:
+        """Repeat the last recorded forward, for a second backward: it gives the same values."""
+        now = _core.random_states()
+        kept = [array.copy() for array in self._aux_handles]
+        _core.set_random_states(*self._random)
+        try:
+            self._run(self._training, True)
+        finally:
+            _core.set_random_states(*now)
+        with autograd.pause():
+            for array, value in zip(self._aux_handles, kept):
+                array[:] = value
 
     def _evaluate(self, watch: Watch | None = None) -> list[NDArray]:
         """Run node by node."""
@@ -249,6 +268,7 @@ class Executor:
                 monitor(node.output_name(i), array.detach())
 
         self._watched = None
+        self._on_graph = self._spent = False
         with self._ctx:
             if is_train and self._compiled:
                 heads = self._symbol._outputs
@@ -312,6 +332,8 @@ class Executor:
             return
         if not self._recorded:
             self._run(bool(is_train), True)
+        elif self._spent:
+            self._run_again()
         outputs = self.outputs
         if len(heads) > len(outputs):
             raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
@@ -329,7 +351,9 @@ class Executor:
         if self._watched is not None and self._monitor is not None:
             self._backward_watched(self._watched, heads)
         else:
-            _core.backward(outputs, heads or None, True, bool(is_train))
+            # What forward saved is given up: a second backward is rare, and the memory is not.
+            self._spent = self._on_graph
+            _core.backward(outputs, heads or None, not self._on_graph, bool(is_train))
 
     def set_monitor_callback(
         self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False

@@ -11,22 +11,22 @@ namespace {
 class ShadowMemory {
  public:
   explicit ShadowMemory(const Program& p) : program_(p) {
+    auto& block = memory_[{Place::kDonated, -1}];
+    block.assign(p.donated_bytes, -1);
     for (size_t i = 0; i < p.buffers.size(); ++i)
-      if (is_donated_input(static_cast<int32_t>(i)))
-        memory_[{Place::kInput, p.buffers[i].index}].assign(p.buffers[i].bytes,
-                                                            static_cast<int32_t>(i));
+      if (const Saved at = donated(static_cast<int32_t>(i)))
+        std::fill_n(block.begin() + static_cast<std::ptrdiff_t>(at.offset), p.buffers[i].bytes,
+                    static_cast<int32_t>(i));
   }
-  // The input itself, not what lies in its memory later: the lowering makes inputs first.
-  bool is_donated_input(int32_t buffer) const {
-    const Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
-    return b.place == Place::kInput && b.merged_into < 0 &&
-           static_cast<size_t>(buffer) < program_.input_specs.size() &&
-           program_.donated[static_cast<size_t>(b.index)];
+  // Where an input lies in the block.
+  Saved donated(int32_t buffer) const {
+    const Buffer& b = program_.root(buffer);
+    return b.place == Place::kInput ? program_.donated[static_cast<size_t>(b.index)] : Saved{};
   }
 
   void write(int32_t buffer) {
     const Buffer& b = program_.root(buffer);
-    auto& bytes = memory_[{b.place, b.index}];
+    auto& bytes = memory_[{b.place, place_index(b)}];
     const size_t end = b.offset + program_.buffers[static_cast<size_t>(buffer)].bytes;
     ASSERT_LE(end, limit(b));
     if (bytes.size() < end) bytes.resize(end, -1);
@@ -35,24 +35,27 @@ class ShadowMemory {
   }
   void expect_holds(int32_t buffer, const std::string& reader) {
     const Buffer& b = program_.root(buffer);
-    const bool donated = b.place == Place::kInput && program_.donated[static_cast<size_t>(b.index)];
-    if ((b.place == Place::kInput && !donated) || b.place == Place::kParameter ||
+    const Saved at = donated(buffer);
+    if ((b.place == Place::kInput && !at) || b.place == Place::kParameter ||
         b.place == Place::kConstant)
       return;
-    const auto& bytes = memory_[{b.place, b.index}];
-    const size_t end = b.offset + program_.buffers[static_cast<size_t>(buffer)].bytes;
+    const auto& bytes = memory_[{at ? Place::kDonated : b.place, at ? -1 : place_index(b)}];
+    const size_t begin = at ? at.offset : b.offset;
+    const size_t end = begin + program_.buffers[static_cast<size_t>(buffer)].bytes;
     ASSERT_LE(end, bytes.size()) << reader;
-    for (size_t i = b.offset; i < end; ++i)
+    for (size_t i = begin; i < end; ++i)
       ASSERT_EQ(bytes[i], buffer) << reader << " reads buffer " << buffer << '\n'
                                   << program_.text();
   }
   void forget_arena() { memory_.erase({Place::kArena, -1}); }
 
  private:
+  // Buffers of these places lie in one piece of memory.
+  static int place_index(const Buffer& b) { return b.place == Place::kOutput ? b.index : -1; }
   size_t limit(const Buffer& b) const {
     if (b.place == Place::kArena)
       return std::max(program_.arena_bytes, program_.prologue_arena_bytes);
-    if (b.place == Place::kInput) return program_.input_specs[static_cast<size_t>(b.index)].bytes();
+    if (b.place == Place::kDonated) return program_.donated_bytes;
     return b.place == Place::kPacked ? program_.packed_bytes : b.bytes;
   }
   const Program& program_;
@@ -71,8 +74,7 @@ void check_plan(const Program& p) {
       for (const Operand& o : step.outputs) {
         const Buffer& b = p.root(o.buffer);
         ASSERT_TRUE(b.place == Place::kArena || b.place == Place::kPacked ||
-                    b.place == Place::kOutput ||
-                    (b.place == Place::kInput && p.donated[static_cast<size_t>(b.index)]));
+                    b.place == Place::kOutput || b.place == Place::kDonated);
         ASSERT_EQ(b.offset % 64, 0u);
         memory.write(o.buffer);
       }
@@ -173,9 +175,12 @@ TEST(MemoryPlan, DonatedInputsAreUsedOnceTheyAreRead) {
   size_t saved = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     const Graph traced = RandomGraph(seed).make(1 + static_cast<int>(seed % 40));
-    for (const std::vector<uint8_t>& donated : {std::vector<uint8_t>{1, 1}, {0, 1}}) {
+    constexpr size_t kBytes = 2 * 16 * 6 * 6 * 4;
+    for (const std::vector<Saved>& donated :
+         {std::vector<Saved>{{0}, {kBytes}}, {{}, {64}}, {{kBytes + 64}, {}}}) {
       Border border;
       border.donated = donated;
+      border.donated_bytes = 2 * kBytes + 64;
       const ExecutableRef with = Executable::compile(traced, {}, /*exact=*/true, border);
       const ExecutableRef without = Executable::compile(traced, {}, /*exact=*/true);
       check_plan(with->program());

@@ -1,7 +1,9 @@
-// Powers of two below 1 MiB, steps of 2 MiB above with huge pages advised. Freed blocks stay cached
-// until the cache holds MXLITE_CPU_CACHE_BYTES. Without that variable the limit is 1 GiB, and more
-// as long as blocks in use and cached ones are together not more than was once in use: a training
-// step frees what the next one asks for, and fresh pages cost as much as many operators.
+// Powers of two below 4 KiB, then eighths of them up to 16 MiB (weights come in many sizes, and
+// larger steps would leave a tenth of their memory unused), then steps of 2 MiB; huge pages are
+// advised from 2 MiB on. Freed blocks stay cached until the cache holds MXLITE_CPU_CACHE_BYTES.
+// Without that variable the limit is 1 GiB, and more as long as blocks in use and cached ones are
+// together not more than was once in use: a training step frees what the next one asks for, and
+// fresh pages cost as much as many operators.
 #include <sys/mman.h>
 
 #include <bit>
@@ -20,12 +22,15 @@ namespace mxlite {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmallLimit = kOwnPages;
+constexpr size_t kSmallLimit = size_t{4} << 10;
+constexpr size_t kLargeLimit = size_t{16} << 20;
+static_assert(kOwnPages / 8 % kPage == 0);
 
 size_t size_class(size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
   if (bytes < kSmallLimit) return std::bit_ceil(bytes);
-  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  const size_t step = bytes < kLargeLimit ? std::bit_floor(bytes) / 8 : kHugePage;
+  return (bytes + step - 1) / step * step;
 }
 
 class CpuAllocator final : public Allocator {
@@ -49,7 +54,7 @@ class CpuAllocator final : public Allocator {
         count_use(bytes);
         return {data, asked};
       }
-      if (keeps_peak_) shrink_locked(bytes);
+      if (keeps_peak_) shrink_locked(bytes, /*cached=*/0);
       if (limit_ && stats_.in_use + stats_.cached + bytes > limit_) release_locked();
       if (limit_ && stats_.in_use + bytes > limit_) throw_out_of_memory(asked);
       count_use(bytes);
@@ -72,8 +77,9 @@ class CpuAllocator final : public Allocator {
     {
       std::lock_guard lock(mutex_);
       stats_.in_use -= bytes;
-      if (stats_.cached + bytes <= cache_limit_ ||
-          (keeps_peak_ && stats_.in_use + stats_.cached + bytes <= stats_.peak)) {
+      // This block was used last: older ones make room for it.
+      if (keeps_peak_) shrink_locked(bytes, /*cached=*/bytes);
+      if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
         cached_[bytes].push_back(block.data);
         stats_.cached += bytes;
         return;
@@ -137,10 +143,11 @@ class CpuAllocator final : public Allocator {
     stats_.in_use += bytes;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
   }
-  // Before `bytes` are asked of the system: cached blocks beyond the limit make room for them.
-  void shrink_locked(size_t bytes) {
+  // Before there are `bytes` more, `cached` of them cached: blocks that are cached make room for
+  // them, where the cache would be beyond its limit.
+  void shrink_locked(size_t bytes, size_t cached) {
     auto it = cached_.rbegin();
-    while (it != cached_.rend() && stats_.cached > cache_limit_ &&
+    while (it != cached_.rend() && stats_.cached + cached > cache_limit_ &&
            stats_.in_use + stats_.cached + bytes > stats_.peak) {
       if (it->second.empty()) {
         ++it;

@@ -1,6 +1,6 @@
 // Where every buffer lies. A buffer lives from the instruction that writes it to the last that
-// reads it; the two parts of a program have an arena each, because they are two tasks. Memory of
-// donated inputs is used like the arena's from where nothing reads them any more.
+// reads it; the two parts of a program have an arena each, because they are two tasks. The block of
+// donated inputs is used like the arena, around those that are still read.
 #include <algorithm>
 #include <limits>
 
@@ -44,16 +44,21 @@ class Planner {
         ids.push_back(static_cast<int32_t>(b));
     std::stable_sort(ids.begin(), ids.end(),
                      [&](int32_t a, int32_t b) { return buffer(a).bytes > buffer(b).bytes; });
-    std::vector<int32_t> placed;
+    std::vector<Occupied> arena, donated;
+    if (use_donated) donated = donated_inputs();
+    use_donated &= !donated.empty();
     size_t total = 0;
-    std::vector<Host> hosts;
-    if (use_donated) hosts = find_hosts();
     for (int32_t id : ids) {
       Buffer& b = buffer(id);
-      if (place_in_host(id, hosts)) continue;
-      b.offset = find_gap(id, placed);
+      b.offset = find_gap(id, donated);
+      if (use_donated && b.offset + b.bytes <= program_.donated_bytes) {
+        b.place = Place::kDonated;
+        donated.push_back(occupied(id));
+        continue;
+      }
+      b.offset = find_gap(id, arena);
       total = std::max(total, b.offset + aligned(b.bytes));
-      placed.push_back(id);
+      arena.push_back(occupied(id));
     }
     return total;
   }
@@ -136,53 +141,35 @@ class Planner {
     return 1;
   }
 
-  // A donated input with the buffers that lie in it.
-  struct Host {
-    int input;
-    size_t bytes;
-    int last_use;
-    std::vector<int32_t> placed;
+  // A piece of an arena while it is used.
+  struct Occupied {
+    Lifetime lifetime;
+    size_t begin, end;
   };
 
-  std::vector<Host> find_hosts() const {
-    std::vector<Host> hosts;
+  Occupied occupied(int32_t id) {
+    const Buffer& b = buffer(id);
+    return {lifetime(id), b.offset, b.offset + aligned(b.bytes)};
+  }
+
+  // Of the block in which donated inputs lie: what is no input is free.
+  std::vector<Occupied> donated_inputs() const {
+    std::vector<Occupied> result;
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
-      const Buffer& host = program_.buffers[b];
-      if (host.place == Place::kInput && host.merged_into < 0 &&
-          program_.donated[static_cast<size_t>(host.index)])
-        hosts.push_back({host.index, host.bytes, last_use_[b], {}});
+      const Buffer& input = program_.buffers[b];
+      if (input.place != Place::kInput || input.merged_into >= 0) continue;
+      const Saved at = program_.donated[static_cast<size_t>(input.index)];
+      if (at) result.push_back({{0, last_use_[b]}, at.offset, at.offset + aligned(input.bytes)});
     }
-    return hosts;
+    return result;
   }
 
-  // Into the smallest that has room.
-  bool place_in_host(int32_t id, std::vector<Host>& hosts) {
-    Buffer& b = buffer(id);
-    Host* best = nullptr;
-    size_t best_offset = 0;
-    for (Host& h : hosts) {
-      if (h.last_use >= lifetime(id).first || h.bytes < b.bytes || (best && best->bytes <= h.bytes))
-        continue;
-      const size_t offset = find_gap(id, h.placed);
-      if (offset + b.bytes > h.bytes) continue;
-      best = &h;
-      best_offset = offset;
-    }
-    if (!best) return false;
-    b.place = Place::kInput;
-    b.index = best->input;
-    b.offset = best_offset;
-    best->placed.push_back(id);
-    return true;
-  }
-
-  size_t find_gap(int32_t id, const std::vector<int32_t>& placed) {
+  // The smallest gap that is large enough, or behind all that is occupied.
+  size_t find_gap(int32_t id, const std::vector<Occupied>& occupied) {
     const size_t wanted = aligned(buffer(id).bytes);
     std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of those alive at the same time
-    for (int32_t other : placed)
-      if (lifetime(other).overlaps(lifetime(id)))
-        taken.emplace_back(buffer(other).offset,
-                           buffer(other).offset + aligned(buffer(other).bytes));
+    for (const Occupied& other : occupied)
+      if (other.lifetime.overlaps(lifetime(id))) taken.emplace_back(other.begin, other.end);
     std::sort(taken.begin(), taken.end());
     size_t best = 0, best_size = std::numeric_limits<size_t>::max(), end = 0;
     bool found = false;
@@ -213,6 +200,27 @@ int32_t Program::root_id(int32_t id) const {
 
 const Buffer& Program::root(int32_t id) const { return buffers[static_cast<size_t>(root_id(id))]; }
 
+namespace {
+
+// One block for what only the executable of the gradients sees.
+void place_saved_outputs(Program& program) {
+  std::vector<int32_t> seen;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    Program::Output& output = program.outputs[i];
+    const int32_t id = program.root_id(output.buffer);
+    const auto same = std::find(seen.begin(), seen.end(), id) - seen.begin();
+    seen.push_back(id);
+    if (static_cast<size_t>(same) < i) {
+      output.saved = program.outputs[static_cast<size_t>(same)].saved;
+    } else if (i >= program.num_plain_outputs) {
+      output.saved.offset = program.saved_bytes;
+      program.saved_bytes += aligned(program.root(id).bytes);
+    }
+  }
+}
+
+}  // namespace
+
 void plan_memory(Program& program) {
   Planner prologue(program, program.prologue), main(program, program.main);
   prologue.share();
@@ -226,6 +234,7 @@ void plan_memory(Program& program) {
   program.arena_bytes = main.place_arena(/*use_donated=*/true);
   program.prologue_scratch_bytes = prologue.scratch_bytes();
   program.scratch_bytes = main.scratch_bytes();
+  place_saved_outputs(program);
 }
 
 }  // namespace mxlite::graph

@@ -16,7 +16,7 @@ struct Version {
 class Lowering {
  public:
   Lowering(const Graph& graph, const PassContext& context, const Border& border)
-      : graph_(graph), context_(context), border_(border), is_static_(find_static_nodes(graph)) {}
+      : graph_(graph), context_(context), border_(border), is_static_(stays(graph, context)) {}
 
   Program run() {
     program_.name = graph_.name;
@@ -28,10 +28,21 @@ class Lowering {
     program_.num_plain_outputs = std::min(border_.num_plain_outputs, program_.outputs.size());
     program_.donated = border_.donated;
     program_.donated.resize(program_.input_specs.size());
+    program_.donated_bytes = border_.donated_bytes;
     return std::move(program_);
   }
 
  private:
+  // Note [Weights of training] Every step changes them: their packed forms are made where they are
+  // used, in the arena, instead of being kept by forward and by backward beside each other.
+  static std::vector<uint8_t> stays(const Graph& graph, const PassContext& context) {
+    if (!graph.training || context.device.type != DeviceType::kCPU) return find_static_nodes(graph);
+    std::vector<uint8_t> result(graph.nodes.size());
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = graph.nodes[i].kind == NodeKind::kConstant;
+    return result;
+  }
+
   std::vector<Version>& versions(ValueId v) {
     auto& by_output = versions_[static_cast<size_t>(v.node)];
     by_output.resize(graph_.node(v).outputs.size());

@@ -157,6 +157,20 @@ class MNISTIter(MXDataIter):
         """Begin again."""
         self._cursor = 0
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position and the order of the images; see `DataIter.state_dict`."""
+        return {
+            "batch_size": self.batch_size,
+            "images": len(self._labels),
+            "index": self._index.copy(),
+            "cursor": self._cursor,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned."""
+        self._check_state(state, batch_size=self.batch_size, images=len(self._labels))
+        self._index, self._cursor = state["index"].copy(), state["cursor"]
+
     def _load(self) -> DataBatch | None:
         chosen = self._index[self._cursor : self._cursor + self.batch_size]
         if len(chosen) < self.batch_size:

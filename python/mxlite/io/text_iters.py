@@ -34,7 +34,45 @@ def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[A
     return index
 
 
-class CSVIter(MXDataIter):
+class _RowIter(MXDataIter):
+    """Batches of rows that two readers give in the order of their files."""
+
+    _data: Any
+    _labels: Any
+    _row = 0  # rows of this epoch that were given
+    _data_shape: tuple[int, ...]
+
+    def reset(self) -> None:
+        """Begin with the first row again."""
+        self._row = 0
+        self._data.rewind()
+        if self._labels is not None:
+            self._labels.rewind()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return how many rows of the epoch were given; see `DataIter.state_dict`."""
+        return {
+            "batch_size": self.batch_size,
+            "data_shape": list(self._data_shape),
+            "row": self._row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to a position that `state_dict` returned; the epoch's rows before it are read."""
+        shape = list(self._data_shape)
+        self._check_state(state, batch_size=self.batch_size, data_shape=shape)
+        self.reset()
+        while self._row < state["row"]:
+            if self._load() is None:
+                break
+        if self._row != state["row"]:
+            raise ValueError_(
+                f"{type(self).__name__}: the saved position is behind row {state['row']}, the file "
+                f"has {self._row} rows"
+            )
+
+
+class CSVIter(_RowIter):
     """Batches of rows from CSV files.
 
     Parameters
@@ -88,7 +126,6 @@ class CSVIter(MXDataIter):
         self._data = self._reader(data_csv, self._data_shape)
         self._labels = None if label_csv == "NULL" else self._reader(label_csv, self._label_shape)
         self._label_csv, self._data_csv = label_csv, data_csv
-        self._row = 0
         self.provide_data = [DataDesc(data_name, (batch_size, *self._data_shape), self._dtype.type)]
         self.provide_label = [DataDesc(label_name, self._batch_label_shape(), self._dtype.type)]
 
@@ -98,13 +135,6 @@ class CSVIter(MXDataIter):
     def _batch_label_shape(self) -> tuple[int, ...]:
         single = self._label_shape == (1,)
         return (self.batch_size,) if single else (self.batch_size, *self._label_shape)
-
-    def reset(self) -> None:
-        """Begin with the first row again."""
-        self._row = 0
-        self._data.rewind()
-        if self._labels is not None:
-            self._labels.rewind()
 
     def _load(self) -> DataBatch | None:
         size = self.batch_size
@@ -132,7 +162,7 @@ class CSVIter(MXDataIter):
         )
 
 
-class LibSVMIter(MXDataIter):
+class LibSVMIter(_RowIter):
     """Batches of sparse rows from LibSVM files: lines ``label column:value column:value ...``.
 
     Parameters
@@ -209,17 +239,9 @@ class LibSVMIter(MXDataIter):
             else _core.LibSvmReader(str(label_libsvm), self._label_shape[0], *parts)
         )
         self._names = str(data_libsvm), str(label_libsvm)
-        self._row = 0
         labels = (batch_size,) if own_labels else (batch_size, *self._label_shape)
         self.provide_data = [DataDesc(data_name, (batch_size, *self._data_shape), np.float32)]
         self.provide_label = [DataDesc(label_name, labels, np.float32)]
-
-    def reset(self) -> None:
-        """Begin with the first row again."""
-        self._row = 0
-        self._data.rewind()
-        if self._labels is not None:
-            self._labels.rewind()
 
     def _load(self) -> DataBatch | None:
         size = self.batch_size

@@ -254,3 +254,44 @@ def test_the_parts_of_a_batch_one_by_one(tmp_path: Path) -> None:
     batches.reset()
     batches.debug_skip_load()
     assert all(batches.next().index.tolist() == [0, 1] for _ in range(5))
+
+
+def made(kind: str, folder: Path, **options: Any) -> mx.io.MXDataIter:
+    if kind == "csv":
+        data = write(folder / "d.csv", "".join(f"{i},{i + 0.5}\n" for i in range(7)))
+        labels = write(folder / "l.csv", "".join(f"{i}\n" for i in range(7)))
+        given = {"data_csv": data, "data_shape": (2,), "label_csv": labels, "batch_size": 3}
+        return mx.io.CSVIter(**{**given, **options})
+    if kind == "libsvm":
+        data = write(folder / "d.svm", "".join(f"{i} 0:{i} 2:{i + 0.5}\n" for i in range(7)))
+        return mx.io.LibSVMIter(
+            **{"data_libsvm": data, "data_shape": (3,), "batch_size": 3, **options}
+        )
+    return mx.io.MNISTIter(**{**mnist(folder), "batch_size": 2, "seed": 4, "silent": 1, **options})
+
+
+@pytest.mark.parametrize("kind", ["csv", "libsvm", "mnist"])
+def test_another_iterator_goes_on_from_a_saved_position(tmp_path: Path, kind: str) -> None:
+    expected = epochs(made(kind, tmp_path))[0]
+    for position in range(len(expected) + 1):
+        first, second = made(kind, tmp_path), made(kind, tmp_path)
+        for _ in range(position):
+            first.next()
+        second.load_state_dict(first.state_dict())
+        rest, whole = epochs(second)
+        assert rest == expected[position:]
+        assert whole == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "libsvm", "mnist"])
+def test_positions_of_other_data_are_refused(tmp_path: Path, kind: str) -> None:
+    state = made(kind, tmp_path).state_dict()
+    with pytest.raises(ValueError, match="the saved position has batch_size"):
+        made(kind, tmp_path, batch_size=1).load_state_dict(state)
+
+
+def test_positions_behind_the_end_are_refused(tmp_path: Path) -> None:
+    state = made("csv", tmp_path).state_dict()
+    state["row"] = 8
+    with pytest.raises(ValueError, match="behind row 8, the file has 7 rows"):
+        made("csv", tmp_path).load_state_dict(state)

@@ -321,3 +321,40 @@ def test_an_argument_without_influence_has_gradient_0(request_: str, after: list
     executor.forward(is_train=True)
     executor.backward(mx.nd.ones((2,)))
     np.testing.assert_array_equal(grad.asnumpy(), after)
+
+
+def test_a_second_backward_repeats_the_draws_and_leaves_running_statistics() -> None:
+    data = sym.var("data")
+    net = sym.Dropout(sym.BatchNorm(data, fix_gamma=False, name="bn"), p=0.5)
+    executor = net.simple_bind(mx.cpu(), grad_req="write", data=(64, 8))
+    executor.arg_dict["data"][:] = nd.random.normal(shape=(64, 8))
+    executor.arg_dict["bn_gamma"][:] = 1
+    heads = nd.random.normal(shape=(64, 8))
+    output = executor.forward(is_train=True)[0].asnumpy()
+    executor.backward([heads])
+    first = {name: grad.asnumpy() for name, grad in executor.grad_dict.items()}
+    moving = executor.aux_dict["bn_moving_mean"].asnumpy()
+    after = nd.random.uniform(shape=(3,)).asnumpy()
+    mx.random.seed(3)
+    executor.backward([heads])
+    drawn = nd.random.uniform(shape=(3,)).asnumpy()
+    for name, grad in executor.grad_dict.items():
+        np.testing.assert_array_equal(grad.asnumpy(), first[name])
+    np.testing.assert_array_equal(executor.outputs[0].asnumpy(), output)
+    np.testing.assert_array_equal(executor.aux_dict["bn_moving_mean"].asnumpy(), moving)
+    mx.random.seed(3)
+    np.testing.assert_array_equal(nd.random.uniform(shape=(3,)).asnumpy(), drawn)
+    assert (after != drawn).any()
+
+
+def test_backward_gives_up_what_forward_kept() -> None:
+    data = sym.var("data")
+    for _ in range(8):
+        data = sym.tanh(data) * 1.5
+    executor = data.simple_bind(mx.cpu(), data=(1 << 20,))
+    executor.forward(is_train=True)
+    nd.waitall()
+    before = mx._core.memory_stats()["in_use"]
+    executor.backward([nd.ones((1 << 20,))])
+    nd.waitall()
+    assert mx._core.memory_stats()["in_use"] <= before - (16 << 20)
