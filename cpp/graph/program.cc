@@ -6,8 +6,8 @@ namespace mxlite::graph {
 namespace {
 
 const char* place_name(Place place) {
-  static const char* const names[] = {"arena",     "packed",   "input",
-                                      "parameter", "constant", "output", "donated"};
+  static const char* const names[] = {"arena",    "packed", "input",  "parameter",
+                                      "constant", "output", "donated"};
   return names[static_cast<int>(place)];
 }
 
