@@ -16,6 +16,9 @@ from .options import known_options
 
 __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 
+# logging.info would set up the root logger before the script does.
+_LOG = logging.getLogger(__name__)
+
 # Handed on to the core by name; None leaves the core's default, which is 1.x's.
 _AUGMENT = (
     "resize rand_crop random_resized_crop max_rotate_angle rotate rotate_list max_aspect_ratio "
@@ -169,7 +172,7 @@ class ImageRecordIter(MXDataIter):
         self.provide_data = [DataDesc(given["data_name"], shape, self._dtype)]
         self.provide_label = [DataDesc(given["label_name"], labels, np.float32)]
         if given["verbose"]:
-            logging.info(
+            _LOG.info(
                 "%s: %s, %d records, %d threads for decoding",
                 type(self).__name__,
                 given["path_imgrec"],
@@ -269,7 +272,7 @@ class ImageRecordIter(MXDataIter):
         before = self.skipped
         found = self._pipeline.next()
         if self.skipped > before:
-            logging.warning(
+            _LOG.warning(
                 "%s: %d bad records skipped, the last: %s",
                 type(self).__name__,
                 self.skipped,

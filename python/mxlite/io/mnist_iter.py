@@ -18,6 +18,9 @@ from .options import known_options
 
 __all__ = ["MNISTIter", "read_idx"]
 
+# logging.info would set up the root logger before the script does.
+_LOG = logging.getLogger(__name__)
+
 _IGNORED = {"prefetch_buffer", "ctx", "device_id", "verbose"}
 
 
@@ -146,7 +149,7 @@ class MNISTIter(MXDataIter):
         self.provide_data = [DataDesc(data_name, (self.batch_size, *self._shape), np.float32)]
         self.provide_label = [DataDesc(label_name, (self.batch_size,), np.float32)]
         if not silent:
-            logging.info(
+            _LOG.info(
                 "MNISTIter: load %d images, shuffle=%d, shape=%s",
                 len(self._index),
                 bool(shuffle),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import struct
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,14 @@ def test_mnist_ignores_what_other_iterators_take(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="'data_shape' is ignored"):
         batches = mx.io.MNISTIter(batch_size=3, data_shape=(12,), silent=True, **mnist(tmp_path))
     assert batches.provide_data == [("data", (3, 1, 4, 3))]
+
+
+def test_mnist_leaves_the_root_logger_to_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    mx.io.MNISTIter(batch_size=3, **mnist(tmp_path))
+    assert logging.root.handlers == []
 
 
 def test_mnist_wrong_files(tmp_path: Path) -> None:
