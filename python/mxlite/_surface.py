@@ -135,6 +135,7 @@ def resolve(rest: str) -> ModuleType | None:
         full_name = f"{parent.__name__}.{name}"
         try:
             child = importlib.import_module(full_name)
+            guard_all()  # it may have brought others along
         except ModuleNotFoundError as error:
             if error.name != full_name:
                 raise

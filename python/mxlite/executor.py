@@ -27,6 +27,12 @@ from .symbol.watched import WatchedRun
 
 __all__ = ["Executor", "resized"]
 
+# Operators whose outputs are constants to `Executor.backward`.
+_WITHOUT_GRADIENT = frozenset(
+    """argmax argmax_channel argmin argsort one_hot shape_array size_array topk
+    _contrib_index_array _contrib_MultiProposal _contrib_Proposal""".split()
+)
+
 
 class Executor:
     """A symbol with arrays for its variables; made by `Symbol.bind` and `Symbol.simple_bind`.
@@ -262,7 +268,9 @@ class Executor:
             if node.op is None:
                 return
             if self._monitor_all:
-                for i, array in enumerate(inputs):
+                for i, (array, (source, _)) in enumerate(zip(inputs, node.inputs)):
+                    if source.op is None:  # 1.x shows a variable at each place where it is read
+                        monitor(source.name, array.detach())
                     monitor(node.input_name(i), array.detach())
             for i, array in enumerate(outputs):
                 monitor(node.output_name(i), array.detach())
@@ -340,8 +348,8 @@ class Executor:
         if heads:  # what follows has no influence
             heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
         heads = [
-            grad if grad is None or grad.dtype == output.dtype else grad.astype(output.dtype)
-            for grad, output in zip(heads, outputs)
+            _head_gradient(grad, output, node)
+            for grad, output, (node, _) in zip(heads, outputs, self._symbol._outputs)
         ]
         if self._contexts is not None:
             heads = [
@@ -447,9 +455,11 @@ class Executor:
             resized(name, array, shape, allow_up_sizing)
             for name, array, shape in zip(self._aux_names, self.aux_arrays, aux_shapes)
         ]
-        return Executor(
+        reshaped = Executor(
             self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
         )
+        reshaped._monitor, reshaped._monitor_all = self._monitor, self._monitor_all
+        return reshaped
 
     def get_optimized_symbol(self) -> Any:
         """Return the symbol that is run; the engine's passes work on what is made of it."""
@@ -476,6 +486,15 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
             )
         return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
     return array.reshape((-1,))[:size].reshape(tuple(shape))
+
+
+def _head_gradient(grad: NDArray | None, output: NDArray, node: Node) -> NDArray | None:
+    """Return the gradient of an output in its dtype."""
+    if grad is None:
+        return None
+    if tuple(grad.shape) != tuple(output.shape) and node.op in _WITHOUT_GRADIENT:
+        return nd.zeros_like(output)  # 1.x does not look at it
+    return grad if grad.dtype == output.dtype else grad.astype(output.dtype)
 
 
 def _weight_names(symbol: Any) -> set[str]:

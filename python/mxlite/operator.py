@@ -7,8 +7,9 @@ NumPy and call other custom operators. What they raise reaches whoever waits for
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, TypeVar
 
 from . import _core
@@ -198,6 +199,12 @@ class CustomOpProp:
 
 
 _PropClass = TypeVar("_PropClass", bound="type[CustomOpProp]")
+_TYPE_WORDS = {
+    "bool": "boolean",
+    "str": "string",
+    "int | Sequence[int]": "Shape(tuple)",
+    "Sequence[int]": "Shape(tuple)",
+}
 _lock = threading.Lock()  # guards changes of REGISTRY
 
 
@@ -334,6 +341,17 @@ def get_all_registered_operators() -> list[str]:
     return list(_core.all_ops())
 
 
+def _type_text(param: Mapping[str, Any]) -> str:
+    """Describe a parameter in 1.x's words: ``int, optional, default='1'``."""
+    kind, default = param["python_type"], param["default"]
+    choices = re.fullmatch(r"Literal\[(.*)\]", kind)
+    if choices:
+        kind, default = f"{{{choices[1]}}}", f"'{default}'"
+    else:
+        kind = _TYPE_WORDS.get(kind, kind)
+    return f"{kind}, required" if param["required"] else f"{kind}, optional, default={default}"
+
+
 def get_operator_arguments(op_name: str) -> OperatorArguments:
     """Return the arguments of an operator.
 
@@ -348,6 +366,6 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     name = _core.op(op_name).__name__
     described = next(op for op in _core.list_ops() if op["name"] == name)
     names = [*described["inputs"], *(param["name"] for param in described["params"])]
-    types = ["NDArray"] * len(described["inputs"])
-    types += [param["python_type"] for param in described["params"]]
+    types = ["NDArray-or-Symbol"] * len(described["inputs"])
+    types += [_type_text(param) for param in described["params"]]
     return OperatorArguments(len(names), names, types)

@@ -9,6 +9,7 @@ import numpy as np
 from .. import _core
 from .._core import NDArray
 from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..ndarray.sparse import csr_matrix
 from .batch import DataBatch, DataDesc, DataIter
 
 __all__ = ["NDArrayIter"]
@@ -113,9 +114,10 @@ class NDArrayIter(DataIter):
         if any(length < count for length in lengths.values()):
             raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
         sparse = any(getattr(value, "stype", "default") != "default" for _, value in sources)
-        if sparse and (self.shuffle or self.last_batch_handle != "discard"):
+        if sparse and self.last_batch_handle != "discard":
             raise NotSupportedError(
-                "NDArrayIter: sparse arrays need last_batch_handle='discard' and shuffle=False"
+                "NDArrayIter: sparse arrays need last_batch_handle='discard', "
+                f"{self.last_batch_handle!r} given"
             )
         return count
 
@@ -212,6 +214,8 @@ class NDArrayIter(DataIter):
         rows = self._order[np.arange(max(begin, 0), end) % self.num_data]
         if begin < 0:
             rows = np.append(self._rolled, rows)
+        if getattr(source, "stype", None) == "csr":
+            return _csr_rows(source, rows)
         if isinstance(source, NDArray):
             return _core.op("take")(source, _core.from_numpy(rows), axis=self._axis)
         # h5py reads rows in rising order only.
@@ -239,3 +243,15 @@ class NDArrayIter(DataIter):
         if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:
             return -self.cursor
         return 0
+
+
+def _csr_rows(source: Any, rows: np.ndarray[Any, Any]) -> Any:
+    """Return rows of a CSR array in a given order."""
+    begins = source.indptr.asnumpy()
+    counts = np.diff(begins)[rows]
+    ends = np.cumsum(counts)
+    places = np.repeat(begins[rows] - (ends - counts), counts) + np.arange(counts.sum())
+    where = _core.from_numpy(places)
+    take = _core.op("take")
+    parts = take(source.data, where), take(source.indices, where), np.append(0, ends)
+    return csr_matrix(parts, shape=(len(rows), source.shape[1]), dtype=source.dtype)

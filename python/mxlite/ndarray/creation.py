@@ -73,12 +73,26 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     elif dtype is None and not _is_extension_dtype(source_array.dtype):
         # 1.x: NumPy sources become float32 unless a dtype is given.
         dtype = np.float32
-    if source_array.dtype == object or source_array.dtype.kind in "USO":
+    if source_array.dtype.kind in "US":
+        source_array = _numbers_of_texts(source_array)
+    if source_array.dtype == object:
         raise TypeError_(
             f"array: values of dtype {source_array.dtype} given, a rectangular array of numbers "
             "expected"
         )
     return _core.array_from_numpy(source_array, ctx, dtype)
+
+
+def _numbers_of_texts(texts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the numbers that texts such as ``'2.5'`` are."""
+    for dtype in (np.int64, np.float64):
+        try:
+            return texts.astype(dtype)
+        except (ValueError, OverflowError):
+            continue
+    raise TypeError_(
+        f"array: values of dtype {texts.dtype} given, a rectangular array of numbers expected"
+    )
 
 
 def _is_extension_dtype(dtype: np.dtype[Any]) -> bool:

@@ -167,6 +167,9 @@ def simple_bind(
     """
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    known = {*names, *aux_names}
+    # 1.x looks at tuples only: scripts hand on the options of operators.
+    shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}
     inference = Inference(
         symbol._outputs,
         {name: parse_shape(shape, name) for name, shape in shapes.items()},

@@ -151,6 +151,8 @@ class Node:
 
     def input_name(self, index: int) -> str:
         """Return the full name of an input of an operator: ``fc1_weight``, ``relu0_input0``."""
+        if self.op is not None and self.call is not None and schema_of(self.op)["variadic"]:
+            return f"{self.name}_arg{index}"
         named = len(self.inputs) > 1 or self.op in NAMED_INPUT
         label = self.call.input_name(index) if named else f"input{index}"
         return f"{self.name}_{label}"

@@ -133,3 +133,22 @@ def test_prefetching_raises_what_its_iterator_raised() -> None:
 def test_labels_behind_the_last_sample_are_left_out() -> None:
     batches = list(mx.io.NDArrayIter(np.arange(4.0), np.arange(6.0) * 10, batch_size=2))
     assert [b.label[0].asnumpy().tolist() for b in batches] == [[0, 10], [20, 30]]
+
+
+def test_rows_of_csr_arrays_are_shuffled() -> None:
+    dense = np.float32([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0], [0, 5, 6]])
+    np.random.seed(3)
+    batches = mx.io.NDArrayIter(
+        mx.nd.array(dense).tostype("csr"), np.arange(5), 2, True, last_batch_handle="discard"
+    )
+    orders = []
+    for _ in range(2):
+        for batch in batches:
+            rows = batch.label[0].asnumpy().astype(int)
+            orders.append(rows.tolist())
+            assert batch.data[0].stype == "csr"
+            np.testing.assert_array_equal(batch.data[0].asnumpy(), dense[rows])
+        batches.reset()
+    assert len(orders) == 4 and orders[:2] != orders[2:]
+    with pytest.raises(NotImplementedError, match="last_batch_handle='discard', 'pad' given"):
+        mx.io.NDArrayIter(mx.nd.array(dense).tostype("csr"), batch_size=2)

@@ -193,7 +193,7 @@ def test_names_are_chosen_and_sorted() -> None:
     assert first == [(1, *entry) for entry in OUTPUTS]
     names = [name for _, name, _ in collected(*watched(sort=True, monitor_all=True))[0]]
     assert names == sorted(names)
-    assert names.count("fc_weight") == 2
+    assert names.count("fc_weight") == 3
 
 
 def test_statistics_of_ones_own() -> None:

@@ -367,6 +367,18 @@ def test_operators_and_their_arguments_are_listed():
     found = mx.operator.get_operator_arguments("FullyConnected")
     assert found.narg == len(found.names) == len(found.types)
     assert found.names[:3] == ["data", "weight", "bias"]
+    assert found.types[2:5] == [
+        "NDArray-or-Symbol",
+        "int, required",
+        "boolean, optional, default=False",
+    ]
+    found = mx.operator.get_operator_arguments("Activation")
+    choices = "'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'"
+    assert found.types == ["NDArray-or-Symbol", f"{{{choices}}}, required"]
+    found = mx.operator.get_operator_arguments("Pooling")
+    types = dict(zip(found.names, found.types))
+    assert types["pool_type"] == "{'avg', 'lp', 'max', 'sum'}, optional, default='max'"
+    assert types["stride"].startswith("Shape(tuple), optional, default=")
 
 
 SCRIPT = """

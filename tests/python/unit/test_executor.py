@@ -258,9 +258,34 @@ def test_a_monitor_sees_every_output() -> None:
     executor.forward(is_train=True)
     executor.backward(nd.ones((2, 3)))
     assert names == [
-        "fc_data", "fc_weight", "fc_bias", "fc_output", "act_input0", "act_output",
+        "x", "fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output",
+        "act_input0", "act_output",
         "act_backward_output", "fc_backward_output0", "fc_backward_output1", "fc_backward_output2",
     ]  # fmt: skip
+
+
+def test_a_monitor_stays_when_the_executor_is_reshaped() -> None:
+    net = sym.concat(sym.var("x"), sym.var("x"), dim=0, name="both")
+    executor = net.simple_bind(mx.cpu(), x=(2, 5))
+    names: list[str] = []
+    executor.set_monitor_callback(lambda name, array: names.append(name), monitor_all=True)
+    executor.reshape(x=(1, 5)).forward()
+    assert names == ["x", "both_arg0", "x", "both_arg1", "both_output"]
+
+
+def test_simple_bind_looks_at_shapes_only() -> None:
+    net = sym.take(sym.var("x"), sym.var("i"), axis=1, mode="clip")
+    executor = net.simple_bind(mx.cpu(), x=(2, 5), i=(3,), axis=1, mode="clip")
+    assert executor.outputs[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize("op", ["shape_array", "size_array", "argmax", "topk"])
+def test_gradients_of_constants_are_not_looked_at(op: str) -> None:
+    executor = getattr(sym, op)(sym.var("x")).simple_bind(mx.cpu(), x=(2, 5))
+    executor.grad_arrays[0][:] = 7
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2, 5)))
+    assert executor.grad_arrays[0].asnumpy().tolist() == [[0] * 5] * 2
 
 
 @pytest.mark.parametrize("request_", ["write", "add"])

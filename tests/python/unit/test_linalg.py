@@ -71,3 +71,11 @@ def test_upper_factors_give_the_inverse() -> None:
     a = gram(array(matrix(4, 5)))
     inverse = nd.linalg_potri(nd.linalg_potrf(a, lower=False), lower=False).asnumpy()
     np.testing.assert_allclose(inverse, np.linalg.inv(a.asnumpy()), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 4, 10])
+def test_the_largest_component_of_each_eigenvector_is_positive(n):
+    matrix = np.random.RandomState(n).normal(size=(n, n))
+    vectors, _ = nd.linalg.syevd(nd.array(matrix + matrix.T, dtype="float64"))
+    rows = vectors.asnumpy()
+    assert (rows[np.arange(n), np.abs(rows).argmax(axis=1)] > 0).all()

@@ -364,3 +364,11 @@ def test_other_names_of_numpy_for_dtypes(name, dtype):
     assert ones.astype(name).dtype == np.dtype(dtype)
     assert mx.nd.one_hot(ones, 3, dtype=name).dtype == np.dtype(dtype)
     assert mx.nd.zeros((1,), dtype=name).dtype == np.dtype(dtype)
+
+
+def test_texts_of_numbers_are_numbers():
+    assert nd.array(["1", "20"]).asnumpy().tolist() == [1, 20]
+    found = nd.array([["1.5"], ["-2"]], dtype="float64")
+    assert (found.dtype, found.asnumpy().tolist()) == (np.float64, [[1.5], [-2]])
+    with pytest.raises(TypeError, match="values of dtype <U1 given"):
+        nd.array(["a"])

@@ -2,6 +2,7 @@
 // rounded once.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "cpp/core/threads.h"
@@ -246,6 +247,11 @@ void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
         if (a[j * n + j] < a[smallest * n + smallest]) smallest = j;
       std::swap(a[i * n + i], a[smallest * n + smallest]);
       if (smallest != i) std::swap_ranges(u + i * n, u + (i + 1) * n, u + smallest * n);
+      double* const row = u + i * n;
+      const auto by_size = [](double x, double y) { return std::abs(x) < std::abs(y); };
+      // As 1.x: the largest component of each vector is positive.
+      if (n > 0 && *std::max_element(row, row + n, by_size) < 0)
+        std::transform(row, row + n, row, std::negate<>());
       values[i] = static_cast<T>(a[i * n + i]);
       store(u + i * n, n, out[0].as<T>() + m * size + i * n);
     }
