@@ -69,8 +69,7 @@ class Executable::MainTask final : public engine::Task {
   void run() override {
     const Executable& e = *executable_;
     const Program& p = e.program_;
-    for (const Late& l : late_)
-      bases_[l.slot] = static_cast<std::byte*>(materialize(*l.storage)) + l.offset;
+    take_late_memory();
     Arena::Use memory(*e.arena_, p.arena_bytes + p.scratch_bytes);
     bases_[Slots::kArena] = memory.data();
     bases_[Slots::kScratch] = memory.data() + p.arena_bytes;
@@ -86,7 +85,7 @@ class Executable::MainTask final : public engine::Task {
     const Executable& e = *executable_;
     const Program& p = e.program_;
     if (first == 0) {
-      for (const Late& l : late_) bases_[l.slot] = materialize(*l.storage);
+      take_late_memory();
       between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
       bases_[Slots::kArena] = between_->data();
       bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
@@ -108,6 +107,11 @@ class Executable::MainTask final : public engine::Task {
     const Storage* storage;  // held
     size_t offset;
   };
+  void take_late_memory() {
+    for (const Late& l : late_)
+      bases_[l.slot] = static_cast<std::byte*>(materialize(*l.storage)) + l.offset;
+  }
+
   IntrusivePtr<Executable> executable_;
   std::vector<Late> late_;
   SmallVector<void*, 12> bases_;
