@@ -24,6 +24,13 @@ void drop(std::vector<ArrayInfoRef> links) {
   pending = nullptr;
 }
 
+// The history of an array; null for constants. What a backward has freed is none any more: as in
+// 1.x a state that is carried on from one recording to the next needs no detach.
+ArrayInfo* live_info(const NDArrayRef& a) {
+  ArrayInfo* const info = a ? info_of(*a) : nullptr;
+  return info && info->node && info->node->released ? nullptr : info;
+}
+
 }  // namespace
 
 TapeNode::TapeNode() {
@@ -36,7 +43,7 @@ TapeNode::~TapeNode() { drop(std::move(inputs_)); }
 void TapeNode::connect(std::span<const NDArrayRef> node_inputs,
                        std::span<const NDArrayRef> node_outputs) {
   inputs_.reserve(node_inputs.size());
-  for (const NDArrayRef& a : node_inputs) inputs_.emplace_back(a ? info_of(*a) : nullptr);
+  for (const NDArrayRef& a : node_inputs) inputs_.emplace_back(live_info(a));
   for (size_t i = 0; i < node_outputs.size(); ++i) {
     output_specs_.push_back(node_outputs[i]->spec());
     node_outputs[i]->set_autograd(make_ref<ArrayInfo>(TapeNodeRef(this), static_cast<int>(i)));
@@ -46,7 +53,7 @@ void TapeNode::connect(std::span<const NDArrayRef> node_inputs,
 
 bool needs_record(std::span<const NDArrayRef> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const NDArrayRef& a) {
-    const ArrayInfo* info = a ? info_of(*a) : nullptr;
+    const ArrayInfo* const info = live_info(a);
     return info && (info->node || info->req != GradReq::kNull);
   });
 }

@@ -89,6 +89,9 @@ def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:
     block._resolve_deferred(args)
     if block._active:
         flat, layout = flatten(args, f"{block.name}: inputs of a hybridized block")
+        params = list(block.collect_params().values())
+        if any(param._deferred_init for param in params):
+            block._infer(params, [a.tostype("default") for a in flat], layout, finish=True)
         found = _composed(block, layout) if flat else None
         if found is not None:
             symbol, nesting = found

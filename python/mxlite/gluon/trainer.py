@@ -209,8 +209,12 @@ class Trainer:
             if param._data is None:
                 pending.append(param)
             elif self._kvstore is not None:
-                arrays = param._arrays()
-                self._kvstore.broadcast(self._param2idx[param.name], arrays[0], arrays)
+                arrays, index = param._arrays(), self._param2idx[param.name]
+                if autograd.is_recording() and self._kvstore.type in ("local", "device"):
+                    # All have the value, and what was recorded with it stays as it is.
+                    self._kvstore.init(index, arrays[0])  # type: ignore[attr-defined]
+                else:
+                    self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = pending
 
     def _ready(self) -> None:

@@ -38,6 +38,8 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
 
 
 def _source(name: str, value: Any) -> Any:
+    if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
+        return csr_matrix(value.tocsr())
     if isinstance(value, np.ndarray):
         return _core.array_from_numpy(value, None, np.float32)
     if isinstance(value, (list, tuple)) or np.isscalar(value) or not hasattr(value, "shape"):

@@ -210,6 +210,14 @@ class KVStore(KVStoreBase):
         if out is None or row_ids is None:
             raise InputError("row_sparse_pull: out and row_ids expected, one is None")
         rows = row_ids if isinstance(row_ids, (list, tuple)) else [row_ids]
+        by_key = rows and isinstance(rows[0], (list, tuple))
+        if by_key:
+            if not isinstance(key, (list, tuple)) or len(key) != len(rows):
+                given = len(key) if isinstance(key, (list, tuple)) else 1
+                raise InputError(f"row_sparse_pull: {len(rows)} row_ids given for {given} keys")
+            for name, arrays, ids in zip(key, out, rows):
+                self._pull_rows(name, arrays, ids, priority, dense_values)
+            return
         for name, arrays in self._pairs("row_sparse_pull", key, out):
             stored = self._stored("row_sparse_pull", name)
             for array in arrays if dense_values else (stored, *arrays):

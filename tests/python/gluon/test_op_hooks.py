@@ -157,3 +157,15 @@ def test_a_handle_removes_its_hook_and_attaches_once() -> None:
         with pytest.raises(ValueError, match="cannot be attached twice"):
             handle.attach(hooks, print)
     assert not hooks
+
+
+def test_a_hook_is_there_before_shapes_are_known() -> None:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(2))
+    net.initialize()
+    net.hybridize()
+    names: list[str] = []
+    net.register_op_hook(lambda name, op, array: names.append(name))
+    assert net(mx.nd.ones((2, 3, 4))).shape == (2, 2)
+    assert names == ["net_dense0_fwd_output"]

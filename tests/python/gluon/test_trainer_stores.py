@@ -106,3 +106,18 @@ def test_states_as_a_tree() -> None:
         step(trainer, param)
     assert params[0].data().asscalar() == params[1].data().asscalar()
     assert trainers[1].optimizer.num_update == 2
+
+
+def test_a_store_that_begins_while_recording_changes_no_weight() -> None:
+    net = mx.gluon.nn.Dense(2)
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    net.initialize(mx.init.One(), ctx=contexts)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
+    with mx.autograd.record():
+        outputs = [net(mx.nd.ones((1, 3), ctx=contexts[0]))]
+        trainer._ready()
+        outputs.append(net(mx.nd.ones((1, 3), ctx=contexts[1])))
+    mx.autograd.backward(outputs)
+    trainer.step(1)
+    for ctx in contexts:
+        assert net.weight.data(ctx).asnumpy().tolist() == [[-1] * 3] * 2

@@ -7,6 +7,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+import scipy.sparse
 
 
 def rows(count: int) -> np.ndarray[Any, Any]:
@@ -133,6 +134,13 @@ def test_prefetching_raises_what_its_iterator_raised() -> None:
 def test_labels_behind_the_last_sample_are_left_out() -> None:
     batches = list(mx.io.NDArrayIter(np.arange(4.0), np.arange(6.0) * 10, batch_size=2))
     assert [b.label[0].asnumpy().tolist() for b in batches] == [[0, 10], [20, 30]]
+
+
+def test_sparse_matrices_of_scipy_are_data() -> None:
+    matrix = scipy.sparse.coo_matrix(np.float32([[1, 0, 2], [0, 3, 0]]))
+    batch = mx.io.NDArrayIter(matrix, batch_size=2, last_batch_handle="discard").next()
+    assert batch.data[0].stype == "csr"
+    np.testing.assert_array_equal(batch.data[0].asnumpy(), matrix.toarray())
 
 
 def test_rows_of_csr_arrays_are_shuffled() -> None:

@@ -305,3 +305,18 @@ def test_errors_say_what_was_given(act: Any, kind: type[Exception], words: str) 
     with pytest.raises(kind, match=words) as caught:
         act()
     assert isinstance(caught.value, MXNetError)
+
+
+def test_rows_are_pulled_by_key() -> None:
+    store = mx.kv.create("local")
+    dense = np.arange(8, dtype=np.float32).reshape(4, 2)
+    for key, factor in (("a", 1), ("b", 10)):
+        store.init(key, mx.nd.array(dense * factor).tostype("row_sparse"))
+    out = [[mx.nd.sparse.zeros("row_sparse", (4, 2)) for _ in range(2)] for _ in range(2)]
+    rows = [[mx.nd.array([1]), mx.nd.array([2])], [mx.nd.array([3]), mx.nd.array([0, 3])]]
+    store.row_sparse_pull(["a", "b"], out=out, row_ids=rows)
+    found = [[array.indices.asnumpy().tolist() for array in arrays] for arrays in out]
+    assert found == [[[1], [2]], [[3], [0, 3]]]
+    assert out[1][0].data.asnumpy().tolist() == [[60, 70]]
+    with pytest.raises(ValueError, match="2 row_ids given for 1 keys"):
+        store.row_sparse_pull("a", out=out[0], row_ids=rows)
