@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import Any
 
@@ -39,9 +38,7 @@ class KVStoreServer:
         MXNetError
             If the others cannot be reached, or one of them is lost.
         """
-        # The loop runs outside of Python, which would not see the signal.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        vars(_core)["run_server_role"](os.environ.get("DMLC_ROLE", "server"))
+        _core.run_server_role(os.environ.get("DMLC_ROLE", "server"))
 
 
 def _init_kvstore_server_module() -> None:

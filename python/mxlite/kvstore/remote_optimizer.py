@@ -45,6 +45,8 @@ class RemoteOptimizer:
     optimizer : Optimizer
         Of one of the classes that servers have. Servers have the schedulers of
         `mx.lr_scheduler`; another one is asked here, with pushes counted as updates.
+    prefix : str
+        Of keys, on the servers.
 
     Raises
     ------
@@ -54,7 +56,7 @@ class RemoteOptimizer:
         For an optimizer that servers do not have.
     """
 
-    def __init__(self, optimizer: opt.Optimizer) -> None:
+    def __init__(self, optimizer: opt.Optimizer, prefix: str = "") -> None:
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
                 f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
@@ -70,6 +72,7 @@ class RemoteOptimizer:
             )
         self.name, self._attributes = known
         self._optimizer = optimizer
+        self._prefix = prefix
         self._scheduler = _schedule(optimizer.lr_scheduler)
         self._sent = self.text()
 
@@ -100,7 +103,7 @@ class RemoteOptimizer:
         optimizer = self._optimizer
         given = getattr(optimizer, kind)
         keys = {*optimizer.param_dict, *given, *optimizer.idx2name}
-        factors = {str(key): optimizer._factor(key, kind, given) for key in keys}
+        factors = {f"{self._prefix}{key}": optimizer._factor(key, kind, given) for key in keys}
         return {key: _number(kind, value) for key, value in factors.items() if value != 1}
 
     def count(self, key: Any) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
+import sys
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,7 @@ import numpy as np
 from .. import _core, autograd
 from .. import ndarray as nd
 from .. import optimizer as opt
-from ..base import NotSupportedError
+from ..base import NotSupportedError, ValueError_
 from ..context import cpu
 from ..horovod.submitting import contiguous
 from ..ndarray import NDArray
@@ -38,6 +42,43 @@ class _Value:
         return nd.empty(shape, dtype=self.dtype)
 
 
+class _Connection:
+    """The place of this process in the job; all its stores share it."""
+
+    def __init__(self) -> None:
+        self.client: Any = _core.ServerClient()
+        self.stores: list[ServerStore] = []
+        self._failed = False
+        previous = sys.excepthook
+
+        def leave_without_goodbye(
+            kind: type[BaseException], value: BaseException, trace: TracebackType | None
+        ) -> None:
+            self._failed = True
+            previous(kind, value, trace)
+
+        sys.excepthook = leave_without_goodbye
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        if not self._failed:
+            self.client.close()
+            return
+        # A worker that fails must look lost to the others, who would wait for one that has left
+        # well: the client never says goodbye, also not when objects end with the interpreter.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))
+
+
+_connection: _Connection | None = None
+
+
+def _connected() -> _Connection:
+    global _connection
+    if _connection is None:
+        _connection = _Connection()
+    return _connection
+
+
 class ServerStore(KVStore):
     """``dist_sync`` and ``dist_async`` with servers: a client of them.
 
@@ -52,11 +93,26 @@ class ServerStore(KVStore):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._client: Any = vars(_core)["ServerClient"]()
+        connection = _connected()
+        self._client = connection.client
+        self._others = connection.stores
+        kinds = {"async" in store.type for store in self._others}
+        if kinds - {"async" in name}:
+            raise ValueError_(
+                f"kvstore.create: {name!r} given, this job has a store of type "
+                f"{self._others[0].type!r}; the servers of a job are either synchronous or not"
+            )
+        # Keys of other stores of this process are other keys.
+        self._prefix = f"{len(self._others)}:" if self._others else ""
         self._optimizer: RemoteOptimizer | None = None
-        if self._client.rank == 0:
+        if not self._others:
             self._client.set_sync("async" not in name)
-        self._client.barrier()  # nobody pushes before the servers know
+            self._client.barrier()  # nobody pushes before the servers know
+        connection.stores.append(self)
+
+    def _name(self, key: Any) -> str:
+        """Return what the servers call a key."""
+        return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -77,15 +133,16 @@ class ServerStore(KVStore):
         MXNetError
             If workers disagree on the shape or type.
         """
-        values: dict[Any, Any] = self._arrays
+        names, wholes, specs = [], [], {}
         with autograd.pause():
             for name, first in self._first_values(key, value):
-                spec = _Value(first)
                 whole: Any = first.as_in_context(cpu())
-                if is_sparse(whole):
-                    whole = whole.tostype("default")
-                self._client.init(str(name), contiguous(whole))
-                values[name] = spec
+                names.append(self._name(name))
+                wholes.append(contiguous(whole.tostype("default") if is_sparse(whole) else whole))
+                specs[name] = _Value(first)
+            self._client.init(names, wholes)
+        values: dict[Any, Any] = self._arrays
+        values.update(specs)
 
     def _push(self, name: Any, values: list[NDArray], stored: Any, priority: int = 0) -> None:
         if not values:
@@ -97,7 +154,7 @@ class ServerStore(KVStore):
             if mine.dtype != stored.dtype:
                 mine = mine.astype(stored.dtype)
             if not is_sparse(mine):
-                self._client.push(str(name), contiguous(mine), priority)
+                self._client.push(self._name(name), contiguous(mine), priority)
                 return
             if self._compression is not None:
                 raise NotSupportedError(
@@ -105,7 +162,7 @@ class ServerStore(KVStore):
                     "supported"
                 )
             rows = mine.indices.astype("int64")
-            self._client.push_rows(str(name), rows, contiguous(mine.data), priority)
+            self._client.push_rows(self._name(name), rows, contiguous(mine.data), priority)
 
     def _follow_optimizer(self, name: Any) -> None:
         """Tell the servers what has changed in the optimizer, before a push."""
@@ -126,7 +183,7 @@ class ServerStore(KVStore):
         target = next((array for array in dense if _fits(array, stored)), None)
         if target is None:
             target = stored.empty()
-        self._client.pull(str(name), target, priority)
+        self._client.pull(self._name(name), target, priority)
         whole: Any = target
         for array in arrays:
             if array is target:
@@ -158,7 +215,7 @@ class ServerStore(KVStore):
         if not wanted.size:
             return nd.sparse.zeros("row_sparse", stored.shape, dtype=stored.dtype)
         data = stored.empty(rows=wanted.size)
-        self._client.pull_rows(str(name), wanted, data, priority)
+        self._client.pull_rows(self._name(name), wanted, data, priority)
         return nd.sparse.row_sparse_array((data, wanted), shape=stored.shape)
 
     # -- updating --------------------------------------------------------------------------------
@@ -176,7 +233,14 @@ class ServerStore(KVStore):
         NotSupportedError
             For another one: it can run on the workers, with update_on_kvstore=False.
         """
-        remote = RemoteOptimizer(optimizer)
+        remote = RemoteOptimizer(optimizer, self._prefix)
+        for store in self._others:
+            if store is not self and store._optimizer is not None:
+                raise NotSupportedError(
+                    "set_optimizer: another store of this process has an optimizer on the servers, "
+                    "which keep one; update on the workers (update_on_kvstore=False), or use one "
+                    "store"
+                )
         self._client.set_optimizer(remote.name, remote.text())
         self._optimizer = remote
 
