@@ -6,7 +6,6 @@ push and pull return at once, and a later pull sees all pushes before it.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable
@@ -209,7 +208,7 @@ class KVStore(KVStoreBase):
     ) -> None:
         if out is None or row_ids is None:
             raise InputError("row_sparse_pull: out and row_ids expected, one is None")
-        rows = row_ids if isinstance(row_ids, (list, tuple)) else [row_ids]
+        rows = list(row_ids) if isinstance(row_ids, (list, tuple)) else [row_ids]
         by_key = rows and isinstance(rows[0], (list, tuple))
         if by_key:
             if not isinstance(key, (list, tuple)) or len(key) != len(rows):
@@ -222,8 +221,13 @@ class KVStore(KVStoreBase):
             stored = self._stored("row_sparse_pull", name)
             for array in arrays if dense_values else (stored, *arrays):
                 check_sparse(name, array)
-            chosen = itertools.cycle(rows) if len(rows) == 1 else iter(rows)
-            for array, ids in zip(arrays, chosen):
+            ids_of = rows * len(arrays) if len(rows) == 1 else rows
+            if len(ids_of) != len(arrays):
+                raise InputError(
+                    f"row_sparse_pull: key {name}: {len(ids_of)} row_ids given for {len(arrays)} "
+                    "arrays, the number of row_ids doesn't match the number of values"
+                )
+            for array, ids in zip(arrays, ids_of):
                 wanted = wanted_rows(name, ids, stored.shape)
                 with autograd.pause():
                     self._rows(name, stored, wanted, priority).copyto(array)

@@ -193,6 +193,24 @@ def test_rows_of_sparse_arrays() -> None:
     assert dense.asnumpy().tolist() == [[0, 0], [11, 22], [0, 0], [3, 4]]
 
 
+def test_rows_of_several_keys_and_devices() -> None:
+    store = mx.kv.create("local")
+    store.init(["a", "b"], [mx.nd.ones((4, 2)).tostype("row_sparse")] * 2)
+    outs = [[mx.nd.sparse.zeros("row_sparse", (4, 2)) for _ in range(2)] for _ in range(2)]
+    ids = [[mx.nd.array([0]), mx.nd.array([1, 3])], [mx.nd.array([2]), mx.nd.array([])]]
+    store.row_sparse_pull(["a", "b"], out=outs, row_ids=ids)
+    assert [[o.indices.asnumpy().tolist() for o in pair] for pair in outs] == [
+        [[0], [1, 3]],
+        [[2], []],
+    ]
+    store.row_sparse_pull(["a", "b"], out=outs, row_ids=mx.nd.array([3]))
+    assert all(o.indices.asnumpy().tolist() == [3] for pair in outs for o in pair)
+    with pytest.raises(ValueError, match="3 row_ids given for 2 arrays"):
+        store.row_sparse_pull("a", out=outs[0], row_ids=[mx.nd.array([0])] * 3)
+    with pytest.raises(IndexError, match="row id 4 given, the value has 4 rows"):
+        store.row_sparse_pull("a", out=outs[0], row_ids=mx.nd.array([4]))
+
+
 def test_a_store_of_ones_own() -> None:
     @mx.kv.KVStoreBase.register
     class HalfStore(mx.kv.KVStoreBase):
