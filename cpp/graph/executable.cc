@@ -175,6 +175,7 @@ ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const 
   const ProfileScope profile("lower", ProfileKind::kPass);
   Program program = propagate_layout(graph, context, border);
   if (!context.small) fuse_pointwise(program, device.type);
+  finish_outputs_early(program);
   plan_memory(program);
   dump(program.name, "program", program.text());
   return make_ref<Executable>(std::move(program), device, context.small);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 namespace mxlite::graph {
 namespace {
@@ -47,6 +48,45 @@ void add_once(std::vector<int>& list, int slot) {
 
 void set_pieces(bool value) { on.store(value, std::memory_order_relaxed); }
 bool pieces_on() { return on.load(std::memory_order_relaxed); }
+
+void finish_outputs_early(Program& program) {
+  constexpr size_t kNever = std::numeric_limits<size_t>::max();
+  std::vector<Instruction>& main = program.main;
+  std::vector<size_t> written(program.buffers.size(), kNever);  // last, by what came so far
+  std::vector<uint32_t> users(program.buffers.size());
+  for (const Instruction& step : main)
+    for (const auto* operands : {&step.inputs, &step.outputs})
+      for (const Operand& o : *operands) ++users[static_cast<size_t>(program.root_id(o.buffer))];
+
+  std::vector<std::vector<size_t>> behind(main.size());  // instructions that move there
+  std::vector<uint8_t> moves(main.size());
+  for (size_t i = 0; i < main.size(); ++i) {
+    const Instruction& step = main[i];
+    if (!step.op && !step.kernel && step.inputs.size() == 1 && step.outputs.size() == 1) {
+      const auto from = static_cast<size_t>(program.root_id(step.inputs[0].buffer));
+      const auto to = static_cast<size_t>(program.root_id(step.outputs[0].buffer));
+      const bool own = program.buffers[from].place == Place::kArena && written[from] != kNever;
+      if (own && program.buffers[to].place == Place::kOutput && users[to] == 1 &&
+          !moves[written[from]]) {
+        behind[written[from]].push_back(i);
+        moves[i] = 1;
+      }
+    }
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      if (step.op && step.op->mutates(static_cast<int>(k), program.training))
+        written[static_cast<size_t>(program.root_id(step.inputs[k].buffer))] = i;
+    for (const Operand& o : step.outputs)
+      written[static_cast<size_t>(program.root_id(o.buffer))] = i;
+  }
+  std::vector<Instruction> ordered;
+  ordered.reserve(main.size());
+  for (size_t i = 0; i < main.size(); ++i) {
+    if (moves[i]) continue;
+    ordered.push_back(std::move(main[i]));
+    for (const size_t moved : behind[i]) ordered.push_back(std::move(main[moved]));
+  }
+  main = std::move(ordered);
+}
 
 std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) {
   std::vector<Use> uses(output_slots);
