@@ -20,18 +20,13 @@ from .ndarray import NDArray
 from .ndarray.sparse.storage import assign, is_sparse
 from .symbol.dtypes import dtype_name
 from .symbol.evaluate import Watch, evaluate
+from .symbol.heads import head_gradient
 from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
 from .symbol.placement import checked_groups, place
 from .symbol.watched import WatchedRun
 
 __all__ = ["Executor", "resized"]
-
-# Operators whose outputs are constants to `Executor.backward`.
-_WITHOUT_GRADIENT = frozenset(
-    """argmax argmax_channel argmin argsort one_hot shape_array size_array topk
-    _contrib_index_array _contrib_MultiProposal _contrib_Proposal""".split()
-)
 
 
 class Executor:
@@ -348,14 +343,12 @@ class Executor:
         if heads:  # what follows has no influence
             heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
         heads = [
-            _head_gradient(grad, output, node)
+            head_gradient(grad, output, node)
             for grad, output, (node, _) in zip(heads, outputs, self._symbol._outputs)
         ]
         if self._contexts is not None:
-            heads = [
-                grad if grad is None else grad.as_in_context(output.ctx)
-                for grad, output in zip(heads, outputs)
-            ]
+            pairs = zip(heads, outputs)
+            heads = [g if g is None else g.as_in_context(output.ctx) for g, output in pairs]
         if self._watched is not None and self._monitor is not None:
             self._backward_watched(self._watched, heads)
         else:
@@ -486,15 +479,6 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
             )
         return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
     return array.reshape((-1,))[:size].reshape(tuple(shape))
-
-
-def _head_gradient(grad: NDArray | None, output: NDArray, node: Node) -> NDArray | None:
-    """Return the gradient of an output in its dtype."""
-    if grad is None:
-        return None
-    if tuple(grad.shape) != tuple(output.shape) and node.op in _WITHOUT_GRADIENT:
-        return nd.zeros_like(output)  # 1.x does not look at it
-    return grad if grad.dtype == output.dtype else grad.astype(output.dtype)
 
 
 def _weight_names(symbol: Any) -> set[str]:

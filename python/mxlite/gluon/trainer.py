@@ -17,6 +17,7 @@ from ..kvstore.names import checked_name
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter, ParameterDict
+from .trainer_checks import checked_batch_size, sparse_parts
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 
@@ -163,7 +164,7 @@ class Trainer:
             [math.prod(param.shape or ()) for param in self._params if param._data is not None],
             needed=bool(given),
         )
-        sparse = {kind for p in self._params for kind in _sparse_parts(p)}
+        sparse = {kind for p in self._params for kind in sparse_parts(p)}
         if "weight" in sparse and given is False:
             raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")
         self._distributed = store is not None and (
@@ -212,7 +213,7 @@ class Trainer:
                 arrays, index = param._arrays(), self._param2idx[param.name]
                 if autograd.is_recording() and self._kvstore.type in ("local", "device"):
                     # All have the value, and what was recorded with it stays as it is.
-                    self._kvstore.init(index, arrays[0])  # type: ignore[attr-defined]
+                    self._kvstore.init(index, arrays[0])
                 else:
                     self._kvstore.broadcast(index, arrays[0], arrays)
         self._params_to_init = pending
@@ -263,7 +264,7 @@ class Trainer:
         StaleGradientWarning
             For such parameters.
         """
-        self._check_and_rescale_grad(self._scale / _checked_batch_size(batch_size))
+        self._check_and_rescale_grad(self._scale / checked_batch_size(batch_size))
         self._ready()
         fresh = self._fresh(ignore_stale_grad)
         if self._update_on_kvstore and self._overflows():
@@ -312,7 +313,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_on_store("update()")
-        self._check_and_rescale_grad(self._scale / _checked_batch_size(batch_size))
+        self._check_and_rescale_grad(self._scale / checked_batch_size(batch_size))
         self._update(self._fresh(ignore_stale_grad))
 
     def _refuse_on_store(self, method: str) -> None:
@@ -489,21 +490,6 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
         for updater in self._updaters:
             updater.optimizer = self._optimizer
-
-
-def _sparse_parts(param: Parameter) -> list[str]:
-    """Name what of a parameter is stored by rows: its weight or its gradient."""
-    if param.stype != "default":
-        return ["weight"]
-    return ["gradient"] if param.grad_req != "null" and param.grad_stype != "default" else []
-
-
-def _checked_batch_size(batch_size: float) -> float:
-    if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
-        raise TypeError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
-    if not batch_size > 0:
-        raise ValueError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
-    return batch_size
 
 
 def _has_grad(param: Parameter) -> bool:

@@ -479,28 +479,3 @@ def test_a_function_in_a_hybridized_block_says_what_to_use():
     net.hybridize()
     with pytest.raises(NotImplementedError, match=r"Square.*mx\.operator\.CustomOp"):
         net(nd.array([3.0]))
-
-
-def test_states_carried_on_after_backward_are_constants():
-    w, h = nd.array([2.0]), nd.array([3.0])
-    w.attach_grad()
-    for expected in (3, 6, 12):
-        with mx.autograd.record():
-            h = h * w
-            loss = h * 1
-        loss.backward()
-        assert w.grad.asscalar() == expected
-    with pytest.raises(RuntimeError, match="freed by an earlier backward"):
-        loss.backward()
-
-
-def test_states_of_a_hybridized_block_are_carried_on():
-    net = mx.gluon.nn.Dense(1, use_bias=False, in_units=1)
-    net.initialize(mx.init.One())
-    net.hybridize()
-    h = nd.array([[3.0]])
-    for expected in (6, 12, 24):
-        with mx.autograd.record():
-            h = net(h) * 2
-        h.backward()
-        assert net.weight.grad().asscalar() == expected
