@@ -333,3 +333,11 @@ assert opt._optimizer.rescale_grad == 0.25 and opt.learning_rate == 1.0
 
 def test_trainer_and_optimizer_average(start) -> None:
     start(TRAINERS, 2)
+
+
+@pytest.mark.parametrize(
+    "variables", [{}, {"MXLITE_COMM_SHARED_ARRAYS": "0"}], ids=["shared", "blocks"]
+)
+def test_large_arrays_and_gradients_in_pieces(start, variables: dict[str, str]) -> None:
+    result = start("large.py", 2, env=variables)
+    assert all("done" in text for text in result.output.values())

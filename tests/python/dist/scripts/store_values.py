@@ -58,7 +58,9 @@ def check_first_values(store: Any) -> None:
 
 def check_sums_replace(store: Any, repeats: int) -> None:
     """Without optimizer a push stores the sum of all workers and devices."""
-    store.init(["s", "sb", "sh"], [mx.nd.ones(SHAPE), mx.nd.ones(BIG), mx.nd.ones(SHAPE, dtype="float16")])
+    store.init(
+        ["s", "sb", "sh"], [mx.nd.ones(SHAPE), mx.nd.ones(BIG), mx.nd.ones(SHAPE, dtype="float16")]
+    )
     for step in range(1, repeats + 1):
         mine = (store.rank + 1) * step
         devices = [mx.nd.full(SHAPE, mine, ctx=mx.cpu(d)) for d in range(2)]
@@ -84,7 +86,10 @@ def check_optimizer(store: Any, repeats: int) -> None:
         for name in names:
             shape = BIG if name in ("99", "100") else SHAPE
             store.init(name, mx.nd.ones(shape, dtype=dtype))
-    for dtype, names in (("float32", ("9", "11", "13", "97")), ("float16", ("10", "12", "14", "98"))):
+    for dtype, names in (
+        ("float32", ("9", "11", "13", "97")),
+        ("float16", ("10", "12", "14", "98")),
+    ):
         for name in names:
             shape = BIG if name in ("97", "98") else SHAPE
             store.init(name, mx.nd.ones(shape, dtype=dtype).tostype("row_sparse"))
