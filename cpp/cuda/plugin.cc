@@ -5,6 +5,7 @@
 
 #include "cpp/core/cuda/accelerator.h"
 #include "cpp/graph/cuda/recorder.h"
+#include "cpp/kvstore/nccl/nccl_group.h"
 #include "cpp/ndarray/cuda/copy.h"
 #include "cpp/ops/cuda/register_ops_cuda.h"
 #include "cpp/ops/op_schema.h"
@@ -21,6 +22,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     // Leaked: arrays may outlive static destructors.
     auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);
+    mxlite::set_device_group_backend(&mxlite::nccl::make_nccl_group);
     mxlite::graph::set_graph_recorder(new mxlite::cuda::CudaGraphRecorder);
     mxlite::register_all_ops_cuda(mxlite::ops());
     return accelerator;

@@ -27,6 +27,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_checkpoint(m);
   mxlite::python::bind_engine(m);
   mxlite::python::bind_comm(m);
+  mxlite::python::bind_device_group(m);
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
   mxlite::python::bind_record(m);

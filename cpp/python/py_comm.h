@@ -13,6 +13,7 @@
 namespace mxlite::python {
 
 void bind_comm(pybind11::module_& m);
+void bind_device_group(pybind11::module_& m);
 
 // Runs when its arrays may be used: submits its operations, and ends when all of them are told.
 class CollectiveTask final : public engine::DeferredTask {

@@ -27,6 +27,7 @@ from .submitting import (
     full_name,
     group_names,
     reduction,
+    returned,
     run_in_place,
     set_number,
     submit,
@@ -96,7 +97,8 @@ def allreduce(
     Matches ``horovod.mxnet.allreduce``.
     """
     kind = "allreduce"
-    tensor = contiguous(checked(kind, tensor))
+    ctx = checked(kind, tensor).ctx
+    tensor = contiguous(tensor)
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
     output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
@@ -109,7 +111,7 @@ def allreduce(
         priority=priority,
         **terms,
     )
-    return output
+    return returned(output, ctx)
 
 
 def allreduce_(
@@ -168,7 +170,7 @@ def grouped_allreduce(
     base, names = group_names(kind, name, len(inputs), process_set)
     outputs = [nd.empty(t.shape, ctx=t.ctx, dtype=t.dtype) for t in inputs]
     submit(kind, names, inputs, outputs, set=number, priority=priority, group=base, **terms)
-    return outputs
+    return [returned(output, t.ctx) for output, t in zip(outputs, tensors)]
 
 
 def grouped_allreduce_(
@@ -231,7 +233,8 @@ def broadcast(
     Matches ``horovod.mxnet.broadcast``.
     """
     kind = "broadcast"
-    tensor = contiguous(checked(kind, tensor))
+    ctx = checked(kind, tensor).ctx
+    tensor = contiguous(tensor)
     number = set_number(kind, process_set)
     output = nd.empty(tensor.shape, ctx=tensor.ctx, dtype=tensor.dtype)
     submit(
@@ -243,7 +246,7 @@ def broadcast(
         priority=priority,
         root=int(root_rank),
     )
-    return output
+    return returned(output, ctx)
 
 
 def broadcast_(

@@ -63,12 +63,13 @@ def allgather(
     Matches ``horovod.mxnet.allgather``; waits for the result.
     """
     kind = "allgather"
-    inputs = [contiguous(checked(kind, tensor))]
+    ctx = checked(kind, tensor).ctx
+    inputs = [contiguous(tensor)]
     number = set_number(kind, process_set)
     pending = submit(
         kind, [full_name(kind, name, process_set)], inputs, [], set=number, priority=priority
     )
-    return waited(pending, inputs)[0]
+    return waited(pending, inputs, ctx)[0]
 
 
 def grouped_allgather(
@@ -86,11 +87,12 @@ def grouped_allgather(
     kind = "allgather"
     if not tensors:
         return tensors  # type: ignore[return-value]
-    inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
+    ctx = check_group(kind, tensors)[0].ctx
+    inputs = [contiguous(tensor) for tensor in tensors]
     number = set_number(kind, process_set)
     base, names = group_names(kind, name, len(inputs), process_set)
     pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base)
-    return waited(pending, inputs)
+    return waited(pending, inputs, ctx)
 
 
 def _rows_to_send(tensor: NDArray, splits: Any, size: int) -> list[int]:
@@ -154,7 +156,8 @@ def alltoall(
     Matches ``horovod.mxnet.alltoall``; waits for the result.
     """
     kind = "alltoall"
-    inputs = [contiguous(checked(kind, tensor))]
+    ctx = checked(kind, tensor).ctx
+    inputs = [contiguous(tensor)]
     number = set_number(kind, process_set)
     rows = _rows_to_send(inputs[0], splits, process_set.size() or 1)
     pending = submit(
@@ -166,7 +169,7 @@ def alltoall(
         priority=priority,
         splits=rows,
     )
-    output = waited(pending, inputs)[0]
+    output = waited(pending, inputs, ctx)[0]
     if splits is None:
         return output
     return output, nd.array(pending.received_splits, dtype="int32")
@@ -220,7 +223,8 @@ def reducescatter(
     Matches ``horovod.mxnet.reducescatter``; waits for the result.
     """
     kind = "reducescatter"
-    inputs = [contiguous(checked(kind, tensor))]
+    ctx = checked(kind, tensor).ctx
+    inputs = [contiguous(tensor)]
     number = set_number(kind, process_set)
     terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
     pending = submit(
@@ -232,7 +236,7 @@ def reducescatter(
         priority=priority,
         **terms,
     )
-    return waited(pending, inputs)[0]
+    return waited(pending, inputs, ctx)[0]
 
 
 def grouped_reducescatter(
@@ -253,9 +257,10 @@ def grouped_reducescatter(
     kind = "reducescatter"
     if not tensors:
         return tensors  # type: ignore[return-value]
-    inputs = [contiguous(tensor) for tensor in check_group(kind, tensors)]
+    ctx = check_group(kind, tensors)[0].ctx
+    inputs = [contiguous(tensor) for tensor in tensors]
     number = set_number(kind, process_set)
     terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
     base, names = group_names(kind, name, len(inputs), process_set)
     pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base, **terms)
-    return waited(pending, inputs)
+    return waited(pending, inputs, ctx)

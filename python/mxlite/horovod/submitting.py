@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
+from ..context import Context, cpu_pinned
 from ..ndarray import NDArray
 from .basics import JOB, InitError
 from .process_sets import ProcessSet, ProcessSetError
@@ -66,11 +67,19 @@ def submit(
 
 
 def contiguous(tensor: NDArray) -> NDArray:
-    """Return the array, or a copy of one whose elements are not in order."""
-    if _core.is_contiguous(tensor):
-        return tensor
+    """Return the array, or a copy that collectives take: in host memory, elements in order."""
     with autograd.pause():
-        return tensor.copy()
+        if tensor.ctx.device_type == "gpu":
+            return tensor.as_in_context(cpu_pinned(0))
+        return tensor if _core.is_contiguous(tensor) else tensor.copy()
+
+
+def returned(output: NDArray, ctx: Context) -> NDArray:
+    """Return a result where the caller's tensor is, if that is a GPU."""
+    if ctx.device_type != "gpu":
+        return output
+    with autograd.pause():
+        return output.as_in_context(ctx)
 
 
 def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
@@ -132,12 +141,12 @@ def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: A
                 copy.copyto(tensor)
 
 
-def waited(pending: Any, inputs: Sequence[NDArray]) -> list[NDArray]:
-    """Return the results of an operation when they are there."""
+def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
+    """Return the results of an operation when they are there, on the tensors' context."""
     try:
         pending.wait()
     except MXNetError:
         for tensor in inputs:
             tensor.wait_to_read()  # an input that failed says why
         raise
-    return list(pending.outputs)
+    return [returned(output, ctx) for output in pending.outputs]
