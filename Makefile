@@ -75,6 +75,11 @@ test-cuda: $(BUILD)  ## libmxlite_cuda.so compiles and links; its tests (tests/p
 	@$(STEP) "stand-in for a GPU" ninja -C $(WHEEL_BUILD) --quiet mxlite_fake_gpu
 	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so 	  python -m pytest tests/python/gpu
 
+test-emulated: $(BUILD)  ## the CUDA kernels, compiled for the CPU, on the operator table; not part of test
+	@$(STEP) "kernels for the emulator" ninja -C $(WHEEL_BUILD) --quiet mxlite_emulated_gpu
+	@$(STEP) "CUDA kernels, emulated" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_emulated_gpu.so \
+	  python -m pytest tests/python/gpu
+
 test-python: $(BUILD)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'
 	@python -m pytest tests/python --durations=5 $(ARGS)
@@ -86,4 +91,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-python format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-emulated test-python format clean

@@ -35,10 +35,29 @@ endforeach()
 
 # Lets mx.gpu(0) work without a GPU: make test-cuda runs tests/python/gpu with it.
 if(NOT MXLITE_SANITIZE)
-  add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu/plugin.cc)
-  set_target_properties(mxlite_fake_gpu PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(mxlite_fake_gpu PRIVATE mxlite Threads::Threads)
+  set(fake_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu)
+  set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
+  add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc)
   add_dependencies(cpp_tests mxlite_fake_gpu)
+
+  set(stand_ins mxlite_fake_gpu)
+  # The same, but with the kernels of cpp/ops/cuda, run by an emulator: make test-emulated.
+  if(NOT MXLITE_CUDA)  # there these sources belong to nvcc
+    file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cu
+         ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cc)
+    list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
+         "/(accumulate_rows|context|check|plans|channels_last|gemm|convolution|convolution_plan|sort|cumsum)\\.cc?u?$")
+    add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
+                ${emulated_gpu}/emulator.cc ${emulated_gpu}/backend.cc ${cuda_kernels})
+    set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+    target_include_directories(mxlite_emulated_gpu BEFORE PRIVATE ${emulated_gpu}/include)
+    target_compile_options(mxlite_emulated_gpu PRIVATE -O1 -w)
+    list(APPEND stand_ins mxlite_emulated_gpu)
+  endif()
+  foreach(library ${stand_ins})
+    set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(${library} PRIVATE mxlite Threads::Threads)
+  endforeach()
 endif()
 
 # Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.

@@ -126,8 +126,12 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived, const std::vect
 // Takes the gradient's part out of the joint graph; what it uses of forward becomes an input.
 class Extraction {
  public:
-  Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result)
-      : joint_(joint), num_forward_(num_forward), result_(result), out_(result.graph) {
+  Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeat_norms)
+      : joint_(joint),
+        num_forward_(num_forward),
+        repeat_norms_(repeat_norms),
+        result_(result),
+        out_(result.graph) {
     where_.resize(joint.nodes.size());
     needed_.resize(joint.nodes.size());
   }
@@ -168,9 +172,9 @@ class Extraction {
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);
-    return v.output == 0 && static_cast<size_t>(v.node) < num_forward_ && n.kind == NodeKind::kOp &&
-           n.op->name == "_batch_norm_relu" && n.outputs[0].bytes() >= kLeastBytes &&
-           joint_.node(n.inputs[0]).kind == NodeKind::kOp &&
+    return repeat_norms_ && v.output == 0 && static_cast<size_t>(v.node) < num_forward_ &&
+           n.kind == NodeKind::kOp && n.op->name == "_batch_norm_relu" &&
+           n.outputs[0].bytes() >= kLeastBytes && joint_.node(n.inputs[0]).kind == NodeKind::kOp &&
            joint_.node(n.inputs[1]).kind == NodeKind::kParameter &&
            joint_.node(n.inputs[2]).kind == NodeKind::kParameter &&
            !is_cloned(static_cast<size_t>(n.inputs[0].node)) && !is_repeated(n.inputs[0]);
@@ -248,6 +252,7 @@ class Extraction {
 
   const Graph& joint_;
   size_t num_forward_;
+  bool repeat_norms_;
   BackwardGraph& result_;
   Graph& out_;
   std::vector<std::vector<ValueId>> where_;
@@ -257,7 +262,7 @@ class Extraction {
 }  // namespace
 
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool strict) {
+                             std::span<const uint8_t> heads, bool strict, bool repeat_norms) {
   Graph joint = forward;
   const size_t num_forward = forward.nodes.size();
   const std::vector<uint8_t> node_needs = propagate_needs(forward, needs);
@@ -293,7 +298,7 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
   for (size_t i = 0; i < forward.inputs.size(); ++i) take(forward.inputs[i], i);
   for (size_t i = 0; i < forward.parameters.size(); ++i)
     take(forward.parameters[i], forward.inputs.size() + i);
-  Extraction(joint, num_forward, result).run(head_nodes, grads);
+  Extraction(joint, num_forward, result, repeat_norms).run(head_nodes, grads);
   return result;
 }
 

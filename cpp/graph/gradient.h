@@ -19,8 +19,8 @@ struct BackwardGraph {
 
 // needs: by input, then parameter of forward. heads: by output, does a gradient arrive?
 // strict: an operator on the way that is not differentiable is an error; otherwise nothing flows
-// through it.
+// through it. repeat_norms: large results of _batch_norm_relu are computed again instead of kept.
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool strict);
+                             std::span<const uint8_t> heads, bool strict, bool repeat_norms);
 
 }  // namespace mxlite::graph

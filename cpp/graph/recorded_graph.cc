@@ -6,6 +6,13 @@
 #include "cpp/graph/rewrite.h"
 
 namespace mxlite::graph {
+namespace {
+
+// On the CPU what is not kept is the next step's cache; a GPU's memory holds it, and reading it
+// costs less than making it again.
+bool repeats_norms(Device device) { return device.type == DeviceType::kCPU; }
+
+}  // namespace
 
 RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device)
     : traced_(channels_last(remove_dead(traced, {device, true}), {device, true})),
@@ -15,7 +22,8 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
   dump(fused_.name, "fuse-norm", fused_.text());
   // With gradients for all outputs every value is found that any backward asks for.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
-  const BackwardGraph full = build_backward(fused_, needs_, all, /*strict=*/false);
+  const BackwardGraph full =
+      build_backward(fused_, needs_, all, /*strict=*/false, repeats_norms(device_));
   Graph graph = fused_;
   for (ValueId v : full.saved) {
     saved_values_.push_back(v);
@@ -61,7 +69,8 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
 
 std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
     std::span<const uint8_t> heads, bool last) const {
-  BackwardGraph graph = build_backward(fused_, needs_, heads, /*strict=*/true);
+  BackwardGraph graph =
+      build_backward(fused_, needs_, heads, /*strict=*/true, repeats_norms(device_));
   auto result = std::make_shared<Backward>();
   Border border;
   for (ValueId v : graph.saved) {

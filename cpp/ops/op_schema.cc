@@ -84,8 +84,10 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (!reason) return kernel;
     reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
   }
-  MX_CHECK_KIND(!kernels.empty(), ErrorKind::kDevice, name, ": no ",
-                device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
+  // Without a GPU that is what is wrong, not the operator.
+  const bool lacks = device == DeviceType::kCUDA && accelerator();
+  MX_CHECK_KIND(!kernels.empty(), lacks ? ErrorKind::kNotSupported : ErrorKind::kDevice, name,
+                ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
                 why_no_kernel(device, name));
   std::string given;
   for (const TensorSpec& spec : in) given += str(given.empty() ? "" : ", ", spec);

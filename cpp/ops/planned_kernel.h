@@ -84,7 +84,7 @@ struct PointwiseChain {
   std::vector<Step> steps;   // in order
   std::vector<int> outputs;  // values that are kept
 };
-// A plan that reads the inputs' and writes the outputs' memory, all in one order of elements.
+// Reads inputs and writes outputs, all in one order of elements; without `run`: not this chain.
 using PlanChainFn = Plan (*)(PointwiseChain chain);
 void set_chain_planner(DeviceType device, PlanChainFn planner);
 PlanChainFn find_chain_planner(DeviceType device);  // null: none

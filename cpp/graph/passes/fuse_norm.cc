@@ -115,7 +115,7 @@ class Fuser {
 }  // namespace
 
 Graph fuse_norm(const Graph& graph, const PassContext& context) {
-  if (context.small || !graph.training || context.device.type != DeviceType::kCPU) return graph;
+  if (context.small || !graph.training) return graph;
   return Fuser(graph).run();
 }
 

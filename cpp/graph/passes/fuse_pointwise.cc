@@ -1,6 +1,7 @@
 // Runs of pointwise instructions become one: what only they exchange stays in the cache, a block at
 // a time. Works on the lowered program, where memory layouts are known.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "cpp/graph/program.h"
@@ -33,11 +34,11 @@ class Fuser {
     std::vector<Instruction> fused;
     auto& steps = program_.main;
     for (size_t begin = 0; begin < steps.size();) {
-      const size_t end = group_end(begin);
-      if (end - begin > 1)
-        fused.push_back(merge(begin, end));
-      else
-        fused.push_back(std::move(steps[begin]));
+      size_t end = group_end(begin);
+      std::optional<Instruction> merged;
+      // A device may not have all functions: the longest run that it takes.
+      while (end - begin > 1 && !(merged = merge(begin, end))) --end;
+      fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
       begin = end;
     }
     steps = std::move(fused);
@@ -100,8 +101,8 @@ class Fuser {
     return end;
   }
 
-  Instruction merge(size_t begin, size_t end) {
-    auto& steps = program_.main;
+  std::optional<Instruction> merge(size_t begin, size_t end) const {
+    const auto& steps = program_.main;
     Instruction merged;
     PointwiseChain chain;
     std::unordered_map<int32_t, int> value_of;  // by buffer
@@ -136,6 +137,7 @@ class Fuser {
     merged.name = str(steps[begin].name, "..", steps[end - 1].name);
     merged.label = "fused_pointwise";
     Plan plan = planner_(std::move(chain));
+    if (!plan.run) return std::nullopt;
     for (size_t k = 0; k < merged.inputs.size(); ++k) plan.inputs[k] = merged.inputs[k].layout;
     for (size_t k = 0; k < merged.outputs.size(); ++k) plan.outputs[k] = merged.outputs[k].layout;
     merged.plan = std::make_shared<Plan>(std::move(plan));
@@ -156,7 +158,8 @@ class Fuser {
 
   // `output`, written by instruction `at`, may take the memory of an input that no later
   // instruction of the group reads.
-  void share_with_inputs(Instruction& merged, const Operand& output, size_t begin, size_t at) {
+  void share_with_inputs(Instruction& merged, const Operand& output, size_t begin,
+                         size_t at) const {
     for (size_t k = 0; k < merged.inputs.size(); ++k) {
       const Operand& input = merged.inputs[k];
       const int last = last_read_[static_cast<size_t>(input.buffer)];

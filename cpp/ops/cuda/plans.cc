@@ -35,12 +35,6 @@ bool by_cudnn(const PlanRequest& r) {
   return (r.inputs[0].dtype == DType::kFloat32 || is_half(r.inputs[0].dtype)) && has_elements(r);
 }
 
-bool is_relu(const PostOp& p) {
-  if (p.op->name == "relu") return true;
-  return p.op->name == "Activation" &&
-         static_cast<const ActivationParams*>(p.params.get())->act_type == ActivationType::kRelu;
-}
-
 // output + addend, then relu: at most one of each, in this order.
 bool can_fuse(const PlanRequest& so_far, const PostOp& candidate, const TensorSpec* extra_input) {
   if (!by_cudnn(so_far)) return false;
@@ -247,6 +241,8 @@ void register_cuda_plans() {
   for (const char* op : {"Activation", "_activation_backward", "Cast", "amp_cast"})
     add_planned_kernel(op, kCUDA, {plan_pointwise});
   add_pointwise_planned_kernel(kCUDA, {plan_pointwise});
+  register_chain_planner();
+  register_dense_plan();
 }
 
 }  // namespace mxlite::cuda

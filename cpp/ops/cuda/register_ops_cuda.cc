@@ -17,6 +17,7 @@ void register_layer_norm_cuda(OpRegistry&);        // nn/
 void register_leaky_relu_cuda(OpRegistry&);        // nn/
 void register_output_loss_cuda(OpRegistry&);       // nn/
 void register_pooling_cuda(OpRegistry&);           // nn/
+void register_rnn_cuda(OpRegistry&);               // nn/
 void register_softmax_cuda(OpRegistry&);           // nn/
 void register_softmax_output_cuda(OpRegistry&);    // nn/
 void register_upsampling_cuda(OpRegistry&);        // nn/
@@ -46,6 +47,11 @@ void register_slice_cuda(OpRegistry&);             // tensor/
 void register_sort_cuda(OpRegistry&);              // tensor/
 void register_take_cuda(OpRegistry&);              // tensor/
 void register_transpose_cuda(OpRegistry&);         // tensor/
+void register_box_cuda(OpRegistry&);               // vision/
+void register_box_nms_cuda(OpRegistry&);           // vision/
+void register_multibox_cuda(OpRegistry&);          // vision/
+void register_multibox_target_cuda(OpRegistry&);   // vision/
+void register_roi_cuda(OpRegistry&);               // vision/
 
 void register_all_ops_cuda(OpRegistry& ops) {
   register_dot_cuda(ops);
@@ -60,6 +66,7 @@ void register_all_ops_cuda(OpRegistry& ops) {
   register_leaky_relu_cuda(ops);
   register_output_loss_cuda(ops);
   register_pooling_cuda(ops);
+  register_rnn_cuda(ops);
   register_softmax_cuda(ops);
   register_softmax_output_cuda(ops);
   register_upsampling_cuda(ops);
@@ -89,6 +96,11 @@ void register_all_ops_cuda(OpRegistry& ops) {
   register_sort_cuda(ops);
   register_take_cuda(ops);
   register_transpose_cuda(ops);
+  register_box_cuda(ops);
+  register_box_nms_cuda(ops);
+  register_multibox_cuda(ops);
+  register_multibox_target_cuda(ops);
+  register_roi_cuda(ops);
 
   cuda::register_cuda_plans();
 }

@@ -17,15 +17,26 @@ inline unsigned blocks_per_task(const KernelContext& ctx, int64_t tasks) {
   return blocks_for(tasks * kThreads, ctx);
 }
 
-// fn<<<blocks, threads>>>(args...) on the call's stream.
+// Shared memory whose size the launch says. The tests' emulation of a GPU has its own.
+#ifndef MX_DYNAMIC_SHARED
+#define MX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
+
+// fn<<<blocks, threads, shared_bytes>>>(args...) on the call's stream.
 template <class... Params, class... Args>
-void launch(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,
-            Args&&... args) {
+void launch_shared(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,
+                   size_t shared_bytes, Args&&... args) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks);
   config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream(ctx);
   MX_CUDA(cudaLaunchKernelEx(&config, fn, std::forward<Args>(args)...));
+}
+template <class... Params, class... Args>
+void launch(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,
+            Args&&... args) {
+  launch_shared(ctx, fn, blocks, threads, 0, std::forward<Args>(args)...);
 }
 // One thread per item, striding over the grid.
 template <class... Params, class... Args>

@@ -172,7 +172,7 @@ void register_batch_norm(OpRegistry& ops) {
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
-  // The fused ones of graphs on the CPU.
+  // The fused ones of recorded graphs (graph/passes/fuse_norm.cc).
   ops.add(batch_norm_schema("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu));
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
               .doc("BatchNorm, an addition of another array, and relu.")

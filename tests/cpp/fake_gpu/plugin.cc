@@ -1,5 +1,6 @@
 // A stand-in for libmxlite_cuda.so on machines without a GPU: two devices whose memory is host
-// memory, whose streams are threads (tests/cpp/fake_stream.h) and whose kernels are the CPU's.
+// memory, whose streams are threads (tests/cpp/fake_stream.h) and whose kernels are the CPU's, or
+// those of the CUDA backend on an emulator (tests/cpp/emulated_gpu).
 // MXLITE_CUDA_LIBRARY=<path of this library> makes mx.gpu(0) work, so that everything above the
 // driver can be tested: engine, copies, executables, recorded graphs, contexts in Python.
 #include <array>
@@ -12,8 +13,10 @@
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/graph/device_graph.h"
+#include "cpp/kvstore/device_group.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
+#include "tests/cpp/fake_gpu/kernels.h"
 #include "tests/cpp/fake_stream.h"
 
 namespace mxlite {
@@ -72,7 +75,7 @@ class FakeRecorder final : public graph::GraphRecorder {
   }
 };
 
-// Kernels are plain function pointers: number I runs the CPU kernel of that number.
+// Kernels are plain function pointers: number I runs the host's kernel of that number.
 constexpr size_t kMostKernels = 1500;
 std::vector<KernelFn> cpu_kernels;
 
@@ -107,16 +110,75 @@ constexpr std::array<KernelFn, sizeof...(I)> make_kernels(std::index_sequence<I.
   return {&run_kernel<I>...};
 }
 
-void borrow_cpu_kernels(OpRegistry& ops) {
+void give_kernels(OpRegistry& ops) {
   static constexpr auto kernels = make_kernels(std::make_index_sequence<kMostKernels>());
-  for (OpSchema* op : ops.all())
-    for (const Kernel& cpu : op->cpu_kernels) {
+  register_own_kernels(ops);
+  // For the test of what has no kernel.
+  const std::string without = env_string("MXLITE_FAKE_GPU_WITHOUT", "");
+  for (OpSchema* op : ops.all()) {
+    if (op->name == without) continue;
+    if (op->cuda_kernels.empty()) op->cuda_kernels = op->cpu_kernels;
+    for (Kernel& kernel : op->cuda_kernels) {
       MX_ASSERT(cpu_kernels.size() < kMostKernels);
-      Kernel kernel = cpu;
+      const KernelFn run = kernel.run;
       kernel.run = kernels[cpu_kernels.size()];
-      cpu_kernels.push_back(cpu.run);
-      op->cuda_kernels.push_back(kernel);
+      cpu_kernels.push_back(run);
     }
+  }
+}
+
+// Chains of pointwise operators, in the stream's order.
+Plan plan_chain(PointwiseChain chain) {
+  Plan plan = plan_own_chain(std::move(chain));
+  if (!plan.run) return plan;
+  plan.run = [run = plan.run](KernelContext& ctx, std::span<void* const> in,
+                              std::span<void* const> out, void*) {
+    const auto work = [run, in = std::vector<void*>(in.begin(), in.end()),
+                       out = std::vector<void*>(out.begin(), out.end())] {
+      KernelContext host;
+      run(host, in, out, nullptr);
+    };
+    if (auto* recording = dynamic_cast<RecordingStream*>(ctx.stream))
+      recording->keep([work](RandomState) { work(); });
+    else
+      static_cast<FakeStream&>(*ctx.stream).give(work);
+  };
+  return plan;
+}
+
+// Memory of all devices is host memory: the sum of floats is made at once.
+class FakeGroup final : public DeviceGroup {
+ public:
+  explicit FakeGroup(std::vector<int> devices) : devices_(std::move(devices)) {}
+  const std::vector<int>& devices() const override { return devices_; }
+  int first_rank() const override { return 0; }
+  int size() const override { return static_cast<int>(devices_.size()); }
+  void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
+                  ReduceOp op) override {
+    MX_CHECK_KIND(op == ReduceOp::kSum, ErrorKind::kNotSupported, "the stand-in only adds");
+    dispatch_dtype(dtype, [&]<class T>(T) {
+      for (int64_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (const DeviceBuffer& b : buffers)
+          sum += static_cast<double>(static_cast<const T*>(b.input)[i]);
+        for (const DeviceBuffer& b : buffers)
+          static_cast<T*>(b.output)[i] = static_cast<T>(static_cast<float>(sum));
+      }
+    });
+  }
+  void reduce_scatter(std::span<const DeviceBuffer>, int64_t, DType, ReduceOp) override { no(); }
+  void all_gather(std::span<const DeviceBuffer>, size_t) override { no(); }
+  void broadcast(std::span<const DeviceBuffer>, size_t, int) override { no(); }
+  void synchronize() override {}
+
+ private:
+  [[noreturn]] static void no() { fail(ErrorKind::kNotSupported, "the stand-in only adds"); }
+  const std::vector<int> devices_;
+};
+
+std::unique_ptr<DeviceGroup> make_fake_group(const std::vector<int>& devices,
+                                             const DeviceBootstrap&) {
+  return std::make_unique<FakeGroup>(devices);
 }
 
 void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
@@ -192,8 +254,10 @@ class FakeAccelerator final : public Accelerator {
 extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
     std::string*) {
   using namespace mxlite;
-  borrow_cpu_kernels(ops());
+  give_kernels(ops());
+  set_chain_planner(DeviceType::kCUDA, plan_chain);
   set_device_copy(&copy_on_stream);
+  set_device_group_backend(&make_fake_group);
   graph::set_graph_recorder(new FakeRecorder);
   return new FakeAccelerator;  // leaked, as its threads
 }

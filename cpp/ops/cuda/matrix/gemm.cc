@@ -2,6 +2,7 @@
 // memory is what it is asked for, and the bias then runs along its rows.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
@@ -207,14 +208,16 @@ void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
   Descriptors d;
   describe(g, o.bias, d);
   const Workspace workspace = gemm_workspace(ctx);
-  const Key key{g, alignment(o.a), alignment(o.b), alignment(o.c), ctx.device.index};
+  const uint32_t align_c = std::min(alignment(o.c), o.addend ? alignment(o.addend) : ~0u);
+  const Key key{g, alignment(o.a), alignment(o.b), align_c, ctx.device.index};
   const cublasLtMatmulAlgo_t algorithm = algorithms().get(ctx, key, d, workspace.bytes);
   const auto alpha32 = static_cast<float>(g.alpha), beta32 = static_cast<float>(g.beta);
   const bool wide = g.dtype == DType::kFloat64;
   const void* const alpha = wide ? static_cast<const void*>(&g.alpha) : &alpha32;
   const void* const beta = wide ? static_cast<const void*>(&g.beta) : &beta32;
-  MX_CUBLAS(cublasLtMatmul(cublaslt(ctx), d.op, alpha, o.b, d.a, o.a, d.b, beta, o.c, d.c, o.c, d.c,
-                           &algorithm, workspace.data, workspace.bytes, stream(ctx)));
+  MX_CUBLAS(cublasLtMatmul(cublaslt(ctx), d.op, alpha, o.b, d.a, o.a, d.b, beta,
+                           o.addend ? o.addend : o.c, d.c, o.c, d.c, &algorithm, workspace.data,
+                           workspace.bytes, stream(ctx)));
 }
 
 }  // namespace mxlite::cuda

@@ -1,38 +1,10 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/nn/activation.h"
+#include "cpp/ops/pointwise/activation_functors.h"
 
 namespace mxlite {
 namespace cuda {
 namespace {
-
-// Function and slope of each type: a value, and what the output's gradient is multiplied with at
-// the saved value (the output, for softsign the data). Their loops are those of the operators.
-struct SoftreluForward {
-  template <class T>
-  static MX_HD T apply(T x, const T*) {
-    return pointwise::softrelu_of(x);
-  }
-};
-struct SoftreluBackward {
-  template <class T>
-  static MX_HD T apply(T grad, T y) {
-    return grad * -pointwise::expm1_of(-y);
-  }
-};
-struct SoftsignBackward {
-  template <class T>
-  static MX_HD T apply(T grad, T x) {
-    const T base = T(1) + std::fabs(x);
-    return grad / (base * base);
-  }
-};
-// Relu's also of integers.
-struct ReluSlope {
-  template <class T>
-  static MX_HD T apply(T grad, T y) {
-    return y > T(0) ? grad : T(0);
-  }
-};
 
 template <class F>
 void floating_unary(KernelContext& ctx, Inputs in, Outputs out) {
@@ -53,7 +25,7 @@ void activation(KernelContext& ctx, const ActivationParams& p, Inputs in, Output
     case ActivationType::kTanh:
       return floating_unary<pointwise::Tanh>(ctx, in, out);
     case ActivationType::kSoftrelu:
-      return floating_unary<SoftreluForward>(ctx, in, out);
+      return floating_unary<pointwise::Softrelu>(ctx, in, out);
     case ActivationType::kSoftsign:
       return floating_unary<pointwise::Softsign>(ctx, in, out);
   }
@@ -62,15 +34,15 @@ void activation(KernelContext& ctx, const ActivationParams& p, Inputs in, Output
 void activation_backward(KernelContext& ctx, const ActivationParams& p, Inputs in, Outputs out) {
   switch (p.act_type) {
     case ActivationType::kRelu:
-      return run_binary<ReluSlope>(ctx, in[0], in[1], out[0]);
+      return run_binary<pointwise::ReluSlope>(ctx, in[0], in[1], out[0]);
     case ActivationType::kSigmoid:
       return run_floating_binary<pointwise::SigmoidBackward>(ctx, in[0], in[1], out[0]);
     case ActivationType::kTanh:
       return run_floating_binary<pointwise::TanhBackward>(ctx, in[0], in[1], out[0]);
     case ActivationType::kSoftrelu:
-      return run_floating_binary<SoftreluBackward>(ctx, in[0], in[1], out[0]);
+      return run_floating_binary<pointwise::SoftreluBackward>(ctx, in[0], in[1], out[0]);
     case ActivationType::kSoftsign:
-      return run_floating_binary<SoftsignBackward>(ctx, in[0], in[1], out[0]);
+      return run_floating_binary<pointwise::SoftsignBackward>(ctx, in[0], in[1], out[0]);
   }
 }
 

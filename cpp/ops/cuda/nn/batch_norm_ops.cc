@@ -108,7 +108,7 @@ void register_batch_norm_cuda(OpRegistry& ops) {
   ops.kernel<&batch_norm<true>>("_contrib_BatchNormWithReLU", kCUDA);
   ops.kernel<&sync_batch_norm>("_contrib_SyncBatchNorm", kCUDA);
   ops.kernel<&batch_norm_grad<End::kPlain>>("_batch_norm_backward", kCUDA);
-  if (!ops.find("_batch_norm_add_relu")) return;
+  ops.kernel<&batch_norm<true>>("_batch_norm_relu", kCUDA);
   ops.kernel<&batch_norm_add_relu>("_batch_norm_add_relu", kCUDA);
   ops.kernel<&relu_again>("_batch_norm_relu_again", kCUDA);
   ops.kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward", kCUDA);

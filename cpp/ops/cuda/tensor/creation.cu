@@ -1,7 +1,7 @@
 // Arrays of one value: _zeros, _ones, _full and their likes.
 #include <cstring>
 
-#include "cpp/ops/cuda/launch.cuh"
+#include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/tensor/creation.h"
 
 namespace mxlite {
@@ -16,9 +16,7 @@ template <class Word>
 void fill_words(KernelContext& ctx, const TensorRef& out, const void* value) {
   Word word;
   std::memcpy(&word, value, sizeof word);
-  fill_kernel<<<cuda::blocks_for(out.size(), ctx), cuda::kThreads, 0, cuda::stream(ctx)>>>(
-      out.as<Word>(), word, out.size());
-  MX_CUDA_LAUNCHED("fill_kernel");
+  cuda::launch_items(ctx, fill_kernel<Word>, out.size(), out.as<Word>(), word, out.size());
 }
 
 // Bits decide, so that four kernels serve all dtypes.

@@ -1,0 +1,68 @@
+// One step of the recurrent cells for all units of a layer and direction; products are made before.
+#pragma once
+#include "cpp/ops/kernel.h"
+#include "cpp/ops/nn/rnn.h"
+
+namespace mxlite::cuda {
+
+// What all steps of a layer and direction share. Memory holds the operator's dtype; a row of gates
+// is (gates, hidden), as the weights' rows.
+struct RnnLayer {
+  RnnMode mode;
+  DType dtype, lengths_dtype;
+  int64_t batch, hidden, out;
+  const void *bias_input, *bias_hidden;
+  const void* lengths;  // null: all steps count
+  bool clips, clip_nan;
+  double clip_min, clip_max;
+};
+
+struct RnnForwardStep {
+  int64_t step;         // in time
+  void* gates;          // in: the input's products; out: after their activation
+  const void* product;  // of the weights with the state before
+  const void *state_before, *cell_before;
+  void *state, *cell, *recurrent;
+  void* inner;  // with a projection: its input, instead of state
+};
+void rnn_forward_step(KernelContext& ctx, const RnnLayer& layer, const RnnForwardStep& step);
+
+// state = where the step counts: `projected` if given, else itself; elsewhere what it was before.
+// Writes the output, too: zeros where the step does not count.
+struct RnnStore {
+  int64_t step;
+  const void *projected, *state_before;
+  void *state, *output;
+  int64_t output_stride;
+};
+void rnn_store(KernelContext& ctx, const RnnLayer& layer, const RnnStore& store);
+
+// The gradient of a step's output: what comes from above and from the next step. Where the step
+// does not count, all of it goes on to the step before.
+struct RnnOutputGrad {
+  int64_t step;
+  const void* output_grad;
+  int64_t output_stride;
+  void* state_grad;  // in: from the next step; out: what does not pass through the cell
+  void* active;      // what does
+};
+void rnn_output_grad(KernelContext& ctx, const RnnLayer& layer, const RnnOutputGrad& grad);
+
+struct RnnBackwardStep {
+  int64_t step;
+  const void *gates, *recurrent;
+  const void *state_before, *cell_before, *cell;
+  const void* inner_grad;            // of the cell's output
+  void* cell_grad;                   // in: from the next step; out: for the step before
+  void* state_grad;                  // gru adds what does not pass through the weights
+  void *input_grads, *hidden_grads;  // of gates, before their activation; the same but for gru
+};
+void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackwardStep& step);
+
+// Between layers: draws mask and applies it, or applies it to gradients.
+void rnn_drop(KernelContext& ctx, DType dtype, void* values, uint8_t* mask, int64_t count, float p,
+              int64_t layer);
+void rnn_undrop(KernelContext& ctx, DType dtype, void* values, const uint8_t* mask, int64_t count,
+                float p);
+
+}  // namespace mxlite::cuda

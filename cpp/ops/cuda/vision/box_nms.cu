@@ -1,0 +1,182 @@
+#include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/vision/box_nms.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+struct NmsArgs {
+  const void* data;
+  void* out;
+  int64_t* source;
+  DType dtype;
+  int64_t images, boxes, width, limit, padded;
+  int coord_start, score_index, id_index;
+  bool corner_in, corner_out, one_group, has_background;
+  float overlap_thresh;
+  double least, background;
+  // Per block.
+  Ranked* entries;
+  void* ranked_boxes;
+  uint8_t* dropped;
+};
+
+template <class C>
+__device__ RankedBox<C> load_box(const NmsArgs& a, int64_t row) {
+  C v[4];
+  for (int k = 0; k < 4; ++k) v[k] = load_as<C>(a.data, a.dtype, row * a.width + a.coord_start + k);
+  if (!a.corner_in) {
+    const C x = v[2] / 2, y = v[3] / 2, area = v[2] < 0 || v[3] < 0 ? C(0) : v[2] * v[3];
+    return {v[0] - x, v[1] - y, v[0] + x, v[1] + y, area, 0};
+  }
+  const C width = v[2] - v[0], height = v[3] - v[1];
+  return {v[0], v[1], v[2], v[3], width < 0 || height < 0 ? C(0) : width * height, 0};
+}
+
+// Boxes with a negative left edge stay as they are: in 1.x they count as filled with -1.
+template <class C>
+__device__ void change_format(const NmsArgs& a, C (&v)[4]) {
+  if (a.corner_in == a.corner_out || v[0] < C(0)) return;
+  const bool center = !a.corner_out;
+  const C box[4] = {v[0], v[1], v[2], v[3]};
+  for (int k = 0; k < 2; ++k) {
+    v[k] = center ? (box[k] + box[k + 2]) / 2 : box[k] - box[k + 2] / 2;
+    v[k + 2] = center ? box[k + 2] - box[k] : box[k] + box[k + 2] / 2;
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(kThreads) nms_kernel(const __grid_constant__ NmsArgs a) {
+  Ranked* const entries = a.entries + blockIdx.x * a.padded;
+  auto* const boxes = static_cast<RankedBox<C>*>(a.ranked_boxes) + blockIdx.x * a.limit;
+  uint8_t* const dropped = a.dropped + blockIdx.x * a.limit;
+  for (int64_t image = blockIdx.x; image < a.images; image += gridDim.x) {
+    const int64_t first = image * a.boxes;
+    int64_t valid = 0;
+    for (int64_t i = threadIdx.x; i < a.padded; i += blockDim.x) {
+      Ranked entry{kLastKey, i};
+      if (i < a.boxes) {
+        const int64_t at = (first + i) * a.width;
+        const double score = static_cast<double>(load_as<C>(a.data, a.dtype, at + a.score_index));
+        const bool background =
+            a.has_background &&
+            static_cast<double>(load_as<C>(a.data, a.dtype, at + a.id_index)) == a.background;
+        if (score > a.least && !background) {
+          entry.key = falling_key(score);
+          ++valid;
+        }
+      }
+      entries[i] = entry;
+    }
+    valid = block_sum(valid);
+    sort_ranked(entries, a.padded);
+    const int64_t count = valid < a.limit ? valid : a.limit;
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+      const int64_t row = first + entries[i].index;
+      RankedBox<C> box = load_box<C>(a, row);
+      if (!a.one_group) {  // classes count without their fraction
+        const C id = load_as<C>(a.data, a.dtype, row * a.width + a.id_index);
+        box.group = std::fabs(id) < C(2147483648.0) ? static_cast<int64_t>(id) : INT32_MIN;
+      }
+      boxes[i] = box;
+      dropped[i] = 0;
+    }
+    suppress(boxes, dropped, count, [&](const RankedBox<C>& b, const RankedBox<C>& c) {
+      const C common = common_length(b.left, b.right, c.left, c.right) *
+                       common_length(b.top, b.bottom, c.top, c.bottom);
+      return common / (b.area + c.area - common) > static_cast<C>(a.overlap_thresh);
+    });
+    const int64_t kept = for_kept(dropped, count, [&](int64_t i, int64_t place) {
+      const int64_t from = (first + entries[i].index) * a.width, to = (first + place) * a.width;
+      for (int64_t k = 0; k < a.width; ++k)
+        store_as<C>(a.out, a.dtype, to + k, load_as<C>(a.data, a.dtype, from + k));
+      C v[4];
+      for (int k = 0; k < 4; ++k) v[k] = load_as<C>(a.data, a.dtype, from + a.coord_start + k);
+      change_format(a, v);
+      for (int k = 0; k < 4; ++k) store_as<C>(a.out, a.dtype, to + a.coord_start + k, v[k]);
+      a.source[first + place] = first + entries[i].index;
+    });
+    for (int64_t i = kept * a.width + threadIdx.x; i < a.boxes * a.width; i += blockDim.x)
+      store_as<C>(a.out, a.dtype, first * a.width + i, C(-1));
+    for (int64_t i = kept + threadIdx.x; i < a.boxes; i += blockDim.x) a.source[first + i] = -1;
+    __syncthreads();
+  }
+}
+
+__global__ void count_up(int64_t n, int64_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) out[i] = i;
+}
+
+double as_stored(DType dtype, double v) {
+  double stored = v;
+  dispatch_floating("_contrib_box_nms", dtype, [&]<class T>(T) {
+    stored = static_cast<double>(static_cast<T>(static_cast<ComputeType<T>>(v)));
+  });
+  return stored;
+}
+
+void box_nms(KernelContext& ctx, const BoxNmsParams& p, Inputs in, Outputs out) {
+  if (in[0].size() == 0) return;
+  if (p.topk == 0) {
+    copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
+    return launch_items(ctx, count_up, out[1].size(), out[1].size(), out[1].as<int64_t>());
+  }
+  const Shape& shape = in[0].shape;
+  NmsArgs a{};
+  a.data = in[0].data;
+  a.out = out[0].data;
+  a.source = out[1].as<int64_t>();
+  a.dtype = in[0].dtype;
+  a.boxes = shape[shape.ndim() - 2];
+  a.width = shape.back();
+  a.images = in[0].size() / (a.boxes * a.width);
+  a.limit = p.topk < 0 ? a.boxes : std::min<int64_t>(p.topk, a.boxes);
+  a.padded = power_of_two_from(a.boxes);
+  a.coord_start = p.coord_start;
+  a.score_index = p.score_index;
+  a.id_index = p.id_index;
+  a.corner_in = p.in_format == BoxFormat::kCorner;
+  a.corner_out = p.out_format == BoxFormat::kCorner;
+  a.one_group = p.id_index < 0 || p.force_suppress;
+  a.has_background = p.id_index >= 0;
+  a.overlap_thresh = p.overlap_thresh;
+  a.least = as_stored(a.dtype, static_cast<double>(p.valid_thresh));
+  a.background = as_stored(a.dtype, p.background_id);
+  const int64_t blocks = std::min(a.images, kMostImageBlocks);
+  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+    ScratchPlan plan;
+    const size_t entries = plan.add(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked));
+    const size_t boxes = plan.add(static_cast<size_t>(blocks * a.limit) * sizeof(RankedBox<C>));
+    const size_t dropped = plan.add(static_cast<size_t>(blocks * a.limit));
+    void* const block = ctx.scratch(plan.bytes());
+    a.entries = part<Ranked>(block, entries);
+    a.ranked_boxes = part<void*>(block, boxes);
+    a.dropped = part<uint8_t>(block, dropped);
+    launch(ctx, nms_kernel<C>, static_cast<unsigned>(blocks), kThreads, a);
+  });
+}
+
+__global__ void scatter_rows(int64_t n, int64_t width, const void* grad, const int64_t* source,
+                             void* out, DType dtype) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t row = source[i / width];
+    if (row >= 0) store_any(out, dtype, row * width + i % width, load_any<double>(grad, dtype, i));
+  }
+}
+
+void box_nms_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  zero_bytes(ctx, out[0].data, out[0].bytes());
+  const int64_t n = out[0].size();
+  launch_items(ctx, scatter_rows, n, n, out[0].shape.back(), in[0].data, in[1].as<int64_t>(),
+               out[0].data, out[0].dtype);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_box_nms_cuda(OpRegistry& ops) {
+  ops.kernel<&cuda::box_nms>("_contrib_box_nms", DeviceType::kCUDA);
+  ops.kernel<&cuda::box_nms_backward>("_box_nms_backward", DeviceType::kCUDA);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,35 @@
+// Functions of Activation that have no operator of their own, and the slopes of all of them: what
+// the output's gradient is multiplied with at the saved value (the output, for softsign the data).
+#pragma once
+#include "cpp/ops/pointwise/binary_functors.h"
+
+namespace mxlite::pointwise {
+
+struct Softrelu {
+  template <class T>
+  static MX_HD T apply(T x, const T*) {
+    return softrelu_of(x);
+  }
+};
+struct SoftreluBackward {
+  template <class T>
+  static MX_HD T apply(T grad, T y) {
+    return grad * -expm1_of(-y);
+  }
+};
+struct SoftsignBackward {
+  template <class T>
+  static MX_HD T apply(T grad, T x) {
+    const T base = T(1) + std::fabs(x);
+    return grad / (base * base);
+  }
+};
+// Also of integers.
+struct ReluSlope {
+  template <class T>
+  static MX_HD T apply(T grad, T y) {
+    return y > T(0) ? grad : T(0);
+  }
+};
+
+}  // namespace mxlite::pointwise

@@ -1,0 +1,142 @@
+// Pointwise operators in a row as a short program that one kernel interprets: a thread takes a few
+// neighbouring elements through all steps, so that what only the steps exchange stays in its
+// registers. Values are computed in float and rounded to their dtype after each step, as the
+// operators one by one would. Used where a call costs more than its work (CUDA); on the CPU the
+// operators' own kernels run block by block (cpu/pointwise/chain.cc).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
+#include "cpp/core/half.h"
+#include "cpp/ops/planned_kernel.h"
+#include "cpp/ops/pointwise/activation_functors.h"
+
+namespace mxlite::pointwise {
+
+struct Identity {
+  template <class T>
+  static MX_HD T apply(T x, const T*) {
+    return x;
+  }
+};
+
+// What a step can compute. Functions that networks hardly use and that take many registers
+// (gamma, the inverse functions) are left to their own kernels.
+using ChainBinary =
+    std::tuple<Add, Sub, Mul, Div, Mod, Power, Maximum, Minimum, Equal, NotEqual, Greater,
+               GreaterEqual, Lesser, LesserEqual, LogicalAnd, LogicalOr, LogicalXor, ReluBackward,
+               SigmoidBackward, TanhBackward, ReluSlope, SoftreluBackward, SoftsignBackward>;
+using ChainUnary =
+    std::tuple<Identity, Negative, Abs, Sign, Square, Relu, LogicalNot, Round, Rint, Ceil, Floor,
+               Trunc, IsNan, IsInf, IsFinite, Sqrt, Rsqrt, Exp, Expm1, Log, Log1p, Tanh, Reciprocal,
+               Sigmoid, Softsign, Softrelu, Erf, Clip, SmoothL1, HardSigmoid>;
+inline constexpr int kChainBinaries = std::tuple_size_v<ChainBinary>;
+inline constexpr int kChainFunctions = kChainBinaries + std::tuple_size_v<ChainUnary>;
+
+struct ChainOperand {
+  enum class Kind : uint8_t {
+    kNone,
+    kLast,      // result of the step before
+    kKept,      // kept result `index`
+    kArray,     // elements of input `index`
+    kElement,   // the one element of input `index`
+    kConstant,  // p[0]
+  };
+  Kind kind = Kind::kNone;
+  uint8_t index = 0;
+};
+
+struct ChainStep {
+  uint8_t function = 0;  // of ChainBinary, then ChainUnary
+  ChainOperand a, b;
+  int8_t keep = -1;   // where the result is kept for a later step
+  int8_t store = -1;  // which output it is
+  DType dtype = DType::kFloat32;
+  float p[2] = {0, 0};
+};
+
+// Small enough to be a kernel's argument together with its pointers.
+struct ChainProgram {
+  static constexpr int kMostSteps = 32, kMostInputs = 48, kMostOutputs = 32, kMostKept = 6;
+  int64_t count = 0;  // elements
+  int32_t num_steps = 0, num_inputs = 0, num_outputs = 0, num_kept = 0;
+  DType inputs[kMostInputs] = {}, outputs[kMostOutputs] = {};
+  ChainStep steps[kMostSteps] = {};
+};
+
+// nullopt: a step has no function here, a value is not float32, float16 or bfloat16, or there are
+// more values than fit.
+std::optional<ChainProgram> compile_chain(const PointwiseChain& chain);
+
+// fn(integral_constant) for the number n in [kFirst, kFirst + kCount).
+template <int kFirst, int kCount, class Fn>
+MX_HD void with_number(int n, Fn&& fn) {
+  if constexpr (kCount == 1) {
+    fn(std::integral_constant<int, kFirst>{});
+  } else {
+    constexpr int kHalf = kCount / 2;
+    if (n < kFirst + kHalf)
+      with_number<kFirst, kHalf>(n, fn);
+    else
+      with_number<kFirst + kHalf, kCount - kHalf>(n, fn);
+  }
+}
+
+MX_HD float rounded(DType dtype, float v) {
+  if (dtype == DType::kFloat16) return static_cast<float>(float16(v));
+  if (dtype == DType::kBFloat16) return static_cast<float>(bfloat16(v));
+  return v;
+}
+
+// a = function(a, b)
+template <int W>
+MX_HD void apply_step(const ChainStep& step, float (&a)[W], const float (&b)[W]) {
+  with_number<0, kChainFunctions>(step.function, [&](auto number) {
+    constexpr int kNumber = decltype(number)::value;
+    const float p[2] = {step.p[0], step.p[1]};
+    for (int k = 0; k < W; ++k) {
+      if constexpr (kNumber < kChainBinaries)
+        a[k] = std::tuple_element_t<kNumber, ChainBinary>::apply(a[k], b[k]);
+      else
+        a[k] = std::tuple_element_t<kNumber - kChainBinaries, ChainUnary>::apply(a[k], p);
+    }
+  });
+}
+
+// Elements [at, at + W) through all steps. Memory moves W floats at a time:
+//   load(input, dtype, at, out)   element(input, dtype)   store(output, dtype, at, in)
+//   keep(slot, in)   kept(slot, out)
+template <int W, class Memory>
+MX_HD void run_chain(const ChainProgram& program, Memory& memory, int64_t at) {
+  using Kind = ChainOperand::Kind;
+  float last[W] = {};
+  const auto fetch = [&](const ChainStep& step, ChainOperand o, float(&out)[W]) {
+    if (o.kind == Kind::kArray) return memory.load(o.index, program.inputs[o.index], at, out);
+    if (o.kind == Kind::kKept) return memory.kept(o.index, out);
+    const float one =
+        o.kind == Kind::kElement ? memory.element(o.index, program.inputs[o.index]) : step.p[0];
+    for (int k = 0; k < W; ++k) out[k] = o.kind == Kind::kLast ? last[k] : one;
+  };
+#ifdef __CUDA_ARCH__
+#pragma unroll 1
+#endif
+  for (int s = 0; s < program.num_steps; ++s) {
+    const ChainStep& step = program.steps[s];
+    float b[W] = {};
+    if (step.b.kind != Kind::kNone) fetch(step, step.b, b);  // first: it may be the last result
+    if (step.a.kind != Kind::kLast) {
+      float a[W];
+      fetch(step, step.a, a);
+      for (int k = 0; k < W; ++k) last[k] = a[k];
+    }
+    apply_step<W>(step, last, b);
+    if (step.dtype != DType::kFloat32)
+      for (int k = 0; k < W; ++k) last[k] = rounded(step.dtype, last[k]);
+    if (step.keep >= 0) memory.keep(step.keep, last);
+    if (step.store >= 0) memory.store(step.store, step.dtype, at, last);
+  }
+}
+
+}  // namespace mxlite::pointwise

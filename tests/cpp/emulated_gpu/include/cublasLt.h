@@ -1,0 +1,2 @@
+#pragma once
+using cublasLtHandle_t = struct EmulatedCublasLt*;

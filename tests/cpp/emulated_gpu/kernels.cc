@@ -1,0 +1,51 @@
+// The kernels of the CUDA backend, compiled for the CPU. What calls cuDNN or is built on CUB is
+// missing: those operators get the CPU's kernels.
+#include "tests/cpp/fake_gpu/kernels.h"
+
+#include "cpp/ops/cuda/accumulate_rows.cuh"
+#include "cpp/ops/cuda/channels_last.h"
+#include "cpp/ops/cuda/register_ops_cuda.h"
+
+namespace mxlite {
+
+void register_convolution_cuda(OpRegistry&) {}
+void register_cumsum_cuda(OpRegistry&) {}
+void register_sort_cuda(OpRegistry&) {}
+
+namespace cuda {
+
+int64_t* accumulation_rows(KernelContext& ctx, int64_t count) {
+  return static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(count) * sizeof(int64_t)));
+}
+void accumulate_rows(KernelContext&, const RowAccumulation& a, const void* src, void* dst) {
+  dispatch_dtype(a.dtype, [&]<class T>(T) {
+    using Acc = ComputeType<T>;
+    for (int64_t o = 0; o < a.outer; ++o)
+      for (int64_t row = 0; row < a.num_rows; ++row)
+        for (int64_t k = 0; k < a.inner; ++k) {
+          Acc sum = 0;
+          for (int64_t i = 0; i < a.count; ++i)
+            if (a.rows[i] == row)
+              sum += static_cast<Acc>(static_cast<const T*>(src)[(o * a.count + i) * a.inner + k]);
+          static_cast<T*>(dst)[(o * a.num_rows + row) * a.inner + k] = static_cast<T>(sum);
+        }
+  });
+}
+
+// Planned kernels work on streams: only chains, below.
+void register_cuda_plans() { register_chain_planner(); }
+
+}  // namespace cuda
+
+namespace {
+PlanChainFn own_planner = nullptr;
+}
+
+void register_own_kernels(OpRegistry& ops) {
+  register_all_ops_cuda(ops);
+  own_planner = find_chain_planner(DeviceType::kCUDA);
+}
+
+Plan plan_own_chain(PointwiseChain chain) { return own_planner(std::move(chain)); }
+
+}  // namespace mxlite

@@ -1,0 +1,12 @@
+// The kernels of a stand-in for a GPU: host functions on host memory, without a stream.
+#pragma once
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/planned_kernel.h"
+
+namespace mxlite {
+
+// Fills cuda_kernels; operators without any get the CPU's.
+void register_own_kernels(OpRegistry& ops);
+Plan plan_own_chain(PointwiseChain chain);
+
+}  // namespace mxlite

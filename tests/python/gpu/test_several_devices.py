@@ -1,0 +1,70 @@
+"""Several GPUs in one process, and operators that a device lacks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+
+needs_two = pytest.mark.skipif(mx.num_gpus() < 2, reason="needs two GPUs")
+STAND_IN = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
+
+
+@needs_two
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32"])
+def test_sums_arrive_on_all_devices(dtype: str) -> None:
+    values = [np.arange(1000).reshape(10, 100) % 7 + i for i in range(2)]
+    arrays = [nd.array(v, ctx=mx.gpu(i), dtype=dtype) for i, v in enumerate(values)]
+    doubled = [a * 2 for a in arrays]  # not done yet when the sum is asked for
+    mx._core.sum_on_devices(doubled)
+    for i, array in enumerate(doubled):
+        assert array.ctx == mx.gpu(i)
+        np.testing.assert_array_equal((array + 1).asnumpy(), 2 * (values[0] + values[1]) + 1)
+
+
+@needs_two
+def test_repeated_sums_use_the_same_group() -> None:
+    arrays = [nd.ones((4,), ctx=mx.gpu(i)) for i in range(2)]
+    for _ in range(3):
+        mx._core.sum_on_devices(arrays)
+    for array in arrays:
+        np.testing.assert_array_equal(array.asnumpy(), np.full(4, 8.0))
+
+
+@needs_two
+def test_sums_want_one_like_array_for_each_device() -> None:
+    one = nd.ones((4,), ctx=mx.gpu(0))
+    with pytest.raises(mx.base.ShapeError, match=r"\(4,\).*\(5,\)"):
+        mx._core.sum_on_devices([one, nd.ones((5,), ctx=mx.gpu(1))])
+    with pytest.raises(ValueError, match=r"two arrays on gpu\(0\)"):
+        mx._core.sum_on_devices([one, nd.ones((4,), ctx=mx.gpu(0))])
+    with pytest.raises(ValueError, match=r"cpu\(0\) given"):
+        mx._core.sum_on_devices([one, nd.ones((4,), ctx=mx.cpu())])
+
+
+@pytest.mark.skipif(not STAND_IN, reason="the stand-in can leave a kernel out")
+def test_operators_without_a_kernel_say_so() -> None:
+    script = """
+import mxlite as mx
+x = mx.nd.ones((2,), ctx=mx.gpu(0))
+try:
+    mx.nd.relu(x)
+except NotImplementedError as error:
+    assert isinstance(error, mx.base.NotSupportedError)
+    print(error)
+assert (x + 1).sum().asscalar() == 4  # the device goes on
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MXLITE_FAKE_GPU_WITHOUT": "relu"},
+    )
+    assert "relu: no CUDA kernel was written for relu" in done.stdout
+    assert "as_in_context(mx.cpu())" in done.stdout
