@@ -90,8 +90,8 @@ def draw(report: dict, losses: list, path: Path) -> None:
     for name, size in known:
         memory.bar(["peak"], [size], bottom=bottom, label=f"{name} {size:.0f}", width=0.4)
         bottom += size
-    memory.set(title="memory, MiB", xlim=(-0.5, 1.6))
-    memory.legend(fontsize=8)
+    memory.set(title="memory, MiB", xlim=(-0.5, 3))
+    memory.legend(fontsize=7, loc="center right")
     figure.tight_layout()
     figure.savefig(path, dpi=80)
 
@@ -107,7 +107,7 @@ def main() -> int:
     common = [
         *network,
         *("--num-examples", count, "--batch-size", options.batch_size, "--num-epochs", 1),
-        *("--disp-batches", 1, "--loss", "ce", "--lr", 0.002, "--lr-factor", 1, "--seed", 1),
+        *("--disp-batches", 1, "--loss", "ce", "--lr", 0.01, "--lr-factor", 1, "--seed", 1),
         *("--data-nthreads", len(os.sched_getaffinity(0))),
     ]
     images = ["--data-train", "pictures.rec", "--random-crop", 1, "--random-mirror", 1]
@@ -148,6 +148,7 @@ def main() -> int:
             "parameters": array_mib,
             "gradients": array_mib,
             "momentum": array_mib,
+            "copies in Module and kvstore": 2 * array_mib,
             "peak": peak,
         },
         "reading_peak_mib": reading_mib,

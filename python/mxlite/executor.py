@@ -398,7 +398,8 @@ class Executor:
         for params, arrays, what in targets:
             for name, value in params.items():
                 if name in arrays:
-                    value = value.astype(arrays[name].dtype)
+                    if value.dtype != arrays[name].dtype:
+                        value = value.astype(arrays[name].dtype)
                     if is_sparse(arrays[name]):
                         assign(arrays[name], value.as_in_context(arrays[name].context))
                     else:

@@ -117,7 +117,9 @@ class KVStore(KVStoreBase):
         with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
             if self._compression is not None:
                 values = [self._compression((name, i), v) for i, v in enumerate(values)]
-            total = summed(values)
+            # An updater gets a single array as it is, as in 1.x: no second copy of all gradients.
+            alone = len(values) == 1 and self._updater is not None
+            total = values[0] if alone else summed(values)
             if self._updater is None:
                 self._arrays[name] = total
                 return

@@ -242,12 +242,16 @@ class DataParallelExecutorGroup:
         with autograd.pause():
             for targets, names, blocks in groups:
                 for name, arrays in zip(names, blocks):
+                    target = targets.get(name)
+                    if target is not None and len(arrays) == 1 and _alike(arrays[0], target):
+                        arrays[0].copyto(target)  # without another copy of all parameters
+                        continue
                     copies = [array.copyto(cpu()) for array in arrays]
                     mean = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
-                    if name in targets:
-                        mean.astype(targets[name].dtype).copyto(targets[name])
-                    else:
+                    if target is None:
                         targets[name] = mean
+                    else:
+                        mean.astype(target.dtype).copyto(target)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -455,3 +459,7 @@ def _group_contexts(given: Any, count: int) -> list[Any]:
     if len(given) != count:
         raise ValueError_(f"group2ctxs: a list of {len(given)} given, {count} entries expected")
     return list(given)
+
+
+def _alike(array: NDArray, target: NDArray) -> bool:
+    return array.dtype == target.dtype and array.stype == target.stype

@@ -338,3 +338,15 @@ def test_rows_are_pulled_by_key() -> None:
     assert out[1][0].data.asnumpy().tolist() == [[60, 70]]
     with pytest.raises(ValueError, match="2 row_ids given for 1 keys"):
         store.row_sparse_pull("a", out=out[0], row_ids=rows)
+
+
+def test_an_updater_gets_a_single_array_without_a_copy() -> None:
+    store, seen = mx.kv.create("local"), []
+    store.init(3, mx.nd.zeros((2,)))
+    store.set_updater(lambda key, total, stored: seen.append(total))
+    value = mx.nd.array([1, 2])
+    store.push(3, value)
+    assert seen[0] is value
+    store.push(3, [value, value])
+    assert seen[1].asnumpy().tolist() == [2, 4]
+    assert value.asnumpy().tolist() == [1, 2]
