@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from .. import _core
 from .. import ndarray as nd
 from ..base import FileAccessError, MissingFileError, NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
@@ -202,6 +203,32 @@ def summed(values: Sequence[NDArray]) -> NDArray:
         return values[0].copy()
     context = values[0].ctx
     return nd.add_n(*(value.as_in_context(context) for value in values))
+
+
+def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
+    """Return the sum of arrays on each of their GPUs, made by NCCL.
+
+    Parameters
+    ----------
+    values : sequence of NDArray
+        Of the same shape.
+
+    Returns
+    -------
+    list of NDArray or None
+        New arrays, in the order of the values; None where `summed` has to do it: not all on GPUs of
+        their own, sparse, 16-bit integers, or no NCCL.
+    """
+    devices = {(value.ctx.device_type, value.ctx.device_id) for value in values}
+    if len(values) < 2 or len(devices) < len(values) or {name for name, _ in devices} != {"gpu"}:
+        return None
+    if not all(type(value) is NDArray and value.dtype == values[0].dtype for value in values):
+        return None
+    if "int16" in str(values[0].dtype) or not _core.has_device_groups():
+        return None
+    copies = [value.copy() for value in values]
+    _core.sum_on_devices(copies)
+    return copies
 
 
 def read_states(fname: str | os.PathLike[str]) -> bytes:

@@ -23,7 +23,7 @@ from ..base import (
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
 from ..profiler.scope import COMM_SCOPE, scope
-from .base import KVStoreBase, read_states, summed
+from .base import KVStoreBase, all_reduced, read_states, summed
 from .compression import Compression
 from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
@@ -51,6 +51,7 @@ class KVStore(KVStoreBase):
     def __init__(self, name: str = "local") -> None:
         self._type = name
         self._arrays: dict[Any, NDArray] = {}
+        self._replicas: dict[Any, dict[str, NDArray]] = {}  # of the stored value, by context
         self._updater: Any = None
         self._compression: Compression | None = None
 
@@ -117,11 +118,14 @@ class KVStore(KVStoreBase):
         with autograd.pause(), scope("KVStore: push", COMM_SCOPE):
             if self._compression is not None:
                 values = [self._compression((name, i), v) for i, v in enumerate(values)]
+            replicas = None if "local" in self._type else all_reduced(values)
             # An updater gets a single array as it is, as in 1.x: no second copy of all gradients.
             alone = len(values) == 1 and self._updater is not None
-            total = values[0] if alone else summed(values)
+            total = replicas[0] if replicas else values[0] if alone else summed(values)
+            self._replicas[name] = {}
             if self._updater is None:
                 self._arrays[name] = total
+                self._replicas[name] = {str(array.ctx): array for array in replicas or ()}
                 return
             if total.ctx != stored.ctx:
                 stored = self._arrays[name] = stored.as_in_context(total.ctx)
@@ -156,8 +160,9 @@ class KVStore(KVStoreBase):
                 self._pull(name, arrays, stored, priority)
 
     def _pull(self, name: Any, arrays: list[NDArray], stored: NDArray, priority: int) -> None:
+        near = self._replicas.get(name, {})
         for array in arrays:
-            stored.copyto(array)
+            near.get(str(array.ctx), stored).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Push, then pull.

@@ -37,6 +37,35 @@ def test_repeated_sums_use_the_same_group() -> None:
 
 
 @needs_two
+@pytest.mark.parametrize("name", ["device", "local_allreduce_device"])
+def test_stores_sum_on_the_devices(name: str) -> None:
+    store = mx.kv.create(name)
+    store.init("w", nd.zeros((3,)))
+    for step in range(3):
+        grads = [nd.full((3,), i + 1 + step, ctx=mx.gpu(i)) for i in range(2)]
+        store.pushpull("w", grads, out=grads)
+        for i, grad in enumerate(grads):
+            assert grad.ctx == mx.gpu(i)
+            np.testing.assert_array_equal(grad.asnumpy(), np.full(3, 3.0 + 2 * step))
+        elsewhere = nd.zeros((3,), ctx=mx.cpu())
+        store.pull("w", out=elsewhere)
+        np.testing.assert_array_equal(elsewhere.asnumpy(), np.full(3, 3.0 + 2 * step))
+
+
+@needs_two
+def test_stores_with_an_optimizer_give_all_devices_the_new_weight() -> None:
+    store = mx.kv.create("device")
+    store.init(3, nd.ones((4,)))
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))
+    for step in range(1, 3):
+        store.push(3, [nd.ones((4,), ctx=mx.gpu(i)) for i in range(2)])
+        weights = [nd.zeros((4,), ctx=mx.gpu(i)) for i in range(2)]
+        store.pull(3, out=weights)
+        for weight in weights:
+            np.testing.assert_allclose(weight.asnumpy(), np.full(4, 1.0 - step))
+
+
+@needs_two
 def test_sums_want_one_like_array_for_each_device() -> None:
     one = nd.ones((4,), ctx=mx.gpu(0))
     with pytest.raises(mx.base.ShapeError, match=r"\(4,\).*\(5,\)"):
