@@ -97,3 +97,53 @@ def start(tmp_path: Path) -> Callable[..., Result]:
         return result
 
     return run
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Callable[..., Result]:
+    """Return a function that runs a script with servers, by launch.py."""
+    if not hasattr(mx._core, "ServerClient"):
+        pytest.skip("needs a build with the parameter server")
+
+    def run(
+        script: str,
+        *args: str,
+        workers: int = 2,
+        servers: int = 2,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 90,
+        ok: bool = True,
+        command: tuple[str, ...] = (sys.executable,),
+    ) -> Result:
+        path = HERE / "scripts" / script if script.endswith(".py") else tmp_path / "job.py"
+        if not script.endswith(".py"):
+            path.write_text(script)
+        line = [sys.executable, "-m", "mxlite.tools.launch", "--launcher", "local"]
+        line += ["-n", str(workers), "-s", str(servers)]
+        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), PYTHONFAULTHANDLER="1")
+        environment.setdefault("MXLITE_PS_TIMEOUT", "30")
+        environment.update(env or {})
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [*line, *command, str(path), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+        )
+        try:
+            text, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            text, _ = process.communicate()
+            pytest.fail(f"{script}: the job hangs after {timeout} s\n{text}")
+        output: dict[int, str] = {}
+        for rank, rest in re.findall(r"^\[worker (\d+)\] (.*)$", text, re.MULTILINE):
+            output[int(rank)] = output.get(int(rank), "") + rest + "\n"
+        result = Result(process.returncode, output, text, time.monotonic() - begin)
+        if ok and result.code != 0:
+            pytest.fail(f"{script}: the job ended with {result.code}\n{text}")
+        return result
+
+    return run
