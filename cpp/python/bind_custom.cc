@@ -202,13 +202,13 @@ class CustomNode final : public autograd::TapeNode {
     callback.method = "backward";
     callback.state = state_;
     callback.training = training_;
-    callback.needs.assign(needs.begin(), needs.end());
+    callback.needs.assign(needs.begin(), needs.begin() + static_cast<ptrdiff_t>(grads.size()));
     callback.reads = {detached_or_null(arrived), used(inputs_, signature_.needs_input, 0, "input"),
                       used(outputs_, signature_.needs_output, inputs_.size(), "output")};
     callback.writes = {grads};
     callback.updates = {states_};
     launch(std::move(callback));
-    std::vector<NDArrayRef> result(needs.size());
+    std::vector<NDArrayRef> result(needs.size());  // none for auxiliary states
     for (size_t i = 0; i < grads.size(); ++i)
       if (needs[i]) result[i] = grads[i]->detached();
     if (mode.recording) {
@@ -315,14 +315,16 @@ class CustomOp final : public graph::HostOp {
     for (const NDArrayRef& a : inputs.subspan(count)) {
       MX_CHECK(a->contiguous(), "Custom: an auxiliary state of shape ", a->shape(),
                " is changed in place and must be contiguous");
-      autograd::check_writable("Custom: auxiliary state", a);
+      // A parameter may be a state, as in 1.x; what an operator computed may not.
+      const autograd::ArrayInfo* const info = autograd::info_of(*a);
+      if (info && info->node) autograd::check_writable("Custom: auxiliary state", a);
     }
     callback.updates = {detached(inputs.subspan(count))};
     const bool record = mode.recording && autograd::needs_record(inputs.first(count));
     const Callback saved = record ? callback : Callback{};
     launch(std::move(callback));
     if (record)
-      make_ref<CustomNode>(signature_, state, saved)->connect(inputs.first(count), outputs);
+      make_ref<CustomNode>(signature_, state, saved)->connect(inputs, outputs);
     return outputs;
   }
 

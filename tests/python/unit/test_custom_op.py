@@ -410,3 +410,51 @@ def test_one_thread_and_exit_with_work_in_flight(engine):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stdout == "ran\n"
+
+
+class Count(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+        aux[0][:] += 1
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("count_calls")
+class CountProp(mx.operator.CustomOpProp):
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, in_shape, [(1,)]
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Count()
+
+
+class Counting(mx.gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.count = self.params.get("count", shape=(1,), init="zeros")
+
+    def hybrid_forward(self, F, x, count):
+        return F.Custom(x, count, op_type="count_calls")
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_parameter_may_be_an_auxiliary_state(hybrid):
+    net = Counting()
+    net.initialize()
+    if hybrid:
+        net.hybridize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+    x = nd.ones((2,))
+    x.attach_grad()
+    for calls in (1, 2, 3):
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        trainer.step(1)
+        assert net.count.data().asscalar() == calls
+        assert (x.grad.asnumpy().tolist(), net.count.grad().asscalar()) == ([2, 2], 0)
