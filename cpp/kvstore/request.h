@@ -57,8 +57,9 @@ class FrameWriter {
  public:
   template <class T>
   void number(T value) {
-    const auto* p = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof value);
+    const size_t end = bytes_.size();
+    bytes_.resize(end + sizeof value);
+    std::memcpy(bytes_.data() + end, &value, sizeof value);
   }
   void bytes(std::span<const std::byte> values) {
     bytes_.insert(bytes_.end(), values.begin(), values.end());
@@ -85,6 +86,10 @@ class FrameReader {
   std::string text();
   std::vector<int64_t> numbers();
   Request request();
+  void bytes(void* to, size_t n) {
+    const std::byte* from = need(n);
+    if (n > 0) std::memcpy(to, from, n);
+  }
   // A count of things that take at least `least` bytes each.
   uint32_t count(size_t least);
   bool at_end() const { return bytes_.empty(); }

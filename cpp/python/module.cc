@@ -1,6 +1,7 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
+#include "cpp/python/py_server.h"
 
 PYBIND11_MODULE(_core, m) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_engine(m);
   mxlite::python::bind_comm(m);
   mxlite::python::bind_device_group(m);
+  mxlite::python::bind_server(m);
   mxlite::python::bind_profiler(m);
   mxlite::python::bind_io(m);
   mxlite::python::bind_record(m);

@@ -1,0 +1,100 @@
+// What a worker tells all servers, and what it asks them.
+#include <algorithm>
+
+#include "cpp/engine/blocking.h"
+#include "cpp/kvstore/server/client.h"
+#include "cpp/kvstore/server/optimizer.h"
+
+namespace mxlite::ps {
+
+void Client::tell_servers(int head, const std::string& name, const std::string& text) {
+  const uint64_t number = uint64_t{registered_.incarnation} << 32 | ++commands_;
+  std::vector<NodeRequest> requests;
+  for (int s = 0; s < options_.num_servers; ++s)
+    requests.push_back({s,
+                        {FrameType::kCommand, 0, encode(Command{number, head, name, text}), {}},
+                        str("command ", head),
+                        nullptr});
+  call_all(std::move(requests));
+}
+
+void Client::set_sync(bool sync) {
+  const engine::BlockingScope blocking;
+  std::lock_guard calls(call_mutex_);
+  if (rank() == 0) tell_servers(kSetSync, "", sync ? "1" : "0");
+}
+
+void Client::set_optimizer(const std::string& name, const std::string& json) {
+  Optimizer::make(name, json);
+  const engine::BlockingScope blocking;
+  {
+    std::lock_guard calls(call_mutex_);
+    if (rank() == 0) tell_servers(kSetOptimizer, name, json);
+  }
+  barrier();
+}
+
+void Client::update_optimizer(const std::string& json) {
+  const engine::BlockingScope blocking;
+  std::lock_guard calls(call_mutex_);
+  if (rank() == 0) tell_servers(kUpdateOptimizer, "", json);
+}
+
+void Client::set_compression(const Compression& how) {
+  std::lock_guard lock(mutex_);
+  compression_ = how;
+}
+
+void Client::command(int head, const std::string& text) {
+  MX_CHECK(head >= 0, "command: head ", head, " given, 0 or more expected");
+  const engine::BlockingScope blocking;
+  std::lock_guard calls(call_mutex_);
+  tell_servers(head, "", text);
+}
+
+void Client::barrier() {
+  const engine::BlockingScope blocking;
+  std::lock_guard calls(call_mutex_);
+  const uint64_t count = ++barriers_;
+  node_.set_progress(str("barrier ", count));
+  node_.call({kScheduler,
+              {FrameType::kBarrier, 0, encode_number(count), {}},
+              str("barrier ", count),
+              nullptr});
+}
+
+uint64_t Client::pushed(const std::string& key) {
+  const StoredKeyRef stored = find(key);
+  const engine::BlockingScope blocking;
+  std::vector<NodeRequest> requests;
+  for (uint32_t p = 0; p < stored->layout.parts.size(); ++p)
+    requests.push_back({stored->layout.parts[p].server,
+                        {FrameType::kStatus, 0, encode(PartName{key, p}), {}},
+                        str("status of '", key, "'"),
+                        nullptr});
+  uint64_t least = ~uint64_t{0};
+  for (const Reply& reply : call_all(std::move(requests)))
+    least = std::min(least, decode_number(reply.body));
+  return least;
+}
+
+std::string Client::report() {
+  const engine::BlockingScope blocking;
+  std::vector<NodeRequest> requests;
+  for (int s = 0; s < options_.num_servers; ++s)
+    requests.push_back({s, {FrameType::kReport, 0, {}, {}}, "report", nullptr});
+  std::string servers;
+  for (const Reply& reply : call_all(std::move(requests)))
+    servers += str(servers.empty() ? "" : ", ", decode_text(reply.body));
+  const Traffic t = node_.reactor().traffic();
+  const NodeStats n = node_.stats();
+  return str("{\"worker\": {\"rank\": ", rank(), ", \"requests\": ", n.requests,
+             ", \"resends\": ", n.resends, ", \"reconnects\": ", n.reconnects,
+             ", \"sent_bytes\": ", t.sent_bytes, ", \"received_bytes\": ", t.received_bytes,
+             ", \"dropped_frames\": ", t.dropped, ", \"duplicated_frames\": ", t.duplicated,
+             ", \"delayed_frames\": ", t.delayed,
+             ", \"rejoined\": ", registered_.rejoined ? "true" : "false", "}, \"servers\": [",
+             servers, "]}");
+}
+
+}  // namespace mxlite::ps

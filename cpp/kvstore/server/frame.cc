@@ -1,0 +1,127 @@
+#include "cpp/kvstore/server/frame.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpp/base/crc32c.h"
+
+namespace mxlite::ps {
+namespace {
+
+constexpr uint32_t kMagic = 0x5350584d;  // "MXPS"
+constexpr uint16_t kFormat = 1;
+constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
+constexpr size_t kWorthDirect = 16 << 10;
+
+uint32_t content_checksum(const std::vector<std::byte>& body, const std::byte* data, size_t bytes) {
+  return crc32c(data, bytes, crc32c(body.data(), body.size()));
+}
+
+template <class... Args>
+[[noreturn]] void refuse(BadFrame kind, const Args&... args) {
+  throw FrameError(kind, str("parameter server: ", args...));
+}
+
+}  // namespace
+
+OwnBuffer OwnBuffer::allocate(size_t bytes) {
+  return {std::make_shared_for_overwrite<std::byte[]>(bytes), bytes};
+}
+
+const char* bad_frame_name(BadFrame kind) {
+  constexpr std::array<const char*, kNumBadFrames> kNames = {
+      "magic", "format", "checksum", "token", "epoch", "type", "length", "content", "order"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+FrameHeader make_header(const Frame& frame, const FrameStamp& stamp) {
+  MX_ASSERT(frame.body.size() <= kMostBody && frame.data.bytes <= kMostData);
+  FrameHeader h;
+  h.magic = kMagic;
+  h.format = kFormat;
+  h.type = static_cast<uint8_t>(frame.type);
+  h.token = stamp.token;
+  h.request = frame.request;
+  h.epoch = stamp.epoch;
+  h.body_bytes = static_cast<uint32_t>(frame.body.size());
+  h.data_bytes = static_cast<uint32_t>(frame.data.bytes);
+  h.content_checksum = content_checksum(frame.body, frame.data.data, frame.data.bytes);
+  h.header_checksum = crc32c(&h, kCheckedBytes);
+  return h;
+}
+
+size_t FrameDecoder::copy(std::byte* to, size_t have, size_t want,
+                          std::span<const std::byte> from) {
+  const size_t n = std::min(want - have, from.size());
+  if (n > 0) std::memcpy(to + have, from.data(), n);
+  return n;
+}
+
+size_t FrameDecoder::feed(std::span<const std::byte> bytes) {
+  size_t used = 0;
+  if (header_have_ < sizeof header_) {
+    used = copy(reinterpret_cast<std::byte*>(&header_), header_have_, sizeof header_, bytes);
+    header_have_ += used;
+    if (header_have_ < sizeof header_) return used;
+    check_header();
+  }
+  size_t n = copy(body_.data(), body_have_, body_.size(), bytes.subspan(used));
+  body_have_ += n;
+  used += n;
+  n = copy(data_.data(), data_have_, data_.bytes, bytes.subspan(used));
+  filled(n);
+  return used + n;
+}
+
+std::span<std::byte> FrameDecoder::direct() {
+  if (header_have_ < sizeof header_ || body_have_ < body_.size()) return {};
+  if (data_.bytes - data_have_ < kWorthDirect) return {};
+  return {data_.data() + data_have_, data_.bytes - data_have_};
+}
+
+void FrameDecoder::filled(size_t n) {
+  data_have_ += n;
+  if (body_have_ < body_.size() || data_have_ < data_.bytes) return;
+  check_content();
+  complete_ = true;
+}
+
+void FrameDecoder::check_header() {
+  const FrameHeader& h = header_;
+  if (h.magic != kMagic) refuse(BadFrame::kMagic, "bytes that are no frame");
+  if (h.header_checksum != crc32c(&h, kCheckedBytes))
+    refuse(BadFrame::kChecksum, "a header with a wrong checksum");
+  if (h.format != kFormat)
+    refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
+  if (h.token != token_) refuse(BadFrame::kToken, "a frame of another job (MXLITE_PS_TOKEN)");
+  if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)
+    refuse(BadFrame::kEpoch, "a frame of another run of the job");
+  if (h.type == 0 || h.type > kLastFrameType || h.reserved != 0 || h.padding != 0)
+    refuse(BadFrame::kType, "a frame of the unknown type ", int{h.type});
+  const bool fits = trusted_ ? h.body_bytes <= kMostBody && h.data_bytes <= kMostData
+                             : h.body_bytes <= kMostForeign && h.data_bytes == 0;
+  if (!fits)
+    refuse(BadFrame::kLength, "a frame of ", h.body_bytes, " and ", h.data_bytes, " bytes");
+  body_.resize(h.body_bytes);
+  data_ = h.data_bytes > 0 ? OwnBuffer::allocate(h.data_bytes) : OwnBuffer{};
+}
+
+void FrameDecoder::check_content() {
+  if (header_.content_checksum != content_checksum(body_, data_.data(), data_.bytes))
+    refuse(BadFrame::kChecksum, "a frame whose content has a wrong checksum");
+}
+
+Frame FrameDecoder::take() {
+  Frame frame;
+  frame.type = static_cast<FrameType>(header_.type);
+  frame.request = header_.request;
+  frame.body = std::move(body_);
+  frame.data = data_.shared();
+  body_.clear();
+  data_ = {};
+  header_have_ = body_have_ = data_have_ = 0;
+  complete_ = false;
+  return frame;
+}
+
+}  // namespace mxlite::ps

@@ -1,0 +1,144 @@
+// What travels between the processes of a job: a header, a small body of numbers and texts, and the
+// elements of an array. Whatever arrives is checked before anything is made of it; bytes that are
+// no frame of this job end the connection.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/base/error.h"
+
+namespace mxlite::ps {
+
+enum class FrameType : uint8_t {
+  kHello = 1,  // the first frame of whoever connects
+  kWelcome,
+  kRefused,
+  kReply,  // to a request
+  // To the scheduler.
+  kRegister,
+  kHeartbeat,
+  kBarrier,
+  kPlace,
+  kFail,
+  kBye,
+  // From the scheduler.
+  kState,
+  // To a server.
+  kInit,
+  kPush,
+  kPull,
+  kStatus,
+  kCommand,
+  kGetStates,
+  kSetStates,
+  kReport,
+  kFlush,
+};
+inline constexpr uint8_t kLastFrameType = static_cast<uint8_t>(FrameType::kFlush);
+
+struct FrameHeader {
+  uint32_t magic = 0;
+  uint16_t format = 0;
+  uint8_t type = 0;
+  uint8_t reserved = 0;
+  uint64_t token = 0;
+  uint64_t request = 0;  // a reply has that of what it answers
+  uint32_t epoch = 0;    // of this run of the job, chosen by the scheduler
+  uint32_t body_bytes = 0;
+  uint32_t data_bytes = 0;
+  uint32_t content_checksum = 0;
+  uint32_t padding = 0;
+  uint32_t header_checksum = 0;  // of the bytes before it
+};
+static_assert(sizeof(FrameHeader) == 48);
+
+inline constexpr size_t kMostBody = size_t{4} << 20;
+inline constexpr size_t kMostData = size_t{64} << 20;
+inline constexpr size_t kMostForeign = 4096;  // of a peer that has not said hello
+
+// Memory that somebody keeps alive.
+struct Buffer {
+  std::shared_ptr<const void> owner;
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+// Writable memory, not initialised.
+struct OwnBuffer {
+  std::shared_ptr<std::byte[]> memory;
+  size_t bytes = 0;
+  static OwnBuffer allocate(size_t bytes);
+  std::byte* data() const { return memory.get(); }
+  Buffer shared() const { return {memory, memory.get(), bytes}; }
+};
+
+struct Frame {
+  FrameType type = FrameType::kHello;
+  uint64_t request = 0;
+  std::vector<std::byte> body;
+  Buffer data;
+  int priority = 0;  // among frames that wait to be sent; not sent
+};
+
+struct FrameStamp {
+  uint64_t token = 0;
+  uint32_t epoch = 0;  // 0: not known yet
+};
+FrameHeader make_header(const Frame& frame, const FrameStamp& stamp);
+
+enum class BadFrame : uint8_t {
+  kMagic,
+  kFormat,
+  kChecksum,
+  kToken,
+  kEpoch,
+  kType,
+  kLength,
+  kContent,  // a body that cannot be read
+  kOrder,    // a frame that a peer may not send (now)
+};
+inline constexpr size_t kNumBadFrames = 9;
+const char* bad_frame_name(BadFrame kind);
+
+class FrameError : public Error {
+ public:
+  FrameError(BadFrame kind, const std::string& text)
+      : Error(ErrorKind::kCommunicator, text), kind(kind) {}
+  const BadFrame kind;
+};
+
+// Makes frames of a stream of bytes. Memory for a frame is taken when its header has been checked.
+class FrameDecoder {
+ public:
+  explicit FrameDecoder(uint64_t token) : token_(token) {}
+  void set_epoch(uint32_t epoch) { epoch_ = epoch; }
+  void set_trusted() { trusted_ = true; }  // has said hello
+
+  // Takes bytes up to the end of a frame and returns how many; a FrameError ends the stream.
+  size_t feed(std::span<const std::byte> bytes);
+  // Where a large part of a frame may be read to directly; then call filled.
+  std::span<std::byte> direct();
+  void filled(size_t n);
+  bool complete() const { return complete_; }
+  Frame take();
+
+ private:
+  void check_header();
+  void check_content();
+  size_t copy(std::byte* to, size_t have, size_t want, std::span<const std::byte> from);
+
+  uint64_t token_;
+  uint32_t epoch_ = 0;
+  bool trusted_ = false;
+  FrameHeader header_;
+  size_t header_have_ = 0, body_have_ = 0, data_have_ = 0;
+  bool complete_ = false;
+  std::vector<std::byte> body_;
+  OwnBuffer data_;
+};
+
+}  // namespace mxlite::ps

@@ -1,0 +1,171 @@
+// Bodies of frames. Reading one throws an Error if it is not what the type promises.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpp/core/dtype.h"
+#include "cpp/kvstore/request.h"
+#include "cpp/kvstore/server/frame.h"
+#include "cpp/kvstore/server/options.h"
+
+namespace mxlite::ps {
+
+using Body = std::vector<std::byte>;
+
+struct Hello {
+  std::string version;
+  Role role = Role::kWorker;
+  int32_t rank = -1;
+  uint32_t incarnation = 0;
+};
+
+// What a server tells a worker that has said hello; all others ignore it.
+struct Welcome {
+  bool snapshots = false;
+};
+
+struct Registration {
+  Role role = Role::kWorker;
+  int32_t rank = -1;  // that it would like
+  std::string host;
+  int64_t process = 0;
+  std::string address;  // of a server
+  bool snapshots = false;
+  int32_t num_workers = 0, num_servers = 0;
+};
+
+struct Registered {
+  int32_t rank = 0;
+  uint32_t epoch = 0;
+  uint32_t incarnation = 0;
+  bool rejoined = false;  // takes the place of a process that was lost
+};
+
+struct Heartbeat {
+  uint64_t state_version = 0;
+  std::string progress;  // "push of 'fc1_weight', step 12"
+};
+
+enum class MemberStatus : uint8_t { kMissing, kAlive, kLost, kLeft };
+
+struct MemberState {
+  MemberStatus status = MemberStatus::kMissing;
+  uint32_t incarnation = 0;  // counts the processes that had this rank
+  std::string address;       // of a server
+};
+
+// What the scheduler knows; sent whenever it changes.
+struct JobState {
+  uint64_t version = 0;
+  bool running = false;  // all have come
+  bool ended = false;
+  std::string failure;  // of the whole job
+  std::vector<MemberState> workers, servers;
+};
+
+struct PlaceRequest {
+  std::vector<std::string> keys;
+  std::vector<int64_t> bytes;
+};
+
+// One part of an array, as a server keeps it.
+struct PartSpec {
+  std::string key;
+  uint32_t part = 0;
+  DType dtype = DType::kFloat32;
+  int64_t count = 0;      // elements
+  int64_t row_size = 1;   // elements of a row
+  int64_t first_row = 0;  // of the array
+  int64_t rows() const { return row_size > 0 ? count / row_size : 0; }
+  size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
+};
+
+enum class PushForm : uint8_t { kDense, kRows, kTwoBit, kOneBit };
+
+struct PushHeader {
+  std::string key;
+  uint32_t part = 0;
+  uint64_t step = 0;  // of this worker and key, from 1
+  PushForm form = PushForm::kDense;
+  DType dtype = DType::kFloat32;
+  float threshold = 0;        // of compressed ones
+  std::vector<int64_t> rows;  // of the part
+};
+
+struct PullHeader {
+  std::string key;
+  uint32_t part = 0;
+  uint64_t step = 0;  // of this worker: the value must have it
+  bool by_rows = false;
+  std::vector<int64_t> rows;
+};
+
+struct PartName {
+  std::string key;
+  uint32_t part = 0;
+};
+
+struct Command {
+  uint64_t number = 0;  // of this worker, from 1
+  int32_t head = 0;
+  std::string name, text;
+};
+// Commands of the store itself; a user's have heads from 0.
+enum CommandHead : int32_t { kSetSync = -1, kSetOptimizer = -2, kUpdateOptimizer = -3 };
+
+Body encode(const Hello& m);
+Body encode(const Welcome& m);
+Body encode(const Registration& m);
+Body encode(const Registered& m);
+Body encode(const Heartbeat& m);
+Body encode(const JobState& m);
+Body encode(const PlaceRequest& m);
+Body encode(const PartSpec& m);
+Body encode(const PushHeader& m);
+Body encode(const PullHeader& m);
+Body encode(const PartName& m);
+Body encode(const Command& m);
+Body encode_text(const std::string& text);
+Body encode_number(uint64_t number);
+
+template <class Message>
+Message decode(const Body& body);
+template <>
+Hello decode(const Body& body);
+template <>
+Welcome decode(const Body& body);
+template <>
+Registration decode(const Body& body);
+template <>
+Registered decode(const Body& body);
+template <>
+Heartbeat decode(const Body& body);
+template <>
+JobState decode(const Body& body);
+template <>
+PlaceRequest decode(const Body& body);
+template <>
+PartSpec decode(const Body& body);
+template <>
+PushHeader decode(const Body& body);
+template <>
+PullHeader decode(const Body& body);
+template <>
+PartName decode(const Body& body);
+template <>
+Command decode(const Body& body);
+std::string decode_text(const Body& body);
+uint64_t decode_number(const Body& body);
+
+// Answer to a request: an error, or a body and elements.
+struct Reply {
+  std::optional<Error> error;
+  Body body;
+  Buffer data;
+};
+Reply error_reply(ErrorKind kind, const std::string& text);
+Frame reply_frame(uint64_t request, Reply reply);
+Reply reply_of(Frame frame);
+
+}  // namespace mxlite::ps

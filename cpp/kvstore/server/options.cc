@@ -1,0 +1,117 @@
+#include "cpp/kvstore/server/options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/server/socket.h"
+
+namespace mxlite::ps {
+namespace {
+
+constexpr std::array<const char*, 3> kRoles = {"scheduler", "server", "worker"};
+constexpr int64_t kMostNodes = 1 << 16;
+
+int required_count(const char* name, int64_t least) {
+  MX_CHECK(!env_string(name, "").empty(), "environment variable ", name,
+           " is missing: start the job with tools/launch.py, or set DMLC_ROLE, DMLC_PS_ROOT_URI, "
+           "DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER and DMLC_NUM_SERVER");
+  const int64_t value = env_int(name, 0);
+  MX_CHECK(value >= least && value <= kMostNodes, "environment variable ", name, "=", value,
+           " given, ", least, " to ", kMostNodes, " expected");
+  return static_cast<int>(value);
+}
+
+int port_number(const char* name, int64_t fallback) {
+  const int64_t value = env_int(name, fallback);
+  MX_CHECK(value >= 0 && value <= 65535, "environment variable ", name, "=", value,
+           " given, a port of 0 to 65535 expected");
+  return static_cast<int>(value);
+}
+
+double percent(const char* name) {
+  const double value = env_seconds(name, 0);
+  MX_CHECK(value <= 100, "environment variable ", name, "=", value, " given, percent expected");
+  return value;
+}
+
+double positive_seconds(const char* name, double fallback) {
+  const double value = env_seconds(name, fallback);
+  MX_CHECK(value > 0, "environment variable ", name, "=", value,
+           " given, seconds above 0 expected");
+  return value;
+}
+
+// All processes of a job derive the same number; FNV-1a.
+uint64_t token_of(const std::string& secret) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : secret) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+FaultRates fault_rates() {
+  FaultRates f;
+  f.drop = percent("MXLITE_PS_DROP");
+  if (f.drop == 0) f.drop = percent("PS_DROP_MSG");
+  f.duplicate = percent("MXLITE_PS_DUPLICATE");
+  f.delay = percent("MXLITE_PS_DELAY");
+  f.delay_ms = env_seconds("MXLITE_PS_DELAY_MS", f.delay_ms);
+  f.seed = static_cast<uint64_t>(env_int("MXLITE_PS_FAULT_SEED", 0));
+  return f;
+}
+
+}  // namespace
+
+const char* role_name(Role role) { return kRoles[static_cast<size_t>(role)]; }
+
+Role role_from_name(const std::string& name) {
+  for (size_t i = 0; i < kRoles.size(); ++i)
+    if (name == kRoles[i]) return static_cast<Role>(i);
+  fail(ErrorKind::kValue, "DMLC_ROLE '", name, "' given, scheduler, server or worker expected");
+}
+
+bool Options::local() const { return is_loopback(root_host); }
+
+Options options_from_environment(Role role) {
+  Options o;
+  o.role = role;
+  o.num_workers = required_count("DMLC_NUM_WORKER", 1);
+  o.num_servers = required_count("DMLC_NUM_SERVER", 1);
+  o.root_host = env_string("DMLC_PS_ROOT_URI", o.root_host);
+  o.root_port = port_number("DMLC_PS_ROOT_PORT", o.root_port);
+  MX_CHECK(o.root_port > 0,
+           "environment variable DMLC_PS_ROOT_PORT=0 given, the scheduler's port expected");
+  o.node_host = env_string("DMLC_NODE_HOST", "");
+  const std::string interface = env_string("DMLC_INTERFACE", "");
+  if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
+  if (role == Role::kServer) o.port = port_number("PORT", 0);
+  o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", -1)));
+  o.token = token_of(env_string("MXLITE_PS_TOKEN", str(o.root_host, ":", o.root_port)));
+  o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
+  // ps-lite's variables switch heartbeats on; 0, its default, leaves ours.
+  const auto given = [](const char* name, double fallback) {
+    const double value = env_seconds(name, 0);
+    return value > 0 ? value : fallback;
+  };
+  o.heartbeat = given("PS_HEARTBEAT_INTERVAL", o.heartbeat);
+  o.silence = given("PS_HEARTBEAT_TIMEOUT", std::max(o.silence, 3 * o.heartbeat));
+  o.resend = given("PS_RESEND_TIMEOUT", o.resend * 1e3) * 1e-3;
+  o.rejoin = env_seconds("MXLITE_PS_REJOIN", o.rejoin);
+  o.big_array = env_int("MXNET_KVSTORE_BIGARRAY_BOUND", o.big_array);
+  MX_CHECK(o.big_array > 0, "environment variable MXNET_KVSTORE_BIGARRAY_BOUND=", o.big_array,
+           " given, a number of elements above 0 expected");
+  o.staleness = env_int("MXLITE_PS_STALENESS", o.staleness);
+  o.threads = static_cast<int>(env_int("MXLITE_PS_THREADS", 0));
+  o.snapshot_dir = env_string("MXLITE_PS_SNAPSHOT_DIR", "");
+  o.snapshot_updates = env_int("MXLITE_PS_SNAPSHOT_UPDATES", o.snapshot_updates);
+  MX_CHECK(o.snapshot_updates > 0,
+           "environment variable MXLITE_PS_SNAPSHOT_UPDATES=", o.snapshot_updates,
+           " given, a number above 0 expected");
+  o.verbose = env_int("PS_VERBOSE", 0) > 0;
+  o.faults = fault_rates();
+  return o;
+}
+
+}  // namespace mxlite::ps

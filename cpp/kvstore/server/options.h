@@ -1,0 +1,50 @@
+// What the environment says about a job with a parameter server: docs/parameter_server.md.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace mxlite::ps {
+
+enum class Role : uint8_t { kScheduler, kServer, kWorker };
+const char* role_name(Role role);
+Role role_from_name(const std::string& name);  // value error for other names
+
+// Shares of received frames that tests lose, get twice or get late, in percent.
+struct FaultRates {
+  double drop = 0, duplicate = 0, delay = 0;
+  double delay_ms = 20;  // at most
+  uint64_t seed = 0;
+  bool any() const { return drop > 0 || duplicate > 0 || delay > 0; }
+};
+
+struct Options {
+  Role role = Role::kWorker;
+  std::string root_host = "127.0.0.1";
+  int root_port = 9091;
+  int num_workers = 1;
+  int num_servers = 1;
+  std::string node_host;          // DMLC_NODE_HOST, else the address of DMLC_INTERFACE, else empty
+  int port = 0;                   // of a server; 0: any
+  int rank = -1;                  // that this process would like
+  uint64_t token = 0;             // of the job: frames with another one are refused
+  double timeout = 60;            // seconds that anything waits for another process
+  double heartbeat = 1;           // seconds between heartbeats
+  double silence = 5;             // seconds without one: dead
+  double resend = 1;              // seconds after which a request without an answer is sent again
+  double rejoin = 0;              // seconds that a lost process may take to come back
+  int64_t big_array = 1000000;    // elements from which on an array is shared between all servers
+  int64_t staleness = -1;         // async: steps that a worker may be ahead of the slowest; -1: any
+  int threads = 0;                // of a server; 0: by the cores
+  std::string snapshot_dir;       // of servers; empty: none
+  int64_t snapshot_updates = 10;  // of one part between snapshots
+  bool verbose = false;
+  std::string version;  // of mxlite
+  FaultRates faults;
+
+  bool local() const;  // all processes on this host
+};
+
+// Value errors name the variable. The role decides which variables must be there.
+Options options_from_environment(Role role);
+
+}  // namespace mxlite::ps

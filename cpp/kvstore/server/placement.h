@@ -1,0 +1,41 @@
+// Which server keeps what. All processes of a job compute the same from the same numbers.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cpp/core/shape.h"
+
+namespace mxlite::ps {
+
+inline constexpr int64_t kPartElements = int64_t{1} << 20;  // at most, where rows allow it
+
+struct Part {
+  int server = 0;
+  int64_t first = 0, count = 0;  // elements
+};
+
+struct Layout {
+  std::vector<Part> parts;  // in the order of elements; one of an empty array
+  int64_t row_size = 1;     // elements; parts hold whole rows
+  bool by_rows = true;      // false: rows are too long, parts divide them
+};
+
+// Arrays of `big_array` elements and more go to all servers in even shares, others to `server`.
+Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array);
+
+// Gives each key to the server with the fewest bytes so far; the scheduler has the only one, so
+// that workers may ask in any order. Shared keys count on all servers.
+class Placement {
+ public:
+  explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
+  int place(const std::string& key, int64_t bytes);
+  const std::vector<int64_t>& load() const { return load_; }
+
+ private:
+  std::vector<int64_t> load_;
+  std::map<std::string, int> servers_;
+};
+
+}  // namespace mxlite::ps

@@ -1,0 +1,141 @@
+// The sockets of one process, on a thread of their own: frames go out by priority and come in whole
+// and checked. Handlers run on that thread.
+#pragma once
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/server/frame.h"
+#include "cpp/kvstore/server/options.h"
+#include "cpp/kvstore/server/socket.h"
+
+namespace mxlite::ps {
+
+using ConnectionId = uint64_t;  // never used again; 0: none
+
+struct Traffic {
+  uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;
+  uint64_t refused_connections = 0;                   // that were closed because of what they sent
+  uint64_t dropped = 0, duplicated = 0, delayed = 0;  // by the test switches
+  std::array<uint64_t, kNumBadFrames> bad = {};
+};
+
+class Reactor {
+ public:
+  struct Handlers {
+    std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // connected or accepted
+    std::function<void(ConnectionId, Frame)> frame;  // a FrameError from it ends the connection
+    std::function<void(ConnectionId, const std::string& why)> closed;
+    std::function<void()> tick = [] {};  // every 20 ms
+  };
+
+  Reactor(uint64_t token, const FaultRates& faults);
+  ~Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  // Before start.
+  void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
+  int listen(const Address& address);  // returns the port
+  void start(const char* thread_name);
+  // Sends what waits to be sent, for at most the given seconds, and ends the thread. Idempotent.
+  void stop(double flush_seconds = 1) noexcept;
+
+  // Any thread.
+  ConnectionId new_id() { return next_id_++; }
+  // Handlers may hear of the connection before this returns: give them its number first.
+  void connect(ConnectionId id, const Address& address);
+  void send(ConnectionId connection, Frame frame);
+  void close(ConnectionId connection, const std::string& why);
+  void post(std::function<void()> work);
+  template <class F>
+  void run(F&& work) {  // now, if this is the thread
+    if (on_thread())
+      work();
+    else
+      post_move(std::forward<F>(work));
+  }
+  void set_epoch(uint32_t epoch) { epoch_ = epoch; }
+  Traffic traffic();
+
+  // On the thread.
+  void trust(ConnectionId connection);  // it has said hello
+  std::string local_host_of(ConnectionId connection) const;
+  bool quiet(ConnectionId connection);  // nothing waits to be written
+
+ private:
+  template <class F>
+  void post_move(F&& work) {
+    auto shared = std::make_shared<std::decay_t<F>>(std::forward<F>(work));
+    post([shared] { (*shared)(); });
+  }
+  struct Connection {
+    Connection(ConnectionId number, Fd socket, uint64_t token)
+        : id(number), fd(std::move(socket)), decoder(token) {}
+    ConnectionId id;
+    Fd fd;
+    FrameDecoder decoder;
+    bool connecting = false, trusted = false, wants_write = false, accepted = false;
+    Clock::time_point since = Clock::now();
+    // By priority, larger first, and then in order.
+    std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
+    Frame current;
+    FrameHeader header;
+    size_t written = 0;  // of header, body and data
+    bool writing = false;
+  };
+  struct Late {
+    Clock::time_point due;
+    ConnectionId connection;
+    Frame frame;
+  };
+
+  void loop();
+  void accept_all();
+  void adopt(std::unique_ptr<Connection> connection, bool connecting);
+  void run_posted();
+  void read(Connection& c);
+  bool write(Connection& c);  // false: the connection is gone
+  void deliver(ConnectionId id, Frame frame);
+  void hand_over(ConnectionId id, Frame frame);
+  void drop(ConnectionId id, const std::string& why);
+  void watch(Connection& c, bool write);
+  void tick();
+  Connection* find(ConnectionId id);
+  bool on_thread() const { return std::this_thread::get_id() == thread_id_; }
+  void count_bad(BadFrame kind);
+
+  const uint64_t token_;
+  const FaultRates faults_;
+  Handlers handlers_;
+  Fd epoll_, wake_;
+  std::vector<Listener> listeners_;
+  std::atomic<uint32_t> epoch_{0};
+  std::atomic<uint64_t> next_id_{1};
+  uint64_t next_order_ = 0;
+  std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;  // of the thread
+  size_t strangers_ = 0;  // accepted, without hello
+  std::vector<Late> late_;
+  std::mt19937_64 random_;
+  std::vector<std::byte> staging_;
+  Clock::time_point ticked_{};
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+  Traffic traffic_;                            // guarded by mutex_
+  std::atomic<bool> stopping_{false};
+  Clock::time_point flush_until_{};
+  std::thread::id thread_id_;  // set by start
+  std::thread thread_;
+};
+
+}  // namespace mxlite::ps

@@ -1,0 +1,62 @@
+// A process that keeps parts of the arrays.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+
+#include "cpp/kvstore/server/node.h"
+#include "cpp/kvstore/server/slot_pool.h"
+
+namespace mxlite::ps {
+
+class Server {
+ public:
+  explicit Server(const Options& options);
+  ~Server();
+
+  // Until the job has ended; throws why it failed. `interrupted` is asked ten times a second.
+  void run(const std::function<void()>& interrupted);
+
+ private:
+  struct Worker {
+    int rank = -1;
+    uint32_t incarnation = 0;
+  };
+
+  void start_afresh_or_restore(const Registered& registered);
+  void restore();
+  void take_frame(ConnectionId id, Frame frame);
+  void take_hello(ConnectionId id, const Hello& hello);
+  void to_slot(ConnectionId id, const PartName& name, uint64_t request,
+               std::function<void(Slot&, const Answer&)> work);
+  SlotQueue* find(const PartName& name);
+  SlotQueue& create(const PartName& name);
+  void command(ConnectionId id, int worker, const Frame& frame);
+  void obey(const Command& command);
+  void save_settings();
+  void answer_all_saved(ConnectionId id, uint64_t request);
+  std::string report();
+  void job_changed(const JobState& before, const JobState& now);
+  void tick();
+  Answer answer_to(ConnectionId id, uint64_t request);
+
+  const Options options_;
+  SlotContext context_;
+  Registered registered_;
+
+  // Of the reactor's thread.
+  std::map<ConnectionId, Worker> workers_;
+  std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
+  std::map<int, uint64_t> commands_done_;  // by worker
+  std::vector<Command> settings_;          // for a server that takes this one's place
+  uint64_t next_file_ = 0;
+  Clock::time_point looked_{};
+
+  std::mutex mutex_;
+  std::condition_variable over_changed_;
+  bool over_ = false;  // guarded by mutex_
+  Node node_;
+  SlotPool pool_;  // ends before what its work uses
+};
+
+}  // namespace mxlite::ps

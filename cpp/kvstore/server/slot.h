@@ -1,0 +1,132 @@
+// One part of an array on a server: takes each push once, adds up what belongs together, lets the
+// optimizer change the value, and answers pulls when the value is as new as they ask. Called by one
+// thread at a time.
+#pragma once
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/server/messages.h"
+#include "cpp/kvstore/server/optimizer.h"
+
+namespace mxlite::ps {
+
+inline constexpr size_t kStalenessBins = 33;  // the last one: that or more
+
+// What the parts of a server share. Any thread.
+class SlotContext {
+ public:
+  SlotContext(int workers, double seconds, int64_t bound)
+      : num_workers(workers),
+        timeout(seconds),
+        staleness(bound),
+        gone(static_cast<size_t>(workers)) {}
+
+  const int num_workers;
+  const double timeout;
+  const int64_t staleness;  // of async mode; -1: any
+  std::atomic<bool> sync{true};
+  std::vector<std::atomic<bool>> gone;       // workers that have left the job
+  std::atomic<Clock::rep> patience_from{0};  // deadlines begin no earlier
+  std::string folder;                        // of snapshots; empty: none
+  int64_t snapshot_updates = 10;
+  uint32_t epoch = 0;
+  std::function<void(const std::string&)> fail_job = [](const std::string&) {};
+
+  std::shared_ptr<const Optimizer> optimizer();
+  void set_optimizer(std::shared_ptr<const Optimizer> optimizer);
+
+  std::atomic<uint64_t> pushes{0}, duplicates{0}, early{0}, updates{0}, pulls{0}, snapshots{0};
+  std::array<std::atomic<uint64_t>, kStalenessBins> staleness_counts{};
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const Optimizer> optimizer_;  // guarded by mutex_
+};
+
+using Answer = std::function<void(Reply)>;
+
+class Slot {
+ public:
+  Slot(SlotContext& context, std::string key, uint32_t part, std::string file)
+      : context_(context), key_(std::move(key)), part_(part), file_(std::move(file)) {}
+  // From a snapshot of this run of the job; null for another file. A record error for damage.
+  static std::unique_ptr<Slot> load(SlotContext& context, const std::string& file);
+
+  void init(const PartSpec& spec, const Buffer& data, const Answer& answer);
+  void push(int worker, PushHeader header, Buffer data, const Answer& answer);
+  void pull(int worker, uint64_t request, PullHeader header, Answer answer);
+  // The step of this worker's last push that was taken.
+  void status(int worker, const Answer& answer);
+  void get_states(const Answer& answer);
+  void set_states(const Body& body, const Buffer& data, const Answer& answer);
+  // Deadlines, and workers that have left.
+  void look();
+  // Writes the snapshot now.
+  void save();
+
+  bool waits() const { return waits_; }  // any thread: look is of use
+  const std::string& key() const { return key_; }
+  uint32_t part() const { return part_; }
+  size_t bytes() const { return bytes_; }  // any thread
+
+ private:
+  struct Contribution {
+    PushHeader header;
+    Buffer data;
+  };
+  struct Round {
+    std::map<int, Contribution> pushes;  // by worker: added up in this order
+    Clock::time_point begun = Clock::now();
+  };
+  struct WaitingPull {
+    uint64_t request;
+    int worker;
+    PullHeader header;
+    Answer answer;
+    Clock::time_point since = Clock::now();
+  };
+
+  std::string name() const;
+  void check(const PushHeader& header, const Buffer& data) const;
+  std::vector<int64_t> checked_rows(const std::vector<int64_t>& rows, const char* what) const;
+  void apply(std::map<int, Contribution> pushes);
+  Gradient merged(std::map<int, Contribution>& pushes, OwnBuffer& memory) const;
+  OwnBuffer dense(const Contribution& c) const;
+  void merge_rows(const std::map<int, Contribution>& pushes, Gradient& out,
+                  OwnBuffer& memory) const;
+  bool can_answer(const WaitingPull& pull) const;
+  void answer_pulls();
+  void answer_pull(WaitingPull& pull);
+  std::string absent(const Round& round, bool only_gone) const;
+  void note_staleness(int worker);
+  Body progress(int worker) const;
+  void complete_rounds();
+  Clock::time_point since(Clock::time_point begun) const;
+  void update_waits() { waits_ = !pulls_.empty() || !rounds_.empty(); }
+
+  SlotContext& context_;
+  const std::string key_;
+  const uint32_t part_;
+  const std::string file_;
+  PartSpec spec_;
+  Weight weight_;
+  bool ready_ = false;    // has a value
+  uint64_t version_ = 0;  // rounds in sync mode, pushes in async mode
+  std::vector<uint64_t> taken_, durable_, pulled_version_;  // by worker
+  std::map<uint64_t, Round> rounds_;                        // by step
+  std::vector<WaitingPull> pulls_;
+  int64_t since_snapshot_ = 0;
+  std::string error_;  // of the last update; told with every pull
+  std::atomic<bool> waits_{false};
+  std::atomic<size_t> bytes_{0};
+};
+
+}  // namespace mxlite::ps

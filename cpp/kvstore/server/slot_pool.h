@@ -1,0 +1,44 @@
+// Runs the work of parts on a few threads: that of one part in order, that of different parts at
+// the same time.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cpp/kvstore/server/slot.h"
+
+namespace mxlite::ps {
+
+struct SlotQueue {
+  explicit SlotQueue(std::unique_ptr<Slot> s) : slot(std::move(s)) {}
+  std::unique_ptr<Slot> slot;
+  std::deque<std::function<void(Slot&)>> work;  // guarded by the pool's mutex
+  bool scheduled = false;                       // guarded by the pool's mutex
+};
+
+class SlotPool {
+ public:
+  explicit SlotPool(int threads);
+  ~SlotPool();
+  void post(SlotQueue& queue, std::function<void(Slot&)> work);
+  // Until nothing is queued or running.
+  void drain();
+  // Ends the threads after what is queued. Idempotent.
+  void stop();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_, idle_;
+  std::deque<SlotQueue*> ready_;  // guarded by mutex_
+  size_t busy_ = 0;               // queues that are scheduled or running; guarded by mutex_
+  bool stopping_ = false;         // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace mxlite::ps

@@ -1,0 +1,283 @@
+// The parameter server: its processes, and a worker's client. Pushes and pulls are tasks of the
+// engine that end when the servers have answered.
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include "cpp/engine/deferred.h"
+#include "cpp/kvstore/server/client.h"
+#include "cpp/kvstore/server/scheduler.h"
+#include "cpp/kvstore/server/server.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/op_object.h"
+#include "cpp/python/py_array.h"
+#include "cpp/python/py_server.h"
+#include "cpp/python/update_runner.h"
+
+namespace mxlite::python {
+namespace {
+
+using ps::ServerOperation;
+
+std::string package_version() {
+  return py::module_::import("mxlite").attr("__version__").cast<std::string>();
+}
+
+ps::Options options_of(ps::Role role) {
+  ps::Options options = ps::options_from_environment(role);
+  options.version = package_version();
+  return options;
+}
+
+// Called without the GIL: Ctrl-C and signals that Python handles end the process's role.
+void raise_signals() {
+  const py::gil_scoped_acquire held;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+void run_server_role(const std::string& name) {
+  const ps::Role role = ps::role_from_name(name);
+  MX_CHECK(role != ps::Role::kWorker, "run_server_role: scheduler or server expected, '", name,
+           "' given");
+  const ps::Options options = options_of(role);
+  const py::gil_scoped_release released;
+  if (role == ps::Role::kScheduler)
+    ps::Scheduler(options).run(raise_signals);
+  else
+    ps::Server(options).run(raise_signals);
+}
+
+class ServerTask final : public engine::DeferredTask {
+ public:
+  ServerTask(const char* task_name, engine::Origin task_origin, ServerOperation operation,
+             std::shared_ptr<ps::Client> client, bool others_wait)
+      : DeferredTask(task_name, task_origin),
+        operation_(std::move(operation)),
+        client_(std::move(client)),
+        others_wait_(others_wait) {}
+
+  void start() override {
+    started_ = true;
+    ServerOperation operation = operation_;
+    operation.done = [self = IntrusivePtr<ServerTask>(this)](std::exception_ptr error) {
+      self->finish(std::move(error));
+    };
+    const auto client = client_;  // the operands may be released in here
+    client->submit(std::move(operation));
+  }
+  void release_operands() noexcept override {
+    if (!started_ && operation_.push && others_wait_ && client_)
+      client_->report_missing_push(*operation_.stored,
+                                   "the array could not be computed on this worker");
+    operation_ = {};
+    client_.reset();
+  }
+  void describe(std::string& out) const override {
+    if (operation_.stored)
+      out += str(name, " of '", operation_.stored->key, "' ", operation_.stored->spec);
+    else
+      out += name;
+  }
+
+ private:
+  ServerOperation operation_;
+  std::shared_ptr<ps::Client> client_;
+  const bool others_wait_;
+  bool started_ = false;  // of the thread that runs the task
+};
+
+const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
+                                   const std::string& key) {
+  MX_CHECK(array && array->contiguous() && !array->is_traced() && !array->is_sparse(), what, ": '",
+           key, "': a contiguous dense array expected");
+  const std::string device = device_type_name(array->device().type);
+  MX_CHECK_KIND(device != "gpu", ErrorKind::kDevice, what, ": '", key,
+                "': an array in host memory expected, one on ", array->device(), " given");
+  return array;
+}
+
+class PyClient {
+ public:
+  PyClient() : process_(getpid()) {
+    const ps::Options options = options_of(ps::Role::kWorker);
+    {
+      const py::gil_scoped_release released;
+      client_ = std::make_shared<ps::Client>(options);
+    }
+    // Before the engine is stopped: a process that ends has left the job.
+    const auto leave = [weak = std::weak_ptr(client_), process = process_] {
+      const auto client = weak.lock();
+      if (!client || process != getpid()) return;
+      const py::gil_scoped_release released;
+      engine::Engine::get().drain();
+      client->close();
+    };
+    py::module_::import("atexit").attr("register")(py::cpp_function(leave));
+  }
+  ~PyClient() {
+    const py::gil_scoped_release released;
+    close();
+  }
+  PyClient(const PyClient&) = delete;
+  PyClient& operator=(const PyClient&) = delete;
+
+  ps::Client& client() const { return *shared(); }
+  int rank() const { return client().rank(); }
+  int num_workers() const { return client().num_workers(); }
+  int num_servers() const { return client().num_servers(); }
+
+  void init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) {
+    for (size_t i = 0; i < values.size() && i < keys.size(); ++i)
+      dense_host_array(values[i], "init", keys[i]);
+    client().init(keys, values);
+  }
+  void push(const std::string& key, const NDArrayRef& array, int priority) {
+    submit("push", {client().find(key), array, nullptr, nullptr, nullptr, priority, {}});
+  }
+  void pull(const std::string& key, const NDArrayRef& out, int priority) {
+    submit("pull", {client().find(key), nullptr, out, nullptr, nullptr, priority, {}});
+  }
+  void pushpull(const std::string& key, const NDArrayRef& in, const NDArrayRef& out, int priority) {
+    submit("pushpull", {client().find(key), in, out, nullptr, nullptr, priority, {}});
+  }
+  void push_rows(const std::string& key, const NDArrayRef& ids, const NDArrayRef& rows,
+                 int priority) {
+    submit("push", {client().find(key), rows, nullptr, ids, nullptr, priority, {}});
+  }
+  void pull_rows(const std::string& key, const NDArrayRef& ids, const NDArrayRef& out,
+                 int priority) {
+    submit("pull", {client().find(key), nullptr, out, nullptr, ids, priority, {}});
+  }
+  void set_sync(bool sync) {
+    client().set_sync(sync);
+    sync_ = sync;
+  }
+  void set_compression(const std::string& type, double threshold) {
+    client().set_compression(make_compression(type, threshold));
+  }
+  py::object report() const { return py::module_::import("json").attr("loads")(client().report()); }
+  void close() noexcept {
+    if (!client_ || process_ != getpid()) return;
+    engine::Engine::get().drain();
+    client_->close();
+  }
+
+ private:
+  const std::shared_ptr<ps::Client>& shared() const {
+    MX_CHECK_KIND(process_ == getpid(), ErrorKind::kCommunicator,
+                  "kvstore: the store belongs to the process that this one was forked from");
+    return client_;
+  }
+
+  static void check_whole(const char* what, const ps::StoredKey& stored, const NDArrayRef& array) {
+    dense_host_array(array, what, stored.key);
+    MX_CHECK_SHAPE(array->shape() == stored.spec.shape, what, ": '", stored.key, "': shape ",
+                   array->shape(), " given, ", stored.spec.shape, " expected");
+    check_dtype(what, stored, array);
+  }
+  static void check_dtype(const char* what, const ps::StoredKey& stored, const NDArrayRef& array) {
+    MX_CHECK_DTYPE(array->dtype() == stored.spec.dtype, what, ": '", stored.key,
+                   "': ", array->dtype(), " given, ", stored.spec.dtype, " expected");
+  }
+  static void check_some(const char* what, const ps::StoredKey& stored, const NDArrayRef& ids,
+                         const NDArrayRef& rows) {
+    dense_host_array(ids, what, stored.key);
+    dense_host_array(rows, what, stored.key);
+    MX_CHECK_DTYPE(ids->dtype() == DType::kInt64, what, ": '", stored.key, "': row ids of ",
+                   ids->dtype(), " given, int64 expected");
+    check_dtype(what, stored, rows);
+    MX_CHECK_SHAPE(rows->size() == ids->size() * stored.layout.row_size, what, ": '", stored.key,
+                   "': ", ids->size(), " row ids and rows of shape ", rows->shape(), " given, ",
+                   "the array's shape is ", stored.spec.shape);
+  }
+
+  void submit(const char* name, ServerOperation o) {
+    if (o.push)
+      o.push_rows ? check_some(name, *o.stored, o.push_rows, o.push)
+                  : check_whole(name, *o.stored, o.push);
+    if (o.pull)
+      o.pull_rows ? check_some(name, *o.stored, o.pull_rows, o.pull)
+                  : check_whole(name, *o.stored, o.pull);
+    // Handles of their own: the caller's may be given other memory before this runs.
+    for (NDArrayRef* array : {&o.push, &o.pull, &o.push_rows, &o.pull_rows})
+      if (*array) *array = (*array)->detached();
+    std::vector<engine::Var*> reads, overwrites, updates;
+    size_t bytes = 0;
+    for (const NDArrayRef& input : {o.push, o.push_rows, o.pull_rows})
+      if (input && !(o.pull && input->storage() == o.pull->storage()))
+        reads.push_back(&input->storage()->var());
+    if (o.pull) {
+      const bool whole = o.pull->spec().bytes() == o.pull->storage()->bytes() &&
+                         !(o.push && o.push->storage() == o.pull->storage());
+      (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
+      bytes += o.pull->spec().bytes();
+    }
+    // A push drops the failure of the one before: its pulls have told it.
+    (o.push ? overwrites : reads).push_back(&o.stored->order);
+    const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
+    auto task = make_ref<ServerTask>(name, current_origin(), std::move(o), shared(), sync_);
+    engine::Engine::get().push(task, {reads, overwrites, updates},
+                               {.may_inline = may_inline, .bytes = bytes});
+  }
+
+  static constexpr size_t kSmall = 64 << 10;
+  const pid_t process_;
+  std::shared_ptr<ps::Client> client_;
+  bool sync_ = true;
+};
+
+template <class R, class... Args>
+auto without_gil(R (ps::Client::*method)(Args...)) {
+  return [method](PyClient& self, std::decay_t<Args>... args) {
+    const py::gil_scoped_release released;
+    return (self.client().*method)(std::move(args)...);
+  };
+}
+
+}  // namespace
+
+void bind_server(py::module_& m) {
+  ps::set_update_runner(&run_update_of_server);
+  m.def("run_server_role", &run_server_role, py::arg("role"),
+        "Be the scheduler or a server of the job that DMLC_* describe, until it has ended.");
+  py::class_<PyClient>(m, "ServerClient", "A worker of a job with a parameter server.")
+      .def(py::init<>())
+      .def_property_readonly("rank", &PyClient::rank)
+      .def_property_readonly("num_workers", &PyClient::num_workers)
+      .def_property_readonly("num_servers", &PyClient::num_servers)
+      .def(
+          "init",
+          [](PyClient& self, const std::string& key, const NDArrayRef& value) {
+            self.init({key}, {value});
+          },
+          py::arg("key"), py::arg("value"), "Collective: the value of rank 0.")
+      .def("init", &PyClient::init, py::arg("keys"), py::arg("values"),
+           "Collective: several keys at once.")
+      .def("push", &PyClient::push, py::arg("key"), py::arg("array"), py::arg("priority") = 0)
+      .def("pull", &PyClient::pull, py::arg("key"), py::arg("out"), py::arg("priority") = 0)
+      .def("pushpull", &PyClient::pushpull, py::arg("key"), py::arg("array"), py::arg("out"),
+           py::arg("priority") = 0)
+      .def("push_rows", &PyClient::push_rows, py::arg("key"), py::arg("row_ids"), py::arg("rows"),
+           py::arg("priority") = 0)
+      .def("pull_rows", &PyClient::pull_rows, py::arg("key"), py::arg("row_ids"), py::arg("out"),
+           py::arg("priority") = 0)
+      .def("set_sync", &PyClient::set_sync, py::arg("sync"),
+           "Servers wait for all workers' pushes, or update with each.")
+      .def("set_optimizer", without_gil(&ps::Client::set_optimizer), py::arg("name"),
+           py::arg("json"), "Collective: servers update values.")
+      .def("update_optimizer", without_gil(&ps::Client::update_optimizer), py::arg("json"),
+           "Change some of the optimizer's numbers; rank 0 sends.")
+      .def("set_compression", &PyClient::set_compression, py::arg("type"),
+           py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
+      .def("command", without_gil(&ps::Client::command), py::arg("head"), py::arg("body"))
+      .def("barrier", without_gil(&ps::Client::barrier), "Wait for all workers.")
+      .def("pushed", without_gil(&ps::Client::pushed), py::arg("key"),
+           "How many pushes of this rank the servers have taken.")
+      .def("report", &PyClient::report, "Counts of this worker and of all servers.")
+      .def("save_states", without_gil(&ps::Client::save_states), py::arg("path"),
+           "Write the optimizer's states; rank 0 does.")
+      .def("load_states", without_gil(&ps::Client::load_states), py::arg("path"))
+      .def("close", &PyClient::close, py::call_guard<py::gil_scoped_release>(),
+           "Leave the job when what is under way is done.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,471 @@
+// Parts of the parameter server: frames, layouts, values, texts of workers.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "cpp/kvstore/compression.h"
+#include "cpp/kvstore/server/json.h"
+#include "cpp/kvstore/server/messages.h"
+#include "cpp/kvstore/server/placement.h"
+#include "cpp/kvstore/server/schedule.h"
+#include "cpp/kvstore/server/slot.h"
+#include "cpp/kvstore/server/snapshot.h"
+
+namespace mxlite::ps {
+namespace {
+
+constexpr uint64_t kToken = 77;
+
+std::vector<std::byte> bytes_of(const Frame& frame, const FrameStamp& stamp) {
+  const FrameHeader header = make_header(frame, stamp);
+  std::vector<std::byte> bytes(sizeof header);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  bytes.insert(bytes.end(), frame.body.begin(), frame.body.end());
+  bytes.insert(bytes.end(), frame.data.data, frame.data.data + frame.data.bytes);
+  return bytes;
+}
+
+Buffer floats(const std::vector<float>& values) {
+  const OwnBuffer buffer = OwnBuffer::allocate(values.size() * sizeof(float));
+  std::memcpy(buffer.data(), values.data(), buffer.bytes);
+  return buffer.shared();
+}
+
+std::vector<float> as_floats(const Buffer& buffer) {
+  std::vector<float> values(buffer.bytes / sizeof(float));
+  std::memcpy(values.data(), buffer.data, buffer.bytes);
+  return values;
+}
+
+// What the optimizer "sgd" would do, here where no operators are.
+void plain_sgd(const char*, std::span<const UpdateParam> params, std::span<const UpdateArray> in,
+               const UpdateArray& out) {
+  double lr = 0, rescale = 1;
+  for (const auto& [name, value] : params) {
+    if (std::string_view(name) == "lr") lr = value;
+    if (std::string_view(name) == "rescale_grad") rescale = value;
+  }
+  for (int64_t i = 0; i < out.count; ++i)
+    static_cast<float*>(out.data)[i] =
+        static_cast<float*>(in[0].data)[i] -
+        static_cast<float>(lr * rescale) * static_cast<float*>(in[1].data)[i];
+}
+
+TEST(Frames, SurviveAnyCutOfTheStream) {
+  std::mt19937 random(1);
+  std::vector<std::byte> stream;
+  for (int i = 0; i < 50; ++i) {
+    std::vector<float> values(random() % 9000);
+    for (float& v : values) v = static_cast<float>(random());
+    Frame frame{FrameType::kPush, static_cast<uint64_t>(i), encode_text(std::string(i * 7, 'x')),
+                floats(values)};
+    const auto bytes = bytes_of(frame, {kToken, 5});
+    stream.insert(stream.end(), bytes.begin(), bytes.end());
+  }
+  FrameDecoder decoder(kToken);
+  decoder.set_epoch(5);
+  decoder.set_trusted();
+  std::span<const std::byte> left = stream;
+  uint64_t next = 0;
+  while (!left.empty()) {
+    size_t n = std::min<size_t>(left.size(), random() % 5000);
+    if (auto direct = decoder.direct(); !direct.empty() && random() % 2) {
+      n = std::min(left.size(), direct.size());
+      std::memcpy(direct.data(), left.data(), n);
+      decoder.filled(n);
+      left = left.subspan(n);
+    } else {
+      left = left.subspan(decoder.feed(left.first(n)));
+    }
+    if (!decoder.complete()) continue;
+    const Frame frame = decoder.take();
+    EXPECT_EQ(frame.request, next);
+    EXPECT_EQ(decode_text(frame.body), std::string(next * 7, 'x'));
+    ++next;
+  }
+  EXPECT_EQ(next, 50u);
+}
+
+BadFrame refusal(const std::vector<std::byte>& bytes, uint32_t epoch = 5, bool trusted = true) {
+  FrameDecoder decoder(kToken);
+  decoder.set_epoch(epoch);
+  if (trusted) decoder.set_trusted();
+  try {
+    std::span<const std::byte> left = bytes;
+    while (!left.empty() && !decoder.complete()) left = left.subspan(decoder.feed(left));
+  } catch (const FrameError& e) {
+    return e.kind;
+  }
+  return BadFrame::kOrder;  // taken
+}
+
+TEST(Frames, RefuseWhatIsNotOfThisJob) {
+  const Frame frame{FrameType::kPush, 1, encode_text("body"), floats({1, 2, 3})};
+  const auto good = bytes_of(frame, {kToken, 5});
+  EXPECT_EQ(refusal(good), BadFrame::kOrder);
+  EXPECT_EQ(refusal(bytes_of(frame, {kToken + 1, 5})), BadFrame::kToken);
+  EXPECT_EQ(refusal(bytes_of(frame, {kToken, 6})), BadFrame::kEpoch);
+  EXPECT_EQ(refusal(good, 5, false), BadFrame::kLength);  // data before hello
+  auto flipped = good;
+  flipped.back() ^= std::byte{1};
+  EXPECT_EQ(refusal(flipped), BadFrame::kChecksum);
+  flipped = good;
+  flipped[30] ^= std::byte{1};
+  EXPECT_EQ(refusal(flipped), BadFrame::kChecksum);
+  const std::string request = "GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n";
+  std::vector<std::byte> foreign(request.size());
+  std::memcpy(foreign.data(), request.data(), request.size());
+  EXPECT_EQ(refusal(foreign), BadFrame::kMagic);
+}
+
+TEST(Frames, NoFlippedBitIsTaken) {
+  const Frame frame{FrameType::kPush, 1,
+                    encode(PushHeader{"k", 0, 3, PushForm::kDense, DType::kFloat32, 0, {}}),
+                    floats({1, 2, 3})};
+  const auto good = bytes_of(frame, {kToken, 5});
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    auto bad = good;
+    bad[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(refusal(bad), BadFrame::kOrder) << "bit " << bit;
+  }
+}
+
+// Bodies behind a right checksum are still read with care.
+TEST(Messages, RandomBodiesAreReadOrRefused) {
+  std::mt19937 random(7);
+  const Body samples[] = {
+      encode(PushHeader{"key", 1, 2, PushForm::kRows, DType::kFloat16, 0.5F, {1, 2, 3}}),
+      encode(PullHeader{"key", 1, 2, true, {4, 5}}),
+      encode(PartSpec{"key", 1, {}, 6, 3, 2}),
+      encode(Command{1, 2, "name", "text"}),
+      encode(Hello{"1.0", Role::kWorker, 0, 1}),
+      encode(Registration{Role::kServer, 1, "host", 2, "a:1", true, 2, 1}),
+      encode(PlaceRequest{{"a", "b"}, {1, 2}}),
+      encode(Heartbeat{1, "push"})};
+  size_t read = 0;
+  for (int i = 0; i < 20000; ++i) {
+    Body body = samples[random() % std::size(samples)];
+    for (unsigned k = random() % 4; k > 0 && !body.empty(); --k)
+      body[random() % body.size()] = static_cast<std::byte>(random());
+    if (random() % 4 == 0) body.resize(random() % (body.size() + 9));
+    const auto attempt = [&]<class M>(M*) {
+      try {
+        decode<M>(body);
+        ++read;
+      } catch (const Error&) {
+      }
+    };
+    attempt(static_cast<PushHeader*>(nullptr));
+    attempt(static_cast<PullHeader*>(nullptr));
+    attempt(static_cast<PartSpec*>(nullptr));
+    attempt(static_cast<Command*>(nullptr));
+    attempt(static_cast<Hello*>(nullptr));
+    attempt(static_cast<Registration*>(nullptr));
+    attempt(static_cast<PlaceRequest*>(nullptr));
+    attempt(static_cast<JobState*>(nullptr));
+  }
+  EXPECT_GT(read, 1000u);
+}
+
+TEST(Messages, RepliesCarryErrors) {
+  const Reply reply = reply_of(reply_frame(3, error_reply(ErrorKind::kShape, "wrong shape")));
+  ASSERT_TRUE(reply.error.has_value());
+  EXPECT_EQ(reply.error->kind(), ErrorKind::kShape);
+  EXPECT_STREQ(reply.error->what(), "wrong shape");
+}
+
+TEST(Layout, BigArraysAreSharedEvenlyInWholeRows) {
+  const Layout layout = make_layout({Shape{1001, 1000}, DType::kFloat32}, 3, 1, 1000000);
+  std::vector<int64_t> load(3);
+  int64_t next = 0;
+  for (const Part& part : layout.parts) {
+    EXPECT_EQ(part.first, next);
+    EXPECT_EQ(part.count % 1000, 0);
+    load[static_cast<size_t>(part.server)] += part.count;
+    next += part.count;
+  }
+  EXPECT_EQ(next, 1001000);
+  for (const int64_t l : load) EXPECT_NEAR(static_cast<double>(l), 1001000 / 3.0, 1000);
+}
+
+TEST(Layout, SmallAndEmptyArraysAreOnePart) {
+  EXPECT_EQ(make_layout({Shape{999, 1000}, DType::kFloat32}, 3, 2, 1000000).parts.size(), 1u);
+  EXPECT_EQ(make_layout({Shape{999, 1000}, DType::kFloat32}, 3, 2, 1000000).parts[0].server, 2);
+  const Layout empty = make_layout({Shape{0, 5}, DType::kFloat32}, 3, 1, 1000000);
+  ASSERT_EQ(empty.parts.size(), 1u);
+  EXPECT_EQ(empty.parts[0].count, 0);
+  EXPECT_EQ(make_layout({Shape{}, DType::kFloat64}, 2, 0, 10).parts[0].count, 1);
+  EXPECT_FALSE(make_layout({Shape{2, 5000000}, DType::kFloat32}, 2, 0, 1000000).by_rows);
+}
+
+TEST(Placement, IsBalancedBySizeAndStays) {
+  Placement placement(4);
+  std::mt19937 random(3);
+  std::vector<int> first;
+  for (int i = 0; i < 400; ++i)
+    first.push_back(placement.place(std::to_string(i), 1 + random() % 3600000));
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(placement.place(std::to_string(i), 5), first[i]);
+  const auto [least, most] = std::minmax_element(placement.load().begin(), placement.load().end());
+  EXPECT_LT(static_cast<double>(*most - *least), 0.05 * static_cast<double>(*most));
+}
+
+class SlotTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_update_runner(plain_sgd);
+    make(2);
+  }
+  void make(int workers, int64_t staleness = -1) {
+    context = std::make_unique<SlotContext>(workers, 60, staleness);
+    slot = std::make_unique<Slot>(*context, "w", 0, "");
+  }
+  void init(const std::vector<float>& values, int64_t row_size = 1) {
+    slot->init({"w", 0, DType::kFloat32, static_cast<int64_t>(values.size()), row_size, 0},
+               floats(values), keep());
+  }
+  Answer keep() {
+    return [this](Reply reply) { replies.push_back(std::move(reply)); };
+  }
+  void push(int worker, uint64_t step, const std::vector<float>& values) {
+    slot->push(worker, {"w", 0, step, PushForm::kDense, DType::kFloat32, 0, {}}, floats(values),
+               keep());
+  }
+  void push_rows(int worker, uint64_t step, std::vector<int64_t> rows,
+                 const std::vector<float>& values) {
+    slot->push(worker, {"w", 0, step, PushForm::kRows, DType::kFloat32, 0, std::move(rows)},
+               floats(values), keep());
+  }
+  // Empty: not answered.
+  std::vector<float> pull(int worker, uint64_t step) {
+    std::vector<float> values;
+    slot->pull(worker, ++requests, {"w", 0, step, false, {}}, [&values](Reply reply) {
+      if (reply.error) throw *reply.error;
+      values = as_floats(reply.data);
+    });
+    return values;
+  }
+
+  std::unique_ptr<SlotContext> context;
+  std::unique_ptr<Slot> slot;
+  std::vector<Reply> replies;
+  uint64_t requests = 0;
+};
+
+TEST_F(SlotTest, SyncWaitsForAllWorkersAndBecomesTheirSum) {
+  init({9, 9, 9});
+  EXPECT_EQ(pull(0, 0), (std::vector<float>{9, 9, 9}));
+  push(1, 1, {1, 2, 3});
+  std::vector<float> early;
+  slot->pull(1, 99, {"w", 0, 1, false, {}}, [&](Reply r) { early = as_floats(r.data); });
+  EXPECT_TRUE(early.empty());
+  push(0, 1, {10, 20, 30});
+  EXPECT_EQ(early, (std::vector<float>{11, 22, 33}));
+  EXPECT_EQ(pull(0, 1), early);
+}
+
+TEST_F(SlotTest, EachPushCountsOnceHoweverOftenItComes) {
+  init({0});
+  for (uint64_t step = 1; step <= 20; ++step) {
+    for (int again = 0; again < 3; ++again) push(0, step, {static_cast<float>(step)});
+    for (int again = 0; again < 2; ++again) push(1, step, {100});
+    push(0, step, {1000});  // a repetition with other bytes is none
+    EXPECT_EQ(pull(0, step), (std::vector<float>{static_cast<float>(step) + 100}));
+  }
+  EXPECT_EQ(context->pushes, 40u);
+  EXPECT_EQ(context->duplicates, 20u * 4);
+}
+
+TEST_F(SlotTest, APushAheadOfALostOneIsNotTaken) {
+  init({0});
+  replies.clear();
+  push(0, 2, {5});
+  EXPECT_TRUE(replies.empty());
+  EXPECT_EQ(context->early, 1u);
+  push(0, 1, {3});
+  push(0, 2, {5});
+  push(1, 1, {1});
+  push(1, 2, {1});
+  EXPECT_EQ(pull(1, 2), (std::vector<float>{6}));
+}
+
+TEST_F(SlotTest, TheOrderOfArrivalDoesNotChangeTheBits) {
+  std::mt19937 random(5);
+  std::vector<std::vector<float>> results;
+  std::vector<std::vector<float>> grads(5, std::vector<float>(1000));
+  for (auto& g : grads)
+    for (float& v : g) v = static_cast<float>(random()) * 1e-6F;
+  for (const auto& order : {std::vector{0, 1, 2, 3, 4}, std::vector{4, 2, 0, 3, 1}}) {
+    make(5);
+    init(std::vector<float>(1000));
+    for (const int w : order) push(w, 1, grads[static_cast<size_t>(w)]);
+    results.push_back(pull(0, 1));
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST_F(SlotTest, RowsAreAddedAlsoUnsortedAndTwice) {
+  context->set_optimizer(Optimizer::make("test", "{}"));
+  init({1, 1, 2, 2, 3, 3}, 2);
+  push_rows(0, 1, {2, 0, 2}, {1, 1, 10, 10, 1, 1});
+  push_rows(1, 1, {}, {});
+  EXPECT_EQ(pull(0, 1), (std::vector<float>{11, 11, 2, 2, 5, 5}));
+  push_rows(0, 2, {1}, {5, 5});
+  push(1, 2, {1, 1, 1, 1, 1, 1});
+  EXPECT_EQ(pull(0, 2), (std::vector<float>{12, 12, 8, 8, 6, 6}));
+}
+
+TEST_F(SlotTest, CompressedPushesAreReadAsTheWorkerMeantThem) {
+  init(std::vector<float>(37));
+  const Compression how{CompressionType::kTwoBit, 0.5F};
+  std::vector<float> expected(37);
+  for (int w = 0; w < 2; ++w) {
+    std::vector<float> grad(37), residual(37), sent(37);
+    for (size_t i = 0; i < grad.size(); ++i) grad[i] = (static_cast<float>(i) - 18.0F) * 0.05F;
+    std::vector<uint32_t> words(static_cast<size_t>(compressed_words(how.type, 37)));
+    compress(how, grad, residual.data(), words.data());
+    decompress(how, words.data(), sent);
+    for (size_t i = 0; i < sent.size(); ++i) expected[i] += sent[i];
+    const OwnBuffer data = OwnBuffer::allocate(words.size() * 4);
+    std::memcpy(data.data(), words.data(), data.bytes);
+    slot->push(w, {"w", 0, 1, PushForm::kTwoBit, DType::kFloat32, 0.5F, {}}, data.shared(), keep());
+  }
+  EXPECT_EQ(pull(0, 1), expected);
+}
+
+TEST_F(SlotTest, WrongPushesAreRefusedWithWords) {
+  init({1, 2, 3, 4}, 2);
+  EXPECT_THROW(push(0, 1, {1, 2}), Error);
+  EXPECT_THROW(push_rows(0, 2, {2}, {1, 2}), Error);
+  EXPECT_THROW(
+      slot->push(0, {"w", 0, 3, PushForm::kDense, DType::kFloat16, 0, {}}, floats({1, 2}), keep()),
+      Error);
+}
+
+TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
+  context->sync = false;
+  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  init({0});
+  push(0, 1, {1});
+  EXPECT_EQ(pull(0, 1), (std::vector<float>{-1}));
+  push(1, 1, {2});  // has not seen the first one
+  EXPECT_EQ(pull(1, 1), (std::vector<float>{-3}));
+  EXPECT_EQ(context->staleness_counts[0], 1u);
+  EXPECT_EQ(context->staleness_counts[1], 1u);
+}
+
+TEST_F(SlotTest, AsyncHoldsUpWorkersThatAreTooFarAhead) {
+  make(2, 1);
+  context->sync = false;
+  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  init({0});
+  push(0, 1, {1});
+  EXPECT_FALSE(pull(0, 1).empty());
+  push(0, 2, {1});
+  std::vector<float> late;
+  slot->pull(0, 500, {"w", 0, 2, false, {}}, [&](Reply r) { late = as_floats(r.data); });
+  EXPECT_TRUE(late.empty());
+  push(1, 1, {1});
+  EXPECT_FALSE(late.empty());
+  push(0, 3, {1});
+  late.clear();
+  slot->pull(0, 501, {"w", 0, 3, false, {}}, [&](Reply r) { late = as_floats(r.data); });
+  EXPECT_TRUE(late.empty());
+  context->gone[1] = true;  // who has left holds nobody up
+  slot->look();
+  EXPECT_FALSE(late.empty());
+}
+
+TEST_F(SlotTest, AsyncNeedsAnOptimizer) {
+  context->sync = false;
+  init({0});
+  EXPECT_THROW(push(0, 1, {1}), Error);
+}
+
+TEST_F(SlotTest, APullOfAWorkerThatWaitsForOneThatHasLeftFails) {
+  init({0});
+  push(0, 1, {1});
+  std::string text;
+  slot->pull(0, 1, {"w", 0, 1, false, {}}, [&](Reply r) { text = r.error->what(); });
+  slot->look();
+  EXPECT_EQ(text, "");
+  context->gone[1] = true;
+  slot->look();
+  EXPECT_NE(text.find("worker 1 has left the job"), std::string::npos) << text;
+}
+
+TEST_F(SlotTest, ASnapshotGoesOnWhereItWas) {
+  const auto folder = std::filesystem::temp_directory_path() / "mxlite_slot_test";
+  std::filesystem::create_directories(folder);
+  context->folder = folder;
+  context->epoch = 8;
+  context->snapshot_updates = 2;
+  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  const std::string file = folder / "0.part";
+  slot = std::make_unique<Slot>(*context, "w", 0, file);
+  init({0, 0});
+  for (uint64_t step = 1; step <= 3; ++step)
+    for (int w = 0; w < 2; ++w) push(w, step, {1, 2});
+  auto again = Slot::load(*context, file);
+  ASSERT_TRUE(again);
+  slot = std::move(again);  // after two rounds; the third is repeated by the workers
+  EXPECT_EQ(pull(0, 2), (std::vector<float>{-4, -8}));
+  for (uint64_t step = 1; step <= 3; ++step)
+    for (int w = 0; w < 2; ++w) push(w, step, {1, 2});
+  EXPECT_EQ(pull(0, 3), (std::vector<float>{-6, -12}));
+  context->epoch = 9;  // another run of the job
+  EXPECT_FALSE(Slot::load(*context, file));
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  EXPECT_THROW(Slot::load(*context, file), Error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(JsonText, ReadsWhatPythonWrites) {
+  const Json json = Json::parse(
+      R"({"lr": 1e-3, "n": -2, "b": true, "none": null, "l": [1, 2.5], "t": "a\"\u00e9\ud83d\ude00"})",
+      "test");
+  EXPECT_EQ(*json.object()->at("lr").number(), 1e-3);
+  EXPECT_TRUE(*json.object()->at("b").boolean());
+  EXPECT_TRUE(json.object()->at("none").is_null());
+  EXPECT_EQ(json.object()->at("l").array()->size(), 2u);
+  EXPECT_EQ(*json.object()->at("t").text(), "a\"\xc3\xa9\xf0\x9f\x98\x80");
+}
+
+TEST(JsonText, RefusesOtherTexts) {
+  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "1 2", "\"\\x\"", "\"\\ud800\"",
+                           "{\"a\": 1,}", "__import__('os')"})
+    EXPECT_THROW(Json::parse(text, "test"), Error) << text;
+  EXPECT_THROW(Json::parse(std::string(100000, '['), "test"), Error);
+}
+
+TEST(Schedules, FollowTheFormulasOfPython) {
+  const auto at = [](const char* json, int64_t update) {
+    return make_schedule(Json::parse(json, "test"))->rate(update);
+  };
+  const char* factor = R"({"name": "FactorScheduler", "base_lr": 1, "step": 10, "factor": 0.5})";
+  EXPECT_EQ(at(factor, 10), 1);
+  EXPECT_EQ(at(factor, 11), 0.5);
+  EXPECT_EQ(at(factor, 31), 0.125);
+  const char* multi =
+      R"({"name": "MultiFactorScheduler", "base_lr": 1, "step": [5, 8], "factor": 0.1,
+          "warmup_steps": 4, "warmup_begin_lr": 0, "warmup_final_lr": 1})";
+  EXPECT_EQ(at(multi, 2), 0.5);
+  EXPECT_EQ(at(multi, 5), 1);
+  EXPECT_EQ(at(multi, 9), 1 * 0.1 * 0.1);
+  EXPECT_EQ(at(R"({"name": "PolyScheduler", "base_lr": 2, "max_update": 10, "power": 2})", 5), 0.5);
+  EXPECT_NEAR(at(R"({"name": "CosineScheduler", "base_lr": 2, "max_update": 10})", 5), 1, 1e-15);
+  EXPECT_THROW(at(R"({"name": "MyScheduler"})", 1), Error);
+}
+
+TEST(Optimizers, UnknownNamesAndOptionsAreRefused) {
+  EXPECT_THROW(Optimizer::make("sdg", "{}"), Error);
+  EXPECT_THROW(Optimizer::make("sgd", R"({"momentun": 0.9})"), Error);
+  EXPECT_THROW(Optimizer::make("sgd", R"({"momentum": "much"})"), Error);
+  const auto sgd = Optimizer::make("SGD", R"({"learning_rate": 0.5, "lr_mult": {"a": 2}})");
+  EXPECT_EQ(sgd->learning_rate("a", 1), 1.0);
+  EXPECT_EQ(sgd->changed(R"({"learning_rate": 0.1})")->learning_rate("b", 1), 0.1);
+}
+
+}  // namespace
+}  // namespace mxlite::ps

@@ -1,0 +1,179 @@
+// Optimizers of servers give the numbers of the operators, also by rows and in mixed precision.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cpp/python/update_runner.h"
+#include "tests/cpp/op_test_util.h"
+
+namespace mxlite::ps {
+namespace {
+
+using test::Attrs;
+using test::OpCall;
+using test::Tensor;
+
+constexpr int64_t kCount = 1003;
+
+struct Case {
+  const char* name;
+  const char* json;
+  const char* op;
+  Attrs attrs;  // of the first update
+  int states;
+};
+
+class Updates : public testing::TestWithParam<Case> {};
+
+OwnBuffer copy_of(const Tensor& t) {
+  const OwnBuffer b = OwnBuffer::allocate(t.spec.bytes());
+  std::memcpy(b.data(), t.data(), b.bytes);
+  return b;
+}
+
+TEST_P(Updates, AreThoseOfTheOperator) {
+  set_update_runner(&python::run_update_of_server);
+  const Case& c = GetParam();
+  const TensorSpec spec{Shape{kCount}, DType::kFloat32};
+  std::vector<Tensor> inputs = {test::random_tensor(spec, 1), test::random_tensor(spec, 2)};
+  Weight weight;
+  weight.count = kCount;
+  weight.value = copy_of(inputs[0]);
+  for (int i = 0; i < c.states; ++i) {
+    Tensor state(spec);
+    std::memset(state.data(), 0, spec.bytes());
+    inputs.push_back(state);
+  }
+  const bool adamw = std::string_view(c.op) == "_adamw_update";
+  if (adamw) {
+    Tensor rescale({Shape{1}, DType::kFloat64});
+    rescale.set(0, 0.25);
+    inputs.push_back(rescale);
+  }
+  const Tensor grad = inputs[1];
+  OpCall call(c.op, c.attrs, inputs);
+  Tensor out(spec);
+  std::vector<TensorRef> refs;
+  for (const Tensor& t : call.inputs) refs.push_back(t.ref());
+  std::vector<TensorSpec> specs;
+  for (const Tensor& t : call.inputs) specs.push_back(t.spec);
+  const Specs out_specs = call.op.infer(call.params.get(), specs);
+  KernelContext context;
+  const TensorRef out_ref = out.ref();
+  call.op.select_kernel(DeviceType::kCPU, call.params.get(), specs, out_specs)
+      .run(context, call.params.get(), refs, {&out_ref, 1});
+
+  const auto optimizer = Optimizer::make(c.name, c.json);
+  Gradient gradient;
+  gradient.data = static_cast<const std::byte*>(grad.data());
+  optimizer->update("w", weight, gradient);
+  EXPECT_EQ(std::memcmp(weight.value.data(), out.data(), spec.bytes()), 0);
+  ASSERT_EQ(weight.states.size(), static_cast<size_t>(c.states));
+  for (int i = 0; i < c.states; ++i)
+    EXPECT_EQ(std::memcmp(weight.states[static_cast<size_t>(i)].data(),
+                          call.inputs[static_cast<size_t>(i) + 2].data(), spec.bytes()),
+              0);
+}
+
+const double kAdamRate = 0.1 * std::sqrt(1 - 0.999) / (1 - 0.9);
+
+INSTANTIATE_TEST_SUITE_P(
+    Names, Updates,
+    testing::Values(
+        Case{"sgd",
+             R"({"learning_rate": 0.1, "wd": 0.01, "rescale_grad": 0.25})",
+             "sgd_update",
+             {{"lr", 0.1}, {"wd", 0.01}, {"rescale_grad", 0.25}},
+             0},
+        Case{"sgd",
+             R"({"learning_rate": 0.1, "momentum": 0.9, "clip_gradient": 0.5})",
+             "sgd_mom_update",
+             {{"lr", 0.1}, {"momentum", 0.9}, {"clip_gradient", 0.5}},
+             1},
+        Case{"nag",
+             R"({"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1, "wd_mult": {"w": 0.5}})",
+             "nag_mom_update",
+             {{"lr", 0.1}, {"momentum", 0.9}, {"wd", 0.05}},
+             1},
+        Case{"adam", R"({"learning_rate": 0.1})", "adam_update", {{"lr", kAdamRate}}, 2},
+        Case{"adamw",
+             R"({"learning_rate": 0.1, "wd": 0.5, "rescale_grad": 0.25})",
+             "_adamw_update",
+             {{"lr", kAdamRate}, {"wd", 0.05}, {"eta", 1.0}, {"epsilon", 1e-6}},
+             2},
+        Case{"adagrad",
+             R"({"learning_rate": 0.1, "eps": 1e-3})",
+             "_sparse_adagrad_update",
+             {{"lr", 0.1}, {"epsilon", 1e-3}},
+             1},
+        Case{"rmsprop",
+             R"({"learning_rate": 0.1})",
+             "rmsprop_update",
+             {{"lr", 0.1}, {"gamma1", 0.9}},
+             1},
+        Case{"rmsprop",
+             R"({"learning_rate": 0.1, "centered": true})",
+             "rmspropalex_update",
+             {{"lr", 0.1}, {"gamma1", 0.9}},
+             3},
+        Case{"ftrl",
+             R"({"learning_rate": 0.1, "lamda1": 0.2})",
+             "ftrl_update",
+             {{"lr", 0.1}, {"lamda1", 0.2}},
+             2},
+        Case{"signum",
+             R"({"learning_rate": 0.1, "wd_lh": 0.01})",
+             "signum_update",
+             {{"lr", 0.1}, {"momentum", 0.9}, {"wd_lh", 0.01}},
+             1}),
+    [](const auto& info) { return std::string(info.param.op) + std::to_string(info.index); });
+
+TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
+  set_update_runner(&python::run_update_of_server);
+  const TensorSpec spec{Shape{5, 2}, DType::kFloat32};
+  Weight weight;
+  weight.count = 10;
+  weight.row_size = 2;
+  const Tensor start = test::random_tensor(spec, 3);
+  weight.value = copy_of(start);
+  const float rows[4] = {1, 2, 3, 4};
+  Gradient gradient;
+  gradient.data = reinterpret_cast<const std::byte*>(rows);
+  gradient.by_rows = true;
+  gradient.rows = {1, 4};
+  Optimizer::make("adam", R"({"learning_rate": 0.1, "wd": 0.1})")->update("w", weight, gradient);
+  const auto* now = reinterpret_cast<const float*>(weight.value.data());
+  for (int64_t i = 0; i < 10; ++i) {
+    const bool given = i / 2 == 1 || i / 2 == 4;
+    EXPECT_EQ(now[i] != static_cast<float>(start.at(i)), given) << i;
+  }
+}
+
+TEST(MixedUpdates, KeepAnExactWeight) {
+  set_update_runner(&python::run_update_of_server);
+  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+    const TensorSpec spec{Shape{100}, half};
+    Weight weight;
+    weight.dtype = half;
+    weight.count = 100;
+    Tensor start(spec), grad(spec);
+    for (int64_t i = 0; i < 100; ++i) {
+      start.set(i, 1);
+      grad.set(i, 1);
+    }
+    weight.value = copy_of(start);
+    Gradient gradient;
+    gradient.dtype = half;
+    gradient.data = static_cast<const std::byte*>(grad.data());
+    const auto optimizer =
+        Optimizer::make("sgd", R"({"learning_rate": 0.0001, "multi_precision": true})");
+    for (int i = 0; i < 1000; ++i) optimizer->update("w", weight, gradient);
+    // In the half type alone, no such step would change a 1.
+    const auto* exact = reinterpret_cast<const float*>(weight.master.data());
+    EXPECT_NEAR(exact[50], 0.9, 1e-4);
+    EXPECT_EQ(weight.updates, 1000u);
+  }
+}
+
+}  // namespace
+}  // namespace mxlite::ps

@@ -1,0 +1,263 @@
+"""Loses frames, workers and servers of parameter server jobs, and sends them foreign bytes.
+
+    python tests/faults/server_faults.py lossy --runs 50 --json result.json
+    python tests/faults/server_faults.py fuzz --frames 100000 --json result.json
+
+Each run of ``lossy`` is a job in which 10 % of the frames are dropped, 10 % come twice and 10 %
+late, at a server that is killed and replaced, and then a worker that is. All sums are of integers
+and must be exact; no process may hang. ``fuzz`` sends frames that are foreign, cut or changed to
+the ports of a running job: all must be refused and counted, and the job's sums must be right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "dist"))
+
+from server_jobs import ServerJob, free_port  # noqa: E402
+
+STEPS = 40
+
+# Prints what is wrong, and where it is: a replaced worker begins behind its last push.
+WORKER = f"""
+import os, sys, time
+from mxlite import _core, nd
+kv = _core.ServerClient()
+sizes = {{"a": 3, "b": 5000, "c": 700}}
+for key, size in sizes.items():
+    kv.init(key, nd.zeros((size,)))
+total = kv.num_workers * (kv.num_workers + 1) // 2
+first = min(kv.pushed(key) for key in sizes)
+for step in range(1, {STEPS} + 1):
+    for key, size in sizes.items():
+        if step > first + 1 or step > kv.pushed(key):
+            kv.push(key, nd.full((size,), (kv.rank + 1) * step))
+    for key, size in sizes.items():
+        if step <= first:
+            continue
+        out = nd.empty((size,))
+        kv.pull(key, out)
+        value = out.asnumpy()
+        if (value != total * step).any():
+            print("WRONG", key, step, value[:4], total * step, flush=True)
+            sys.exit(9)
+    if step == 3:
+        print("goes", flush=True)
+    time.sleep(0.005)
+for key, size in sizes.items():
+    out = nd.empty((size,))
+    kv.pull(key, out)
+    print("final", key, int(out.asnumpy()[0]), total * {STEPS}, flush=True)
+if kv.rank == 0:
+    print("report", kv.report(), flush=True)
+kv.close()
+"""
+
+
+def lossy_run(seed: int) -> dict[str, object]:
+    """Return what happened in one job."""
+    rng = random.Random(seed)
+    workers, servers = rng.randint(2, 3), rng.randint(1, 2)
+    result: dict[str, object] = {"seed": seed, "workers": workers, "servers": servers}
+    job = ServerJob(
+        WORKER,
+        workers=workers,
+        servers=servers,
+        MXNET_KVSTORE_BIGARRAY_BOUND=1000,
+        MXLITE_PS_DROP=10,
+        MXLITE_PS_DUPLICATE=10,
+        MXLITE_PS_DELAY=10,
+        MXLITE_PS_DELAY_MS=20,
+        MXLITE_PS_FAULT_SEED=seed + 1,
+        MXLITE_PS_REJOIN=30,
+        MXLITE_PS_TIMEOUT=40,
+        MXLITE_PS_SNAPSHOT_DIR="{folder}/snapshots",
+        MXLITE_PS_SNAPSHOT_UPDATES=rng.randint(1, 8),
+        PS_RESEND_TIMEOUT=100,
+    )
+    with job:
+        try:
+            job.wait_for("goes", 60)
+            for what in rng.sample(["worker", "server"], 2):
+                time.sleep(rng.random() * 0.3)
+                processes = job.workers if what == "worker" else job.servers
+                victim = rng.randrange(len(processes))
+                if processes[victim].process.poll() is not None:
+                    continue  # has ended already
+                processes[victim].kill()
+                processes[victim] = job.start(what)
+            codes = job.wait(120)
+        except TimeoutError as error:
+            return {**result, "outcome": "hang", "output": str(error)[-3000:]}
+        text = job.text()
+        finals = [line.split() for line in text.splitlines() if line.startswith("final")]
+        exact = all(line[2] == line[3] for line in finals) and len(finals) == 3 * workers
+        result["outcome"] = "ok" if exact and not any(codes) else "wrong"
+        if result["outcome"] != "ok":
+            result["output"] = text[-3000:]
+    return result
+
+
+def lossy(args: argparse.Namespace) -> dict[str, object]:
+    """Run many jobs."""
+    runs = []
+    for i in range(args.runs):
+        runs.append(lossy_run(args.seed + i))
+        if runs[-1]["outcome"] != "ok":
+            print(json.dumps(runs[-1], indent=1), flush=True)
+    good = sum(run["outcome"] == "ok" for run in runs)
+    return {
+        "what": "10 % of frames dropped, doubled and late; a worker and a server killed",
+        "runs": args.runs,
+        "good": good,
+        "hangs": sum(run["outcome"] == "hang" for run in runs),
+        "steps": STEPS,
+        "seeds": [args.seed, args.seed + args.runs - 1],
+        "failure_rate_below": round(3 / args.runs, 4) if good == args.runs else None,
+        "each": runs,
+    }
+
+
+WAITER = """
+import json, os
+from mxlite import _core, nd
+kv = _core.ServerClient()
+kv.init("w", nd.zeros((100,)))
+step = 0
+while not os.path.exists(os.environ["JOB_FOLDER"] + "/stop"):
+    step += 1
+    kv.push("w", nd.full((100,), step))
+    out = nd.empty((100,))
+    kv.pull("w", out)
+    assert (out.asnumpy() == kv.num_workers * step).all()
+    if step == 1:
+        print("goes", flush=True)
+print("report", json.dumps(kv.report()), flush=True)
+kv.close()
+"""
+
+
+def crc32c(data: bytes) -> int:
+    """Return the checksum that headers end with."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def token_of(secret: str) -> int:
+    """Return a job's token: what somebody who knows the port would guess."""
+    value = 0xCBF29CE484222325
+    for byte in secret.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+def hostile_frame(rng: random.Random, token: int) -> bytes:
+    """Return bytes that are nearly a frame, or not at all."""
+    kind = rng.randrange(7)  # 6: all right but for what it says
+    if kind == 0:
+        return rng.randbytes(rng.randint(48, 400))
+    if kind == 1:
+        return b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20
+    body = rng.randbytes(rng.randint(0, 200))
+    sizes = (len(body), 0) if kind != 2 else (rng.randrange(2**32), rng.randrange(2**32))
+    known = kind != 3
+    head = struct.pack(
+        "<IHBBQQIIIII",
+        0x5350584D,
+        1 if kind != 4 else rng.randrange(2, 2**16),
+        rng.randint(1, 40),
+        0,
+        token if known else rng.randrange(2**64),
+        rng.randrange(2**64),
+        0,
+        *sizes,
+        crc32c(body),
+        0,
+    )
+    frame = head + struct.pack("<I", crc32c(head)) + body
+    if kind == 5 and frame:
+        at = rng.randrange(len(frame))
+        frame = frame[:at] + bytes([frame[at] ^ (1 << rng.randrange(8))]) + frame[at + 1 :]
+    return frame + bytes(64)
+
+
+def send_until_closed(port: int, data: bytes) -> bool:
+    """Return whether the other side ended the connection."""
+    with (
+        contextlib.suppress(ConnectionResetError, BrokenPipeError),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as foreign,
+    ):
+        foreign.sendall(data)
+        foreign.shutdown(socket.SHUT_WR)
+        while foreign.recv(4096):
+            pass
+    return True
+
+
+def fuzz(args: argparse.Namespace) -> dict[str, object]:
+    """Send hostile frames to a running job."""
+    rng = random.Random(args.seed)
+    port = free_port()
+    with ServerJob(WAITER, workers=1, PORT=port) as job:
+        job.wait_for("goes")
+        token = token_of(f"127.0.0.1:{job.port}")
+        closed = 0
+        for i in range(args.frames):
+            target = port if i % 4 else job.port
+            closed += send_until_closed(target, hostile_frame(rng, token))
+        (job.folder / "stop").touch()
+        codes = job.wait(60)
+        text = job.text()
+    report = next(
+        (json.loads(line[7:]) for line in text.splitlines() if line.startswith("report")), None
+    )
+    to_server = args.frames - (args.frames + 3) // 4
+    refused = report["servers"][0]["refused_connections"] if report else 0
+    return {
+        "what": "foreign, cut and changed frames at the ports of a running job",
+        "frames": args.frames,
+        "connections_ended": closed,
+        "sent_to_server": to_server,
+        "refused_by_server": refused,
+        "bad_frames": report["servers"][0]["bad_frames"] if report else None,
+        "job_ended_well": not any(codes),
+        "good": int(closed == args.frames and not any(codes) and refused == to_server),
+        "runs": 1,
+        "seeds": [args.seed, args.seed],
+        "output": "" if not any(codes) else text[-3000:],
+    }
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["lossy", "fuzz"])
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--frames", type=int, default=100000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    summary = lossy(args) if args.what == "lossy" else fuzz(args)
+    summary["took"] = round(time.monotonic() - begin, 1)
+    print(json.dumps({k: v for k, v in summary.items() if k != "each"}, indent=1))
+    if args.json:
+        Path(args.json).write_text(json.dumps(summary, indent=1) + "\n")
+    return 0 if summary["good"] == summary["runs"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
