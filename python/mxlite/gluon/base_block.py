@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, Callable, Union
 
@@ -21,6 +22,20 @@ from .summary import summary_text
 __all__ = ["Block"]
 
 _Contexts = Union[Context, Sequence[Context], None]
+
+
+_CONTAINERS = (list, tuple, dict)
+
+
+def _has_new(value: Any, known: set[int]) -> bool:
+    """Say whether containers in one another have a block that is not known."""
+    if isinstance(value, Block):
+        return id(value) not in known
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return False
+    return any(_has_new(entry, known) for entry in value)
 
 
 class Block:
@@ -125,6 +140,16 @@ class Block:
         return found
 
     def _collect(self, found: ParameterDict, pattern: re.Pattern[str] | None) -> None:
+        known = set(map(id, self._children.values()))
+        for key, value in vars(self).items():
+            if isinstance(value, _CONTAINERS) and key != "_children" and _has_new(value, known):
+                warnings.warn(
+                    f'"{self.__class__.__name__}.{key}" is an unregistered container with Blocks. '
+                    "Note that Blocks inside the list, tuple or dict will not be registered "
+                    "automatically. Make sure to register them using register_child() or switching "
+                    "to nn.Sequential/nn.HybridSequential instead.",
+                    stacklevel=3,
+                )
         if pattern is None:
             found.update(self._params)
         else:

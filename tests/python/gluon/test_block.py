@@ -423,3 +423,24 @@ def test_a_model_loads_although_its_attributes_were_renamed(tmp_path: Path) -> N
         nn.Dense(1).load(prefix)
     with pytest.raises(FileNotFoundError, match="no-model.json' does not exist"):
         pair.load(str(tmp_path / "no"))
+
+
+class Hidden(nn.Block):
+    def __init__(self, layers: Any) -> None:
+        super().__init__()
+        self.layers = layers
+
+
+@pytest.mark.parametrize("layers", [[nn.Dense(2)], {"a": [1, (nn.Dense(2),)]}])
+def test_blocks_in_containers_are_warned_of(layers: Any) -> None:
+    with pytest.warns(UserWarning, match='"Hidden.layers" is an unregistered container'):
+        Hidden(layers).collect_params()
+
+
+def test_registered_blocks_in_containers_are_no_cause_of_warnings(recwarn: Any) -> None:
+    block = Hidden([nn.Dense(2), 3, {"a": "text"}])
+    block.register_child(block.layers[0])
+    outer = nn.Sequential()
+    outer.add(block)
+    outer.collect_params()
+    assert not recwarn.list
