@@ -144,12 +144,12 @@ class Block {
 
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
   static thread_local Block threads;
-  MX_ASSERT(grid.x > 0 && grid.y == 1 && grid.z == 1 && block.y == 1 && block.z == 1);
+  MX_ASSERT(grid.x > 0 && grid.y > 0 && grid.z == 1 && block.y == 1 && block.z == 1);
   MX_ASSERT(block.x > 0 && block.x <= 1024 && shared_bytes <= 48 << 10);
   gridDim = grid;
   blockDim = block;
-  for (unsigned b = 0; b < grid.x; ++b) {
-    blockIdx = dim3(b, 0, 0);
+  for (unsigned b = 0; b < grid.x * grid.y; ++b) {
+    blockIdx = dim3(b % grid.x, b / grid.x, 0);
     threads.run(static_cast<int>(block.x), shared_bytes, thread);
   }
 }

@@ -2,8 +2,11 @@
 // missing: those operators get the CPU's kernels.
 #include "tests/cpp/fake_gpu/kernels.h"
 
+#include <vector>
+
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/channels_last.h"
+#include "cpp/ops/cuda/nn/deconvolution.h"
 #include "cpp/ops/cuda/register_ops_cuda.h"
 
 namespace mxlite {
@@ -13,6 +16,14 @@ void register_cumsum_cuda(OpRegistry&) {}
 void register_sort_cuda(OpRegistry&) {}
 
 namespace cuda {
+
+// cuDNN's, for UpSampling.
+void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, Outputs out) {
+  std::vector<TensorSpec> from, to;
+  for (const TensorRef& t : in) from.push_back({t.shape, t.dtype});
+  for (const TensorRef& t : out) to.push_back({t.shape, t.dtype});
+  ops().get("Deconvolution").select_kernel(DeviceType::kCPU, &p, from, to).run(ctx, &p, in, out);
+}
 
 int64_t* accumulation_rows(KernelContext& ctx, int64_t count) {
   return static_cast<int64_t*>(ctx.scratch(static_cast<size_t>(count) * sizeof(int64_t)));

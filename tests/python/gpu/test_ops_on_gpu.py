@@ -18,7 +18,7 @@ def on_gpu() -> Iterator[None]:
         with mx.gpu(0):
             yield
     except mx.base.NotSupportedError as error:
-        if "no CUDA kernel" not in str(error):
+        if "no CUDA kernel" not in str(error) and "not supported on CUDA" not in str(error):
             raise
         pytest.skip(str(error))
 
@@ -60,4 +60,5 @@ def test_samples_equal_those_of_the_cpu(case: Case) -> None:
             arrays = [to_device(a, "float32", strided=False) for a in case.inputs]
             results.append([host(o) for o in call(case, arrays)])
     for on_cpu, there in zip(*results):
-        assert_close(there, on_cpu, "float32", 20, "sample")
+        dtype = "float16" if there.dtype.name == "float16" else "float32"
+        assert_close(there, on_cpu, dtype, 1 if dtype == "float16" else 20, "sample")

@@ -6,7 +6,6 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/rnn_cells.h"
-#include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -257,10 +256,9 @@ class BackwardPass final : public Pass {
     if (s_.projection)
       product(true, false, s_.out(), s_.hidden, s_.rows(), w_.active, inner(l, d, 0),
               place(out_weight(l, d)));
+    // Not channel_sum: it would take the scratch memory where the gradients are.
     const auto sum = [&](const void* grads, int64_t at) {
-      const Shape shape{s_.rows(), gate_rows()}, bias{gate_rows()};
-      channel_sum(ctx_, {const_cast<void*>(grads), shape, contiguous_strides(shape), dtype_, true},
-                  1, {place(at), bias, contiguous_strides(bias), dtype_, true});
+      rnn_bias_grad(ctx_, dtype_, grads, s_.rows(), gate_rows(), place(at));
     };
     sum(w_.input_grads, s_.bias_offset(l, d));
     sum(w_.hidden_grads, s_.bias_offset(l, d) + gate_rows());

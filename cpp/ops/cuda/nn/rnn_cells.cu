@@ -149,6 +149,17 @@ __global__ void backward_kernel(int64_t n, const __grid_constant__ RnnLayer laye
 }
 
 template <class C>
+__global__ void sum_columns(int64_t rows, int64_t columns, const void* grads, void* to,
+                            DType dtype) {
+  for (int64_t c = global_index(); c < columns; c += grid_stride()) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r)
+      sum += static_cast<double>(load_as<C>(grads, dtype, r * columns + c));
+    store_as<C>(to, dtype, c, static_cast<C>(sum));
+  }
+}
+
+template <class C>
 __global__ void drop_kernel(int64_t count, void* values, uint8_t* mask, DType dtype, float p,
                             uint64_t first, const __grid_constant__ DeviceRandom random) {
   const RandomState state = random.load();
@@ -200,6 +211,12 @@ void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackw
   const int64_t n = layer.batch * layer.hidden;
   dispatch_cell(layer.dtype,
                 [&]<class C>(C) { launch_items(ctx, backward_kernel<C>, n, n, layer, step); });
+}
+void rnn_bias_grad(KernelContext& ctx, DType dtype, const void* grads, int64_t rows,
+                   int64_t columns, void* to) {
+  dispatch_cell(dtype, [&]<class C>(C) {
+    launch_items(ctx, sum_columns<C>, columns, rows, columns, grads, to, dtype);
+  });
 }
 void rnn_drop(KernelContext& ctx, DType dtype, void* values, uint8_t* mask, int64_t count, float p,
               int64_t layer) {

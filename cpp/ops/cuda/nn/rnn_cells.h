@@ -59,6 +59,10 @@ struct RnnBackwardStep {
 };
 void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackwardStep& step);
 
+// Sums of the columns of gradients (rows, columns), which may lie in the call's scratch memory.
+void rnn_bias_grad(KernelContext& ctx, DType dtype, const void* grads, int64_t rows,
+                   int64_t columns, void* to);
+
 // Between layers: draws mask and applies it, or applies it to gradients.
 void rnn_drop(KernelContext& ctx, DType dtype, void* values, uint8_t* mask, int64_t count, float p,
               int64_t layer);
