@@ -25,7 +25,7 @@ from pathlib import Path
 
 BATCH = 60  # of all ranks: 2, 3 or 4 of them
 SAMPLES = 1500
-TOLERANCE = 1e-3  # relative, of a loss: sums of floats in another order
+TOLERANCE = 2e-2  # relative, of any of up to 2,000 steps: sums of floats in another order
 
 # The training, and its replay: argv is the folder, or "replay" and a file with ranks by step.
 TRAINING = """
@@ -273,7 +273,7 @@ def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> di
     reference, alone = replayed(job, by_step), replayed(job, [1] * len(by_step))
     differ = sum(a != b for a, b in zip(losses, reference))
     drift = max(abs(a / b - 1) for a, b in zip(losses, alone))
-    done_twice = len({(p, s, v) for p, s, v, r, _ in job.log() if r == 0}) - len(losses)
+    done_twice = sum(rank == 0 for _, _, _, rank, _ in job.log()) - len(losses)
     ok = differ == 0 and drift <= TOLERANCE
     return {
         **result,

@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cpp/kvstore/deadline.h"
 #include "cpp/kvstore/mpi/hierarchical.h"
@@ -11,6 +12,9 @@
 
 namespace mxlite::mpi {
 namespace {
+
+// Open MPI may wait for ever at the end of a job that has lost ranks.
+constexpr double kEndSeconds = 5;
 
 const char* level_name(int level) {
   return level == MPI_THREAD_SINGLE     ? "MPI_THREAD_SINGLE"
@@ -48,6 +52,7 @@ class Plugin final : public MpiPlugin {
     OwnedComm alive = living(job());
     job_ = {};
     job_ = started_more(std::move(alive), request);
+    rebuilt_ = true;
   }
 
   void finalize() override {
@@ -56,6 +61,8 @@ class Plugin final : public MpiPlugin {
     if (!initialized_here_ || ended) return;
     // Open MPI would part from the processes of this communicator one by one, the dead ones, too.
     job_ = {};
+    std::optional<EndAfter> limit;
+    if (rebuilt_) limit.emplace(kEndSeconds, "MPI has not ended; the training has", /*code=*/0);
     MX_MPI(MPI_Finalize());
   }
 
@@ -86,6 +93,7 @@ class Plugin final : public MpiPlugin {
       MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
       MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
       job_ = joined_parents();
+      rebuilt_ = job_.get() != MPI_COMM_NULL;
       return;
     }
     MX_MPI(MPI_Query_thread(&level));
@@ -112,6 +120,7 @@ class Plugin final : public MpiPlugin {
   }
 
   bool initialized_here_ = false;
+  bool rebuilt_ = false;
   OwnedComm job_;  // null: MPI_COMM_WORLD
 };
 

@@ -12,7 +12,6 @@ namespace mxlite::mpi {
 namespace {
 
 constexpr int kAttempts = 100;  // each loses at least one rank
-constexpr int kExitCode = 75;   // EX_TEMPFAIL: try again
 
 OwnedComm returning(MPI_Comm comm) {
   OwnedComm owned(comm);
@@ -102,13 +101,14 @@ OwnedComm joined_parents() {
   return returning(all);
 }
 
-EndAfter::EndAfter(double seconds, std::string why) {
+EndAfter::EndAfter(double seconds, std::string why, int code) {
   const auto limit = std::chrono::duration<double>(seconds);
-  thread_ = std::thread([this, limit, why = std::move(why)] {
+  thread_ = std::thread([this, limit, code, why = std::move(why)] {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, limit, [this] { return done_; })) return;
     std::fprintf(stderr, "mxlite: elastic training: after %g s %s\n", limit.count(), why.c_str());
-    std::_Exit(kExitCode);
+    std::fflush(nullptr);
+    std::_Exit(code);
   });
 }
 

@@ -24,7 +24,7 @@ OwnedComm joined_parents();
 // ends with a text.
 class EndAfter {
  public:
-  EndAfter(double seconds, std::string why);
+  EndAfter(double seconds, std::string why, int code = 75);  // EX_TEMPFAIL: try again
   ~EndAfter();
   EndAfter(const EndAfter&) = delete;
   EndAfter& operator=(const EndAfter&) = delete;

@@ -30,6 +30,8 @@ __all__ = [
     "split_data",
 ]
 
+_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
+
 
 class DownloadError(FileAccessError):
     """A file could not be fetched from the network."""
@@ -138,6 +140,32 @@ def clip_global_norm(
         factor = scale.as_in_context(array.ctx).astype(array.dtype)
         array[:] = nd.broadcast_mul(array, factor.reshape((1,) * len(array.shape)))
     return value if check_isfinite else norm
+
+
+def _get_repo_url() -> str:
+    """Return the address below which MXNet's models and data sets lie; libraries ask for it.
+
+    Returns
+    -------
+    str
+        ``MXNET_GLUON_REPO``, if that is set.
+    """
+    address = os.environ.get("MXNET_GLUON_REPO") or _REPOSITORY
+    return address if address.endswith("/") else address + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """Return the address of a file in a folder of that place.
+
+    Parameters
+    ----------
+    namespace, filename : str
+
+    Returns
+    -------
+    str
+    """
+    return f"{_get_repo_url()}{namespace}/{filename}"
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:

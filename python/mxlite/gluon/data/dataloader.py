@@ -8,6 +8,7 @@ import random
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler  # noqa: F401  (GluonNLP takes it from here)
 from typing import Any, Callable, Protocol
 
 import numpy as np

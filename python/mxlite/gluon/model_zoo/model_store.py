@@ -58,6 +58,14 @@ _SHORT_SHA1 = {
     "vgg19_bn": "f360b758",
 }
 
+# SHA-1 of files that libraries publish under further names: they add theirs when imported.
+_model_sha1: dict[str, str] = {}
+
+
+def _known_hash(name: str) -> str | None:
+    """Return the first eight digits for a name, ours or a library's."""
+    return _SHORT_SHA1.get(name) or (_model_sha1[name][:8] if name in _model_sha1 else None)
+
 
 def _folder(root: str | None) -> str:
     return os.path.expanduser(root or os.path.join(data_dir(), "models"))
@@ -81,11 +89,12 @@ def short_hash(name: str) -> str:
     ValueError
         No parameters were ever published under this name.
     """
-    if name not in _SHORT_SHA1:
+    known = _known_hash(name)
+    if known is None:
         raise ValueError_(
             f"model_store: no published parameters for {name!r}{suggestion(name, _SHORT_SHA1)}"
         )
-    return _SHORT_SHA1[name]
+    return known
 
 
 def get_model_file(name: str, root: str | None = None) -> str:
@@ -113,16 +122,17 @@ def get_model_file(name: str, root: str | None = None) -> str:
     """
     folder = _folder(root)
     plain = os.path.join(folder, f"{name}.params")
-    if name not in _SHORT_SHA1:
+    known = _known_hash(name)
+    if known is None:
         if os.path.isfile(plain):
             return plain
         raise MissingFileError(
             f"model_store: no parameters of {name!r}: {plain} does not exist, "
             "and none were ever published under this name; train the network and save it there"
         )
-    published = os.path.join(folder, f"{name}-{_SHORT_SHA1[name]}.params")
+    published = os.path.join(folder, f"{name}-{known}.params")
     if os.path.isfile(published):
-        _warn_if_changed(published, _SHORT_SHA1[name])
+        _warn_if_changed(published, known)
         return published
     if os.path.isfile(plain):
         return plain
