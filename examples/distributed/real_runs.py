@@ -141,9 +141,7 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=HERE.parent / "results")
-    parser.add_argument(
-        "--epochs", type=int, default=8, help="records: three quarters"
-    )
+    parser.add_argument("--epochs", type=int, default=8, help="records: three quarters")
     parser.add_argument("--steps", type=int, default=300, help="of the elastic training")
     parser.add_argument("--kills", type=int, default=6)
     args = parser.parse_args()

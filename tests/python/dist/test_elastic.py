@@ -324,3 +324,11 @@ def test_the_sampler_deals_out_what_is_left(monkeypatch) -> None:
     assert sorted(sum(dealt(sampler, 4), [])) == list(range(24))
     with pytest.raises(TypeError, match="'processed_num'"):
         other.load_state_dict({"epoch": 1})
+
+
+def test_amp_tells_gluonnlp_whether_it_casts() -> None:
+    from mxlite.contrib import amp
+
+    assert amp.amp._amp_initialized is False
+    with pytest.raises(AttributeError, match="_amp_uninitialized"):
+        amp.amp._amp_uninitialized  # noqa: B018

@@ -52,6 +52,13 @@ class _State:
     scaler_taken = False
 
 
+def __getattr__(name: str) -> Any:
+    # GluonNLP looks whether operators are cast.
+    if name == "_amp_initialized":
+        return _State.initialized
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def target_name(dtype: Any) -> str:
     """Return ``"float16"`` or ``"bfloat16"``.
 

@@ -216,6 +216,7 @@ class TrainState(ObjectState):
                     f"TrainState: another rank has a parameter {name!r}, this network has none"
                 )
             params[name].set_data(value)
+            params[name]._finish_deferred_init()  # no forward pass has told the shape here
             params[name].zero_grad()
         if self.trainer is not None and content["trainer"] is not None:
             self.trainer.load_state_dict(content["trainer"])
