@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from .. import _core
+from ..base import MXNetError
 
 __all__ = ["KVStoreServer"]
 
@@ -43,6 +44,11 @@ class KVStoreServer:
 
 def _init_kvstore_server_module() -> None:
     """Serve and end the process, if it is a server's or the scheduler's."""
-    if os.environ.get("DMLC_ROLE") in ("server", "scheduler"):
-        KVStoreServer().run()
+    role = os.environ.get("DMLC_ROLE")
+    if role in ("server", "scheduler"):
+        try:
+            KVStoreServer().run()
+        except MXNetError as error:
+            print(f"mxlite {role}: {error}", file=sys.stderr, flush=True)
+            sys.exit(1)
         sys.exit()
