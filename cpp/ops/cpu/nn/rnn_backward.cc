@@ -25,8 +25,8 @@ class BackwardPass {
     out_grads_ = plan.add<C>(s.projection ? s.rows() * blocks_.out_pad : 0);
     hidden_grad_ = plan.add<C>(s.batch * blocks_.out_pad);
     cell_grad_ = plan.add<C>(s.batch * blocks_.hidden_pad);
-    for (int i = 0; i < std::min<int64_t>(s.layers - 1, 2); ++i)
-      between_[i] = plan.add<C>(s.rows() * s.directions * s.out());
+    for (int64_t l = 1; l < std::min<int64_t>(s.layers, 3); ++l)  // what run takes for layer l
+      between_[l % 2] = plan.add<C>(s.rows() * s.directions * s.out());
   }
 
   // grads: of output, state, cell.
