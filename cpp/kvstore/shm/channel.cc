@@ -14,7 +14,11 @@ namespace {
 
 constexpr int kSpins = 2000;  // some tens of microseconds: what a peer on its own core needs
 constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
-constexpr double kLook = 0.02;        // seconds asleep before looking for the dead
+// Waking a thread takes longer than the spins: two ranks that send small messages to each other
+// would wait for each other's waking for ever. Who was woken soon spins for longer the next time.
+constexpr int kMostSpins = 16 * kSpins;
+constexpr auto kSoon = std::chrono::microseconds(500);
+constexpr double kLook = 0.02;  // seconds asleep before looking for the dead
 
 int spins_for(int ranks) {
   cpu_set_t mask;
@@ -58,7 +62,8 @@ Channel::Channel(std::shared_ptr<Segment> segment, int rank)
       rank_(rank),
       size_(static_cast<int>(segment_->header().ranks)),
       buffer_bytes_(segment_->buffer_bytes()),
-      spins_(spins_for(size_)),
+      least_spins_(spins_for(size_)),
+      spins_(least_spins_),
       membership_(segment_, rank) {}
 
 void Channel::begin(const Operation& operation) {
@@ -112,13 +117,18 @@ void Channel::look() {
 void Channel::wait_slowly(int r, uint32_t step) {
   Progress& progress = segment_->rank(r).progress;
   const Deadline deadline(comm_timeout());
+  const auto begin = Clock::now();
   for (;;) {
     progress.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t seen = progress.step.load(std::memory_order_seq_cst);
     const bool come = reached(seen, step);
     if (!come) futex_wait(progress.step, seen, kLook);
     progress.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-    if (come || reached(progress.step.load(std::memory_order_acquire), step)) return;
+    if (come || reached(progress.step.load(std::memory_order_acquire), step)) {
+      const bool soon = least_spins_ == kSpins && Clock::now() - begin < kSoon;
+      spins_ = soon ? std::min(2 * spins_, kMostSpins) : least_spins_;
+      return;
+    }
     if (const auto failure = segment_->failure()) mxlite::fail(ErrorKind::kCommunicator, *failure);
     check_life(r, step);
     if (deadline.over())
