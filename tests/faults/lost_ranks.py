@@ -77,7 +77,8 @@ def one_run(args: argparse.Namespace, seed: int, folder: Path) -> dict[str, obje
             break
         time.sleep(0.01)
     if len(list(folder.glob("pid.[0-9]"))) < ranks:
-        os.killpg(job.pid, signal.SIGKILL)
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
         return {**result, "outcome": "did not start", "output": job.communicate()[0][-2000:]}
     time.sleep(rng.random() * 0.2)
     process = int((folder / f"pid.{victim}").read_text())

@@ -12,13 +12,11 @@
 namespace mxlite::shm {
 namespace {
 
-constexpr int kSpins = 2000;  // some tens of microseconds: what a peer on its own core needs
+constexpr int kSpins = 2000;  // some hundred microseconds
+// Then the peer gets the core, if it waits for it: two ranks may be on the same one.
+constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
-// Waking a thread takes longer than the spins: two ranks that send small messages to each other
-// would wait for each other's waking for ever. Who was woken soon spins for longer the next time.
-constexpr int kMostSpins = 16 * kSpins;
-constexpr auto kSoon = std::chrono::microseconds(500);
-constexpr double kLook = 0.02;  // seconds asleep before looking for the dead
+constexpr double kLook = 0.02;        // seconds asleep before looking for the dead
 
 int spins_for(int ranks) {
   cpu_set_t mask;
@@ -62,8 +60,7 @@ Channel::Channel(std::shared_ptr<Segment> segment, int rank)
       rank_(rank),
       size_(static_cast<int>(segment_->header().ranks)),
       buffer_bytes_(segment_->buffer_bytes()),
-      least_spins_(spins_for(size_)),
-      spins_(least_spins_),
+      spins_(spins_for(size_)),
       membership_(segment_, rank) {}
 
 void Channel::begin(const Operation& operation) {
@@ -97,7 +94,11 @@ void Channel::wait(int r, uint32_t step) {
   bool come = false;
   for (int i = 0; i < spins_ && !come; ++i) {
     come = reached(word.load(std::memory_order_acquire), step);
-    if (!come) _mm_pause();
+    if (come) break;
+    if (i < kSpinsWithoutYielding)
+      _mm_pause();
+    else
+      sched_yield();
   }
   if (!come) wait_slowly(r, step);
   // Waits for free buffers ask for steps of the operation before.
@@ -117,18 +118,13 @@ void Channel::look() {
 void Channel::wait_slowly(int r, uint32_t step) {
   Progress& progress = segment_->rank(r).progress;
   const Deadline deadline(comm_timeout());
-  const auto begin = Clock::now();
   for (;;) {
     progress.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t seen = progress.step.load(std::memory_order_seq_cst);
     const bool come = reached(seen, step);
     if (!come) futex_wait(progress.step, seen, kLook);
     progress.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-    if (come || reached(progress.step.load(std::memory_order_acquire), step)) {
-      const bool soon = least_spins_ == kSpins && Clock::now() - begin < kSoon;
-      spins_ = soon ? std::min(2 * spins_, kMostSpins) : least_spins_;
-      return;
-    }
+    if (come || reached(progress.step.load(std::memory_order_acquire), step)) return;
     if (const auto failure = segment_->failure()) mxlite::fail(ErrorKind::kCommunicator, *failure);
     check_life(r, step);
     if (deadline.over())

@@ -79,8 +79,7 @@ class Channel {
   const int rank_;
   const int size_;
   const size_t buffer_bytes_;
-  const int least_spins_;
-  int spins_;  // now
+  const int spins_;
   Membership membership_;
   uint32_t step_ = 0;
   uint64_t operation_number_ = 0;
