@@ -124,8 +124,8 @@ class CpuAllocator final : public Allocator {
   void* system_allocate(size_t bytes) {
     if (bytes < kOwnPages) return std::aligned_alloc(kAlignment, bytes);
     const bool huge = bytes >= kHugePage;
-    void* data = std::aligned_alloc(huge ? kHugePage : kPage, bytes);
-    if (!data) return nullptr;
+    void* data = nullptr;  // aligned_alloc wants multiples of the alignment
+    if (posix_memalign(&data, huge ? kHugePage : kPage, bytes) != 0) return nullptr;
     if (huge) madvise(data, bytes, MADV_HUGEPAGE);
     std::lock_guard lock(large_mutex_);
     large_[static_cast<std::byte*>(data)] = bytes;
