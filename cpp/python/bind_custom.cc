@@ -323,8 +323,7 @@ class CustomOp final : public graph::HostOp {
     const bool record = mode.recording && autograd::needs_record(inputs.first(count));
     const Callback saved = record ? callback : Callback{};
     launch(std::move(callback));
-    if (record)
-      make_ref<CustomNode>(signature_, state, saved)->connect(inputs, outputs);
+    if (record) make_ref<CustomNode>(signature_, state, saved)->connect(inputs, outputs);
     return outputs;
   }
 
