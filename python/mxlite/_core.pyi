@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from numpy.typing import DTypeLike
 from collections.abc import Callable
-from typing import ClassVar, SupportsFloat
+from typing import ClassVar, SupportsFloat, overload
 
 class NDArray:
     """Array on a device; see mxlite.nd for how to make one."""
@@ -1350,6 +1350,71 @@ class PendingCollective:
     @property
     def set_number(self) -> int: ...
 
+class ServerClient:
+    """
+    A worker of a job with a parameter server.
+    """
+    def __init__(self) -> None: ...
+    def barrier(self) -> None:
+        """
+        Wait for all workers.
+        """
+    def close(self) -> None:
+        """
+        Leave the job when what is under way is done.
+        """
+    def command(self, head: int, body: str) -> None: ...
+    @overload
+    def init(self, key: str, value: NDArray) -> None:
+        """
+        Collective: the value of rank 0.
+        """
+    @overload
+    def init(self, keys: Sequence[str], values: Sequence[NDArray]) -> None:
+        """
+        Collective: several keys at once.
+        """
+    def load_states(self, path: str) -> None: ...
+    def pull(self, key: str, out: NDArray, priority: int = 0) -> None: ...
+    def pull_rows(self, key: str, row_ids: NDArray, out: NDArray, priority: int = 0) -> None: ...
+    def push(self, key: str, array: NDArray, priority: int = 0) -> None: ...
+    def push_rows(self, key: str, row_ids: NDArray, rows: NDArray, priority: int = 0) -> None: ...
+    def pushed(self, key: str) -> int:
+        """
+        How many pushes of this rank the servers have taken.
+        """
+    def pushpull(self, key: str, array: NDArray, out: NDArray, priority: int = 0) -> None: ...
+    def report(self) -> Any:
+        """
+        Counts of this worker and of all servers.
+        """
+    def save_states(self, path: str) -> None:
+        """
+        Write the optimizer's states; rank 0 does.
+        """
+    def set_compression(self, type: str, threshold: float = 0.5) -> None:
+        """
+        Of float32 pushes of this worker.
+        """
+    def set_optimizer(self, name: str, json: str) -> None:
+        """
+        Collective: servers update values.
+        """
+    def set_sync(self, sync: bool) -> None:
+        """
+        Servers wait for all workers' pushes, or update with each.
+        """
+    def update_optimizer(self, json: str) -> None:
+        """
+        Change some of the optimizer's numbers; rank 0 sends.
+        """
+    @property
+    def num_servers(self) -> int: ...
+    @property
+    def num_workers(self) -> int: ...
+    @property
+    def rank(self) -> int: ...
+
 class RecordReader:
     """
     Reads a record file from front to back.
@@ -1535,6 +1600,21 @@ def comm_launcher() -> str:
     What started this process.
     """
 
+def comm_lost() -> bool:
+    """
+    Whether the job has lost a rank.
+    """
+
+def comm_obstacle() -> str:
+    """
+    Why the job cannot go on without a lost rank; empty if it can.
+    """
+
+def comm_rebuild(request: dict[Any, Any]) -> None:
+    """
+    Form the job of the ranks that live, and of new processes.
+    """
+
 def comm_running() -> bool:
     """
     Between comm_start and comm_stop.
@@ -1571,6 +1651,11 @@ def comm_submit(
 
 def comm_timeline_start(path: str, mark_cycles: bool = False) -> None: ...
 def comm_timeline_stop() -> None: ...
+def copy_streaming(source: NDArray, target: NDArray) -> None:
+    """
+    Copy on the calling thread, past the caches: what the memory gives, for benchmarks.
+    """
+
 def cpu_threads() -> int:
     """
     Threads that operators use.
@@ -1688,6 +1773,11 @@ def gradients(
 ) -> list[NDArray]:
     """
     Gradients of heads as new arrays.
+    """
+
+def has_device_groups() -> bool:
+    """
+    Is there a GPU, and NCCL in the CUDA plug-in? mx.runtime.Features()['NCCL'].
     """
 
 def image_info(data: Any, name: str = "imdecode") -> tuple[int, int, int]:
@@ -1838,6 +1928,11 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
     The image (height, width, channels) in another size.
     """
 
+def run_server_role(role: str) -> None:
+    """
+    Be the scheduler or a server of the job that DMLC_* describe, until it has ended.
+    """
+
 def seed(seed: int, ctx: Any = None) -> None:
     """
     Seed all devices' generators, or one's.
@@ -1906,6 +2001,11 @@ def set_training(value: bool) -> bool:
 def sparse_parts(array: Any) -> tuple[Any, ...]:
     """
     (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
+    """
+
+def sum_on_devices(arrays: Sequence[NDArray]) -> None:
+    """
+    Every array becomes the sum of all; one for each GPU, in the background.
     """
 
 def unset_amp() -> None:

@@ -180,7 +180,10 @@ def core_stub() -> str:
         "    __name__: str\n"
         "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...\n\n"
     )
-    extra = "from collections.abc import Callable\nfrom typing import ClassVar, SupportsFloat\n"
+    extra = (
+        "from collections.abc import Callable\n"
+        "from typing import ClassVar, SupportsFloat, overload\n"
+    )
     return HEADER + IMPORTS + extra + "\n" + array_stub() + "\n" + op_class + body
 
 
