@@ -237,7 +237,6 @@ def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
             "optimizer_params must be None",
         ),
         (lambda: gluon.Trainer([], "sgd", kvstore="devise"), "did you mean 'device'"),
-        (lambda: gluon.Trainer([], "sgd", kvstore="dist_sync"), "no distributed training"),
         (lambda: gluon.Trainer([], "sgd", kvstore=3), "kvstore must be KVStore, str or None, 3"),
         (lambda: gluon.Trainer([], "sgd", kvstore=None, update_on_kvstore=True), "needs a kvstore"),
         (
