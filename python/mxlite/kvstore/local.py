@@ -194,25 +194,22 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Pull some rows of row-sparse values.
+        """Pull some rows of row-sparse values; from servers only these rows travel.
 
         Parameters
         ----------
         key : int or str, or list of them
         out : NDArray or list of NDArray
+            Row-sparse. Values of ``dist`` stores may be dense.
         priority : int
         row_ids : NDArray or list of NDArray
+            In any order, some of them several times, or none.
 
         Raises
         ------
         ValueError
             For values or outputs that are not row-sparse, or without out or row_ids.
         """
-        self._pull_rows(key, out, row_ids, priority, dense_values=False)
-
-    def _pull_rows(
-        self, key: Any, out: Any, row_ids: Any, priority: int, dense_values: bool
-    ) -> None:
         if out is None or row_ids is None:
             raise InputError("row_sparse_pull: out and row_ids expected, one is None")
         rows = list(row_ids) if isinstance(row_ids, (list, tuple)) else [row_ids]
@@ -222,11 +219,11 @@ class KVStore(KVStoreBase):
                 given = len(key) if isinstance(key, (list, tuple)) else 1
                 raise InputError(f"row_sparse_pull: {len(rows)} row_ids given for {given} keys")
             for name, arrays, ids in zip(key, out, rows):
-                self._pull_rows(name, arrays, ids, priority, dense_values)
+                self.row_sparse_pull(name, arrays, priority, ids)
             return
         for name, arrays in self._pairs("row_sparse_pull", key, out):
             stored = self._stored("row_sparse_pull", name)
-            for array in arrays if dense_values else (stored, *arrays):
+            for array in arrays if self._spans_processes else (stored, *arrays):
                 check_sparse(name, array)
             ids_of = rows * len(arrays) if len(rows) == 1 else rows
             if len(ids_of) != len(arrays):

@@ -202,27 +202,6 @@ class AllReduceStore(KVStore):
         else:
             self._arrays[name] = total
 
-    def row_sparse_pull(
-        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
-    ) -> None:
-        """Pull some rows of values, which may be dense.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-        out : NDArray or list of NDArray
-            Row-sparse.
-        priority : int
-        row_ids : NDArray or list of NDArray
-            In any order, some of them several times, or none.
-
-        Raises
-        ------
-        ValueError
-            For outputs that are not row-sparse, or without out or row_ids.
-        """
-        self._pull_rows(key, out, row_ids, priority, dense_values=True)
-
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Round what is pushed to few values, and push the rest later.
 

@@ -190,27 +190,6 @@ class ServerStore(KVStore):
                 continue
             (whole.tostype("row_sparse") if is_sparse(array) else whole).copyto(array)
 
-    def row_sparse_pull(
-        self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
-    ) -> None:
-        """Pull some rows of values, which may be dense; only these rows travel.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-        out : NDArray or list of NDArray
-            Row-sparse.
-        priority : int
-        row_ids : NDArray or list of NDArray
-            In any order, some of them several times, or none.
-
-        Raises
-        ------
-        ValueError
-            For outputs that are not row-sparse, or without out or row_ids.
-        """
-        self._pull_rows(key, out, row_ids, priority, dense_values=True)
-
     def _rows(self, name: Any, stored: Any, wanted: NDArray, priority: int) -> NDArray:
         if not wanted.size:
             return nd.sparse.zeros("row_sparse", stored.shape, dtype=stored.dtype)
