@@ -2,11 +2,13 @@
 // larger steps would leave a tenth of their memory unused), then steps of 2 MiB; huge pages are
 // advised from 2 MiB on. Freed blocks stay cached until the cache holds MXLITE_CPU_CACHE_BYTES.
 // Without that variable the limit is 1 GiB, and more as long as blocks in use and cached ones are
-// together not more than was once in use: a training step frees what the next one asks for, and
-// fresh pages cost as much as many operators.
+// together not more than was in use within the last 10 to 20 seconds: a training step frees what
+// the next one asks for, and fresh pages cost as much as many operators.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -32,6 +34,25 @@ size_t size_class(size_t bytes) {
   const size_t step = bytes < kLargeLimit ? std::bit_floor(bytes) / 8 : kHugePage;
   return (bytes + step - 1) / step * step;
 }
+
+// The most that was in use in this interval and the one before.
+class RecentPeak {
+ public:
+  void count(size_t in_use) { now_ = std::max(now_, in_use); }
+  void advance(size_t in_use) {
+    const auto time = std::chrono::steady_clock::now();
+    if (time - begin_ < kInterval) return;
+    before_ = time - begin_ < 2 * kInterval ? now_ : in_use;
+    now_ = in_use;
+    begin_ = time;
+  }
+  size_t bytes() const { return std::max(now_, before_); }
+
+ private:
+  static constexpr std::chrono::seconds kInterval{10};
+  size_t now_ = 0, before_ = 0;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 class CpuAllocator final : public Allocator {
  public:
@@ -76,6 +97,7 @@ class CpuAllocator final : public Allocator {
     const size_t bytes = size_class(block.bytes);
     {
       std::lock_guard lock(mutex_);
+      if (bytes >= kOwnPages) recent_peak_.advance(stats_.in_use);
       stats_.in_use -= bytes;
       // This block was used last: older ones make room for it.
       if (keeps_peak_) shrink_locked(bytes, /*cached=*/bytes);
@@ -142,13 +164,14 @@ class CpuAllocator final : public Allocator {
   void count_use(size_t bytes) {
     stats_.in_use += bytes;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
+    recent_peak_.count(stats_.in_use);
   }
   // Before there are `bytes` more, `cached` of them cached: blocks that are cached make room for
   // them, where the cache would be beyond its limit.
   void shrink_locked(size_t bytes, size_t cached) {
     auto it = cached_.rbegin();
     while (it != cached_.rend() && stats_.cached + cached > cache_limit_ &&
-           stats_.in_use + stats_.cached + bytes > stats_.peak) {
+           stats_.in_use + stats_.cached + bytes > recent_peak_.bytes()) {
       if (it->second.empty()) {
         ++it;
         continue;
@@ -172,6 +195,7 @@ class CpuAllocator final : public Allocator {
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
   MemoryStats stats_;                            // guarded by mutex_
+  RecentPeak recent_peak_;                       // guarded by mutex_
   std::mutex large_mutex_;                       // behind mutex_, and behind SharedMemory's
   std::map<const std::byte*, size_t> large_;     // guarded by large_mutex_; sizes by address
   const size_t cache_limit_, limit_;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,12 @@ EXTRA = {
     "inception_v4": (299, 55030984),
     "inception_resnet_v2": (224, 56161580),
 }
+
+
+@pytest.fixture(autouse=True)
+def _networks_are_freed() -> Iterator[None]:
+    yield
+    gc.collect()  # blocks are cycles; ten networks are gigabytes
 
 
 def slow_unless(names: set[str], name: str) -> Any:
