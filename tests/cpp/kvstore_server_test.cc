@@ -20,10 +20,15 @@ constexpr uint64_t kToken = 77;
 
 std::vector<std::byte> bytes_of(const Frame& frame, const FrameStamp& stamp) {
   const FrameHeader header = make_header(frame, stamp);
-  std::vector<std::byte> bytes(sizeof header);
-  std::memcpy(bytes.data(), &header, sizeof header);
-  bytes.insert(bytes.end(), frame.body.begin(), frame.body.end());
-  bytes.insert(bytes.end(), frame.data.data, frame.data.data + frame.data.bytes);
+  std::vector<std::byte> bytes(sizeof header + frame.body.size() + frame.data.bytes);
+  std::byte* end = bytes.data();
+  auto append = [&end](const void* data, size_t count) {
+    if (count) std::memcpy(end, data, count);
+    end += count;
+  };
+  append(&header, sizeof header);
+  append(frame.body.data(), frame.body.size());
+  append(frame.data.data, frame.data.bytes);
   return bytes;
 }
 
