@@ -34,7 +34,7 @@ std::vector<std::byte> bytes_of(const Frame& frame, const FrameStamp& stamp) {
 
 Buffer floats(const std::vector<float>& values) {
   const OwnBuffer buffer = OwnBuffer::allocate(values.size() * sizeof(float));
-  std::memcpy(buffer.data(), values.data(), buffer.bytes);
+  if (buffer.bytes > 0) std::memcpy(buffer.data(), values.data(), buffer.bytes);
   return buffer.shared();
 }
 
