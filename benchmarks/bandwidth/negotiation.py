@@ -8,10 +8,13 @@ as a list ("together"), or one call after the other ("singly"), and waits for th
 - negotiation: time of the thread that talks, from its inbox to the list of what to do: finding
   names in the cache, making frames, reading those of all ranks, matching, fusing. Not the waiting
   for other ranks, and not the transfers;
-- transfers: reducing, with copies into and out of the fusion buffer;
+- transfers: reducing, with copies into and out of the fusion buffer, and with the waiting for other
+  ranks that have not come so far;
 - step: from the first call until all results are there, in the calling thread.
 
-Figures are those of the slowest rank: medians over ``--rounds`` fresh jobs of each setting.
+Each is the median over the steps on the slowest rank, and of that the median over ``--rounds``
+fresh jobs of each setting. Means over the steps, with all that the machine does in between, are in
+brackets.
 """
 
 from __future__ import annotations
@@ -58,31 +61,30 @@ def work(args: argparse.Namespace) -> None:
         for _ in range(args.warm_up):
             submit()
             mx.nd.waitall()
-        before = mx._core.comm_stats()
-        seconds = []
+        hvd.allreduce(mx.nd.zeros((1,)), name="meet").wait_to_read()
+        first = before = mx._core.comm_stats()
+        steps: list[tuple[float, float, float]] = []
         for _ in range(args.steps):
             begin = time.perf_counter()
             submit()
             mx.nd.waitall()
-            seconds.append(time.perf_counter() - begin)
-        after = mx._core.comm_stats()
-
-        def per_step(key: str, last: Any = after, first: Any = before) -> float:
-            return float(last[key] - first[key]) / args.steps
-
-        mine = [
-            per_step("negotiation_ns") / 1e3,
-            per_step("collective_ns") / 1e3,
-            statistics.median(seconds) * 1e6,
-        ]
-        worst = hvd.allreduce(mx.nd.array(mine, dtype="float64"), op=hvd.Max).asnumpy()
+            seconds = time.perf_counter() - begin
+            after = mx._core.comm_stats()
+            negotiation = after["negotiation_ns"] - before["negotiation_ns"]
+            transfers = after["collective_ns"] - before["collective_ns"]
+            steps.append((negotiation / 1e3, transfers / 1e3, seconds * 1e6))
+            before = after
+        columns = list(zip(*steps))
+        mine = [statistics.median(c) for c in columns] + [statistics.fmean(c) for c in columns]
+        worst = hvd.allreduce(mx.nd.array(mine, dtype="float64"), op=hvd.Max).asnumpy().tolist()
+        keys = ("negotiation_us", "transfers_us", "step_us")
         found[how] = {
-            "negotiation_us": float(worst[0]),
-            "transfers_us": float(worst[1]),
-            "step_us": float(worst[2]),
-            "rounds": per_step("rounds"),
-            "responses": per_step("responses"),
-            "cached": per_step("cache_hits") / (args.tensors * hvd.size()),
+            **dict(zip(keys, worst[:3])),
+            **dict(zip((f"mean_{key}" for key in keys), worst[3:])),
+            "rounds": (before["rounds"] - first["rounds"]) / args.steps,
+            "responses": (before["responses"] - first["responses"]) / args.steps,
+            "cached": (before["cache_hits"] - first["cache_hits"])
+            / (args.steps * args.tensors * hvd.size()),
         }
     if hvd.rank() == 0:
         Path(args.output).write_text(json.dumps(found))
@@ -134,15 +136,15 @@ def main() -> int:
             jobs[setting].append(run_job(args, setting))
     found = {setting: medians(each) for setting, each in jobs.items()}
     print(f"{args.np} processes, {args.tensors} tensors of {4 * args.elements} bytes, per step\n")
-    print(f"{'':>18}{'':>10}{'negotiation':>13}{'transfers':>11}{'step':>10}{'rounds':>8}"
+    print(f"{'':>18}{'':>10}{'negotiation':>18}{'transfers':>18}{'step':>18}{'rounds':>8}"
           f"{'operations':>12}{'by number':>11}")  # fmt: skip
     for setting, each in found.items():
         for how, f in each.items():
-            print(
-                f"{setting:>18}{how:>10}{f['negotiation_us']:>10.1f} us{f['transfers_us']:>8.1f} us"
-                f"{f['step_us']:>7.0f} us{f['rounds']:>8.1f}{f['responses']:>12.1f}"
-                f"{f['cached']:>11.0%}"
-            )
+            line = f"{setting:>18}{how:>10}"
+            for key in ("negotiation_us", "transfers_us", "step_us"):
+                both = f"{f[key]:.1f} ({f[f'mean_{key}']:.0f}) us"
+                line += f"{both:>18}"
+            print(f"{line}{f['rounds']:>8.1f}{f['responses']:>12.1f}{f['cached']:>11.0%}")
     steady = found["fusion and cache"]["together"]["negotiation_us"]
     good = steady <= args.limit
     print(f"\nsteady state: {steady:.1f} us per step, limit {args.limit:.0f} us")

@@ -22,11 +22,11 @@ class Activity {
   Activity(Timeline& timeline, std::span<const OperationRef> operations, const char* name)
       : timeline_(timeline), operations_(operations), runs_(timeline.runs()) {
     if (runs_)
-      for (const auto& o : operations_) timeline_.begin(o->request.name, name);
+      for (const auto& o : operations_) timeline_.begin(o->request().name, name);
   }
   ~Activity() {
     if (runs_)
-      for (const auto& o : operations_) timeline_.end(o->request.name);
+      for (const auto& o : operations_) timeline_.end(o->request().name);
   }
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
@@ -99,9 +99,9 @@ void Executor::run(const Response& response, std::span<const OperationRef> opera
                        : response.kind == CollectiveKind::kReduceScatter ? "REDUCESCATTER"
                                                                          : "BARRIER");
   const ProfileScope profile(collective_name(response.kind), ProfileKind::kComm);
-  group.describe(operations.size() == 1
-                     ? first.request.name
-                     : str(first.request.name, " and ", operations.size() - 1, " more"));
+  std::string what = first.request().name;
+  if (operations.size() > 1) what += " and " + std::to_string(operations.size() - 1) + " more";
+  group.describe(std::move(what));
   if (response.kind == CollectiveKind::kAllReduce && operations.size() > 1)
     return all_reduce_fused(operations, group);
   const Activity inner(timeline_, operations, transport_activity(response.kind));
@@ -126,7 +126,7 @@ void Executor::run(const Response& response, std::span<const OperationRef> opera
 }
 
 void Executor::all_reduce(NamedOperation& o, Communicator& group) {
-  const Request& r = o.request;
+  const Request& r = o.request();
   const void* input = o.input->data();
   void* output = o.output->data();
   const int64_t count = r.elements();
@@ -140,9 +140,9 @@ void Executor::all_reduce(NamedOperation& o, Communicator& group) {
 }
 
 void Executor::all_reduce_fused(std::span<const OperationRef> operations, Communicator& group) {
-  const Request& first = operations[0]->request;
+  const Request& first = operations[0]->request();
   size_t total = 0;
-  for (const auto& o : operations) total += padded(o->request.bytes());
+  for (const auto& o : operations) total += padded(o->asked->bytes);
   std::byte* all = nullptr;
   {
     const Activity activity(timeline_, operations, "INIT_FUSION_BUFFER");
@@ -152,7 +152,7 @@ void Executor::all_reduce_fused(std::span<const OperationRef> operations, Commun
     const Activity activity(timeline_, operations, "MEMCPY_IN_FUSION_BUFFER");
     std::byte* to = all;
     for (const auto& o : operations) {
-      const size_t bytes = o->request.bytes();
+      const size_t bytes = o->asked->bytes;
       std::memcpy(to, o->input->data(), bytes);
       std::memset(to + bytes, 0, padded(bytes) - bytes);
       to += padded(bytes);
@@ -168,8 +168,8 @@ void Executor::all_reduce_fused(std::span<const OperationRef> operations, Commun
   const Activity activity(timeline_, operations, "MEMCPY_OUT_FUSION_BUFFER");
   const std::byte* from = all;
   for (const auto& o : operations) {
-    std::memcpy(o->output->data(), from, o->request.bytes());
-    from += padded(o->request.bytes());
+    std::memcpy(o->output->data(), from, o->asked->bytes);
+    from += padded(o->asked->bytes);
   }
 }
 
@@ -181,14 +181,14 @@ void Executor::all_gather(NamedOperation& o, std::span<const Request> requests,
     bytes.push_back(r.bytes());
     rows += r.shape[0];
   }
-  o.output = rows_like(o.request, rows);
+  o.output = rows_like(o.request(), rows);
   group.all_gather(o.input->data(), o.output->data(), bytes);
 }
 
 void Executor::broadcast(NamedOperation& o, Communicator& group, std::span<const int> members) {
-  const auto root = std::find(members.begin(), members.end(), o.request.root);
+  const auto root = std::find(members.begin(), members.end(), o.request().root);
   const int place = static_cast<int>(root - members.begin());
-  const size_t bytes = o.request.bytes();
+  const size_t bytes = o.asked->bytes;
   if (group.rank() == place && o.input->data() != o.output->data())
     std::memcpy(o.output->data(), o.input->data(), bytes);
   group.broadcast(o.output->data(), bytes, place);
@@ -196,21 +196,21 @@ void Executor::broadcast(NamedOperation& o, Communicator& group, std::span<const
 
 void Executor::all_to_all(NamedOperation& o, std::span<const Request> requests,
                           Communicator& group) {
-  const size_t row = row_bytes(o.request);
+  const size_t row = row_bytes(o.request());
   std::vector<size_t> send, receive;
   o.received_splits.clear();
   for (size_t r = 0; r < requests.size(); ++r) {
-    send.push_back(static_cast<size_t>(o.request.splits[r]) * row);
+    send.push_back(static_cast<size_t>(o.request().splits[r]) * row);
     o.received_splits.push_back(requests[r].splits[static_cast<size_t>(group.rank())]);
     receive.push_back(static_cast<size_t>(o.received_splits.back()) * row);
   }
   o.output = rows_like(
-      o.request, std::accumulate(o.received_splits.begin(), o.received_splits.end(), int64_t{0}));
+      o.request(), std::accumulate(o.received_splits.begin(), o.received_splits.end(), int64_t{0}));
   group.all_to_all(o.input->data(), send, o.output->data(), receive);
 }
 
 void Executor::reduce_scatter(NamedOperation& o, Communicator& group) {
-  const Request& r = o.request;
+  const Request& r = o.request();
   const std::vector<int64_t> rows = rows_by_rank(r.shape[0], group.size());
   const auto row = static_cast<int64_t>(row_bytes(r) / dtype_size(r.dtype));
   std::vector<int64_t> counts;

@@ -26,27 +26,51 @@ size_t Negotiator::place_in_set(int rank, int set) const {
   return static_cast<size_t>(place - found->second.begin());
 }
 
-std::vector<std::byte> Negotiator::make_frame(std::vector<const Request*> news, uint8_t flags) {
-  const auto before = [](const Request* a, const Request* b) { return a->priority > b->priority; };
+const Negotiator::Cached* Negotiator::cached_as(const SharedRequest& request) const {
+  if (request.number >= cache_.size() || !cache_[request.number]) return nullptr;
+  const Cached& cached = *cache_[request.number];
+  return cached.mine.get() == &request ? &cached : nullptr;
+}
+
+CacheNumber Negotiator::number_of(const SharedRequest& request) const {
+  if (const Cached* cached = cached_as(request)) return {request.number, cached->stamp};
+  const auto found = cache_by_name_.find(request.terms.key());
+  if (found == cache_by_name_.end()) return {};
+  return {found->second, cache_[found->second]->stamp};
+}
+
+bool Negotiator::goes_by_number(const SharedRequest& request) {
+  if (!settings_.cache) return false;
+  if (cached_as(request)) return true;
+  const auto found = cache_by_name_.find(request.terms.key());
+  if (found == cache_by_name_.end()) return false;
+  Cached& cached = *cache_[found->second];
+  const std::vector<int>& ranks = members(request.terms.set);
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  if (place == ranks.end() ||
+      !(*cached.requests)[static_cast<size_t>(place - ranks.begin())].same_terms(request.terms))
+    return false;
+  request.number = found->second;
+  cached.mine = RequestRef(&request);
+  return true;
+}
+
+std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> news,
+                                              uint8_t flags) {
+  const auto before = [](const SharedRequest* a, const SharedRequest* b) {
+    return a->terms.priority > b->terms.priority;
+  };
   if (!std::is_sorted(news.begin(), news.end(), before))
     std::stable_sort(news.begin(), news.end(), before);
-  std::vector<uint32_t> ids;
-  std::vector<const Request*> full;
-  ids.reserve(news.size());
-  for (const Request* asked : news) {
-    const Request& request = *asked;
-    const auto found = settings_.cache ? cache_by_name_.find(request.key()) : cache_by_name_.end();
-    if (found != cache_by_name_.end()) {
-      const Cached& cached = *cache_[found->second];
-      const std::vector<int>& ranks = members(request.set);
-      const auto place = std::find(ranks.begin(), ranks.end(), rank_);
-      if (place != ranks.end() &&
-          (*cached.requests)[static_cast<size_t>(place - ranks.begin())].same_terms(request)) {
-        ids.push_back(found->second);
-        continue;
-      }
-    }
-    full.push_back(asked);
+  numbers_.clear();  // runs: the first number of each, and how many there are
+  full_.clear();
+  for (const SharedRequest* request : news) {
+    if (!goes_by_number(*request))
+      full_.push_back(request);
+    else if (!numbers_.empty() && request->number == *(numbers_.end() - 2) + numbers_.back())
+      ++numbers_.back();
+    else
+      numbers_.insert(numbers_.end(), {request->number, 1});
   }
   FrameWriter frame;
   frame.number(flags);
@@ -56,16 +80,19 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<const Request*> news, 
     frame.number(proposed_.cycle_ms);
     frame.number(static_cast<uint8_t>(proposed_.cache));
   }
-  frame.number(static_cast<uint32_t>(ids.size()));
-  frame.bytes(std::as_bytes(std::span(ids)));
-  frame.number(static_cast<uint32_t>(full.size()));
-  for (const Request* request : full) frame.request(*request);
+  frame.number(static_cast<uint32_t>(numbers_.size() / 2));
+  frame.bytes(std::as_bytes(std::span(numbers_)));
+  frame.number(static_cast<uint32_t>(full_.size()));
+  for (const SharedRequest* request : full_) frame.request(request->terms);
   return frame.take();
 }
 
-Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>>& frames) {
+Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>>& frames,
+                                        const Announced* announced) {
   Outcome outcome;
   ready_.clear();
+  now_ = Clock::now();
+  announced_ = announced;
   for (int rank = 0; rank < size_; ++rank) {
     FrameReader frame(frames[static_cast<size_t>(rank)]);
     const auto flags = frame.number<uint8_t>();
@@ -77,8 +104,14 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
       outcome.stalled = flags & kStalled;
     }
     if (flags & kShutdown) outcome.shutdown.push_back(rank);
-    for (uint32_t n = frame.count(sizeof(uint32_t)); n > 0; --n)
-      announce_cached(rank, frame.number<uint32_t>());
+    for (uint32_t runs = frame.count(2 * sizeof(uint32_t)); runs > 0; --runs) {
+      const auto first = frame.number<uint32_t>();
+      const auto count = frame.number<uint32_t>();
+      MX_CHECK_KIND(first < cache_.size() && count <= cache_.size() - first,
+                    ErrorKind::kCommunicator, "a frame of the negotiation names ", count,
+                    " numbers from ", first, " on, ", cache_.size(), " are known");
+      for (uint32_t id = first; id < first + count; ++id) announce_cached(rank, id);
+    }
     for (uint32_t n = frame.count(1); n > 0; --n) announce(rank, frame.request());
     MX_CHECK_KIND(frame.at_end(), ErrorKind::kCommunicator,
                   "a frame of the negotiation is longer than what it holds");
@@ -86,8 +119,8 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
   for (const auto& requests : to_remember_) remember(requests);
   to_remember_.clear();
   dropped_.clear();
-  fuse();
-  outcome.responses = std::move(ready_);
+  outcome.responses = fused();
+  outcome.forgotten.swap(forgotten_);
   return outcome;
 }
 
@@ -97,33 +130,32 @@ bool Negotiator::refuse_stranger(int rank, const Request& request) {
   const bool member = set != sets_.end() &&
                       std::find(set->second.begin(), set->second.end(), rank) != set->second.end();
   if (member) return false;
-  Response response;
-  response.kind = request.kind;
-  response.set = request.set;
-  response.error = str(collective_name(request.kind), " of '", request.name, "': rank ", rank,
-                       " is not in process set ", request.set);
-  response.entries.push_back(
-      {std::make_shared<const std::vector<Request>>(std::vector<Request>{request})});
-  ready_.push_back(std::move(response));
+  std::string error = str(collective_name(request.kind), " of '", request.name, "': rank ", rank,
+                          " is not in process set ", request.set);
+  auto alone = std::make_shared<const std::vector<Request>>(std::vector<Request>{request});
+  ready_.push_back({{std::move(alone), {}}, Fusion(request), std::move(error)});
   return true;
 }
 
 void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
-  if (on_announce) on_announce(rank, request);
+  if (announced_) (*announced_)(rank, request);
   const std::string key = request.key();
   // Other terms than those that were negotiated: who sent the number is asked for its terms again.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
-    const Cached old = *cache_[id];
-    dropped_[id] = old.requests;
+    const std::shared_ptr<const std::vector<Request>> old = cache_[id]->requests;
+    const std::span<const uint8_t> old_marks = marks(id);
+    const Clock::time_point since = cache_[id]->since;
+    dropped_[id] = old;
     forget(id);
-    for (size_t i = 0; i < old.announced.size(); ++i) {
-      if (!old.announced[i]) continue;
+    const std::vector<int>& ranks = members(request.set);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (old_marks[static_cast<size_t>(ranks[i])] != kAnnounced) continue;
       Pending& pending = pending_[key];
-      pending.requests.resize(old.announced.size());
-      pending.since = old.since;
-      pending.requests[i] = (*old.requests)[i];
+      pending.requests.resize(ranks.size());
+      pending.since = since;
+      pending.requests[i] = (*old)[i];
       ++pending.announced;
     }
   }
@@ -139,36 +171,40 @@ void Negotiator::announce(int rank, Request request) {
   pending_.erase(key);
   std::string error = mismatch(*all, members(set));
   if (error.empty()) to_remember_.push_back(all);
-  become_ready(std::move(all), std::move(error));
+  become_ready({std::move(all), {}}, std::move(error));
 }
 
 void Negotiator::announce_cached(int rank, uint32_t id) {
-  if (const auto old = dropped_.find(id); old != dropped_.end())
-    return announce(rank, (*old->second)[place_in_set(rank, old->second->front().set)]);
-  MX_CHECK_KIND(id < cache_.size() && cache_[id], ErrorKind::kCommunicator,
-                "a frame of the negotiation names number ", id, ", which nobody knows");
+  if (!dropped_.empty())
+    if (const auto old = dropped_.find(id); old != dropped_.end())
+      return announce(rank, (*old->second)[place_in_set(rank, old->second->front().set)]);
+  MX_CHECK_KIND(cache_[id], ErrorKind::kCommunicator, "a frame of the negotiation names number ",
+                id, ", which nobody knows");
   Cached& cached = *cache_[id];
-  const Request& terms = (*cached.requests)[0];
-  const size_t place = place_in_set(rank, terms.set);
-  if (on_announce) on_announce(rank, (*cached.requests)[place]);
+  const std::span<uint8_t> ranks = marks(id);
+  uint8_t& mark = ranks[static_cast<size_t>(rank)];
+  if (announced_ || mark == kStranger)  // refuses strangers
+    if (const size_t place = place_in_set(rank, cached.fusion.set); announced_)
+      (*announced_)(rank, (*cached.requests)[place]);
   ++cache_hits_;
-  if (cached.count == 0) cached.since = Clock::now();
-  if (!cached.announced[place]) ++cached.count;
-  cached.announced[place] = true;
-  if (cached.count < cached.announced.size()) return;
-  cached.announced.assign(cached.announced.size(), false);
-  cached.count = 0;
+  if (mark == kAnnounced) return;
+  mark = kAnnounced;
+  if (cached.announced == 0) cached.since = now_;
+  if (++cached.announced < cached.members) return;
+  for (uint8_t& each : ranks)
+    if (each == kAnnounced) each = kSilent;
+  cached.announced = 0;
   recently_used_.splice(recently_used_.begin(), recently_used_, cached.use);
-  become_ready(cached.requests, {});
+  ResponseEntry entry{cached.requests, {id, cached.stamp}};
+  if (cached.grouped) return become_ready(std::move(entry), {});
+  ready_.push_back({std::move(entry), cached.fusion, {}});
 }
 
-void Negotiator::become_ready(std::shared_ptr<const std::vector<Request>> requests,
-                              std::string error) {
-  const Request& first = requests->front();
-  ResponseEntry entry{std::move(requests)};
+void Negotiator::become_ready(ResponseEntry entry, std::string error) {
+  const Request& first = entry.first();
   if (first.group.empty()) return emit(std::move(entry), std::move(error));
   // A member whose terms differ by rank may name several groups: all of them fail.
-  const std::string key = str(first.set, ":", first.group);
+  const std::string key = std::to_string(first.set) + ':' + first.group;
   const auto size = static_cast<size_t>(first.group_size);
   Group& group = groups_[key];
   if (!error.empty() && group.error.empty()) group.error = std::move(error);
@@ -182,12 +218,8 @@ void Negotiator::become_ready(std::shared_ptr<const std::vector<Request>> reques
 void Negotiator::emit(ResponseEntry entry, std::string error) {
   const Request& first = entry.first();
   if (error.empty()) change_sets(first, error);
-  Response response;
-  response.kind = first.kind;
-  response.set = first.set;
-  response.error = std::move(error);
-  response.entries.push_back(std::move(entry));
-  ready_.push_back(std::move(response));
+  const Fusion fusion(first);
+  ready_.push_back({std::move(entry), fusion, std::move(error)});
 }
 
 std::optional<int> Negotiator::find_set(const std::vector<int>& ranks) const {
@@ -229,7 +261,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   if (cache_by_name_.size() >= cache_capacity_) {
     // Not one that some rank waits for; the same one on all ranks.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
-                                   [&](uint32_t id) { return cache_[id]->count == 0; });
+                                   [&](uint32_t id) { return cache_[id]->announced == 0; });
     if (idle == recently_used_.rend()) return;
     forget(*idle);
   }
@@ -240,9 +272,21 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
     id = free_ids_.back();
     free_ids_.pop_back();
   }
+  marks_.resize(cache_.size() * static_cast<size_t>(size_));
+  const std::span<uint8_t> of_ranks = marks(id);
+  std::fill(of_ranks.begin(), of_ranks.end(), kStranger);
+  for (const int rank : members(first.set)) of_ranks[static_cast<size_t>(rank)] = kSilent;
   recently_used_.push_front(id);
-  cache_[id] = Cached{key, requests,     std::vector<bool>(requests->size()),
-                      0,   Clock::now(), recently_used_.begin()};
+  cache_[id] = Cached{.key = key,
+                      .requests = requests,
+                      .mine = nullptr,
+                      .fusion = Fusion(first),
+                      .stamp = ++stamps_,
+                      .grouped = !first.group.empty(),
+                      .announced = 0,
+                      .members = requests->size(),
+                      .since = now_,
+                      .use = recently_used_.begin()};
   cache_by_name_[key] = id;
 }
 
@@ -252,41 +296,58 @@ void Negotiator::forget(uint32_t id) {
   cache_by_name_.erase(cached.key);
   cache_[id].reset();
   free_ids_.push_back(id);
+  forgotten_.push_back(id);
 }
 
 // Puts all-reduces of the same kind into one response, in the place of the first. Responses in
 // between are overtaken: the same on all ranks.
-void Negotiator::fuse() {
+std::vector<Response> Negotiator::fused() {
   struct Open {
     size_t place;
     int64_t bytes;
+    const Fusion* fusion;
   };
   std::vector<Open> open;
-  std::vector<Response> fused;
-  fused.reserve(ready_.size());
-  for (Response& response : ready_) {
-    const Request& r = response.entries.front().first();
-    const auto bytes = static_cast<int64_t>(r.bytes());
-    const bool fusible = response.error.empty() && r.kind == CollectiveKind::kAllReduce &&
-                         bytes < settings_.fuse_below && bytes < settings_.fusion_bytes;
+  std::vector<Response> responses;
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    Ready& ready = ready_[i];
+    const Fusion& fusion = ready.fusion;
+    const bool fusible = fusion.reduces && ready.error.empty() &&
+                         fusion.bytes < settings_.fuse_below &&
+                         fusion.bytes < settings_.fusion_bytes;
     auto fits = open.end();
     if (fusible)
       fits = std::find_if(open.begin(), open.end(), [&](const Open& o) {
-        const Request& other = fused[o.place].entries.front().first();
-        return other.set == r.set && other.dtype == r.dtype && other.op == r.op &&
-               other.device == r.device && other.prescale == r.prescale &&
-               other.postscale == r.postscale && o.bytes + bytes <= settings_.fusion_bytes;
+        return o.fusion->joins(fusion) && o.bytes + fusion.bytes <= settings_.fusion_bytes;
       });
     if (fits != open.end()) {
-      fits->bytes += bytes;
-      fused[fits->place].entries.push_back(std::move(response.entries.front()));
+      fits->bytes += fusion.bytes;
+      std::vector<ResponseEntry>& entries = responses[fits->place].entries;
+      if (entries.size() == 1) entries.reserve(1 + ready_.size() - i);
+      entries.push_back(std::move(ready.entry));
       continue;
     }
-    fused.push_back(std::move(response));
-    if (fusible) open.push_back({fused.size() - 1, bytes});
+    if (fusible) open.push_back({responses.size(), fusion.bytes, &fusion});
+    const Request& first = ready.entry.first();
+    Response& response = responses.emplace_back();
+    response.kind = first.kind;
+    response.set = first.set;
+    response.error = std::move(ready.error);
+    response.entries.push_back(std::move(ready.entry));
   }
-  ready_ = std::move(fused);
+  ready_.clear();
+  return responses;
 }
+
+Negotiator::Fusion::Fusion(const Request& r)
+    : reduces(r.kind == CollectiveKind::kAllReduce),
+      dtype(r.dtype),
+      op(r.op),
+      set(r.set),
+      device(r.device),
+      prescale(r.prescale),
+      postscale(r.postscale),
+      bytes(static_cast<int64_t>(r.bytes())) {}
 
 std::vector<Stall> Negotiator::stalls(double longer_than) const {
   std::vector<Stall> found;
@@ -306,9 +367,14 @@ std::vector<Stall> Negotiator::stalls(double longer_than) const {
                                   [](const auto& r) { return r.has_value(); });
     add(**any, pending.since, [&](size_t i) { return pending.requests[i].has_value(); });
   }
-  for (const auto& cached : cache_)
-    if (cached && cached->count > 0)
-      add(cached->requests->front(), cached->since, [&](size_t i) { return cached->announced[i]; });
+  for (uint32_t id = 0; id < cache_.size(); ++id) {
+    const auto& cached = cache_[id];
+    if (!cached || cached->announced == 0) continue;
+    const std::vector<int>& ranks = members(cached->fusion.set);
+    add(cached->requests->front(), cached->since, [&](size_t i) {
+      return marks_[id * static_cast<size_t>(size_) + static_cast<size_t>(ranks[i])] == kAnnounced;
+    });
+  }
   std::sort(found.begin(), found.end(),
             [](const Stall& a, const Stall& b) { return a.name < b.name; });
   return found;

@@ -19,9 +19,16 @@
 
 namespace mxlite {
 
+// Where the cache has a name. Indices are given again: the stamp tells for which name.
+struct CacheNumber {
+  uint32_t index = kNoNumber;
+  uint32_t stamp = 0;
+};
+
 // Of one name. The requests are those of the set's members, in their order.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
+  CacheNumber number;  // if it was announced by it
   const Request& first() const { return requests->front(); }
 };
 
@@ -58,13 +65,20 @@ class Negotiator {
   const NegotiationSettings& settings() const { return settings_; }
 
   // Requests of higher priority come first, else in their order.
-  std::vector<std::byte> make_frame(std::vector<const Request*> news, uint8_t flags);
+  std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news, uint8_t flags);
   struct Outcome {
     std::vector<Response> responses;
-    std::vector<int> shutdown;  // ranks that leave
-    bool stalled = false;       // rank 0 gives up waiting
+    std::vector<uint32_t> forgotten;  // indices whose names are not in the cache any more
+    std::vector<int> shutdown;        // ranks that leave
+    bool stalled = false;             // rank 0 gives up waiting
   };
-  Outcome process(const std::vector<std::vector<std::byte>>& frames);
+  // Announced: called for each rank's announcement of a name (rank, request); for the timeline.
+  using Announced = std::function<void(int, const Request&)>;
+  Outcome process(const std::vector<std::vector<std::byte>>& frames,
+                  const Announced* announced = nullptr);
+
+  // Of the request's name, whatever its terms; no number if it is not in the cache.
+  CacheNumber number_of(const SharedRequest& request) const;
 
   // Sets by number; 0 holds all ranks. A removed one is empty.
   const std::vector<int>& members(int set) const { return sets_.at(set); }
@@ -77,9 +91,6 @@ class Negotiator {
   size_t cached_names() const { return cache_by_name_.size(); }
   uint64_t cache_hits() const { return cache_hits_; }
 
-  // Called for each rank's announcement of a name (rank, request); for the timeline.
-  std::function<void(int, const Request&)> on_announce;
-
  private:
   // A name that some ranks have announced. By set and name: names of different sets do not meet.
   struct Pending {
@@ -87,11 +98,30 @@ class Negotiator {
     size_t announced = 0;
     Clock::time_point since = Clock::now();
   };
+  // Of an all-reduce: what must be equal for one with another, and its size.
+  struct Fusion {
+    bool reduces = false;
+    DType dtype = DType::kFloat32;
+    ReduceOp op = ReduceOp::kSum;
+    int32_t set = 0, device = -1;
+    double prescale = 1, postscale = 1;
+    int64_t bytes = 0;
+
+    explicit Fusion(const Request& request);
+    bool joins(const Fusion& o) const {
+      return set == o.set && dtype == o.dtype && op == o.op && device == o.device &&
+             prescale == o.prescale && postscale == o.postscale;
+    }
+  };
   struct Cached {
     std::string key;
     std::shared_ptr<const std::vector<Request>> requests;
-    std::vector<bool> announced;  // by member
-    size_t count = 0;
+    RequestRef mine;  // has this name and these terms; null until this rank has asked by one
+    Fusion fusion;
+    uint32_t stamp = 0;
+    bool grouped = false;
+    size_t announced = 0;  // by how many ranks, of how many: see marks_
+    size_t members = 0;
     Clock::time_point since;
     std::list<uint32_t>::iterator use;  // in recently_used_
   };
@@ -100,17 +130,28 @@ class Negotiator {
     std::vector<ResponseEntry> entries;
     std::string error;
   };
+  struct Ready {
+    ResponseEntry entry;
+    Fusion fusion;
+    std::string error;
+  };
+  enum Mark : uint8_t { kSilent, kAnnounced, kStranger };  // a stranger is no member of the set
 
   size_t place_in_set(int rank, int set) const;
   void announce(int rank, Request request);
   void announce_cached(int rank, uint32_t id);
-  void become_ready(std::shared_ptr<const std::vector<Request>> requests, std::string error);
+  void become_ready(ResponseEntry entry, std::string error);
   bool refuse_stranger(int rank, const Request& request);
   void emit(ResponseEntry entry, std::string error);
   void remember(const std::shared_ptr<const std::vector<Request>>& requests);
   void forget(uint32_t id);
   void change_sets(const Request& request, std::string& error);
-  void fuse();
+  std::vector<Response> fused();
+  const Cached* cached_as(const SharedRequest& request) const;
+  bool goes_by_number(const SharedRequest& request);
+  std::span<uint8_t> marks(uint32_t id) {
+    return std::span(marks_).subspan(id * static_cast<size_t>(size_), static_cast<size_t>(size_));
+  }
 
   const int rank_, size_;
   const size_t cache_capacity_;
@@ -120,14 +161,22 @@ class Negotiator {
   std::unordered_map<std::string, Pending> pending_;
   std::unordered_map<std::string, Group> groups_;
   std::vector<std::optional<Cached>> cache_;
-  std::vector<uint32_t> free_ids_;
+  std::vector<uint8_t> marks_;  // of each number, by rank of the job
+  std::vector<uint32_t> free_ids_, forgotten_;
+  uint32_t stamps_ = 0;  // given so far
   // Forgotten in this round; frames were made before and may still name them.
   std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
   std::unordered_map<std::string, uint32_t> cache_by_name_;
   std::list<uint32_t> recently_used_;  // most recent first
   uint64_t cache_hits_ = 0;
-  std::vector<Response> ready_;  // of the round that is processed
+  // Of the round that is processed.
+  Clock::time_point now_;
+  const Announced* announced_ = nullptr;
+  std::vector<Ready> ready_;
   std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
+  // Kept for their memory.
+  std::vector<uint32_t> numbers_;
+  std::vector<const SharedRequest*> full_;
 };
 
 }  // namespace mxlite

@@ -31,6 +31,10 @@ const std::string& Request::key() const {
   return key_;
 }
 
+SharedRequest::SharedRequest(Request request) : terms(std::move(request)), bytes(terms.bytes()) {
+  terms.key();  // before other threads see it
+}
+
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += str(i ? ", " : "", shape[i]);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/base/intrusive_ptr.h"
 #include "cpp/kvstore/communicator.h"
 
 namespace mxlite {
@@ -50,6 +51,21 @@ struct Request {
  private:
   mutable std::string key_;
 };
+
+inline constexpr uint32_t kNoNumber = UINT32_MAX;
+
+// A request that does not change any more, and that threads share. Calls with the same name and
+// terms share one (RequestTable): what is known about it is found without reading the name.
+struct SharedRequest : RefCounted {
+  explicit SharedRequest(Request request);
+
+  // Of the thread that negotiates: where its cache may have the name. Apart from the count of
+  // references, which other threads write.
+  alignas(64) mutable uint32_t number = kNoNumber;
+  const Request terms;
+  const size_t bytes;
+};
+using RequestRef = IntrusivePtr<const SharedRequest>;
 
 std::string shape_text(std::span<const int64_t> shape);
 

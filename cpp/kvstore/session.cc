@@ -8,29 +8,29 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
-#include "cpp/core/profile_hooks.h"
+#include "cpp/kvstore/shm/channel.h"
+#include "cpp/kvstore/stall_text.h"
 
 namespace mxlite {
 namespace {
 
-constexpr int kSpins = 1000;       // of polls before sleeping, while other ranks must answer
-constexpr double kLook = 0.02;     // seconds asleep while something is awaited
-constexpr double kIdleLook = 0.1;  // seconds asleep otherwise
+constexpr int kSpins = 1000;  // of polls before sleeping, while other ranks must answer
+constexpr int kSpinsWhenShared = 20;
+// Between rounds while the program goes on asking without waiting: each is for several tensors.
+constexpr double kBurstMs = 0.2;
+constexpr double kLook = 0.02;                      // seconds asleep while something is awaited
+constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying more costs more
 constexpr double kLongestStall = 3600;
-constexpr uint32_t kProtocol = 1;
-constexpr size_t kNamesInWarning = 6;
+constexpr uint32_t kProtocol = 2;
+constexpr size_t kAhead = 6;  // operations come from another core
 
-uint64_t ns_since(Clock::time_point begin) {
+uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int r : ranks) text += str(text.empty() ? "" : ", ", r);
-  return str(ranks.size() == 1 ? "rank " : "ranks ", text);
-}
+uint64_t ns_since(Clock::time_point begin) { return ns_between(begin, Clock::now()); }
 
 std::exception_ptr as_exception(const std::string& text) {
   return std::make_exception_ptr(Error(ErrorKind::kCommunicator, text));
@@ -51,6 +51,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
       executor_(timeline),
       autotuner_(options.autotune, options.settings),
+      spins_(shm::cores_for_all(topology.local_size) ? kSpins : kSpinsWhenShared),
       settings_(options.settings) {
   groups_[0] = std::move(world.communicator);
   check_versions();
@@ -73,8 +74,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
   if (rank != 0) return;
   if (!options_.timeline.empty())
     timeline_.start(options_.timeline, options_.timeline_marks_cycles);
-  negotiator_.on_announce = [this](int from, const Request& r) {
-    if (!timeline_.runs()) return;
+  announced_ = [this](int from, const Request& r) {
     std::string activity = str("NEGOTIATE_", collective_name(r.kind));
     std::transform(activity.begin(), activity.end(), activity.begin(), ::toupper);
     if (negotiating_.insert(r.key()).second) timeline_.begin(r.name, activity);
@@ -122,33 +122,15 @@ void Session::loop() noexcept {
 
 bool Session::step() {
   const uint32_t seen = control_->rings();
-  if (!round_open_) {
-    const auto begin = Clock::now();
-    std::vector<const Request*> news = take_news();
-    uint8_t flags = give_up_ ? kStalled : 0;
-    {
-      std::lock_guard lock(mutex_);
-      if (stop_requested_) flags |= kShutdown;
-    }
-    const bool something = !news.empty() || flags != 0;
-    if ((something && may_begin_round()) || control_->wanted()) {
-      std::vector<std::byte> frame = negotiator_.make_frame(std::move(news), flags);
-      if (timeline_.runs()) timeline_.cycle();
-      round_began_ = Clock::now();
-      control_->post(std::move(frame));
-      round_open_ = true;
-      std::lock_guard lock(mutex_);
-      stats_.negotiation_ns += ns_since(begin);
-    } else if (!news.empty()) {
-      held_ = std::move(news);
-    }
-  }
+  if (!round_open_) begin_round();
   if (round_open_) {
     bool ready = control_->ready();
-    for (int i = 0; i < kSpins && !ready; ++i) {
+    // Once a round: the others ring when they have come.
+    for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
       _mm_pause();
       ready = control_->ready();
     }
+    spun_ = true;
     if (ready) {
       process();
       std::lock_guard lock(mutex_);
@@ -161,15 +143,42 @@ bool Session::step() {
   return !ended_;
 }
 
-bool Session::may_begin_round() const {
-  if (!options_.wait_for_cycle && !autotuning()) return true;
-  const double ms = static_cast<double>(ns_since(round_began_)) * 1e-6;
-  return ms >= negotiator_.settings().cycle_ms;
+void Session::begin_round() {
+  const auto begin = Clock::now();
+  std::vector<const SharedRequest*> news = take_news();
+  uint8_t flags = give_up_ ? kStalled : 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_requested_) flags |= kShutdown;
+  }
+  const bool something = !news.empty() || flags != 0;
+  if ((something && seconds_to_next_round() <= 0) || control_->wanted()) {
+    std::vector<std::byte> frame = negotiator_.make_frame(std::move(news), flags);
+    if (timeline_.runs()) timeline_.cycle();
+    round_began_ = Clock::now();
+    control_->post(std::move(frame));
+    spun_ = false;
+    std::lock_guard lock(mutex_);
+    round_open_ = true;
+    needs_rings_ = false;
+    stats_.negotiation_ns += ns_since(begin);
+  } else if (!news.empty()) {
+    held_ = std::move(news);
+    std::lock_guard lock(mutex_);
+    needs_rings_ = false;
+    stats_.negotiation_ns += ns_since(begin);
+  }
+}
+
+double Session::seconds_to_next_round() const {
+  double ms = burst_ ? kBurstMs : 0;
+  if (options_.wait_for_cycle || autotuning()) ms = negotiator_.settings().cycle_ms;
+  return ms * 1e-3 - static_cast<double>(ns_since(round_began_)) * 1e-9;
 }
 
 void Session::sleep(uint32_t seen) {
-  double seconds = pending_.empty() && !round_open_ ? kIdleLook : kLook;
-  if (!held_.empty()) seconds = std::min(seconds, negotiator_.settings().cycle_ms * 1e-3);
+  double seconds = open_ == 0 && !round_open_ ? kIdleLook : kLook;
+  if (!held_.empty()) seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
   control_->sleep(seen, seconds);
   if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
     looked_ = Clock::now();
@@ -177,53 +186,107 @@ void Session::sleep(uint32_t seen) {
   }
 }
 
-std::vector<const Request*> Session::take_news() {
-  std::vector<OperationRef> fresh = std::move(next_);
-  next_.clear();
+std::vector<const SharedRequest*> Session::take_news() {
+  fresh_.clear();
+  fresh_.swap(next_);
   {
     std::lock_guard lock(mutex_);
-    fresh.insert(fresh.end(), inbox_.begin(), inbox_.end());
+    if (fresh_.empty())
+      fresh_.swap(inbox_);
+    else
+      fresh_.insert(fresh_.end(), inbox_.begin(), inbox_.end());
     inbox_.clear();
   }
-  std::vector<const Request*> news = std::move(held_);
+  std::vector<const SharedRequest*> news = std::move(held_);
   held_.clear();
-  news.reserve(news.size() + fresh.size());
-  for (OperationRef& operation : fresh) {
-    const auto [place, unused] = pending_.try_emplace(operation->request.key(), operation);
-    if (!unused && operation->queues) {
-      queued_[std::string(place->first)].push_back(std::move(operation));
-      continue;
-    }
-    if (!unused) {
-      tell(*operation,
-           str(collective_name(operation->request.kind), ": the tensor '", operation->request.name,
+  news.reserve(news.size() + fresh_.size());
+  for (size_t i = 0; i < fresh_.size(); ++i) {
+    if (i + kAhead < fresh_.size()) __builtin_prefetch(fresh_[i + kAhead].get());
+    OperationRef& operation = fresh_[i];
+    const SharedRequest* asked = operation->asked.get();
+    if (open(operation)) {
+      news.push_back(asked);
+    } else if (operation->queues) {
+      queued_[operation->request().key()].push_back(std::move(operation));
+    } else {
+      tell({&operation, 1},
+           str(collective_name(operation->request().kind), ": the tensor '",
+               operation->request().name,
                "' has the same name as another tensor that is currently being processed on rank ",
                rank, "; give each its own name, or wait for the first"));
-      continue;
     }
-    news.push_back(&operation->request);
   }
+  fresh_.clear();
   return news;
 }
 
+bool Session::open(OperationRef& operation) {
+  const SharedRequest& asked = *operation->asked;
+  const CacheNumber number = negotiator_.number_of(asked);
+  if (!pending_.empty() && pending_.count(asked.terms.key()) > 0) return false;
+  if (number.index == kNoNumber) {
+    const auto place = pending_.try_emplace(asked.terms.key(), nullptr).first;
+    place->second.swap(operation);
+  } else {
+    if (known_.size() <= number.index) known_.resize(number.index + 1);
+    Known& place = known_[number.index];
+    if (place.operation) return false;
+    place.stamp = number.stamp;
+    place.operation.swap(operation);
+  }
+  ++open_;
+  return true;
+}
+
+OperationRef Session::close(const ResponseEntry& entry) {
+  const uint32_t index = entry.number.index;
+  OperationRef operation;
+  if (index < known_.size() && known_[index].operation &&
+      known_[index].stamp == entry.number.stamp) {
+    operation.swap(known_[index].operation);
+  } else {
+    const auto found = pending_.find(entry.first().key());
+    if (found == pending_.end()) return nullptr;
+    operation.swap(found->second);
+    pending_.erase(found);
+  }
+  --open_;
+  return operation;
+}
+
+// Their operations are not done: from here on they are found by name.
+void Session::forget(const std::vector<uint32_t>& numbers) {
+  for (const uint32_t index : numbers) {
+    if (index >= known_.size() || !known_[index].operation) continue;
+    OperationRef operation = std::move(known_[index].operation);
+    const std::string_view key = operation->request().key();
+    pending_.emplace(key, std::move(operation));
+  }
+}
+
 void Session::process() {
-  round_open_ = false;
   const auto begin = Clock::now();
-  Negotiator::Outcome outcome = negotiator_.process(control_->take());
+  const bool marks = rank == 0 && timeline_.runs();
+  Negotiator::Outcome outcome =
+      negotiator_.process(control_->take(), marks ? &announced_ : nullptr);
+  forget(outcome.forgotten);
   {
     std::lock_guard lock(mutex_);
+    round_open_ = false;
+    needs_rings_ = true;
+    burst_ = !inbox_.empty();
     stats_.negotiation_ns += ns_since(begin);
     ++stats_.rounds;
     stats_.cache_hits = negotiator_.cache_hits();
     settings_ = negotiator_.settings();
   }
+  for (const Response& response : outcome.responses) carry_out(response);
   int64_t bytes = 0;
-  for (const Response& response : outcome.responses) {
-    carry_out(response);
-    for (const ResponseEntry& entry : response.entries)
-      bytes += static_cast<int64_t>(entry.first().bytes());
-  }
-  if (autotuning() && bytes > 0) {
+  if (autotuning())
+    for (const Response& response : outcome.responses)
+      for (const ResponseEntry& entry : response.entries)
+        bytes += static_cast<int64_t>(entry.first().bytes());
+  if (bytes > 0) {
     const double seconds = static_cast<double>(ns_since(last_traffic_)) * 1e-9;
     last_traffic_ = Clock::now();
     if (rank == 0)
@@ -234,15 +297,8 @@ void Session::process() {
       }
   }
   if (outcome.stalled) {
-    std::string text =
-        "rank 0 has given up waiting (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS, "
-        "MXLITE_COMM_TIMEOUT):";
-    for (const Stall& stall : negotiator_.stalls(0))
-      text += str(" '", stall.name, "' misses ", ranks_text(stall.missing), " since ",
-                  static_cast<int64_t>(stall.seconds), " s;");
-    text.back() = '.';
     stalled_ = true;
-    return end(text);
+    return end(given_up_text(negotiator_.stalls(0)));
   }
   if (!outcome.shutdown.empty())
     end(str("the job has been shut down by ", ranks_text(outcome.shutdown),
@@ -251,17 +307,16 @@ void Session::process() {
 
 void Session::carry_out(const Response& response) {
   const auto taken_up = Clock::now();
-  std::vector<OperationRef> operations;
-  operations.reserve(response.entries.size());
+  std::vector<OperationRef>& operations = operations_;
+  operations.clear();
   for (const ResponseEntry& entry : response.entries) {
-    const std::string& key = entry.first().key();
-    if (!negotiating_.empty() && negotiating_.erase(key) > 0) timeline_.end(entry.first().name);
-    const auto found = pending_.find(key);
-    if (found == pending_.end()) continue;
-    operations.push_back(std::move(found->second));
-    pending_.erase(found);
+    if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
+      timeline_.end(entry.first().name);
+    OperationRef operation = close(entry);
+    if (!operation) continue;
+    operations.push_back(std::move(operation));
     if (queued_.empty()) continue;
-    if (const auto waiting = queued_.find(key); waiting != queued_.end()) {
+    if (const auto waiting = queued_.find(entry.first().key()); waiting != queued_.end()) {
       next_.push_back(std::move(waiting->second.front()));
       waiting->second.pop_front();
       if (waiting->second.empty()) queued_.erase(waiting);
@@ -270,44 +325,49 @@ void Session::carry_out(const Response& response) {
   const auto group = groups_.find(response.set);
   if (operations.empty()) return;  // another set's
   if (!response.error.empty()) {
-    for (const auto& o : operations) tell(*o, response.error);
-    return;
+    tell(operations, response.error);
+    return operations.clear();
   }
   MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
   const auto begin = Clock::now();
-  const auto bookkeeping = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(begin - taken_up).count());
   if (response.kind == CollectiveKind::kAddSet || response.kind == CollectiveKind::kRemoveSet) {
     change_sets(response, *operations[0]);
   } else {
     try {
       executor_.run(response, operations, *group->second, negotiator_.members(response.set));
     } catch (const std::exception& e) {
-      for (const auto& o : operations) tell(*o, e.what());
+      tell(operations, e.what());
       throw;
     }
   }
-  for (const auto& o : operations) tell(*o, {});
-  std::lock_guard lock(mutex_);
-  ++stats_.responses;
-  stats_.tensors += operations.size();
-  for (const auto& o : operations) stats_.bytes += o->request.bytes();
-  stats_.negotiation_ns += bookkeeping;
-  stats_.collective_ns += ns_since(begin);
+  const auto end = Clock::now();
+  size_t bytes = 0;
+  for (const auto& o : operations) bytes += o->asked->bytes;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.responses;
+    stats_.tensors += operations.size();
+    stats_.bytes += bytes;
+    stats_.negotiation_ns += ns_between(taken_up, begin);
+    stats_.collective_ns += ns_between(begin, end);
+  }
+  tell(operations, {});
+  operations.clear();
 }
 
 void Session::change_sets(const Response& response, NamedOperation& operation) {
   if (response.kind == CollectiveKind::kRemoveSet) {
-    const int number = static_cast<int>(operation.request.splits[0]);
+    const int number = static_cast<int>(operation.request().splits[0]);
     groups_.erase(number);
     std::lock_guard lock(mutex_);
     sets_.erase(number);
     return;
   }
-  const std::vector<int> ranks(operation.request.splits.begin(), operation.request.splits.end());
+  const std::vector<int> ranks(operation.request().splits.begin(),
+                               operation.request().splits.end());
   const int number = *negotiator_.find_set(ranks);
   const auto place = std::find(ranks.begin(), ranks.end(), rank);
-  groups_[0]->describe(operation.request.name);
+  groups_[0]->describe(operation.request().name);
   groups_[number] =
       groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
   operation.set_number = number;
@@ -316,7 +376,7 @@ void Session::change_sets(const Response& response, NamedOperation& operation) {
 }
 
 void Session::check_stalls() {
-  if (rank != 0 || pending_.empty() || ns_since(stalls_checked_) < uint64_t{1000000000} / 2) return;
+  if (rank != 0 || open_ == 0 || ns_since(stalls_checked_) < uint64_t{1000000000} / 2) return;
   stalls_checked_ = Clock::now();
   double limit = options_.stall_shutdown;
   if (limit <= options_.stall_warning)
@@ -327,22 +387,7 @@ void Session::check_stalls() {
   const std::vector<Stall> stalls = negotiator_.stalls(options_.stall_warning);
   if (stalls.empty()) return;
   stalls_warned_ = Clock::now();
-  std::map<int, std::vector<std::string>> by_rank;
-  for (const Stall& stall : stalls)
-    for (const int r : stall.missing) by_rank[r].push_back(stall.name);
-  std::string text = str(
-      "mxlite: one or more tensors were submitted by some ranks and are awaited from others for "
-      "more than ",
-      options_.stall_warning,
-      " seconds. Maybe the ranks do not call the same operations, or a rank works or sleeps for "
-      "long.\nStalled ranks:");
-  for (const auto& [r, names] : by_rank) {
-    text += str("\n", r, ": [");
-    for (size_t i = 0; i < names.size() && i < kNamesInWarning; ++i)
-      text += str(i ? ", " : "", names[i]);
-    text += names.size() > kNamesInWarning ? " ...]" : "]";
-  }
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", stall_warning(stalls, options_.stall_warning).c_str());
 }
 
 void Session::submit(std::vector<OperationRef> operations) {
@@ -350,13 +395,14 @@ void Session::submit(std::vector<OperationRef> operations) {
   {
     std::lock_guard lock(mutex_);
     if (!ended_) {
-      inbox_.insert(inbox_.end(), operations.begin(), operations.end());
-      control_->ring();
+      inbox_.insert(inbox_.end(), std::move_iterator(operations.begin()),
+                    std::move_iterator(operations.end()));
+      if (needs_rings_) control_->ring();
       return;
     }
     reason = reason_;
   }
-  for (const auto& o : operations) tell(*o, reason);
+  tell(operations, reason);
 }
 
 void Session::request_stop() {
@@ -388,20 +434,27 @@ void Session::end(const std::string& reason) {
     reason_ = reason;
     left.swap(inbox_);
   }
+  for (Known& known : known_)
+    if (known.operation) left.push_back(std::move(known.operation));
   for (const auto& [key, operation] : pending_) left.push_back(operation);
   for (const auto& [key, operations] : queued_)
     left.insert(left.end(), operations.begin(), operations.end());
   left.insert(left.end(), next_.begin(), next_.end());
+  known_.clear();
   pending_.clear();
   queued_.clear();
   next_.clear();
-  for (const auto& o : left) tell(*o, reason);
+  open_ = 0;
+  tell(left, reason);
 }
 
-void Session::tell(NamedOperation& operation, const std::string& error) {
-  auto done = std::move(operation.done);
-  operation.done = nullptr;
-  if (done) done(error.empty() ? nullptr : as_exception(error));
+void Session::tell(std::span<const OperationRef> operations, const std::string& error) {
+  for (size_t i = 0, end = 0; i < operations.size(); i = end) {
+    OperationOwner* owner = operations[i]->owner;
+    for (end = i; end < operations.size() && operations[end]->owner == owner; ++end)
+      operations[end]->owner = nullptr;
+    if (owner) owner->told(end - i, error.empty() ? nullptr : as_exception(error));
+  }
 }
 
 std::vector<int> Session::set_members(int set) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "cpp/kvstore/control.h"
 #include "cpp/kvstore/executor.h"
 #include "cpp/kvstore/named_operation.h"
+#include "cpp/kvstore/request_table.h"
 #include "cpp/kvstore/world.h"
 
 namespace mxlite {
@@ -50,6 +52,7 @@ class Session {
   void end_hung_ranks() noexcept { groups_.at(0)->end_hung_ranks(); }
 
   // Any thread.
+  RequestRef share(const Request& request) { return requests_.share(request); }
   void submit(std::vector<OperationRef> operations);
   void request_stop();
   void abort(const std::string& reason) noexcept;
@@ -67,8 +70,13 @@ class Session {
   explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
   void check_versions();
   bool step();  // false: the end
-  std::vector<const Request*> take_news();
-  bool may_begin_round() const;
+  void begin_round();
+  std::vector<const SharedRequest*> take_news();
+  // Takes the operation as what its name stands for; false if that is another one already.
+  bool open(OperationRef& operation);
+  OperationRef close(const ResponseEntry& entry);  // null: this rank has asked for nothing
+  void forget(const std::vector<uint32_t>& numbers);
+  double seconds_to_next_round() const;
   bool autotuning() const { return options_.autotune.enabled; }
   void process();
   void carry_out(const Response& response);
@@ -76,7 +84,7 @@ class Session {
   void check_stalls();
   void sleep(uint32_t seen);
   void end(const std::string& reason);
-  static void tell(NamedOperation& operation, const std::string& error);
+  static void tell(std::span<const OperationRef> operations, const std::string& error);
 
   RuntimeOptions options_;
   Timeline& timeline_;
@@ -85,18 +93,33 @@ class Session {
   std::unique_ptr<ControlChannel> control_;
   Executor executor_;
   Autotuner autotuner_;
-  std::unordered_map<std::string_view, OperationRef> pending_;        // by the request's key
-  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind pending_
+  // What names stand for: by number if the cache has the name, else by the request's key.
+  struct Known {
+    uint32_t stamp = 0;
+    OperationRef operation;
+  };
+  std::vector<Known> known_;
+  std::unordered_map<std::string_view, OperationRef> pending_;
+  size_t open_ = 0;                                                   // in both
+  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind those
   std::vector<OperationRef> next_;                                    // their turn has come
-  std::vector<const Request*> held_;             // of pending_, until a cycle is over
+  std::vector<OperationRef> fresh_, operations_;                      // kept for their memory
+  std::vector<const SharedRequest*> held_;       // of open ones, until a cycle is over
   std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
-  bool round_open_ = false, lost_ = false, stalled_ = false;
+  Negotiator::Announced announced_;              // marks the timeline, rank 0
+  const int spins_;
+  bool round_open_ = false, spun_ = false;
+  bool burst_ = false;  // more was asked for while the last round went on
+  bool lost_ = false, stalled_ = false;
   bool give_up_ = false;  // rank 0: the next frame says so
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 
+  RequestTable requests_;
   std::mutex mutex_;
-  std::vector<OperationRef> inbox_;       // guarded by mutex_
+  std::vector<OperationRef> inbox_;  // guarded by mutex_
+  // No: the thread has something to wait for, and then looks into the inbox. Guarded by mutex_.
+  bool needs_rings_ = true;
   bool stop_requested_ = false;           // guarded by mutex_
   bool ended_ = false;                    // guarded by mutex_
   std::string reason_;                    // of the end; guarded by mutex_

@@ -36,18 +36,15 @@ void Timeline::start(const std::string& path, bool mark_cycles) {
   origin_ns_ = monotonic_ns();
   rows_.clear();
   file_ << "[";
+  runs_ = true;
 }
 
 void Timeline::stop() {
   std::lock_guard lock(mutex_);
   if (!file_.is_open()) return;
+  runs_ = false;
   file_ << "\n]\n";
   file_.close();
-}
-
-bool Timeline::runs() {
-  std::lock_guard lock(mutex_);
-  return file_.is_open();
 }
 
 void Timeline::begin(const std::string& tensor, const std::string& activity) {

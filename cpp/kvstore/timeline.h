@@ -1,5 +1,6 @@
 // Trace of named collectives in the format of chrome://tracing: a row for each tensor.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <fstream>
 #include <mutex>
@@ -13,7 +14,7 @@ class Timeline {
   // Begins a new file; throws a record error if it cannot be written.
   void start(const std::string& path, bool mark_cycles);
   void stop();
-  bool runs();
+  bool runs() const { return runs_.load(std::memory_order_relaxed); }
 
   void begin(const std::string& tensor, const std::string& activity);
   void end(const std::string& tensor);
@@ -25,7 +26,8 @@ class Timeline {
   void event(const std::string& tensor, char phase, const std::string& name);
   int row(const std::string& tensor);
 
-  std::mutex mutex_;  // guards everything
+  std::atomic<bool> runs_{false};  // without the mutex: asked for each tensor
+  std::mutex mutex_;               // guards everything else
   std::ofstream file_;
   bool mark_cycles_ = false, first_ = true;
   int64_t origin_ns_ = 0;

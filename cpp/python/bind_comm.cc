@@ -80,46 +80,65 @@ CollectiveKind collective_kind(const std::string& name) {
 const NDArrayRef& usable(const NDArrayRef& array, const std::string& name) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
            ": a contiguous dense array expected");
-  const std::string device = device_type_name(array->device().type);
-  MX_CHECK_KIND(device != "gpu", ErrorKind::kDevice, name, ": collectives of arrays on ",
-                array->device(), " are not part of this build");
+  MX_CHECK_KIND(array->device().type != DeviceType::kCUDA, ErrorKind::kDevice, name,
+                ": collectives of arrays on ", array->device(), " are not part of this build");
   return array;
 }
 
 struct CollectiveCall {
-  std::string kind;
+  Request terms;  // of all; name, dtype and shape are those of each
   std::vector<std::string> names;
   std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
-  py::dict terms;
 };
 
-std::vector<OperationRef> operations_of(const CollectiveCall& call) {
+Request common_terms(const std::string& kind, const py::dict& given) {
   Request terms;
-  terms.kind = collective_kind(call.kind);
-  terms.op = reduce_op(option<std::string>(call.terms, "op", "sum"));
-  terms.set = option(call.terms, "set", 0);
-  terms.root = option(call.terms, "root", 0);
-  terms.prescale = option(call.terms, "prescale", 1.0);
-  terms.postscale = option(call.terms, "postscale", 1.0);
-  terms.priority = option(call.terms, "priority", 0);
-  terms.splits = option(call.terms, "splits", std::vector<int64_t>{});
-  terms.group = option<std::string>(call.terms, "group", "");
+  terms.kind = collective_kind(kind);
+  for (const auto& [key, value] : given) {
+    const auto name = key.cast<std::string_view>();
+    if (name == "op")
+      terms.op = reduce_op(value.cast<std::string>());
+    else if (name == "set")
+      terms.set = value.cast<int32_t>();
+    else if (name == "root")
+      terms.root = value.cast<int32_t>();
+    else if (name == "prescale")
+      terms.prescale = value.cast<double>();
+    else if (name == "postscale")
+      terms.postscale = value.cast<double>();
+    else if (name == "priority")
+      terms.priority = value.cast<int32_t>();
+    else if (name == "splits")
+      terms.splits = value.cast<std::vector<int64_t>>();
+    else if (name == "group")
+      terms.group = value.cast<std::string>();
+    else
+      fail(ErrorKind::kValue, kind, ": term '", name, "' is unknown");
+  }
+  return terms;
+}
+
+std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& session) {
+  Request terms = call.terms;
   if (!terms.group.empty()) terms.group_size = static_cast<int32_t>(call.names.size());
   std::vector<OperationRef> operations;
+  operations.reserve(call.names.size());
   for (size_t i = 0; i < call.names.size(); ++i) {
     auto o = make_ref<NamedOperation>();
-    o->request = terms;
-    o->request.name = call.names[i];
-    o->request.key();  // made here, so that the thread that talks need not
+    terms.name = call.names[i];
+    // Handles of their own: backward may give the caller's another memory before this runs.
     if (i < call.inputs.size()) {
-      // A handle of its own: backward may give the caller's another memory before this runs.
-      o->input = usable(call.inputs[i], call.names[i])->detached();
-      o->request.dtype = o->input->dtype();
+      o->input = usable(call.inputs[i], terms.name)->detached();
+      terms.dtype = o->input->dtype();
       const auto shape = o->input->shape().span();
-      o->request.shape.assign(shape.begin(), shape.end());
+      terms.shape.assign(shape.begin(), shape.end());
     }
-    if (i < call.outputs.size()) o->output = usable(call.outputs[i], call.names[i])->detached();
+    if (i < call.outputs.size()) {
+      const bool in_place = i < call.inputs.size() && call.outputs[i] == call.inputs[i];
+      o->output = in_place ? o->input : usable(call.outputs[i], terms.name)->detached();
+    }
     o->queues = o->output && o->output->storage() == o->input->storage();
+    o->asked = session.share(terms);
     operations.push_back(std::move(o));
   }
   return operations;
@@ -147,16 +166,17 @@ class PendingCollective {
 const char* task_name(CollectiveKind kind) { return collective_name(kind); }
 
 PendingCollective submit(const std::string& kind, std::vector<std::string> names,
-                         std::vector<NDArrayRef> inputs, std::vector<NDArrayRef> outputs,
-                         const py::dict& terms) {
+                         const py::list& inputs, const py::list& outputs, const py::dict& terms) {
   auto session = Runtime::get().running_session();
-  const CollectiveCall call{kind, std::move(names), std::move(inputs), std::move(outputs), terms};
-  std::vector<OperationRef> operations = operations_of(call);
+  CollectiveCall call{common_terms(kind, terms), std::move(names), {}, {}};
+  call.inputs = inputs.cast<std::vector<NDArrayRef>>();
+  call.outputs = outputs.is(inputs) ? call.inputs : outputs.cast<std::vector<NDArrayRef>>();
+  std::vector<OperationRef> operations = operations_of(call, *session);
   std::vector<engine::Var*> reads, overwrites, updates;
   size_t bytes = 0;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const NDArrayRef& input = call.inputs[i];
-    const NDArrayRef output = i < call.outputs.size() ? call.outputs[i] : nullptr;
+    const NDArray* output = i < call.outputs.size() ? call.outputs[i].get() : nullptr;
     const bool same = output && output->storage() == input->storage();
     if (!same) reads.push_back(&input->storage()->var());
     if (!output) continue;
@@ -164,7 +184,7 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
     (whole ? overwrites : updates).push_back(&output->storage()->var());
     bytes += output->spec().bytes();
   }
-  auto task = make_ref<CollectiveTask>(task_name(operations[0]->request.kind), current_origin(),
+  auto task = make_ref<CollectiveTask>(task_name(operations[0]->request().kind), current_origin(),
                                        operations, std::move(session));
   engine::Engine::get().push(task, {reads, overwrites, updates},
                              {.may_inline = true, .bytes = bytes});
@@ -380,8 +400,11 @@ void bind_comm(py::module_& m) {
       py::arg("source"), py::arg("target"),
       "Copy on the calling thread, past the caches: what the memory gives, for benchmarks.");
   m.def(
-      "is_contiguous", [](const NDArrayRef& array) { return array->contiguous(); },
-      py::arg("array"), "Whether the elements lie in order.");
+      "goes_as_it_is",
+      [](const NDArrayRef& array) {
+        return array->contiguous() && array->device().type != DeviceType::kCUDA;
+      },
+      py::arg("array"), "Whether collectives take it: elements in order, in host memory.");
   m.def("mpi_built", &mpi_built, "Whether libmxlite_mpi.so is part of this build.");
   m.def(
       "mpi_version", [] { return mpi_plugin().library_version(); }, "Of the MPI library.");

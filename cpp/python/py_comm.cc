@@ -11,29 +11,31 @@ CollectiveTask::CollectiveTask(const char* task_name, engine::Origin task_origin
     : DeferredTask(task_name, task_origin),
       operations_(std::move(operations)),
       session_(std::move(session)),
-      left_(operations_.size()) {
-  const Request& first = operations_[0]->request;
-  text_ = str(first.name, " ", first.dtype, shape_text(first.shape));
-  if (left_ > 1) text_ += str(" and ", left_ - 1, " more");
+      first_(operations_[0]->asked),
+      count_(operations_.size()),
+      left_(count_) {}
+
+std::string CollectiveTask::text() const {
+  const Request& first = first_->terms;
+  std::string text = str(first.name, " ", first.dtype, shape_text(first.shape));
+  if (count_ > 1) text += str(" and ", count_ - 1, " more");
+  return text;
 }
 
 void CollectiveTask::start() {
   started_ = true;
   // An ended session tells at once, and then the operands are released in here.
   const auto session = session_;
-  const std::vector<OperationRef> operations = operations_;
-  for (const auto& o : operations)
-    o->done = [self = IntrusivePtr<CollectiveTask>(this)](std::exception_ptr error) {
-      self->told(std::move(error));
-    };
-  session->submit(operations);
+  for (const auto& o : operations_) o->owner = this;
+  session->submit(std::move(operations_));
 }
 
-void CollectiveTask::told(std::exception_ptr error) {
+void CollectiveTask::told(size_t operations, std::exception_ptr error) {
   {
     std::lock_guard lock(mutex_);
     if (error && !error_) error_ = std::move(error);
-    if (--left_ > 0) return;
+    left_ -= operations;
+    if (left_ > 0) return;
     error = error_;
     changed_.notify_all();
   }
@@ -56,20 +58,19 @@ void CollectiveTask::release_operands() noexcept {
 // An input has failed, so the task does not run: the other ranks must not wait for it.
 void CollectiveTask::announce_failure() noexcept {
   const auto cause = std::make_exception_ptr(
-      Error(ErrorKind::kCommunicator, text_ + ": the tensor could not be computed on this rank"));
+      Error(ErrorKind::kCommunicator, text() + ": the tensor could not be computed on this rank"));
   for (const auto& o : operations_) {
     o->input.reset();
     o->output.reset();
-    o->request.failure = "an operation before it has failed";
-    o->done = [](std::exception_ptr) {};
+    Request failed = o->request();
+    failed.failure = "an operation before it has failed";
+    o->asked = make_ref<const SharedRequest>(std::move(failed));
   }
-  session_->submit(operations_);
+  session_->submit(std::move(operations_));
   std::lock_guard lock(mutex_);
   error_ = cause;
   left_ = 0;
   changed_.notify_all();
 }
-
-void CollectiveTask::describe(std::string& out) const { out += text_; }
 
 }  // namespace mxlite::python

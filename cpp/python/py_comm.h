@@ -16,24 +16,26 @@ void bind_comm(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
 
 // Runs when its arrays may be used: submits its operations, and ends when all of them are told.
-class CollectiveTask final : public engine::DeferredTask {
+class CollectiveTask final : public engine::DeferredTask, public OperationOwner {
  public:
   CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
                  std::shared_ptr<Session> session);
   void start() override;
   void release_operands() noexcept override;
-  void describe(std::string& out) const override;
+  void describe(std::string& out) const override { out += text(); }
+  void told(size_t operations, std::exception_ptr error) override;
 
   // Until all operations are told; rethrows the first error. For results that are made on the way.
   void wait();
 
  private:
-  void told(std::exception_ptr error);
   void announce_failure() noexcept;
+  std::string text() const;
 
   std::vector<OperationRef> operations_;
   std::shared_ptr<Session> session_;
-  std::string text_;
+  const RequestRef first_;
+  const size_t count_;
   bool started_ = false;  // of the thread that runs the task
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1639,11 +1639,7 @@ def comm_stop() -> None:
     """
 
 def comm_submit(
-    kind: str,
-    names: Sequence[str],
-    inputs: Sequence[NDArray],
-    outputs: Sequence[NDArray],
-    terms: dict[Any, Any],
+    kind: str, names: Sequence[str], inputs: list[Any], outputs: list[Any], terms: dict[Any, Any]
 ) -> PendingCollective:
     """
     Begin named collectives, in one task.
@@ -1738,6 +1734,11 @@ def from_numpy(source: Any) -> NDArray:
     Array on a NumPy array's memory.
     """
 
+def goes_as_it_is(array: NDArray) -> bool:
+    """
+    Whether collectives take it: elements in order, in host memory.
+    """
+
 def gpu_memory_info(device_id: int) -> tuple[int, int]:
     """
     (free, total) bytes of a CUDA device.
@@ -1793,11 +1794,6 @@ def infer_params(trace: Any, inputs: Any, specs: list[Any]) -> list[Any]:
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
     """
     The shape that Reshape's codes (0, -1, -2, -3, -4) stand for.
-    """
-
-def is_contiguous(array: NDArray) -> bool:
-    """
-    Whether the elements lie in order.
     """
 
 def is_recorded(array: Any) -> bool:

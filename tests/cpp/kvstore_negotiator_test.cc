@@ -1,11 +1,13 @@
 // Negotiation without processes: each rank's negotiator gets the frames of all.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/negotiator.h"
+#include "cpp/kvstore/request_table.h"
 
 namespace mxlite {
 namespace {
@@ -20,7 +22,10 @@ Request all_reduce(const std::string& name, std::vector<int64_t> shape = {4}) {
 class Job {
  public:
   explicit Job(int ranks, size_t cache = 1024) {
-    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<Negotiator>(r, ranks, cache));
+    for (int r = 0; r < ranks; ++r) {
+      ranks_.push_back(std::make_unique<Negotiator>(r, ranks, cache));
+      tables_.push_back(std::make_unique<RequestTable>());
+    }
   }
   Negotiator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
 
@@ -32,8 +37,13 @@ class Job {
     std::vector<std::vector<std::byte>> frames;
     frame_bytes = 0;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      std::vector<const Request*> asked;
-      for (const Request& request : news[r]) asked.push_back(&request);
+      std::vector<RequestRef> owned;
+      std::vector<const SharedRequest*> asked;
+      for (const Request& request : news[r]) {
+        owned.push_back(share ? tables_[r]->share(request)
+                              : make_ref<const SharedRequest>(request));
+        asked.push_back(owned.back().get());
+      }
       frames.push_back(ranks_[r]->make_frame(asked, flags[r]));
       frame_bytes += frames.back().size();
     }
@@ -57,8 +67,10 @@ class Job {
 
   Negotiator::Outcome outcome;
   size_t frame_bytes = 0;
+  bool share = true;  // requests, from round to round
 
  private:
+  std::vector<std::unique_ptr<RequestTable>> tables_;
   std::vector<std::unique_ptr<Negotiator>> ranks_;
 };
 
@@ -98,13 +110,74 @@ TEST(Negotiator, KnownNamesTravelAsNumbers) {
   std::vector<Request> news;
   for (int i = 0; i < 50; ++i) news.push_back(all_reduce("a_long_name_" + std::to_string(i)));
   job.round({news, news});
-  const size_t first = job.frame_bytes;
   EXPECT_EQ(job.rank(1).cached_names(), 50u);
-  const auto ready = job.round({news, news});
-  EXPECT_LT(job.frame_bytes * 10, first);
-  ASSERT_EQ(ready.size(), 1u);  // fused
-  EXPECT_EQ(ready[0].entries.size(), 50u);
-  EXPECT_EQ(job.rank(0).cache_hits(), 100u);
+  uint64_t hits = 0;
+  // By requests that have come before, and by others of the same name and terms.
+  for (const bool shared : {true, false, true}) {
+    job.share = shared;
+    const auto ready = job.round({news, news});
+    EXPECT_LT(job.frame_bytes, 100u);  // one run of numbers each
+    ASSERT_EQ(ready.size(), 1u);       // fused
+    EXPECT_EQ(ready[0].entries.size(), 50u);
+    EXPECT_EQ(job.rank(0).cache_hits(), hits += 100);
+  }
+  std::reverse(news.begin(), news.end());
+  EXPECT_EQ(Job::texts(job.round({news, news}))[0].substr(0, 17), "|a_long_name_49|a");
+  EXPECT_EQ(job.rank(0).cache_hits(), hits + 100);
+}
+
+TEST(Negotiator, AnswersSayByWhichNumberANameWasAnnounced) {
+  Job job(2, /*cache=*/1);
+  const auto round = [&](const char* name) {
+    return job.round({{all_reduce(name)}, {all_reduce(name)}})[0].entries[0].number;
+  };
+  EXPECT_EQ(round("a").index, kNoNumber);
+  const CacheNumber a = round("a");
+  EXPECT_EQ(a.index, 0u);
+  EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{});
+  EXPECT_EQ(round("b").index, kNoNumber);
+  EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{0});
+  const CacheNumber b = round("b");
+  EXPECT_EQ(b.index, 0u);  // the only one there is
+  EXPECT_NE(b.stamp, a.stamp);
+  const auto asked = make_ref<const SharedRequest>(all_reduce("b", {5}));
+  EXPECT_EQ(job.rank(0).number_of(*asked).stamp, b.stamp);  // other terms, the same name
+  EXPECT_EQ(job.rank(0).number_of(SharedRequest(all_reduce("a"))).index, kNoNumber);
+  job.round({{all_reduce("b", {5})}, {}});
+  EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{0});
+}
+
+TEST(Negotiator, AGroupMayWaitWhileItsNumbersAreGivenToOthers) {
+  Job job(2, /*cache=*/2);
+  std::vector<Request> group = {all_reduce("g1"), all_reduce("g2")};
+  for (Request& r : group) {
+    r.group = "g";
+    r.group_size = 2;
+  }
+  job.round({group, group});
+  EXPECT_TRUE(job.round({{group[0]}, {group[0]}}).empty());  // by number, and waits for g2
+  for (const char* name : {"a", "b", "c"}) job.round({{all_reduce(name)}, {all_reduce(name)}});
+  const auto now = job.round({{all_reduce("c")}, {all_reduce("c")}});
+  const auto ready = job.round({{group[1]}, {group[1]}});
+  ASSERT_EQ(Job::texts(ready), std::vector<std::string>{"|g1|g2"});
+  EXPECT_NE(ready[0].entries[0].number.stamp, now[0].entries[0].number.stamp);
+}
+
+TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
+  RequestTable table;
+  const RequestRef first = table.share(all_reduce("a"));
+  EXPECT_EQ(table.share(all_reduce("a")), first);
+  EXPECT_EQ(first->bytes, 16u);
+  const RequestRef other = table.share(all_reduce("a", {5}));
+  EXPECT_NE(other, first);
+  EXPECT_EQ(table.share(all_reduce("a", {5})), other);
+  Request urgent = all_reduce("a", {5});
+  urgent.priority = 1;
+  EXPECT_NE(table.share(urgent), other);
+  EXPECT_EQ(first->terms.shape, std::vector<int64_t>{4});  // who has it keeps it
+  const RequestRef b = table.share(all_reduce("b"));
+  for (int i = 0; i < 40000; ++i) table.share(all_reduce("counted." + std::to_string(i)));
+  EXPECT_EQ(b->use_count(), 1u);  // let go of: the table does not grow for ever
 }
 
 TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
@@ -229,14 +302,59 @@ TEST(Negotiator, RandomOrdersOfManyTensorsAllFinish) {
   }
 }
 
+// Of one rank of several: what it would send as its announcement of numbers.
+std::vector<std::byte> frame_of_numbers(int rank, std::vector<uint32_t> runs) {
+  FrameWriter frame;
+  frame.number(uint8_t{0});
+  const NegotiationSettings s;
+  if (rank == 0) {
+    frame.number(s.fusion_bytes);
+    frame.number(s.fuse_below);
+    frame.number(s.cycle_ms);
+    frame.number(uint8_t{1});
+  }
+  frame.number(static_cast<uint32_t>(runs.size() / 2));
+  for (const uint32_t n : runs) frame.number(n);
+  frame.number(uint32_t{0});
+  return frame.take();
+}
+
+TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
+  const auto error_of = [](Job& job, std::vector<uint32_t> runs) -> std::string {
+    try {
+      job.rank(0).process({frame_of_numbers(0, {}), frame_of_numbers(1, std::move(runs))});
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator);
+      return e.what();
+    }
+    return "";
+  };
+  Job job(2);
+  Request add;
+  add.name = "add";
+  add.kind = CollectiveKind::kAddSet;
+  add.splits = {0};
+  job.round({{add}, {add}});
+  Request own = all_reduce("own");
+  own.set = 1;
+  job.round({{own, all_reduce("both")}, {all_reduce("both")}});
+  ASSERT_EQ(job.rank(0).cached_names(), 2u);
+  EXPECT_EQ(error_of(job, {1, 1}), "");
+  EXPECT_NE(error_of(job, {0, 1}).find("rank 1 is not in process set 1"), std::string::npos);
+  EXPECT_NE(error_of(job, {0, 3}).find("3 numbers from 0 on, 2 are known"), std::string::npos);
+  EXPECT_NE(error_of(job, {2, 1}).find("2 are known"), std::string::npos);
+  EXPECT_NE(error_of(job, {1, UINT32_MAX}).find("2 are known"), std::string::npos);
+}
+
 TEST(Negotiator, DamagedFramesAreRefused) {
   std::mt19937 random(7);
   Request r = all_reduce("name", {2, 3});
   r.group = "g";
   r.group_size = 1;
+  const auto asked = make_ref<const SharedRequest>(r);
   for (int i = 0; i < 3000; ++i) {
     Negotiator one(0, 1, 16);
-    std::vector<std::byte> frame = one.make_frame({&r}, 0);
+    std::vector<std::byte> frame = one.make_frame({asked.get()}, 0);
     if (random() % 2) frame.resize(random() % frame.size());
     for (auto n = random() % 4; n > 0 && !frame.empty(); --n)
       frame[random() % frame.size()] = static_cast<std::byte>(random());

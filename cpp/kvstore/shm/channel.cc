@@ -18,12 +18,6 @@ constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
 constexpr double kLook = 0.02;        // seconds asleep before looking for the dead
 
-int spins_for(int ranks) {
-  cpu_set_t mask;
-  const int cores = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
-  return ranks <= cores ? kSpins : kSpinsWhenShared;
-}
-
 const char* call_name(uint64_t call) {
   constexpr std::array kNames = {"nothing",   "all_reduce", "reduce_scatter", "all_gather",
                                  "broadcast", "all_to_all", "barrier"};
@@ -55,12 +49,18 @@ bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step 
 
 }  // namespace
 
+bool cores_for_all(int ranks) {
+  cpu_set_t mask;
+  const int cores = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  return ranks <= cores;
+}
+
 Channel::Channel(std::shared_ptr<Segment> segment, int rank)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(static_cast<int>(segment_->header().ranks)),
       buffer_bytes_(segment_->buffer_bytes()),
-      spins_(spins_for(size_)),
+      spins_(cores_for_all(size_) ? kSpins : kSpinsWhenShared),
       membership_(segment_, rank) {}
 
 void Channel::begin(const Operation& operation) {

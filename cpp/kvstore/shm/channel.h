@@ -22,6 +22,10 @@ enum class Call : uint8_t {
   kBarrier
 };
 
+// May this process use as many cores as there are ranks on its host? Else the rank that is waited
+// for may need this one's.
+bool cores_for_all(int ranks);
+
 // What all ranks must agree on.
 struct Operation {
   Call call = Call::kNone;

@@ -11,6 +11,7 @@ from ..ndarray import NDArray
 from .basics import JOB
 from .mpi_ops import Sum, allreduce_, grouped_allreduce_
 from .process_sets import ProcessSet, global_process_set
+from .submitting import reduce_in_buckets
 
 __all__ = ["DistributedOptimizer", "near_equal_parts"]
 
@@ -135,8 +136,12 @@ class DistributedOptimizer(opt.Optimizer):
                 name = f"{group[0][0]}:{group[-1][0]}"
                 grouped_allreduce_([g for _, g in group], name=name, priority=-number, **terms)
         else:
-            for number, (key, array) in enumerate(zip(index, grad)):
-                allreduce_(array, name=str(key), priority=-number, **terms)
+            reduce_in_buckets(
+                [(str(key), array) for key, array in zip(index, grad)],
+                op="sum",
+                prescale=self._prescale,
+                set=self._process_set.process_set_id,
+            )
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Average the gradient, then change the weight in place; lists change several."""

@@ -6,15 +6,19 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
 from ..context import Context, cpu_pinned
 from ..ndarray import NDArray
 from .basics import JOB, InitError
-from .process_sets import ProcessSet, ProcessSetError
+from .process_sets import ProcessSet, ProcessSetError, global_process_set
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
 
+# Small enough to begin while backward still runs.
+_BUCKET_BYTES = 4 << 20
 _REDUCTIONS = {Average: "sum", Sum: "sum", Min: "min", Max: "max", Product: "product"}
 
 
@@ -35,6 +39,8 @@ def set_number(kind: str, process_set: ProcessSet) -> int:
         raise InitError("Horovod has not been initialized; use hvd.init().")
     if not isinstance(process_set, ProcessSet):
         raise TypeError_(f"{kind}: process_set {process_set!r} given, a ProcessSet expected")
+    if process_set is global_process_set:
+        return 0
     if process_set.process_set_id is None:
         raise ProcessSetError(
             f"{kind}: {process_set!r} is not part of the job: give it to init(process_sets=[...]) "
@@ -56,22 +62,20 @@ def checked(kind: str, tensor: Any) -> NDArray:
 
 
 def submit(
-    kind: str,
-    names: Sequence[str],
-    inputs: Sequence[NDArray],
-    outputs: Sequence[NDArray],
-    **terms: Any,
+    kind: str, names: list[str], inputs: list[NDArray], outputs: list[NDArray], **terms: Any
 ) -> Any:
     """Begin an operation on each name, all in one task of the engine."""
-    return _core.comm_submit(kind, list(names), list(inputs), list(outputs), terms)
+    return _core.comm_submit(kind, names, inputs, outputs, terms)
 
 
 def contiguous(tensor: NDArray) -> NDArray:
     """Return the array, or a copy that collectives take: in host memory, elements in order."""
+    if _core.goes_as_it_is(tensor):
+        return tensor
     with autograd.pause():
         if tensor.ctx.device_type == "gpu":
             return tensor.as_in_context(cpu_pinned(0))
-        return tensor if _core.is_contiguous(tensor) else tensor.copy()
+        return tensor.copy()
 
 
 def returned(output: NDArray, ctx: Context) -> NDArray:
@@ -134,11 +138,28 @@ def check_group(kind: str, tensors: Any) -> list[NDArray]:
 def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: Any) -> None:
     """Run an operation in place; arrays whose elements are not in order go through copies."""
     ordered = [contiguous(tensor) for tensor in tensors]
-    with autograd.pause():
-        submit(kind, names, ordered, ordered, **terms)
-        for tensor, copy in zip(tensors, ordered):
-            if copy is not tensor:
+    submit(kind, names, ordered, ordered, **terms)
+    for tensor, copy in zip(tensors, ordered):
+        if copy is not tensor:
+            with autograd.pause():
                 copy.copyto(tensor)
+
+
+def reduce_in_buckets(entries: Sequence[tuple[str, NDArray]], **terms: Any) -> None:
+    """All-reduce arrays in place, each by its own name, some megabytes in one task of the engine.
+
+    The first ones get the highest priority.
+    """
+    names: list[str] = []
+    tensors: list[NDArray] = []
+    bytes_ = 0
+    for number, (name, tensor) in enumerate(entries):
+        names.append(f"allreduce.{name}")
+        tensors.append(checked("allreduce", tensor))
+        bytes_ += tensor.size * np.dtype(tensor.dtype).itemsize
+        if bytes_ >= _BUCKET_BYTES or number + 1 == len(entries):
+            run_in_place("allreduce", names, tensors, priority=-number, **terms)
+            names, tensors, bytes_ = [], [], 0
 
 
 def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core, autograd
+from .. import autograd
 from .. import optimizer as opt
 from ..base import TypeError_
 from ..gluon.parameter import Parameter, ParameterDict
@@ -20,11 +20,9 @@ from .compression import Compression
 from .mpi_ops import Sum, grouped_allreduce_
 from .optimizer import DistributedOptimizer, checked_predivide, near_equal_parts
 from .process_sets import ProcessSet, global_process_set
+from .submitting import reduce_in_buckets
 
 __all__ = ["DistributedTrainer"]
-
-# Gradients that become one task of the engine: small enough to begin while backward still runs.
-_BUCKET_BYTES = 4 << 20
 
 
 class DistributedTrainer(Trainer):
@@ -126,22 +124,9 @@ class DistributedTrainer(Trainer):
                         process_set=self._process_set,
                     )
             return
-        bucket: list[tuple[str, NDArray]] = []
-        bytes_ = 0
-        for number, (name, grad) in enumerate(entries):
-            bucket.append((name, grad))
-            bytes_ += grad.size * np.dtype(grad.dtype).itemsize
-            if bytes_ >= _BUCKET_BYTES or number + 1 == len(entries):
-                self._submit(bucket, -number)
-                bucket, bytes_ = [], 0
-
-    def _submit(self, bucket: list[tuple[str, NDArray]], priority: int) -> None:
-        """Reduce arrays in place, each by its own name, in one task of the engine."""
-        terms = {
-            "op": "sum",
-            "prescale": self._prescale,
-            "set": self._process_set.process_set_id,
-            "priority": priority,
-        }
-        grads = [grad for _, grad in bucket]
-        _core.comm_submit("allreduce", [f"allreduce.{n}" for n, _ in bucket], grads, grads, terms)
+        reduce_in_buckets(
+            entries,
+            op="sum",
+            prescale=self._prescale,
+            set=self._process_set.process_set_id,
+        )

@@ -7,7 +7,6 @@ are those of rank 0, and an updater sees the same sums on every rank, so all cop
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,8 +67,8 @@ class _Group:
         self,
         kind: str,
         key: Any,
-        inputs: Sequence[NDArray],
-        outputs: Sequence[NDArray],
+        inputs: list[NDArray],
+        outputs: list[NDArray],
         priority: int,
         **terms: Any,
     ) -> None:

@@ -211,6 +211,15 @@ def test_without_fusion_or_cache_results_are_the_same(start, variables: dict[str
     start("collectives.py", 2, env=variables)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("capacity", ["1024", "5"])
+def test_names_in_any_order_and_again_before_they_are_done(
+    start, ranks: int, capacity: str
+) -> None:
+    result = start("orders.py", ranks, env={"HOROVOD_CACHE_CAPACITY": capacity})
+    assert all("done" in text for text in result.output.values())
+
+
 def test_a_wrong_variable_is_named(start) -> None:
     program = """
 import mxlite.horovod as hvd
@@ -326,6 +335,12 @@ opt = hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=1.0))
 weight, grad = mx.nd.zeros((2,)), mx.nd.ones((2,)) * (rank + 1)
 opt.update(0, weight, grad, opt.create_state(0, weight))
 np.testing.assert_allclose(weight.asnumpy(), -(size + 1) / 2)
+grads = [mx.nd.ones(shape) * (rank + 1) for shape in [(2, 3), (4,), (1,)]]
+opt._reduce([5, 6, 7], grads)  # a list: some megabytes at once
+for grad in grads:
+    np.testing.assert_array_equal(grad.asnumpy(), np.full(grad.shape, size * (size + 1) / 2))
+with np.testing.assert_raises(mx.MXNetError):
+    opt._reduce([5, 6], [grads[1], np.ones(3)])
 opt.rescale_grad = 0.25
 assert opt._optimizer.rescale_grad == 0.25 and opt.learning_rate == 1.0
 """
