@@ -87,7 +87,9 @@ Options options_from_environment(Role role) {
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
   if (role == Role::kServer) o.port = port_number("PORT", 0);
-  o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", -1)));
+  // Servers and workers may be started by an mpirun each.
+  const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
+  o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
   o.token = token_of(env_string("MXLITE_PS_TOKEN", str(o.root_host, ":", o.root_port)));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
   // ps-lite's variables switch heartbeats on; 0, its default, leaves ours.

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from ..base import MXNetError, NotSupportedError
 from .options import Hosts, parse, settings_of
 
-__all__ = ["MpiRun", "find_mpirun", "main", "mpirun_command", "run"]
+__all__ = [
+    "MpiRun",
+    "check_reachable",
+    "end_with_parent",
+    "find_mpirun",
+    "job_environment",
+    "main",
+    "mpirun_command",
+    "run",
+]
 
 # What processes on other hosts need to know; on this host they inherit everything.
 _FORWARDED = re.compile(
@@ -25,6 +38,9 @@ _FORWARDED = re.compile(
     r"|VIRTUAL_ENV$|CONDA_PREFIX$"
 )
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 class MpiRun(NamedTuple):
@@ -205,7 +221,18 @@ def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list
     return options
 
 
-def _environment(args: argparse.Namespace) -> dict[str, str]:
+def job_environment(args: argparse.Namespace) -> dict[str, str]:
+    """Return the variables of mpirun and the processes on this host.
+
+    Parameters
+    ----------
+    args : Namespace
+        From `options.parse`.
+
+    Returns
+    -------
+    dict
+    """
     environment = dict(os.environ)
     environment.update(settings_of(args))
     # Output in the order in which it is written, although it goes through a pipe.
@@ -293,25 +320,63 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if sys.platform != "linux":
         raise NotSupportedError("mxlite-run: Linux expected")
-    environment = _environment(args)
+    environment = job_environment(args)
     command = mpirun_command(args, find_mpirun(), environment)
     if args.verbose:
         print(shlex.join(command), file=sys.stderr, flush=True)
+    check_reachable(args)
     if not args.elastic:
-        return _wait(subprocess.Popen(command, env=environment))
+        return _run_to_end(command, environment)
     with tempfile.TemporaryDirectory(prefix="mxlite-run-") as folder:
         environment["MXLITE_ELASTIC_STATUS"] = folder
-        code = _wait(subprocess.Popen(command, env=environment))
+        code = _run_to_end(command, environment)
         # mpirun's code is that of the first process that was lost.
         return 0 if os.listdir(folder) else code
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue  # mpirun got it too, and ends its processes
+def check_reachable(args: argparse.Namespace) -> None:
+    """Ask the hosts of a job whether they answer.
+
+    Parameters
+    ----------
+    args : Namespace
+        From `options.parse`.
+
+    Raises
+    ------
+    MXNetError
+        With all hosts that do not answer within 20 s, and what ssh says.
+    """
+    from ..tools.launching.hosts import Host, check_hosts, hosts_that_mpirun_asks
+
+    hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
+    identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
+    check_hosts(hosts_that_mpirun_asks(hosts), "/", identity)
+
+
+def end_with_parent() -> None:
+    """Ask the kernel to end this process, mpirun, when its parent is gone."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    process = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.terminate()  # mpirun ends its processes
+
+    # Only the main thread of a program may say what signals do.
+    numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    previous = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue  # mpirun got it too
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

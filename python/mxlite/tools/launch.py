@@ -10,14 +10,22 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..base import MXNetError, NotSupportedError, ValueError_
-from .launching.hosts import Host, LaunchError, check_hosts, read_hosts, ssh
+from .launching.hosts import (
+    Host,
+    LaunchError,
+    check_hosts,
+    hosts_that_mpirun_asks,
+    read_hosts,
+    ssh,
+)
 from .launching.job import Job
-from .launching.plan import ProcessPlan, command_of, plan_job
+from .launching.plan import ProcessPlan, command_of, plan_all_reduce, plan_job
 
 __all__ = ["main", "parse"]
 
@@ -119,6 +127,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         raise NotSupportedError(
             f"launch: --launcher {args.launcher} is not supported; {_REFUSED[args.launcher]}"
         )
+    if args.sync_dst_dir and args.launcher != "local":
+        if args.launcher == "mpi" or args.num_servers == 0:
+            raise ValueError_(
+                "launch: --sync-dst-dir given, which is for --launcher ssh with servers; mpirun "
+                "needs the same directory on all hosts"
+            )
+        if args.sync_dst_dir.startswith("~/"):
+            args.sync_dst_dir = args.sync_dst_dir[2:]  # ssh and rsync begin at home
     if args.launcher == "ssh" and not args.hostfile:
         raise LaunchError(
             "launch: --launcher ssh needs -H hostfile; for this machine use --launcher local"
@@ -152,7 +168,7 @@ def _run(args: argparse.Namespace) -> int:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("DMLC_ROLE", "DMLC_TASK_ID")
+        if name not in ("DMLC_ROLE", "DMLC_TASK_ID", "MXLITE_PS_RANK")
     }
     environment.update(variables)
     args.env += [f"{name}={value}" for name, value in variables.items()]
@@ -182,7 +198,7 @@ def _attempts(text: str) -> int:
 
 def _copy_directory(hosts: Sequence[Host], target: str) -> None:
     for host in hosts:
-        shell = " ".join(ssh(host)[:-1])
+        shell = shlex.join(ssh(host)[:-1])
         command = ["rsync", "-az", "--timeout=60", "--rsh", shell, "./", f"{host.name}:{target}/"]
         logging.info("rsync %s -> %s:%s", os.getcwd(), host.label(), target)
         try:
@@ -193,24 +209,42 @@ def _copy_directory(hosts: Sequence[Host], target: str) -> None:
             raise LaunchError(f"rsync to {host.label()} failed: {answer.stderr.strip()}")
 
 
-def _mpirun(hosts: Sequence[Host], count: int, names: Sequence[str]) -> list[str]:
+def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
     """Return mpirun with its options: hosts, the number of processes, variables that they get."""
     from ..run.launch import find_mpirun
 
     found = find_mpirun()
+    five = found.version >= (5,)
     command = [found.path]
     if os.geteuid() == 0:
         command.append("--allow-run-as-root")
-    command += ["-np", str(count), "--bind-to", "none"]
-    if found.version >= (5,):
+    command += ["-np", str(plan.count), "--bind-to", "none"]
+    if five:
         command += ["--map-by", "slot:OVERSUBSCRIBE", "--output", "tag"]
+        # One that dies must not take the others along before they can say what they miss.
+        command.append("--enable-recovery")
     else:
         command += ["--map-by", "slot", "--oversubscribe", "--tag-output"]
-    if hosts:
-        command += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
-        for name in sorted(names):
-            command += ["-x", name]
+    if not hosts:
+        return command
+    command += ["-H", ",".join(f"{host.name}:{host.slots}" for host in hosts)]
+    port = _port_of_all(hosts)
+    if port != 22:
+        option = ("--prtemca", "plm_ssh_args") if five else ("--mca", "plm_rsh_args")
+        command += [*option, f"-p {port}"]
+    for name in sorted(plan.variables):
+        command += ["-x", name]
     return command
+
+
+def _port_of_all(hosts: Sequence[Host]) -> int:
+    ports = {host.port for host in hosts}
+    if len(ports) > 1:
+        raise LaunchError(
+            f"hosts with sshd at ports {', '.join(map(str, sorted(ports)))} given, mpirun takes "
+            "one for all of them: write the ports into ~/.ssh/config, or use --launcher ssh"
+        )
+    return ports.pop()
 
 
 def _run_by_mpi(
@@ -218,17 +252,19 @@ def _run_by_mpi(
     plans: Sequence[ProcessPlan],
     hosts: Sequence[Host],
     command: Sequence[str],
-    environment: dict[str, str],
+    environment: Mapping[str, str],
 ) -> int:
-    """Run servers and workers by one mpirun each; their ranks are as they come."""
+    """Run servers and workers by one mpirun each, whose ranks they have."""
+    check_hosts(hosts_that_mpirun_asks(hosts), os.getcwd())
+    own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
     groups = [plans[0]]
     starters = {"scheduler": list(command)}
     for role, count in (("server", args.num_servers), ("worker", args.num_workers)):
         first = next(plan for plan in plans if plan.role == role)
-        own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
         variables = {name: value for name, value in first.variables.items() if name not in own}
-        starters[role] = [*_mpirun(hosts, count, list(variables)), *command]
-        groups.append(ProcessPlan(role, 0, None, variables))
+        group = ProcessPlan(role, 0, None, variables, count)
+        starters[role] = [*_mpirun(hosts, group), *command]
+        groups.append(group)
     return Job(groups, starters, environment, os.getcwd()).run()
 
 
@@ -239,12 +275,13 @@ def _run_without_servers(
     environment: dict[str, str],
 ) -> int:
     """Run workers that sum among themselves."""
-    slots = sum(host.slots for host in hosts)
-    if hosts and slots < args.num_workers:
-        raise LaunchError(f"{args.num_workers} workers given, the hosts have {slots} slots")
-    names = [name for name in environment if name.startswith(("MXLITE_", "MXNET_", "PYTHONPATH"))]
-    line = [*_mpirun(hosts, args.num_workers, names), *command]
-    return subprocess.call(line, env=environment)
+    plan = plan_all_reduce(args, hosts, environment)
+    check_hosts(hosts_that_mpirun_asks(hosts), os.getcwd())
+    # They must not look for the servers of another job.
+    for name in ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"):
+        environment.pop(name, None)
+    starter = [*_mpirun(hosts, plan), *command]
+    return Job([plan], starter, environment, os.getcwd()).run()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 import mxlite as mx
+import pytest
+from launch_jobs import PACKAGE, PROGRAM, put_on_path
 
 HERE = Path(__file__).resolve().parent
-PACKAGE = Path(mx.__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -145,5 +145,33 @@ def serve(tmp_path: Path) -> Callable[..., Result]:
         if ok and result.code != 0:
             pytest.fail(f"{script}: the job ended with {result.code}\n{text}")
         return result
+
+    return run
+
+
+@pytest.fixture
+def launch(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., tuple[int, str, float]]:
+    """Return a function that runs launch.py and returns exit code, output and seconds."""
+    programs = tmp_path_factory.mktemp("programs")
+    put_on_path(programs)
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(line: str, timeout: float = 60, **variables: str) -> tuple[int, str, float]:
+        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), **variables)
+        environment["PATH"] = f"{programs / 'bin'}:{environment['PATH']}"
+        begin = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "mxlite.tools.launch", *shlex.split(line)],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return done.returncode, done.stdout, time.monotonic() - begin
 
     return run

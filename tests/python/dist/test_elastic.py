@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import mxlite as mx
 import mxlite.horovod as hvd
+import pytest
 from mxlite import gluon
 from mxlite.horovod import elastic
 from mxlite.run.launch import MpiRun, find_mpirun, mpirun_command

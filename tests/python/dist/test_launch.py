@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,85 +13,10 @@ from pathlib import Path
 
 import mxlite as mx
 import pytest
+from launch_jobs import PACKAGE, PROGRAM, processes_with
 from mxlite.tools.launch import parse
 from mxlite.tools.launching.hosts import Host, read_hosts
 from mxlite.tools.launching.plan import command_of, plan_job
-
-PACKAGE = Path(mx.__file__).resolve().parents[1]
-
-# Runs the last argument here; a host that begins with "gone" cannot be reached.
-SSH = """#!/bin/bash
-while [ $# -gt 0 ]; do
-  case "$1" in -o|-p) shift 2;; *) break;; esac
-done
-host=$1; shift
-case "$host" in gone*) echo "ssh: connect to host $host: No route to host" >&2; exit 255;; esac
-exec env -i PATH="$PATH" THE_HOST="$host" bash -c "$*"
-"""
-
-# What every process of a job runs in these tests; workers may fail or hang.
-PROGRAM = """
-import os, signal, sys, time
-role, rank = os.environ["DMLC_ROLE"], os.environ.get("MXLITE_PS_RANK", "-")
-names = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_PS_ROOT_URI", "THREADS",
-         "THE_HOST", "SAID", "DMLC_PS_VAN_TYPE")
-print(role, rank, {n: os.environ[n] for n in names if n in os.environ}, flush=True)
-mode = sys.argv[1:]
-if role == "worker" and "fail" in mode and rank == "1":
-    sys.exit(7)
-if role == "worker" and mode == ["die"] and rank == "0":
-    os.kill(os.getpid(), signal.SIGKILL)
-if role == "worker" and mode == ["once"] and not os.path.exists("failed" + rank):
-    open("failed" + rank, "w").close()
-    sys.exit(3)
-if mode == ["hang"] or (role != "worker" and "stay" in mode):
-    time.sleep(600)
-"""
-
-
-def words(line: str) -> list[str]:
-    return line.split()
-
-
-@pytest.fixture
-def launch(tmp_path: Path):
-    """Return a function that runs launch.py and returns exit code, output and seconds."""
-    (tmp_path / "bin").mkdir()
-    fake = tmp_path / "bin" / "ssh"
-    fake.write_text(SSH)
-    fake.chmod(0o755)
-    (tmp_path / "program.py").write_text(PROGRAM)
-
-    def run(line: str, timeout: float = 60, **variables: str) -> tuple[int, str, float]:
-        environment = dict(os.environ, PYTHONPATH=str(PACKAGE), **variables)
-        environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
-        begin = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "mxlite.tools.launch", *words(line)],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return done.returncode, done.stdout, time.monotonic() - begin
-
-    return run
-
-
-def processes_with(text: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if text in line and "mxlite.tools.launch" not in line:
-                found.append(line)
-    return found
 
 
 def test_every_process_gets_its_part_and_a_prefix(launch) -> None:
@@ -200,18 +126,18 @@ def test_hosts_that_cannot_be_used_are_named_in_bounded_time(launch, tmp_path: P
 
 def test_options_that_make_no_job_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="sge is not supported.*hostfile"):
-        parse(words("-n 2 --launcher sge python train.py"))
+        parse(shlex.split("-n 2 --launcher sge python train.py"))
     with pytest.raises(NotImplementedError, match=r"yarn is not supported.*MPIJob"):
-        parse(words("-n 2 --launcher yarn python train.py"))
+        parse(shlex.split("-n 2 --launcher yarn python train.py"))
     with pytest.raises(mx.MXNetError, match="ssh needs -H hostfile.*--launcher local"):
-        parse(words("-n 2 python train.py"))
+        parse(shlex.split("-n 2 python train.py"))
     with pytest.raises(ValueError, match="-n 0 -s 0 given"):
-        parse(words("-n 0 --launcher local python train.py"))
+        parse(shlex.split("-n 0 --launcher local python train.py"))
     with pytest.raises(ValueError, match="no command given"):
         command_of([])
-    args = parse(words("-n 3 --launcher local python train.py -n 7 --lr 1"))
+    args = parse(shlex.split("-n 3 --launcher local python train.py -n 7 --lr 1"))
     assert (args.num_workers, args.num_servers) == (3, 3)
-    assert args.command == words("python train.py -n 7 --lr 1")
+    assert args.command == shlex.split("python train.py -n 7 --lr 1")
     args.env_worker = ["OMP_NUM_THREADS"]
     with pytest.raises(ValueError, match="'OMP_NUM_THREADS' given, VARIABLE:value expected"):
         plan_job(args, [], {})

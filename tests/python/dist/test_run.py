@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import mxlite as mx
+import pytest
 from mxlite.run.launch import MpiRun, mpirun_command
 from mxlite.run.options import Hosts, parse, settings_of
 

@@ -13,11 +13,31 @@ from typing import NamedTuple
 
 from ...base import MXNetError, ValueError_
 
-__all__ = ["Host", "LaunchError", "check_hosts", "free_port", "own_address", "read_hosts", "ssh"]
+__all__ = [
+    "Host",
+    "LaunchError",
+    "check_hosts",
+    "free_port",
+    "hosts_that_mpirun_asks",
+    "own_address",
+    "read_hosts",
+    "ssh",
+]
 
 _PORTS = range(9091, 9999)  # of schedulers, as in MXNet
 _CONNECT_SECONDS = 10
 _PROBE_SECONDS = 20
+# Where one of them is set, mpirun reaches hosts by other means than ssh.
+_NOT_BY_SSH = (
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "PE_HOSTFILE",
+    "OMPI_MCA_plm",
+    "OMPI_MCA_plm_rsh_agent",
+    "PRTE_MCA_plm",
+    "PRTE_MCA_plm_ssh_agent",
+)
 
 
 class LaunchError(MXNetError):
@@ -74,12 +94,14 @@ def read_hosts(path: str) -> list[Host]:
     return hosts
 
 
-def ssh(host: Host) -> list[str]:
+def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
     """Return the command that runs its last argument on a host.
 
     Parameters
     ----------
     host : Host
+    options : sequence of str
+        More options of ssh.
 
     Returns
     -------
@@ -88,10 +110,33 @@ def ssh(host: Host) -> list[str]:
     """
     command = ["ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes"]
     command += ["-o", f"ConnectTimeout={_CONNECT_SECONDS}", "-o", "ServerAliveInterval=5"]
-    return [*command, "-o", "ServerAliveCountMax=3", "-p", str(host.port), host.name]
+    command += ["-o", "ServerAliveCountMax=3", *options]
+    if host.port != 22:  # else what ~/.ssh/config says of this host
+        command += ["-p", str(host.port)]
+    return [*command, host.name]
 
 
-def check_hosts(hosts: Sequence[Host], folder: str) -> None:
+def hosts_that_mpirun_asks(hosts: Sequence[Host]) -> list[Host]:
+    """Return the hosts that an mpirun of this machine will reach through ssh.
+
+    Parameters
+    ----------
+    hosts : sequence of Host
+
+    Returns
+    -------
+    list of Host
+        Not this machine; none where a scheduler of jobs, or a variable of Open MPI, names other
+        means.
+    """
+    if any(os.environ.get(name) for name in _NOT_BY_SSH):
+        return []
+    own = socket.gethostname()
+    here = ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
+    return [host for host in hosts if host.name not in here]
+
+
+def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
     """Ask all hosts at the same time whether they answer and have the working directory.
 
     Parameters
@@ -99,6 +144,8 @@ def check_hosts(hosts: Sequence[Host], folder: str) -> None:
     hosts : sequence of Host
     folder : str
         Where processes will run.
+    options : sequence of str
+        More options of ssh.
 
     Raises
     ------
@@ -111,7 +158,7 @@ def check_hosts(hosts: Sequence[Host], folder: str) -> None:
     def ask(host: Host) -> None:
         try:
             answer = subprocess.run(
-                [*ssh(host), question],
+                [*ssh(host, options), question],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -182,19 +229,25 @@ def own_address(hosts: Sequence[Host]) -> str:
     Returns
     -------
     str
-        ``DMLC_PS_ROOT_URI`` if that is set, else the address from which the first host is reached.
+        ``DMLC_PS_ROOT_URI`` if that is set, else the address from which the first host is reached
+        that is not this machine.
 
     Raises
     ------
     LaunchError
-        If the first host has no address.
+        If a host has no address.
     """
     given = os.environ.get("DMLC_PS_ROOT_URI", "").strip()
     if given:
         return given
-    if not hosts:
-        return "127.0.0.1"
-    host = hosts[0]
+    for host in hosts:
+        found = _address_that_reaches(host)
+        if not found.startswith("127.") and found != "::1":
+            return found
+    return "127.0.0.1"
+
+
+def _address_that_reaches(host: Host) -> str:
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host.name, host.port, type=socket.SOCK_DGRAM

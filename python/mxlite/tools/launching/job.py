@@ -7,6 +7,7 @@ import ctypes
 import logging
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ _LAST_WORDS_SECONDS = 15.0
 _TERM_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+# What mpirun writes before a line: [prterun-host-4711@1,0]<stdout>: or [1,0]<stdout>:
+_TAG = re.compile(rb"\[[^\]\s]*?(\d+)\](?:<\w+>)?:? ?")
 
 _libc = ctypes.CDLL(None)
 _output_lock = threading.Lock()
@@ -147,13 +150,17 @@ class Job:
     def _read(self, running: _Running) -> None:
         """Copy output line by line, then tell that the process has ended."""
         stream: IO[bytes] | None = running.process.stdout
-        prefix = f"[{running.plan.label()}] ".encode()
+        plan = running.plan
         waiter = threading.Thread(target=self._wait_for, args=(running,), daemon=True)
         waiter.start()
         if stream is not None:
             for line in stream:
+                text, label = line.rstrip(b"\n"), plan.label()
+                tag = _TAG.match(text) if plan.count else None
+                if tag:
+                    text, label = text[tag.end() :], f"{plan.role} {int(tag.group(1))}"
                 with _output_lock:
-                    sys.stdout.buffer.write(prefix + line.rstrip(b"\n") + b"\n")
+                    sys.stdout.buffer.write(f"[{label}] ".encode() + text + b"\n")
                     sys.stdout.buffer.flush()
 
     def _wait_for(self, running: _Running) -> None:

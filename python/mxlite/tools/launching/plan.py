@@ -13,11 +13,19 @@ from typing import NamedTuple
 from ...base import ValueError_
 from .hosts import Host, LaunchError, free_port, own_address
 
-__all__ = ["ProcessPlan", "command_of", "plan_job", "remote_script", "table"]
+__all__ = [
+    "ProcessPlan",
+    "check_slots",
+    "command_of",
+    "plan_all_reduce",
+    "plan_job",
+    "remote_script",
+    "table",
+]
 
 # What processes on other hosts are told without being asked.
 _FORWARDED = re.compile(
-    r"(MXLITE|MXNET|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"
+    r"(MXLITE|MXNET|HOROVOD|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"
     r"|AWS_ACCESS_KEY_ID$|AWS_SECRET_ACCESS_KEY$"
 )
 
@@ -29,9 +37,12 @@ class ProcessPlan(NamedTuple):
     rank: int
     host: Host | None  # None: this machine
     variables: dict[str, str]  # beside the environment of the launcher, or of the host
+    count: int = 0  # more than 0: an mpirun that starts so many
 
     def label(self) -> str:
-        """Return ``worker 0``; there is one scheduler."""
+        """Return ``worker 0``, or ``workers`` for those of an mpirun; there is one scheduler."""
+        if self.count:
+            return f"{self.role}s"
         return self.role if self.role == "scheduler" else f"{self.role} {self.rank}"
 
 
@@ -88,6 +99,65 @@ def _cores_for_each(workers_here: int) -> int:
     return max(1, cores // max(workers_here, 1))
 
 
+def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
+    """Raise where the hosts have too few slots.
+
+    Parameters
+    ----------
+    args : Namespace
+        Of the command line.
+    hosts : sequence of Host
+        None for a job of this machine only.
+
+    Raises
+    ------
+    LaunchError
+        With both numbers.
+    """
+    slots = sum(host.slots for host in hosts)
+    if hosts and slots < args.num_workers:
+        raise LaunchError(
+            f"{args.num_workers} workers given, the {len(hosts)} hosts of {args.hostfile} have "
+            f"{slots} slots; add hosts, or 'slots=N' behind their names"
+        )
+
+
+def plan_all_reduce(
+    args: argparse.Namespace, hosts: Sequence[Host], environment: Mapping[str, str]
+) -> ProcessPlan:
+    """Return the workers of a job without servers, which one mpirun starts.
+
+    Parameters
+    ----------
+    args : Namespace
+        Of the command line.
+    hosts : sequence of Host
+        Empty: all processes on this machine.
+    environment : mapping
+        Of the launcher.
+
+    Returns
+    -------
+    ProcessPlan
+
+    Raises
+    ------
+    LaunchError
+        If the hosts have fewer slots than there are workers.
+    """
+    check_slots(args, hosts)
+    variables = _forwarded(args.env, environment) if hosts else {}
+    variables.update(
+        DMLC_ROLE="worker",
+        DMLC_NUM_WORKER=str(args.num_workers),
+        DMLC_NUM_SERVER="0",
+        DMLC_JOB_CLUSTER=args.launcher,
+        PYTHONUNBUFFERED="1",
+        **_assignments("--env-worker", args.env_worker),
+    )
+    return ProcessPlan("worker", 0, None, variables, args.num_workers)
+
+
 def plan_job(
     args: argparse.Namespace, hosts: Sequence[Host], environment: Mapping[str, str]
 ) -> list[ProcessPlan]:
@@ -111,12 +181,7 @@ def plan_job(
     LaunchError
         If the hosts have fewer slots than there are workers.
     """
-    slots = sum(host.slots for host in hosts)
-    if hosts and slots < args.num_workers:
-        raise LaunchError(
-            f"{args.num_workers} workers given, the {len(hosts)} hosts of {args.hostfile} have "
-            f"{slots} slots; add hosts, or 'slots=N' behind their names"
-        )
+    check_slots(args, hosts)
     address = own_address(hosts)
     port = environment.get("DMLC_PS_ROOT_PORT", "").strip() or str(free_port(address))
     common = _forwarded(args.env, environment) if hosts else {}
@@ -208,13 +273,17 @@ def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
     str
     """
     root = plans[0].variables
-    lines = [
-        f"{root['DMLC_NUM_WORKER']} workers and {root['DMLC_NUM_SERVER']} servers meet at "
-        f"{root['DMLC_PS_ROOT_URI']}:{root['DMLC_PS_ROOT_PORT']}",
-        f"{'process':<14}{'host':<24}pid",
-    ]
+    workers, servers = root["DMLC_NUM_WORKER"], root["DMLC_NUM_SERVER"]
+    if servers == "0":
+        first = f"{workers} workers sum among themselves"
+    else:
+        address = f"{root['DMLC_PS_ROOT_URI']}:{root['DMLC_PS_ROOT_PORT']}"
+        first = f"{workers} workers and {servers} servers meet at {address}"
+    lines = [first, f"{'process':<14}{'host':<24}pid"]
     for plan in plans:
         host = plan.host.label() if plan.host else "this machine"
+        if plan.count:
+            host = "by mpirun"
         number = processes.get(plan.label())
         lines.append(f"{plan.label():<14}{host:<24}{'' if number is None else number}".rstrip())
     return "\n".join(lines)

@@ -2,10 +2,9 @@
 
 import itertools
 
-import numpy as np
-
 import mxlite as mx
 import mxlite.horovod as hvd
+import numpy as np
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()

@@ -1,9 +1,8 @@
 """Large arrays, which are reduced where they lie, and gradients that leave while backward runs."""
 
-import numpy as np
-
 import mxlite as mx
 import mxlite.horovod as hvd
+import numpy as np
 from mxlite import autograd, gluon
 
 hvd.init()
@@ -41,7 +40,7 @@ hybrid.hybridize()
 trainer = hvd.DistributedTrainer(hybrid.collect_params(), "sgd", {"learning_rate": 0.1})
 loss = gluon.loss.L2Loss()
 rng = np.random.default_rng(100 + rank)
-for step in range(4):
+for _ in range(4):
     data = mx.nd.array(rng.normal(size=(16, 600)))
     target = mx.nd.array(rng.normal(size=(16, 3)))
     for net in (hybrid, eager):

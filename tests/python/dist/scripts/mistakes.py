@@ -1,4 +1,4 @@
-"""Ranks that disagree: all of them get an error that names ranks and tensor, and the job goes on."""
+"""Ranks that disagree get an error that names ranks and tensor, on all, and the job goes on."""
 
 import mxlite as mx
 import mxlite.horovod as hvd

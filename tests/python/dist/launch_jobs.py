@@ -1,0 +1,75 @@
+"""What tests of launch.py share: programs for PATH, one to start, a look at processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mxlite as mx
+
+PACKAGE = Path(mx.__file__).resolve().parents[1]
+
+# Runs the last argument here, in the folder "home" beside its own; a host that begins with "gone"
+# cannot be reached.
+SSH = """#!/bin/bash
+while [ $# -gt 0 ]; do
+  case "$1" in -o|-p|-i) shift 2;; -*) shift;; *) break;; esac
+done
+host=$1; shift
+case "$host" in gone*) echo "ssh: connect to host $host: No route to host" >&2; exit 255;; esac
+cd "${0%/bin/ssh}/home" || exit 255
+exec env -i PATH="$PATH" THE_HOST="$host" bash -c "$*"
+"""
+
+# Copies as rsync does, through the shell that it is given.
+RSYNC = """#!/bin/bash
+while [ $# -gt 0 ]; do
+  case "$1" in --rsh) shell=$2; shift 2;; -*) shift;; *) break;; esac
+done
+host=${2%%:*} to=${2#*:}
+[ "$host" = full ] && { echo "rsync: No space left on device (28)" >&2; exit 11; }
+tar -C "$1" -c . | $shell "$host" "mkdir -p '$to' && tar -C '$to' -x"
+"""
+
+# What every process of a job runs; workers may fail or hang.
+PROGRAM = """
+import os, signal, sys, time
+role = os.environ["DMLC_ROLE"]
+rank = os.environ.get("MXLITE_PS_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "-"))
+names = ("DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_TASK_ID", "DMLC_PS_ROOT_URI", "THREADS",
+         "THE_HOST", "SAID", "DMLC_PS_VAN_TYPE", "PWD")
+print(role, rank, {n: os.environ[n] for n in names if n in os.environ}, flush=True)
+mode = sys.argv[1:]
+if role == "worker" and "fail" in mode and rank == "1":
+    sys.exit(7)
+if role == "worker" and mode == ["die"] and rank == "0":
+    os.kill(os.getpid(), signal.SIGKILL)
+if role == "worker" and mode == ["once"] and not os.path.exists("failed" + rank):
+    open("failed" + rank, "w").close()
+    sys.exit(3)
+if mode == ["hang"] or (role != "worker" and "stay" in mode):
+    time.sleep(600)
+"""
+
+
+def put_on_path(folder: Path) -> None:
+    """Write ``ssh`` and ``rsync`` to the folder ``bin`` of a folder."""
+    (folder / "bin").mkdir()
+    (folder / "home").mkdir()
+    for name, text in (("ssh", SSH), ("rsync", RSYNC)):
+        path = folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+def processes_with(text: str) -> list[str]:
+    """Return command lines of processes, launchers left out, that hold a text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if text in line and "mxlite.tools.launch" not in line:
+                found.append(line)
+    return found

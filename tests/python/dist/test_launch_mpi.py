@@ -1,0 +1,224 @@
+"""launch.py: mpirun, no servers, copied directories, and real stores on all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from launch_jobs import PACKAGE, processes_with, put_on_path
+from mxlite.tools.launch import parse
+
+# Sums once over all workers; a worker's rank in the job is its rank in mpirun where there is one.
+STORE = """
+import os
+import mxlite as mx
+store = mx.kv.create("dist_sync")
+assert store.rank == int(os.environ.get("OMPI_COMM_WORLD_RANK", store.rank)), store.rank
+store.init("w", mx.nd.full((2, 3), 7 + store.rank))
+out = mx.nd.zeros((2, 3))
+store.pull("w", out=out)
+assert out.asnumpy().tolist() == [[7] * 3] * 2
+store.push("w", mx.nd.full((2, 3), store.rank + 1))
+store.pull("w", out=out)
+assert out.asnumpy().tolist() == [[3] * 3] * 2
+store.barrier()
+print("summed", type(store).__name__, store.rank, os.environ.get("SAID"), flush=True)
+"""
+
+
+@pytest.fixture
+def mpirun() -> None:
+    """Skip where there is no mpirun."""
+    from mxlite.run.launch import find_mpirun
+
+    if not mx._core.mpi_built():
+        pytest.skip("needs a build with MXLITE_MPI=ON")
+    try:
+        find_mpirun()
+    except mx.MXNetError as error:
+        pytest.skip(str(error))
+
+
+def test_mpirun_starts_servers_and_workers(launch, mpirun: None, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost slots=2\n")
+    line = f"-n 2 -s 1 -H hosts --launcher mpi --env-worker THREADS:3 {sys.executable} program.py"
+    code, text, _ = launch(line)
+    assert code == 0, text
+    for rank in (0, 1):
+        found = re.search(rf"^\[worker {rank}\] worker {rank} (.*)", text, re.MULTILINE)
+        assert found, text
+        assert "'DMLC_NUM_WORKER': '2'" in found.group(1)
+        assert "'DMLC_NUM_SERVER': '1'" in found.group(1)
+        assert "'THREADS': '3'" in found.group(1)
+        assert "DMLC_TASK_ID" not in found.group(1)  # two workers cannot have the same
+    assert re.search(r"^\[server 0\] server 0 ", text, re.MULTILINE), text
+    assert re.search(r"^\[scheduler\] scheduler - ", text, re.MULTILINE), text
+    assert "2 workers and 1 servers meet at 127.0.0.1:" in text
+    assert re.search(r"^workers +by mpirun +\d+$", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize("servers", [2, 0])
+def test_stores_sum_over_the_workers_of_mpirun(
+    launch, mpirun: None, tmp_path: Path, servers: int
+) -> None:
+    (tmp_path / "job.py").write_text(STORE)
+    # Without servers, workers must not look for those that this variable belongs to.
+    code, text, _ = launch(
+        f"-n 2 -s {servers} --launcher mpi --env-worker SAID:hello {sys.executable} job.py",
+        DMLC_PS_ROOT_URI="127.0.0.1",
+    )
+    assert code == 0, text
+    kind = "ServerStore" if servers else "AllReduceStore"
+    for rank in (0, 1):
+        assert f"[worker {rank}] summed {kind} {rank} hello" in text, text
+    if not servers:
+        assert "2 workers sum among themselves" in text
+
+
+def test_a_failing_worker_of_mpirun_ends_the_job_with_its_code(launch, mpirun: None) -> None:
+    for servers in (1, 0):
+        line = f"-n 2 -s {servers} --launcher mpi {sys.executable} program.py fail"
+        code, text, seconds = launch(line)
+        assert code == 7, text
+        assert "workers ended with exit code 7" in text
+        assert seconds < 40
+
+
+@pytest.mark.parametrize("servers", [1, 0])
+def test_nothing_outlives_a_launcher_that_started_mpirun(
+    tmp_path: Path, mpirun: None, servers: int
+) -> None:
+    mark = tmp_path / "stays.py"
+    mark.write_text("print('runs', flush=True)\nimport time\ntime.sleep(600)\n")
+    line = ["-n", "2", "-s", str(servers), "--launcher", "mpi", sys.executable, str(mark)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mxlite.tools.launch", *line],
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for _ in range(4 if servers else 2):
+        assert "runs" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    _all_end(str(mark))
+
+
+def test_mxlite_run_passes_the_end_on(tmp_path: Path, mpirun: None) -> None:
+    mark = tmp_path / "stays.py"
+    mark.write_text("print('runs', flush=True)\nimport time\ntime.sleep(600)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mxlite.run", "-np", "2", sys.executable, str(mark)],
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for _ in range(2):
+        assert "runs" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) != 0
+    _all_end(str(mark))
+
+
+def _all_end(mark: str) -> None:
+    end = time.monotonic() + 10
+    while processes_with(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not processes_with(mark)
+
+
+def test_the_directory_is_copied_to_the_hosts(
+    launch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "hosts").write_text("localhost\n127.0.0.1:2222\n")
+    (tmp_path / "notes").write_text("from here")
+    program = (
+        "import os\n"
+        "if os.environ['DMLC_ROLE'] != 'scheduler':\n"  # which runs here, as the launcher
+        "    print(os.getcwd(), open('notes').read(), os.environ['THE_HOST'])\n"
+        "else:\n"
+        "    print(os.getcwd())\n"
+    )
+    (tmp_path / "where.py").write_text(program)
+    target = tmp_path_factory.mktemp("target") / "job 1"
+    line = f"-n 2 -s 1 -H hosts --launcher ssh --sync-dst-dir '{target}' {sys.executable} where.py"
+    code, text, _ = launch(line)
+    assert code == 0, text
+    for rank, host in enumerate(("localhost", "127.0.0.1")):
+        assert f"[worker {rank}] {target} from here {host}" in text, text
+    assert f"[scheduler] {tmp_path}" in text, text
+    assert text.count("rsync ") == 2
+    # A place in the home directory.
+    code, text, _ = launch(f"-n 1 -s 1 -H hosts --sync-dst-dir ~/job {sys.executable} where.py")
+    assert code == 0, text
+    assert re.search(r"^\[worker 0\] \S+/home/job from here localhost$", text, re.MULTILINE), text
+
+
+def test_directories_that_cannot_be_copied_are_named(launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost\nfull\n")
+    line = f"-n 2 -s 1 -H hosts --sync-dst-dir /job {sys.executable} program.py"
+    code, text, _ = launch(line, DMLC_PS_ROOT_URI="127.0.0.1")
+    assert code == 1
+    assert "rsync to full failed: rsync: No space left on device" in text, text
+    assert "Traceback" not in text
+    for options in ("--launcher mpi", "-s 0"):
+        with pytest.raises(ValueError, match="--sync-dst-dir given.*mpirun needs the same"):
+            parse(["-n", "2", "-H", "hosts", "--sync-dst-dir", "d", *options.split(), "p"])
+
+
+def test_a_store_works_over_hosts_of_ssh(launch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("localhost\n127.0.0.1\n")
+    (tmp_path / "job.py").write_text(STORE)
+    code, text, _ = launch(f"-n 2 -s 1 -H hosts {sys.executable} job.py")
+    assert code == 0, text
+    for rank in (0, 1):
+        assert f"[worker {rank}] summed ServerStore {rank}" in text, text
+
+
+@pytest.mark.parametrize("line", ["-n 2 -s 1 --launcher mpi", "-n 2 -s 0"])
+def test_hosts_that_mpirun_cannot_reach_are_named(
+    launch, mpirun: None, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "hosts").write_text("localhost\ngone1\n")
+    code, text, seconds = launch(f"{line} -H hosts python train.py", DMLC_PS_ROOT_URI="127.0.0.1")
+    assert code == 1
+    assert "1 of 1 hosts cannot be used" in text, text
+    assert "gone1: ssh: connect to host gone1: No route to host" in text
+    assert seconds < 30
+    (tmp_path / "hosts").write_text("localhost\n")
+    code, text, _ = launch(f"{line} -H hosts python train.py")
+    assert code == 1
+    assert "2 workers given, the 1 hosts of hosts have 1 slots" in text, text
+    (tmp_path / "hosts").write_text("localhost:2200\n127.0.0.1:2300\n")
+    code, text, _ = launch(f"{line} -H hosts python train.py")
+    assert code == 1
+    assert "sshd at ports 2200, 2300 given, mpirun takes one" in text, text
+    assert "Traceback" not in text
+
+
+def test_mxlite_run_names_hosts_that_do_not_answer(tmp_path: Path, mpirun: None) -> None:
+    put_on_path(tmp_path)
+    environment = dict(os.environ, PYTHONPATH=str(PACKAGE))
+    environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "mxlite.run", "-np", "3", "-H", "localhost:1,gone1:1,gone2:1", "p"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "2 of 2 hosts cannot be used" in done.stderr, done.stderr
+    assert "gone2: ssh: connect to host gone2: No route to host" in done.stderr
