@@ -24,6 +24,7 @@ from .._surface import (
 CHILD_PATH = Path(__file__).resolve().parent / "path"
 
 _NUMPY_MODE = ("numpy", "numpy_extension")
+_HOROVOD_VERSION = "0.28.1"  # whose names mxlite.horovod has
 
 
 class Mxnet(ModuleType):
@@ -105,13 +106,19 @@ class _NumpyModeLoader(Loader):
 
 
 class _HorovodLoader(Loader):
-    """Makes an empty package ``horovod`` where none is installed."""
+    """Makes the package ``horovod`` where none is installed: mxnet, run and runner."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
+        def attribute(name: str) -> Any:
+            if name == "run":
+                return importlib.import_module("mxlite.horovod").run
+            raise AttributeError(f"module 'horovod' has no attribute {name!r}")
+
         module.__doc__ = "Package of horovod.mxnet, which is mxlite.horovod."
+        module.__dict__.update(__getattr__=attribute, __version__=_HOROVOD_VERSION)
 
 
 class DoorFinder(MetaPathFinder):
@@ -147,9 +154,12 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
         if real is not None:
             return real
         return ModuleSpec("horovod", _HorovodLoader(), origin="mxlite", is_package=True)
-    if rest.split(".")[0] != "mxnet":
+    if rest == "runner":
+        name = "mxlite.horovod.runner"
+    elif rest.split(".")[0] == "mxnet":
+        name = "mxlite.horovod" + rest[len("mxnet") :]
+    else:
         return None
-    name = "mxlite.horovod" + rest[len("mxnet") :]
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -55,6 +55,7 @@ from . import elastic
 from .optimizer import DistributedOptimizer
 from .parameters import broadcast_parameters
 from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from .runner import run
 from .trainer import DistributedTrainer
 
 __all__ = [
@@ -104,6 +105,7 @@ __all__ = [
     "reducescatter",
     "remove_process_set",
     "rocm_built",
+    "run",
     "shutdown",
     "size",
     "start_timeline",

@@ -1,0 +1,46 @@
+"""What the processes of `mxlite.horovod.run` run: the function of the caller."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import traceback
+from multiprocessing import spawn
+from multiprocessing.connection import Client
+
+from ..base import MXNetError
+from .runner import ADDRESS, KEY, packed
+from .secret_channel import Channel
+
+__all__ = ["main"]
+
+_FIRST_WORD_SECONDS = 60.0
+
+
+def main() -> None:
+    """Ask the caller for its function, run it, and send back what it returned or raised."""
+    host, _, port = os.environ.pop(ADDRESS).rpartition(":")
+    key = bytes.fromhex(os.environ.pop(KEY))
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+    with Client((host, int(port))) as connection:
+        channel = Channel(connection, key, "task", _FIRST_WORD_SECONDS)
+        channel.send(rank.to_bytes(4, "big"))
+        # The key is the caller's: what it sends is its user's program.
+        path, preparation, call = pickle.loads(channel.receive())
+        try:
+            sys.path[:] = path
+            spawn.prepare(preparation)
+            function, args, kwargs = pickle.loads(call)
+            answer = (True, packed(function(*args, **kwargs))[0])
+        except BaseException as error:
+            if isinstance(error, SystemExit) and error.code in (None, 0):
+                error = MXNetError("the function called sys.exit")
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            channel.send(pickle.dumps((False, text)))
+            raise
+        channel.send(pickle.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""Running a function on several processes: ``hvd.run(train, args=(0.1,), num_proc=4)``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import secrets
+import shlex
+import site
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import spawn
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from ..base import MXNetError, NotSupportedError, TypeError_, ValueError_
+from .secret_channel import Channel, ChannelError
+
+__all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
+
+# Variables of the processes: where the caller listens, and the key of the job.
+ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
+_PROGRAM = "mxlite.horovod.called"
+_FIRST_WORD_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 15.0  # of the other ranks, when one has failed
+_END_SECONDS = 60.0  # from the last result to the end of the processes
+
+
+class RunError(MXNetError):
+    """The function failed on a rank, or a process ended before it returned."""
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    num_proc: int = 1,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: Sequence[int] | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    start_timeout: int | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    disable_cache: bool | None = None,
+    output_filename: str | None = None,
+    verbose: int | None = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    mpi_args: str | None = None,
+    network_interface: str | None = None,
+    executable: str | None = None,
+    np: int | None = None,
+    min_np: int | None = None,
+    max_np: int | None = None,
+) -> list[Any]:
+    """Run a function on the processes of a new job and return what each of them returned.
+
+    Parameters
+    ----------
+    func : callable
+        Calls `init` itself. Any function where cloudpickle is installed; without it one that the
+        processes can import, or of the main script, which then needs
+        ``if __name__ == '__main__':``.
+    args : sequence
+        Its arguments; picklable, as what it returns.
+    kwargs : dict, optional
+    num_proc : int
+        Number of processes; ``np`` is its old name.
+    hosts : str, optional
+        ``'host1:2,host2:4'``; default: this machine.
+    hostfile : str, optional
+        A file with lines ``host slots=N`` instead.
+    start_timeout, ssh_port, ssh_identity_file, output_filename, mpi_args, network_interface
+        As the options of ``mxlite-run``.
+    verbose : int, optional
+        Print the command that is started.
+    executable : str, optional
+        The processes' Python; default: that of this one.
+    min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np
+        Refused: elastic jobs are started by ``mxlite-run --elastic``.
+    disable_cache, use_mpi, use_gloo
+        Accepted: Open MPI starts the processes.
+
+    Returns
+    -------
+    list
+        One value for each rank, in their order.
+
+    Raises
+    ------
+    RunError
+        If the function raised, with rank and traceback, or a process ended before it returned.
+    TypeError, ValueError
+        For arguments that make no job.
+    MXNetError
+        If Open MPI is missing, or hosts cannot be reached.
+
+    Notes
+    -----
+    Matches ``horovod.run``.
+    """
+    if not callable(func):
+        raise TypeError_(f"run: func {func!r} given, a function expected")
+    elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np)
+    if any(value is not None for value in elastic):
+        raise NotSupportedError(
+            "run: arguments of elastic training given, which needs a program of its own: "
+            "mxlite-run --elastic (docs/distributed.md)"
+        )
+    if hosts is not None and hostfile is not None:
+        raise ValueError_("run: hosts and hostfile given, one of them expected")
+    if use_gloo and use_mpi:
+        raise ValueError_("run: use_gloo and use_mpi given, one of them expected")
+    if use_gloo:
+        warnings.warn("run: mxlite has no Gloo, Open MPI starts the job", stacklevel=2)
+    if np is not None:
+        warnings.warn(
+            "run: np is deprecated, use num_proc instead", DeprecationWarning, stacklevel=2
+        )
+        num_proc = np if num_proc == 1 else num_proc
+    if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
+        raise ValueError_(f"run: num_proc={num_proc!r} given, a number above 0 expected")
+    if "OMPI_COMM_WORLD_SIZE" in os.environ:
+        raise MXNetError("run: this process is part of a job of mpirun, which can start no other")
+    options = {
+        "--hosts": hosts,
+        "--hostfile": hostfile,
+        "--start-timeout": start_timeout,
+        "--ssh-port": ssh_port,
+        "--ssh-identity-file": ssh_identity_file,
+        "--output-filename": output_filename,
+        "--mpi-args": mpi_args,
+        "--network-interfaces": network_interface,
+    }
+    line = ["-np", str(num_proc)]
+    line += [f"{name}={value}" for name, value in options.items() if value is not None]
+    if verbose:
+        line.append("--verbose")
+    line += [executable or sys.executable, "-m", _PROGRAM]
+    return _Call(_message(func, tuple(args), dict(kwargs or {})), num_proc).run(line)
+
+
+def packed(value: Any) -> tuple[bytes, bool]:
+    """Return what `pickle.loads` makes the value of, in another process.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    content : bytes
+    whole : bool
+        With functions of the main script; False without cloudpickle, which then go by name.
+    """
+    try:
+        import cloudpickle  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        return pickle.dumps(value, protocol=4), False
+    return bytes(cloudpickle.dumps(value, protocol=4)), True
+
+
+def _message(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """Return the function with all that a process needs to find it."""
+    try:
+        call, whole = packed((func, args, kwargs))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError_(
+            f"run: func or its arguments cannot be sent to the processes: {error}; where a lambda "
+            "or a function inside a function is meant, pip install cloudpickle"
+        ) from error
+    preparation: dict[str, Any] = {}
+    if not whole and b"__main__" in call:  # the processes have to run the main script
+        found = spawn.get_preparation_data("mxlite")
+        names = ("init_main_from_name", "init_main_from_path")
+        preparation = {name: found[name] for name in names if name in found}
+    path = [os.getcwd() if entry == "" else entry for entry in sys.path]
+    return pickle.dumps((path, preparation, call), protocol=4)
+
+
+class _Call:
+    """The caller's side of one job."""
+
+    def __init__(self, message: bytes, count: int) -> None:
+        self._message = message
+        self._count = count
+        self._key = secrets.token_bytes(32)
+        # (rank, whether it returned, what or why); a rank below 0 is the end of mpirun.
+        self._events: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
+        self._open = True
+
+    def run(self, line: Sequence[str]) -> list[Any]:
+        """Start the processes and return their results."""
+        from ..run.launch import check_reachable, find_mpirun, job_environment, mpirun_command
+        from ..run.options import parse
+
+        try:
+            args = parse(line)
+        except SystemExit:
+            raise ValueError_(f"run: {' '.join(line)}: arguments that mxlite-run refuses") from None
+        mpirun = find_mpirun()
+        check_reachable(args)
+        environment = job_environment(args)
+        package = str(Path(__file__).resolve().parents[2])
+        if package not in (*site.getsitepackages(), site.getusersitepackages()):
+            others = environment.get("PYTHONPATH")
+            environment["PYTHONPATH"] = os.pathsep.join([others, package] if others else [package])
+        listener = Listener((_own_address(args), 0), backlog=max(self._count, 16))
+        host, port = listener.address
+        environment[ADDRESS], environment[KEY] = f"{host}:{port}", self._key.hex()
+        command = mpirun_command(args, mpirun, environment)
+        if args.verbose:
+            print(shlex.join(command), file=sys.stderr, flush=True)
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        threading.Thread(target=self._wait_for, args=(process,), daemon=True).start()
+        try:
+            results = self._results()
+            code = process.wait(timeout=_END_SECONDS)
+            if code:
+                raise RunError(f"run: all ranks have returned, but mpirun ended with {code}")
+            return results
+        except subprocess.TimeoutExpired:
+            raise RunError(
+                f"run: all ranks have returned, but processes did not end within {_END_SECONDS} s"
+            ) from None
+        finally:
+            self._open = False
+            with contextlib.suppress(OSError):
+                Client((host, port)).close()  # wakes the thread that accepts
+            listener.close()
+            _end(process)
+
+    def _results(self) -> list[Any]:
+        answers: dict[int, bytes] = {}
+        failures: dict[int, str] = {}
+        deadline: float | None = None
+        while len(answers) + len(failures) < self._count:
+            try:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                rank, good, content = self._events.get(timeout=left)
+            except queue.Empty:
+                break
+            if rank < 0:
+                # What was sent before the end may still be on its way.
+                deadline = min(deadline or float("inf"), time.monotonic() + 1)
+                failures.setdefault(self._count, f"mpirun ended with {content}")
+            elif good:
+                answers[rank] = content
+            else:
+                failures[rank] = content
+                deadline = deadline or time.monotonic() + _LAST_WORDS_SECONDS
+        if len(answers) == self._count:
+            return [pickle.loads(answers[rank]) for rank in range(self._count)]
+        raise RunError(_report(failures, set(range(self._count)) - set(answers), self._count))
+
+    def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
+        self._events.put((-1, False, process.wait()))
+
+    def _accept(self, listener: Listener) -> None:
+        while self._open:
+            try:
+                connection = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: Connection) -> None:
+        rank = -1
+        try:
+            with connection:
+                channel = Channel(connection, self._key, "caller", _FIRST_WORD_SECONDS)
+                rank = int.from_bytes(channel.receive(limit=4), "big")
+                channel.send(self._message)
+                good, content = pickle.loads(channel.receive())
+                self._events.put((rank, good, content))
+        except (ChannelError, EOFError, OSError) as error:
+            if rank >= 0:  # else a stranger
+                self._events.put((rank, False, f"the process is gone ({error!r})"))
+
+
+def _report(failures: Mapping[int, str], missing: set[int], count: int) -> str:
+    """Return what happened on which rank; ranks that only miss others come last."""
+    ranks = [rank for rank in failures if rank < count]
+    if not ranks:
+        names = ", ".join(str(rank) for rank in sorted(missing))
+        return f"run: no result of ranks {names}: {failures.get(count, 'they do not answer')}"
+    texts = [f"rank {rank} of {count} failed:\n{failures[rank].rstrip()}" for rank in ranks]
+    silent = sorted(missing - set(ranks))
+    if silent:
+        texts.append(f"no result of ranks {', '.join(map(str, silent))} either")
+    return "run: " + "\n".join(texts)
+
+
+def _own_address(args: Any) -> str:
+    """Return the address at which the processes of a job find this one."""
+    from ..run.options import Hosts
+    from ..tools.launching.hosts import Host, own_address
+
+    given = Hosts.from_text(args.hosts) if args.hosts else None
+    if args.hostfile:
+        given = Hosts.from_file(args.hostfile)
+    return own_address([Host(name, 22, slots) for name, slots in given.slots] if given else [])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for end in (process.terminate, process.kill):
+        if process.poll() is not None:
+            return
+        end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)

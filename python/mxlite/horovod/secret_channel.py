@@ -1,0 +1,105 @@
+"""Messages between a process and those that it started: only who has the job's key is heard.
+
+Each message carries an HMAC-SHA256 of its content, its place in the conversation and a random
+number of each end, so that no other program can send, change, repeat or swap one. Nothing is
+encrypted.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from multiprocessing.connection import Connection
+
+from ..base import MXNetError
+
+__all__ = ["Channel", "ChannelError"]
+
+_NONCE, _MAC = 32, 32
+
+
+class ChannelError(MXNetError):
+    """The other end is silent, or is not who it should be."""
+
+
+class Channel:
+    """One end of a conversation.
+
+    Parameters
+    ----------
+    connection : Connection
+        Closed by its owner.
+    key : bytes
+        Both ends have it.
+    role : str
+        Of this end: ``'caller'`` or ``'task'``, and the other one of the other end.
+    seconds : float
+        How long the other end may take to say its first word.
+
+    Raises
+    ------
+    ChannelError
+        If it takes longer, or says something else.
+    """
+
+    def __init__(self, connection: Connection, key: bytes, role: str, seconds: float) -> None:
+        self._connection = connection
+        self._key = key
+        self._seconds = seconds
+        self._known = False
+        mine = secrets.token_bytes(_NONCE)
+        connection.send_bytes(mine)
+        theirs = self._next(_NONCE)
+        if len(theirs) != _NONCE:
+            raise ChannelError(f"{len(theirs)} bytes received, a number of {_NONCE} expected")
+        caller = role == "caller"
+        self._session = mine + theirs if caller else theirs + mine
+        self._send_as, self._hear = (b"caller", b"task") if caller else (b"task", b"caller")
+        self._sent = self._heard = 0
+
+    def send(self, content: bytes) -> None:
+        """Send a message.
+
+        Parameters
+        ----------
+        content : bytes
+        """
+        self._connection.send_bytes(self._mac(self._send_as, self._sent, content) + content)
+        self._sent += 1
+
+    def receive(self, limit: int | None = None) -> bytes:
+        """Return the next message; waits for it, once the other end has shown that it has the key.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Most bytes of the content.
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        ChannelError
+            If the message is not one of the other end.
+        EOFError, OSError
+            If the other end is gone.
+        """
+        message = self._next(None if limit is None else limit + _MAC)
+        content = message[_MAC:]
+        expected = self._mac(self._hear, self._heard, content)
+        if not hmac.compare_digest(message[:_MAC], expected):
+            raise ChannelError("a message of somebody who does not have the key")
+        self._heard += 1
+        self._known = True
+        return content
+
+    def _next(self, limit: int | None) -> bytes:
+        if not self._known and not self._connection.poll(self._seconds):
+            raise ChannelError(f"no word within {self._seconds} s")
+        return self._connection.recv_bytes(limit)
+
+    def _mac(self, role: bytes, number: int, content: bytes) -> bytes:
+        head = role + b":" + number.to_bytes(8, "big") + self._session
+        return hmac.new(self._key, head + content, "sha256").digest()
