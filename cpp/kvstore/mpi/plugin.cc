@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cpp/base/env.h"
 #include "cpp/kvstore/deadline.h"
 #include "cpp/kvstore/mpi/hierarchical.h"
 #include "cpp/kvstore/mpi/rebuild.h"
@@ -89,6 +90,7 @@ class Plugin final : public MpiPlugin {
     if (!initialized) {
       MX_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level));
       initialized_here_ = true;
+      check_size();
       if (!ulfm::obstacle().empty()) return;
       MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
       MX_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -101,6 +103,18 @@ class Plugin final : public MpiPlugin {
                   "MPI was initialized by somebody else with ", level_name(level),
                   "; mxlite calls it from a thread of its own and needs MPI_THREAD_SERIALIZED (or "
                   "import mxlite.horovod and call init first)");
+    check_size();
+  }
+
+  // Under the mpirun of another installation each process would train alone.
+  void check_size() const {
+    int size = 1;
+    MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    const int64_t started = env_int("OMPI_COMM_WORLD_SIZE", size);
+    MX_CHECK_KIND(size == started, ErrorKind::kCommunicator, "mpirun has started ", started,
+                  " processes, ", library_version(), " finds ", size,
+                  " of them: this is the mpirun of another installation; use that of this Open "
+                  "MPI, or name the other's libmpi in MXLITE_MPI_LIBRARY");
   }
 
   // All processes of the job, as of the last rebuild.

@@ -1,0 +1,66 @@
+"""A table whose gradients, or whose values, are rows: several workers learn what one does."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+from mxlite import autograd, gluon
+
+ROWS, WIDTH, BATCH, STEPS = 50, 4, 12, 4
+
+
+class Table(gluon.Block):
+    """An embedding whose weight is row-sparse: each step reads the rows that it needs."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix="table_")
+        self.weight = self.params.get(
+            "weight", shape=(ROWS, WIDTH), stype="row_sparse", grad_stype="row_sparse"
+        )
+
+    def forward(self, ids: Any) -> Any:
+        rows = self.weight.row_sparse_data(ids)
+        return mx.nd.sparse.Embedding(ids, rows, ROWS, WIDTH, sparse_grad=True)
+
+
+def trained(kind: str, store: Any, rank: int, workers: int) -> Any:
+    random = np.random.RandomState(7)
+    ids = random.randint(0, ROWS, (STEPS, BATCH))
+    goals = random.uniform(-1, 1, (STEPS, BATCH, WIDTH))
+    mx.random.seed(5 + rank)
+    net = Table() if kind == "weight" else gluon.nn.Embedding(ROWS, WIDTH, sparse_grad=True)
+    net.initialize(mx.init.Uniform(1.0))
+    options = {"learning_rate": 0.5, "momentum": 0.9, "lazy_update": False}
+    trainer = gluon.Trainer(net.collect_params(), "sgd", options, kvstore=store)
+    trainer._ready()  # all workers have the values of rank 0 before their first forward
+    part = slice(rank, None, workers)
+    for step in range(STEPS):
+        with autograd.record():
+            found = net(mx.nd.array(ids[step][part]))
+            loss = ((found - mx.nd.array(goals[step][part])) ** 2).sum()
+        loss.backward()
+        trainer.step(BATCH)
+    if kind == "weight":
+        rows = net.weight.row_sparse_data(mx.nd.arange(ROWS))
+        return rows.tostype("default").asnumpy()
+    return net.weight.data().asnumpy()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=["gradient", "weight"])
+    args = parser.parse_args()
+    store = mx.kv.create("dist_sync")
+    found = trained(args.kind, store, store.rank, store.num_workers)
+    # A process on its own: the same rule on rows, in a store of this process.
+    expected = trained(args.kind, mx.kv.create("local"), 0, 1)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+    assert abs(found).max() > 0.1
+    print(f"worker {store.rank}: {args.kind} passed", flush=True)
+
+
+if __name__ == "__main__":
+    main()

