@@ -147,7 +147,7 @@ TEST(Messages, RandomBodiesAreReadOrRefused) {
       encode(Command{1, 2, "name", "text"}),
       encode(Hello{"1.0", Role::kWorker, 0, 1}),
       encode(Registration{Role::kServer, 1, "host", 2, "a:1", true, 2, 1}),
-      encode(PlaceRequest{{"a", "b"}, {1, 2}}),
+      encode(PlaceRequest{{"a", "b"}, {1, 2}, {"float32(2,)", "int8()"}, true}),
       encode(Heartbeat{1, "push"})};
   size_t read = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -214,6 +214,18 @@ TEST(Placement, IsBalancedBySizeAndStays) {
   for (int i = 0; i < 400; ++i) EXPECT_EQ(placement.place(std::to_string(i), 5), first[i]);
   const auto [least, most] = std::minmax_element(placement.load().begin(), placement.load().end());
   EXPECT_LT(static_cast<double>(*most - *least), 0.05 * static_cast<double>(*most));
+}
+
+TEST(Placement, KnowsWhoDisagrees) {
+  Placement placement(2);
+  placement.place("w", 8);
+  placement.note("w", 1, "float32(2,)");
+  placement.note("w", 0, "float32(2,)");
+  placement.note("w", 1, "float32(2,)");  // asked again
+  EXPECT_EQ(placement.conflict("w"), "");
+  EXPECT_EQ(placement.conflict("other"), "");
+  placement.note("w", 2, "int32(2,)");
+  EXPECT_EQ(placement.conflict("w"), "worker 1 gives float32(2,), worker 2 gives int32(2,)");
 }
 
 class SlotTest : public testing::Test {

@@ -88,6 +88,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     }
     fresh.push_back(std::make_shared<StoredKey>(keys[i], values[i]->spec()));
     place.keys.push_back(keys[i]);
+    place.specs.push_back(str(values[i]->spec()));
     // Arrays that all servers share do not count.
     place.bytes.push_back(values[i]->size() >= options_.big_array
                               ? 0
@@ -142,14 +143,13 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
       step = std::min<uint64_t>(step, decode_number(replies[k].body));
     }
   }
-  {
-    std::lock_guard lock(mutex_);
-    for (const StoredKeyRef& stored : fresh) keys_[stored->key] = stored;
-  }
-  node_.call({kScheduler,
-              {FrameType::kBarrier, 0, encode_number(++barriers_), {}},
-              str("init of '", keys.empty() ? "" : keys[0], "'"),
-              nullptr});
+  const std::string what = str("init of '", keys.empty() ? "" : keys[0], "'");
+  node_.call(
+      {kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
+  place.settled = true;
+  node_.call({kScheduler, {FrameType::kPlace, 0, encode(place), {}}, what, nullptr});
+  std::lock_guard lock(mutex_);
+  for (const StoredKeyRef& stored : fresh) keys_[stored->key] = stored;
 }
 
 std::vector<Reply> Client::call_all(std::vector<NodeRequest> requests) {

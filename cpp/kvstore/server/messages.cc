@@ -167,6 +167,8 @@ Body encode(const PlaceRequest& m) {
   w.number(static_cast<uint32_t>(m.keys.size()));
   for (const std::string& key : m.keys) w.text(key);
   w.numbers(m.bytes);
+  for (const std::string& spec : m.specs) w.text(spec);
+  w.number(uint8_t{m.settled});
   return w.take();
 }
 template <>
@@ -179,6 +181,9 @@ PlaceRequest decode(const Body& body) {
   MX_CHECK_KIND(m.bytes.size() == m.keys.size(), ErrorKind::kCommunicator,
                 "parameter server: a request with ", m.keys.size(), " keys and ", m.bytes.size(),
                 " sizes");
+  m.specs.resize(m.keys.size());
+  for (std::string& spec : m.specs) spec = r.text();
+  m.settled = flag(r);
   return checked(r, m);
 }
 

@@ -67,6 +67,8 @@ struct JobState {
 struct PlaceRequest {
   std::vector<std::string> keys;
   std::vector<int64_t> bytes;
+  std::vector<std::string> specs;  // "float32(2, 3)"
+  bool settled = false;            // all workers have asked: do they agree?
 };
 
 // One part of an array, as a server keeps it.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpp/base/error.h"
+
 namespace mxlite::ps {
 
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array) {
@@ -31,10 +33,26 @@ Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t 
 }
 
 int Placement::place(const std::string& key, int64_t bytes) {
-  if (const auto found = servers_.find(key); found != servers_.end()) return found->second;
+  if (const auto found = keys_.find(key); found != keys_.end()) return found->second.server;
   const auto least = std::min_element(load_.begin(), load_.end());
   *least += bytes;
-  return servers_.emplace(key, static_cast<int>(least - load_.begin())).first->second;
+  return keys_.emplace(key, Key{static_cast<int>(least - load_.begin()), {}, -1})
+      .first->second.server;
+}
+
+void Placement::note(const std::string& key, int worker, const std::string& spec) {
+  Key& k = keys_.at(key);
+  if (k.first < 0) k.first = worker;
+  if (worker == k.first || k.specs.at(k.first) != spec) k.specs.emplace(worker, spec);
+}
+
+std::string Placement::conflict(const std::string& key) const {
+  const auto found = keys_.find(key);
+  if (found == keys_.end() || found->second.specs.size() < 2) return {};
+  std::string text;
+  for (const auto& [worker, spec] : found->second.specs)
+    text += str(text.empty() ? "" : ", ", "worker ", worker, " gives ", spec);
+  return text;
 }
 
 }  // namespace mxlite::ps

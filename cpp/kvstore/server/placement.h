@@ -31,11 +31,20 @@ class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
   int place(const std::string& key, int64_t bytes);
+  // What a worker says of a key that has been placed: "float32(2, 3)".
+  void note(const std::string& key, int worker, const std::string& spec);
+  // Who has said different things of it; empty if nobody has.
+  std::string conflict(const std::string& key) const;
   const std::vector<int64_t>& load() const { return load_; }
 
  private:
+  struct Key {
+    int server = 0;
+    std::map<int, std::string> specs;  // by worker, those that differ from the first one's
+    int first = -1;
+  };
   std::vector<int64_t> load_;
-  std::map<std::string, int> servers_;
+  std::map<std::string, Key> keys_;
 };
 
 }  // namespace mxlite::ps

@@ -99,7 +99,7 @@ void Scheduler::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kBarrier:
       return barrier(id, frame);
     case FrameType::kPlace:
-      return place(id, frame);
+      return place(*member, frame);
     case FrameType::kFail:
       fail_job(decode_text(frame.body));
       return answer(id, frame.request, {});
@@ -204,14 +204,22 @@ void Scheduler::check_barriers() {
   barrier_waits_ = std::move(still);
 }
 
-void Scheduler::place(ConnectionId id, const Frame& frame) {
+void Scheduler::place(const Member& worker, const Frame& frame) {
   const auto request = decode<PlaceRequest>(frame.body);
-  FrameWriter w;
   std::vector<int64_t> servers;
-  for (size_t i = 0; i < request.keys.size(); ++i)
-    servers.push_back(placement_.place(request.keys[i], request.bytes[i]));
+  for (size_t i = 0; i < request.keys.size(); ++i) {
+    const std::string& key = request.keys[i];
+    servers.push_back(placement_.place(key, request.bytes[i]));
+    placement_.note(key, worker.rank, request.specs[i]);
+    const std::string conflict = request.settled ? placement_.conflict(key) : std::string();
+    if (!conflict.empty())
+      return answer(worker.connection, frame.request,
+                    error_reply(ErrorKind::kValue, str("init: key '", key, "': ", conflict,
+                                                       ": the same shape and type expected")));
+  }
+  FrameWriter w;
   w.numbers(servers);
-  answer(id, frame.request, {{}, w.take(), {}});
+  answer(worker.connection, frame.request, {{}, w.take(), {}});
 }
 
 void Scheduler::answer(ConnectionId id, uint64_t request, Reply reply) {

@@ -46,7 +46,7 @@ class Scheduler {
   Member* free_place(const Registration& r);
   void barrier(ConnectionId id, const Frame& frame);
   void check_barriers();
-  void place(ConnectionId id, const Frame& frame);
+  void place(const Member& worker, const Frame& frame);
   void lose(Member& member, const std::string& why);
   void fail_job(const std::string& why);
   void tick();
