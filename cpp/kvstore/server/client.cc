@@ -144,8 +144,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     }
   }
   const std::string what = str("init of '", keys.empty() ? "" : keys[0], "'");
-  node_.call(
-      {kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
+  node_.call({kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
   place.settled = true;
   node_.call({kScheduler, {FrameType::kPlace, 0, encode(place), {}}, what, nullptr});
   std::lock_guard lock(mutex_);

@@ -139,9 +139,10 @@ def test_workers_that_disagree_about_first_values(serve) -> None:
 import mxlite as mx
 store = mx.kv.create("dist_sync")
 rank = store.rank
+dtype = "int32" if rank else "float32"
 for key, value, specs in (
     ("shape", mx.nd.zeros((2 + rank,)), ("float32(2,)", "float32(3,)")),
-    ("dtype", mx.nd.zeros((2,), dtype="int32" if rank else "float32"), ("float32(2,)", "int32(2,)")),
+    ("dtype", mx.nd.zeros((2,), dtype=dtype), ("float32(2,)", "int32(2,)")),
 ):
     try:
         store.init(key, value)
