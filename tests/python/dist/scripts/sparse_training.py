@@ -12,28 +12,17 @@ from mxlite import autograd, gluon
 ROWS, WIDTH, BATCH, STEPS = 50, 4, 12, 4
 
 
-class Table(gluon.Block):
-    """An embedding whose weight is row-sparse: each step reads the rows that it needs."""
-
-    def __init__(self) -> None:
-        super().__init__(prefix="table_")
-        self.weight = self.params.get(
-            "weight", shape=(ROWS, WIDTH), stype="row_sparse", grad_stype="row_sparse"
-        )
-
-    def forward(self, ids: Any) -> Any:
-        rows = self.weight.row_sparse_data(ids)
-        return mx.nd.sparse.Embedding(ids, rows, ROWS, WIDTH, sparse_grad=True)
-
-
 def trained(kind: str, store: Any, rank: int, workers: int) -> Any:
     random = np.random.RandomState(7)
     ids = random.randint(0, ROWS, (STEPS, BATCH))
     goals = random.uniform(-1, 1, (STEPS, BATCH, WIDTH))
     mx.random.seed(5 + rank)
-    net = Table() if kind == "weight" else gluon.nn.Embedding(ROWS, WIDTH, sparse_grad=True)
+    if kind == "weight":
+        net = gluon.contrib.nn.SparseEmbedding(ROWS, WIDTH)
+    else:
+        net = gluon.nn.Embedding(ROWS, WIDTH, sparse_grad=True)
     net.initialize(mx.init.Uniform(1.0))
-    options = {"learning_rate": 0.5, "momentum": 0.9, "lazy_update": False}
+    options = {"learning_rate": 0.5, "momentum": 0.9}
     trainer = gluon.Trainer(net.collect_params(), "sgd", options, kvstore=store)
     trainer._ready()  # all workers have the values of rank 0 before their first forward
     part = slice(rank, None, workers)
