@@ -156,7 +156,7 @@ if hvd.rank() == 0:
     except mx.MXNetError as error:
         assert "given up" in str(error) and "allreduce.lonely" in str(error), error
 else:
-    time.sleep(4)
+    time.sleep(3.2)
     try:
         hvd.allreduce(mx.nd.ones((2,)), name="other").wait_to_read()
         raise SystemExit("no error")

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -122,6 +123,20 @@ def test_hosts_that_cannot_be_used_are_named_in_bounded_time(launch, tmp_path: P
     assert code == 1
     assert "3 workers given, the 1 hosts of hosts have 1 slots" in text
     assert "Traceback" not in text
+
+
+def test_a_port_in_use_is_named_at_once(launch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = f"-n 1 -s 1 --launcher local {sys.executable} program.py"
+        code, text, seconds = launch(line, DMLC_PS_ROOT_PORT=str(port))
+        assert code == 1
+        assert f"port {port} on 127.0.0.1 is in use (DMLC_PS_ROOT_PORT)" in text, text
+        assert seconds < 10
+    code, text, _ = launch(line, DMLC_PS_ROOT_PORT=str(port))
+    assert code == 0 and f"meet at 127.0.0.1:{port}" in text, text
 
 
 def test_options_that_make_no_job_are_refused() -> None:

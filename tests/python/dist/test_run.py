@@ -88,13 +88,16 @@ def test_what_cannot_be_done_is_refused(line: str, words: str, capsys) -> None:
     assert words in capsys.readouterr().err
 
 
-def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     environment = dict(os.environ, PYTHONPATH=str(Path(mx.__file__).parents[1]), **(env or {}))
     return subprocess.run(
         [sys.executable, "-m", "mxlite.run", *arguments],
         capture_output=True,
         text=True,
         env=environment,
+        cwd=cwd,
         timeout=60,
         check=False,
     )
@@ -142,6 +145,7 @@ try:
         hvd.allreduce_(x, name="grad").wait_to_read()
 except mx.MXNetError as error:
     print("survived", hvd.rank(), "rank 1" in str(error), round(time.monotonic() - begin, 1), error)
+    open(f"spoken{hvd.rank()}", "w").close()
     sys.exit(3)
 """
 
@@ -154,8 +158,10 @@ def test_survivors_of_a_lost_rank_raise(start, tmp_path: Path, signal: str, limi
     environment = {"MXLITE_COMM_TIMEOUT": "2"}
     if signal == "19":
         # A stopped rank keeps mpirun alive: it is ended when the survivors have spoken.
-        program = ("sh", "-c", f"{sys.executable} {script} 19 & p=$!; sleep 8; kill -9 $p; wait $p")
-    result = run("-np", "3", *program, env=environment)
+        spoken = f"[ -e {tmp_path}/spoken0 ] && [ -e {tmp_path}/spoken2 ]"
+        wait = f"for i in $(seq 400); do {spoken} && break; sleep 0.1; done"
+        program = ("sh", "-c", f"{sys.executable} {script} 19 & p=$!; {wait}; kill -9 $p; wait $p")
+    result = run("-np", "3", *program, env=environment, cwd=tmp_path)
     lines = [line for line in result.stdout.splitlines() if "survived" in line]
     assert len(lines) == 2, result.stdout + result.stderr
     for line in lines:

@@ -65,7 +65,7 @@ def returns_what_cannot_be_sent() -> Any:
 
 
 def test_results_come_in_the_order_of_ranks() -> None:
-    results = hvd.run(summed, args=(1.5,), kwargs={"times": 2}, num_proc=2)
+    results = hvd.run(summed, args=(1.5,), kwargs={"times": 2}, num_proc=2, hosts="localhost:2")
     assert [rank for rank, _ in results] == [0, 1]
     for _, total in results:
         np.testing.assert_array_equal(total, np.full(3, 8.0, "float32"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ __all__ = [
     "Host",
     "LaunchError",
     "check_hosts",
+    "check_port",
     "free_port",
     "hosts_that_mpirun_asks",
     "own_address",
@@ -216,6 +218,33 @@ def free_port(address: str) -> int:
         f"no free port between {_PORTS[0]} and {_PORTS[-1]} on {address}; name one in "
         "DMLC_PS_ROOT_PORT"
     )
+
+
+def check_port(address: str, port: int) -> None:
+    """Raise if somebody listens at a port of this machine.
+
+    Parameters
+    ----------
+    address : str
+        Where the scheduler will listen.
+    port : int
+
+    Raises
+    ------
+    LaunchError
+        If the port is in use.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise LaunchError(
+                    f"port {port} on {address} is in use (DMLC_PS_ROOT_PORT); leave the variable "
+                    "out, and a free one is found"
+                ) from error
 
 
 def own_address(hosts: Sequence[Host]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...base import ValueError_
-from .hosts import Host, LaunchError, free_port, own_address
+from .hosts import Host, LaunchError, check_port, free_port, own_address
 
 __all__ = [
     "ProcessPlan",
@@ -179,11 +179,15 @@ def plan_job(
     Raises
     ------
     LaunchError
-        If the hosts have fewer slots than there are workers.
+        If the hosts have fewer slots than there are workers, or the scheduler's port is in use.
     """
     check_slots(args, hosts)
     address = own_address(hosts)
-    port = environment.get("DMLC_PS_ROOT_PORT", "").strip() or str(free_port(address))
+    port = environment.get("DMLC_PS_ROOT_PORT", "").strip()
+    if not port:
+        port = str(free_port(address))
+    elif port.isdigit() and int(port) < 1 << 16:  # else the scheduler says what is wrong
+        check_port(address, int(port))
     common = _forwarded(args.env, environment) if hosts else {}
     common.update(
         DMLC_NUM_WORKER=str(args.num_workers),
