@@ -202,7 +202,13 @@ class _Call:
 
     def run(self, line: Sequence[str]) -> list[Any]:
         """Start the processes and return their results."""
-        from ..run.launch import check_reachable, find_mpirun, job_environment, mpirun_command
+        from ..run.launch import (
+            check_reachable,
+            end_with_parent,
+            find_mpirun,
+            job_environment,
+            mpirun_command,
+        )
         from ..run.options import parse
 
         try:
@@ -223,7 +229,9 @@ class _Call:
         if args.verbose:
             print(shlex.join(command), file=sys.stderr, flush=True)
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, preexec_fn=end_with_parent
+        )
         threading.Thread(target=self._wait_for, args=(process,), daemon=True).start()
         try:
             results = self._results()
@@ -245,6 +253,7 @@ class _Call:
     def _results(self) -> list[Any]:
         answers: dict[int, bytes] = {}
         failures: dict[int, str] = {}
+        ended = "they do not answer"
         deadline: float | None = None
         while len(answers) + len(failures) < self._count:
             try:
@@ -255,7 +264,7 @@ class _Call:
             if rank < 0:
                 # What was sent before the end may still be on its way.
                 deadline = min(deadline or float("inf"), time.monotonic() + 1)
-                failures.setdefault(self._count, f"mpirun ended with {content}")
+                ended = f"mpirun ended with {content}"
             elif good:
                 answers[rank] = content
             else:
@@ -263,7 +272,7 @@ class _Call:
                 deadline = deadline or time.monotonic() + _LAST_WORDS_SECONDS
         if len(answers) == self._count:
             return [pickle.loads(answers[rank]) for rank in range(self._count)]
-        raise RunError(_report(failures, set(range(self._count)) - set(answers), self._count))
+        raise RunError(_report(failures, set(range(self._count)) - set(answers), ended))
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
         self._events.put((-1, False, process.wait()))
@@ -290,28 +299,24 @@ class _Call:
                 self._events.put((rank, False, f"the process is gone ({error!r})"))
 
 
-def _report(failures: Mapping[int, str], missing: set[int], count: int) -> str:
-    """Return what happened on which rank; ranks that only miss others come last."""
-    ranks = [rank for rank in failures if rank < count]
-    if not ranks:
-        names = ", ".join(str(rank) for rank in sorted(missing))
-        return f"run: no result of ranks {names}: {failures.get(count, 'they do not answer')}"
-    texts = [f"rank {rank} of {count} failed:\n{failures[rank].rstrip()}" for rank in ranks]
-    silent = sorted(missing - set(ranks))
+def _report(failures: Mapping[int, str], missing: set[int], ended: str) -> str:
+    """Return what happened on which rank, the first failure first."""
+    texts = [f"rank {rank} failed:\n{text.rstrip()}" for rank, text in failures.items()]
+    silent = ", ".join(str(rank) for rank in sorted(missing - set(failures)))
     if silent:
-        texts.append(f"no result of ranks {', '.join(map(str, silent))} either")
+        texts.append(f"no result of rank {silent}: {ended}")
     return "run: " + "\n".join(texts)
 
 
 def _own_address(args: Any) -> str:
     """Return the address at which the processes of a job find this one."""
     from ..run.options import Hosts
-    from ..tools.launching.hosts import Host, own_address
+    from ..tools.launching.hosts import Host, reaching_address
 
     given = Hosts.from_text(args.hosts) if args.hosts else None
     if args.hostfile:
         given = Hosts.from_file(args.hostfile)
-    return own_address([Host(name, 22, slots) for name, slots in given.slots] if given else [])
+    return reaching_address([Host(name, 22, slots) for name, slots in given.slots] if given else [])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

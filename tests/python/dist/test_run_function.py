@@ -76,10 +76,10 @@ def test_results_come_in_the_order_of_ranks() -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (fails_on_one, ("rank 1 of 2 failed", "KeyError: 'the data are gone'", "in fails_on_one")),
-        (dies_on_one, ("rank 1 of 2 failed", "the process is gone")),
-        (fails_before_it_joins, ("rank 0 of 2 failed", "ValueError: no such file")),
-        (returns_what_cannot_be_sent, ("rank 0 of 2 failed", "pickle")),
+        (fails_on_one, ("rank 1 failed", "KeyError: 'the data are gone'", "in fails_on_one")),
+        (dies_on_one, ("rank 1 failed", "the process is gone")),
+        (fails_before_it_joins, ("rank 0 failed", "ValueError: no such file")),
+        (returns_what_cannot_be_sent, ("rank 0 failed", "pickle")),
     ],
 )
 def test_a_failure_names_the_rank_and_what_it_raised(function, words: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "free_port",
     "hosts_that_mpirun_asks",
     "own_address",
+    "reaching_address",
     "read_hosts",
     "ssh",
 ]
@@ -258,8 +259,7 @@ def own_address(hosts: Sequence[Host]) -> str:
     Returns
     -------
     str
-        ``DMLC_PS_ROOT_URI`` if that is set, else the address from which the first host is reached
-        that is not this machine.
+        ``DMLC_PS_ROOT_URI`` if that is set, else that of `reaching_address`.
 
     Raises
     ------
@@ -269,6 +269,31 @@ def own_address(hosts: Sequence[Host]) -> str:
     given = os.environ.get("DMLC_PS_ROOT_URI", "").strip()
     if given:
         return given
+    try:
+        return reaching_address(hosts)
+    except LaunchError as error:
+        raise LaunchError(
+            f"{error}; the address of this machine can be given in DMLC_PS_ROOT_URI"
+        ) from error
+
+
+def reaching_address(hosts: Sequence[Host]) -> str:
+    """Return the address from which the first host is reached that is not this machine.
+
+    Parameters
+    ----------
+    hosts : sequence of Host
+
+    Returns
+    -------
+    str
+        ``127.0.0.1`` where all of them are this machine.
+
+    Raises
+    ------
+    LaunchError
+        If a host has no address.
+    """
     for host in hosts:
         found = _address_that_reaches(host)
         if not found.startswith("127.") and found != "::1":
@@ -285,7 +310,4 @@ def _address_that_reaches(host: Host) -> str:
             probe.connect(address)  # of datagrams: chooses a route, sends nothing
             return str(probe.getsockname()[0])
     except OSError as error:
-        raise LaunchError(
-            f"host {host.label()}: {error.strerror or error}; the address of this machine can be "
-            "given in DMLC_PS_ROOT_URI"
-        ) from error
+        raise LaunchError(f"host {host.label()}: {error.strerror or error}") from error

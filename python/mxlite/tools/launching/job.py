@@ -28,7 +28,7 @@ _TERM_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 # What mpirun writes before a line: [prterun-host-4711@1,0]<stdout>: or [1,0]<stdout>:
-_TAG = re.compile(rb"\[[^\]\s]*?(\d+)\](?:<\w+>)?:? ?")
+_TAG = re.compile(rb"\[[^\]\s]*,(\d+)\](?:<\w+>)?:? ?")
 
 _libc = ctypes.CDLL(None)
 _output_lock = threading.Lock()
