@@ -22,7 +22,7 @@ struct Job {
     options.num_workers = workers;
     options.num_servers = servers;
     options.root_port = free_port();
-    options.token = 5;
+    options.key = {5, 6};
     options.timeout = 20;
     options.heartbeat = 0.2;
     options.silence = 10;

@@ -16,7 +16,7 @@
 namespace mxlite::ps {
 namespace {
 
-constexpr uint64_t kToken = 77;
+constexpr SealKey kKey = {77, 78};
 
 std::vector<std::byte> bytes_of(const Frame& frame, const FrameStamp& stamp) {
   const FrameHeader header = make_header(frame, stamp);
@@ -66,10 +66,11 @@ TEST(Frames, SurviveAnyCutOfTheStream) {
     for (float& v : values) v = static_cast<float>(random());
     Frame frame{FrameType::kPush, static_cast<uint64_t>(i), encode_text(std::string(i * 7, 'x')),
                 floats(values)};
-    const auto bytes = bytes_of(frame, {kToken, 5});
+    const auto bytes = bytes_of(frame, {kKey, static_cast<uint64_t>(i), 5});
     stream.insert(stream.end(), bytes.begin(), bytes.end());
   }
-  FrameDecoder decoder(kToken);
+  FrameDecoder decoder;
+  decoder.set_key(kKey);
   decoder.set_epoch(5);
   decoder.set_trusted();
   std::span<const std::byte> left = stream;
@@ -94,7 +95,8 @@ TEST(Frames, SurviveAnyCutOfTheStream) {
 }
 
 BadFrame refusal(const std::vector<std::byte>& bytes, uint32_t epoch = 5, bool trusted = true) {
-  FrameDecoder decoder(kToken);
+  FrameDecoder decoder;
+  decoder.set_key(kKey);
   decoder.set_epoch(epoch);
   if (trusted) decoder.set_trusted();
   try {
@@ -108,10 +110,11 @@ BadFrame refusal(const std::vector<std::byte>& bytes, uint32_t epoch = 5, bool t
 
 TEST(Frames, RefuseWhatIsNotOfThisJob) {
   const Frame frame{FrameType::kPush, 1, encode_text("body"), floats({1, 2, 3})};
-  const auto good = bytes_of(frame, {kToken, 5});
+  const auto good = bytes_of(frame, {kKey, 0, 5});
   EXPECT_EQ(refusal(good), BadFrame::kOrder);
-  EXPECT_EQ(refusal(bytes_of(frame, {kToken + 1, 5})), BadFrame::kToken);
-  EXPECT_EQ(refusal(bytes_of(frame, {kToken, 6})), BadFrame::kEpoch);
+  EXPECT_EQ(refusal(bytes_of(frame, {{77, 79}, 0, 5})), BadFrame::kToken);
+  EXPECT_EQ(refusal(bytes_of(frame, {kKey, 1, 5})), BadFrame::kToken);  // not the first
+  EXPECT_EQ(refusal(bytes_of(frame, {kKey, 0, 6})), BadFrame::kEpoch);
   EXPECT_EQ(refusal(good, 5, false), BadFrame::kLength);  // data before hello
   auto flipped = good;
   flipped.back() ^= std::byte{1};
@@ -129,12 +132,42 @@ TEST(Frames, NoFlippedBitIsTaken) {
   const Frame frame{FrameType::kPush, 1,
                     encode(PushHeader{"k", 0, 3, PushForm::kDense, DType::kFloat32, 0, {}}),
                     floats({1, 2, 3})};
-  const auto good = bytes_of(frame, {kToken, 5});
+  const auto good = bytes_of(frame, {kKey, 0, 5});
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = good;
     bad[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_NE(refusal(bad), BadFrame::kOrder) << "bit " << bit;
   }
+}
+
+// A frame that was heard is refused where it comes again: on its connection, and on another one.
+TEST(Frames, AreNotTakenTwice) {
+  const Frame frame{FrameType::kPush, 1, encode_text("body"), {}};
+  FrameDecoder decoder;
+  decoder.set_key(kKey);
+  decoder.set_trusted();
+  const auto good = bytes_of(frame, {kKey, 0, 0});
+  EXPECT_EQ(decoder.feed(good), good.size());
+  ASSERT_TRUE(decoder.complete());
+  decoder.take();
+  EXPECT_THROW(decoder.feed(good), FrameError);
+
+  const SealKey job = key_of_secret("secret");
+  EXPECT_FALSE(job == key_of_secret("Secret"));
+  const Nonce a = random_nonce(), b = random_nonce(), c = random_nonce();
+  const ConnectionKeys first = connection_keys(job, a, b), again = connection_keys(job, a, b);
+  EXPECT_TRUE(first.connecting == again.connecting && first.accepting == again.accepting);
+  EXPECT_FALSE(first.connecting == first.accepting);  // nothing can be sent back
+  EXPECT_FALSE(first.connecting == connection_keys(job, a, c).connecting);
+  EXPECT_FALSE(first.connecting == connection_keys(job, c, b).connecting);
+}
+
+TEST(Seals, AreThoseOfTheReference) {
+  const SealKey key = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
+  std::vector<std::byte> data;
+  EXPECT_EQ(sip_hash(key, data), 0x726fdb47dd0e0e31u);
+  for (int i = 0; i < 15; ++i) data.push_back(static_cast<std::byte>(i));
+  EXPECT_EQ(sip_hash(key, data), 0xa129ca6149be45e5u);
 }
 
 // Bodies behind a right checksum are still read with care.

@@ -159,50 +159,86 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def token_of(secret: str) -> int:
-    """Return a job's token: what somebody who knows the port would guess."""
-    value = 0xCBF29CE484222325
-    for byte in secret.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
+MASK = 2**64 - 1
+MAGIC = b"xlte-PS2"
 
 
-def hostile_frame(rng: random.Random, token: int) -> bytes:
-    """Return bytes that are nearly a frame, or not at all."""
-    kind = rng.randrange(7)  # 6: all right but for what it says
-    if kind == 0:
-        return rng.randbytes(rng.randint(48, 400))
-    if kind == 1:
-        return b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20
+def sip_hash(key: tuple[int, int], data: bytes) -> int:
+    """Return SipHash-2-4, the seal of frames."""
+    v0, v1 = key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D
+    v2, v3 = key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> (64 - bits)) & MASK
+
+    def rounds(count: int) -> None:
+        nonlocal v0, v1, v2, v3
+        for _ in range(count):
+            v0 = (v0 + v1) & MASK
+            v1 = turned(v1, 13) ^ v0
+            v2 = (v2 + v3) & MASK
+            v3 = turned(v3, 16) ^ v2
+            v0 = (turned(v0, 32) + v3) & MASK
+            v3 = turned(v3, 21) ^ v0
+            v2 = (v2 + v1) & MASK
+            v1 = turned(v1, 17) ^ v2
+            v2 = turned(v2, 32)
+
+    whole = len(data) // 8 * 8
+    last = int.from_bytes(data[whole:], "little") | (len(data) & 255) << 56
+    for word in (*struct.unpack(f"<{whole // 8}Q", data[:whole]), last):
+        v3 ^= word
+        rounds(2)
+        v0 ^= word
+    v2 ^= 0xFF
+    rounds(4)
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+def derived(key: tuple[int, int], data: bytes) -> tuple[int, int]:
+    """Return a key of a key and some data."""
+    return sip_hash(key, data + b"\1"), sip_hash(key, data + b"\2")
+
+
+def hostile_frame(rng: random.Random, kind: int, key: tuple[int, int]) -> bytes:
+    """Return bytes that are nearly the first frame of a connection whose key is known."""
     body = rng.randbytes(rng.randint(0, 200))
     sizes = (len(body), 0) if kind != 2 else (rng.randrange(2**32), rng.randrange(2**32))
-    known = kind != 3
-    head = struct.pack(
-        "<IHBBQQIIIII",
+    before = struct.pack(
+        "<IHBB",
         0x5350584D,
-        1 if kind != 4 else rng.randrange(2, 2**16),
-        rng.randint(1, 40),
-        0,
-        token if known else rng.randrange(2**64),
-        rng.randrange(2**64),
-        0,
-        *sizes,
-        crc32c(body),
+        2 if kind != 4 else rng.randrange(3, 2**16),
+        rng.randint(1, 40),  # kind 6: all right but for what it says
         0,
     )
+    after = struct.pack("<QIIIII", rng.randrange(2**64), 0, *sizes, crc32c(body), 0)
+    seal = sip_hash(key, bytes(8) + before + bytes(8) + after + bytes(4))
+    if kind == 3:
+        seal = rng.randrange(2**64)
+    head = before + struct.pack("<Q", seal) + after
     frame = head + struct.pack("<I", crc32c(head)) + body
-    if kind == 5 and frame:
+    if kind == 5:
         at = rng.randrange(len(frame))
         frame = frame[:at] + bytes([frame[at] ^ (1 << rng.randrange(8))]) + frame[at + 1 :]
     return frame + bytes(64)
 
 
-def send_until_closed(port: int, data: bytes) -> bool:
-    """Return whether the other side ended the connection."""
+def send_until_closed(rng: random.Random, port: int, job: tuple[int, int]) -> bool:
+    """Send something hostile; return whether the other side ended the connection."""
+    kind = rng.randrange(7)
     with (
         contextlib.suppress(ConnectionResetError, BrokenPipeError),
         socket.create_connection(("127.0.0.1", port), timeout=20) as foreign,
     ):
+        if kind == 0:
+            data = rng.randbytes(rng.randint(48, 400))
+        elif kind == 1:
+            data = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20
+        else:
+            nonce = rng.randbytes(16)
+            theirs = foreign.recv(24, socket.MSG_WAITALL)
+            key = derived(job, nonce + theirs[8:] + b"c")
+            data = MAGIC + nonce + hostile_frame(rng, kind, key)
         foreign.sendall(data)
         foreign.shutdown(socket.SHUT_WR)
         while foreign.recv(4096):
@@ -216,11 +252,12 @@ def fuzz(args: argparse.Namespace) -> dict[str, object]:
     port = free_port()
     with ServerJob(WAITER, workers=1, PORT=port) as job:
         job.wait_for("goes")
-        token = token_of(f"127.0.0.1:{job.port}")
+        # What somebody who knows the port would guess.
+        key = derived((0, 0), f"127.0.0.1:{job.port}".encode())
         closed = 0
         for i in range(args.frames):
             target = port if i % 4 else job.port
-            closed += send_until_closed(target, hostile_frame(rng, token))
+            closed += send_until_closed(rng, target, key)
         (job.folder / "stop").touch()
         codes = job.wait(60)
         text = job.text()

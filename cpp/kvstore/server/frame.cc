@@ -9,12 +9,23 @@ namespace mxlite::ps {
 namespace {
 
 constexpr uint32_t kMagic = 0x5350584d;  // "MXPS"
-constexpr uint16_t kFormat = 1;
+constexpr uint16_t kFormat = 2;
 constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
 constexpr size_t kWorthDirect = 16 << 10;
 
 uint32_t content_checksum(const std::vector<std::byte>& body, const std::byte* data, size_t bytes) {
   return crc32c(data, bytes, crc32c(body.data(), body.size()));
+}
+
+// Of all of the header, so of the content's checksum as well.
+uint64_t seal_of(const FrameHeader& header, const SealKey& key, uint64_t number) {
+  struct {
+    uint64_t number;
+    FrameHeader header;
+  } sealed = {number, header};
+  sealed.header.seal = 0;
+  sealed.header.header_checksum = 0;
+  return sip_hash(key, std::as_bytes(std::span(&sealed, 1)));
 }
 
 template <class... Args>
@@ -40,12 +51,12 @@ FrameHeader make_header(const Frame& frame, const FrameStamp& stamp) {
   h.magic = kMagic;
   h.format = kFormat;
   h.type = static_cast<uint8_t>(frame.type);
-  h.token = stamp.token;
   h.request = frame.request;
   h.epoch = stamp.epoch;
   h.body_bytes = static_cast<uint32_t>(frame.body.size());
   h.data_bytes = static_cast<uint32_t>(frame.data.bytes);
   h.content_checksum = content_checksum(frame.body, frame.data.data, frame.data.bytes);
+  h.seal = seal_of(h, stamp.key, stamp.number);
   h.header_checksum = crc32c(&h, kCheckedBytes);
   return h;
 }
@@ -93,7 +104,9 @@ void FrameDecoder::check_header() {
     refuse(BadFrame::kChecksum, "a header with a wrong checksum");
   if (h.format != kFormat)
     refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
-  if (h.token != token_) refuse(BadFrame::kToken, "a frame of another job (MXLITE_PS_TOKEN)");
+  // Numbers are compared in constant time.
+  if (h.seal != seal_of(h, key_, number_))
+    refuse(BadFrame::kToken, "a frame of another job (MXLITE_PS_TOKEN), or out of its place");
   if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)
     refuse(BadFrame::kEpoch, "a frame of another run of the job");
   if (h.type == 0 || h.type > kLastFrameType || h.reserved != 0 || h.padding != 0)
@@ -121,6 +134,7 @@ Frame FrameDecoder::take() {
   data_ = {};
   header_have_ = body_have_ = data_have_ = 0;
   complete_ = false;
+  ++number_;
   return frame;
 }
 

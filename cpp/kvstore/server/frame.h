@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/server/seal.h"
 
 namespace mxlite::ps {
 
@@ -46,7 +47,7 @@ struct FrameHeader {
   uint16_t format = 0;
   uint8_t type = 0;
   uint8_t reserved = 0;
-  uint64_t token = 0;
+  uint64_t seal = 0;     // of the header and the frame's number on its connection
   uint64_t request = 0;  // a reply has that of what it answers
   uint32_t epoch = 0;    // of this run of the job, chosen by the scheduler
   uint32_t body_bytes = 0;
@@ -85,8 +86,9 @@ struct Frame {
 };
 
 struct FrameStamp {
-  uint64_t token = 0;
-  uint32_t epoch = 0;  // 0: not known yet
+  SealKey key;
+  uint64_t number = 0;  // among the frames that this end of the connection sends
+  uint32_t epoch = 0;   // 0: not known yet
 };
 FrameHeader make_header(const Frame& frame, const FrameStamp& stamp);
 
@@ -114,7 +116,8 @@ class FrameError : public Error {
 // Makes frames of a stream of bytes. Memory for a frame is taken when its header has been checked.
 class FrameDecoder {
  public:
-  explicit FrameDecoder(uint64_t token) : token_(token) {}
+  // The key of what the other end sends; before the first byte.
+  void set_key(const SealKey& key) { key_ = key; }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   void set_trusted() { trusted_ = true; }  // has said hello
 
@@ -131,7 +134,8 @@ class FrameDecoder {
   void check_content();
   size_t copy(std::byte* to, size_t have, size_t want, std::span<const std::byte> from);
 
-  uint64_t token_;
+  SealKey key_;
+  uint64_t number_ = 0;  // of the next frame
   uint32_t epoch_ = 0;
   bool trusted_ = false;
   FrameHeader header_;

@@ -44,13 +44,6 @@ double positive_seconds(const char* name, double fallback) {
   return value;
 }
 
-// All processes of a job derive the same number; FNV-1a.
-uint64_t token_of(const std::string& secret) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : secret) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 FaultRates fault_rates() {
   FaultRates f;
   f.drop = percent("MXLITE_PS_DROP");
@@ -90,7 +83,7 @@ Options options_from_environment(Role role) {
   // Servers and workers may be started by an mpirun each.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
-  o.token = token_of(env_string("MXLITE_PS_TOKEN", str(o.root_host, ":", o.root_port)));
+  o.key = key_of_secret(env_string("MXLITE_PS_TOKEN", str(o.root_host, ":", o.root_port)));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
   // ps-lite's variables switch heartbeats on; 0, its default, leaves ours.
   const auto given = [](const char* name, double fallback) {

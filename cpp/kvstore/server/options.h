@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cpp/kvstore/server/seal.h"
+
 namespace mxlite::ps {
 
 enum class Role : uint8_t { kScheduler, kServer, kWorker };
@@ -26,7 +28,7 @@ struct Options {
   std::string node_host;          // DMLC_NODE_HOST, else the address of DMLC_INTERFACE, else empty
   int port = 0;                   // of a server; 0: any
   int rank = -1;                  // that this process would like
-  uint64_t token = 0;             // of the job: frames with another one are refused
+  SealKey key;                    // of the job: frames with another one's seal are refused
   double timeout = 60;            // seconds that anything waits for another process
   double heartbeat = 1;           // seconds between heartbeats
   double silence = 5;             // seconds without one: dead

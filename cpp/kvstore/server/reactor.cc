@@ -20,6 +20,7 @@ constexpr size_t kStaging = 64 << 10;
 constexpr size_t kReadAtOnce = size_t{8} << 20;  // of one connection before others have a turn
 constexpr size_t kMostStrangers = 256;
 constexpr double kHelloSeconds = 5;
+constexpr uint64_t kPreambleMagic = 0x3253502d65746c78;  // "xlte-PS2"
 constexpr ConnectionId kWakeTag = ~ConnectionId{0}, kListenTag = kWakeTag - 1;
 
 bool starts_connection(FrameType type) {
@@ -30,8 +31,11 @@ std::string errno_text() { return std::strerror(errno); }
 
 }  // namespace
 
-Reactor::Reactor(uint64_t token, const FaultRates& faults)
-    : token_(token),
+Reactor::Connection::Connection(ConnectionId number, Fd socket)
+    : id(number), fd(std::move(socket)), mine{kPreambleMagic, random_nonce()} {}
+
+Reactor::Reactor(const SealKey& key, const FaultRates& faults)
+    : key_(key),
       faults_(faults),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -82,7 +86,7 @@ void Reactor::stop(double flush_seconds) noexcept {
 
 void Reactor::connect(ConnectionId id, const Address& address) {
   auto connection = std::make_shared<std::unique_ptr<Connection>>(
-      std::make_unique<Connection>(id, begin_connect(address), token_));
+      std::make_unique<Connection>(id, begin_connect(address)));
   post([this, connection] { adopt(std::move(*connection), true); });
 }
 
@@ -96,7 +100,7 @@ void Reactor::adopt(std::unique_ptr<Connection> connection, bool connecting) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, c.fd.get(), &event);
   const ConnectionId id = c.id;
   connections_.emplace(id, std::move(connection));
-  if (!connecting) handlers_.opened(id);
+  if (!connecting && write_preamble(c)) handlers_.opened(id);
 }
 
 void Reactor::send(ConnectionId id, Frame frame) {
@@ -196,7 +200,7 @@ void Reactor::loop() {
     tick();
     if (!stopping_) continue;
     const bool waiting = std::any_of(connections_.begin(), connections_.end(), [](const auto& c) {
-      return !c.second->connecting && (c.second->writing || !c.second->waiting.empty());
+      return c.second->sealed && (c.second->writing || !c.second->waiting.empty());
     });
     if (!waiting || Clock::now() >= flush_until_) return;
   }
@@ -219,7 +223,7 @@ void Reactor::accept_all() {
       if (strangers_ >= kMostStrangers) continue;
       set_options(fd.get());
       ++strangers_;
-      adopt(std::make_unique<Connection>(next_id_++, std::move(fd), token_), false);
+      adopt(std::make_unique<Connection>(next_id_++, std::move(fd)), false);
     }
   }
 }
@@ -260,7 +264,7 @@ void Reactor::read(Connection& first) {
           continue;
         }
         if (bytes.empty()) break;
-        bytes = bytes.subspan(c->decoder.feed(bytes));
+        bytes = bytes.subspan(c->sealed ? c->decoder.feed(bytes) : read_preamble(*c, bytes));
       }
     } catch (const FrameError& e) {
       count_bad(e.kind);
@@ -270,6 +274,38 @@ void Reactor::read(Connection& first) {
       return drop(id, e.what());
     }
   }
+}
+
+size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
+  const size_t n = std::min(sizeof c.theirs - c.theirs_have, bytes.size());
+  std::memcpy(reinterpret_cast<std::byte*>(&c.theirs) + c.theirs_have, bytes.data(), n);
+  c.theirs_have += n;
+  if (c.theirs_have >= sizeof c.theirs.magic && c.theirs.magic != kPreambleMagic)
+    throw FrameError(BadFrame::kMagic, "parameter server: bytes that are no frame");
+  if (c.theirs_have < sizeof c.theirs) return n;
+  const ConnectionKeys keys = c.accepted ? connection_keys(key_, c.theirs.nonce, c.mine.nonce)
+                                         : connection_keys(key_, c.mine.nonce, c.theirs.nonce);
+  c.key = c.accepted ? keys.accepting : keys.connecting;
+  c.decoder.set_key(c.accepted ? keys.connecting : keys.accepting);
+  c.sealed = true;
+  return n;
+}
+
+bool Reactor::write_preamble(Connection& c) {
+  while (c.mine_sent < sizeof c.mine) {
+    const ssize_t n = ::send(c.fd.get(), reinterpret_cast<const std::byte*>(&c.mine) + c.mine_sent,
+                             sizeof c.mine - c.mine_sent, MSG_NOSIGNAL);
+    if (n >= 0) {
+      c.mine_sent += static_cast<size_t>(n);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!c.wants_write) watch(c, true);
+      return true;
+    } else if (errno != EINTR) {
+      drop(c.id, errno_text());
+      return false;
+    }
+  }
+  return true;
 }
 
 void Reactor::deliver(ConnectionId id, Frame frame) {
@@ -311,11 +347,12 @@ void Reactor::hand_over(ConnectionId id, Frame frame) {
 
 bool Reactor::write(Connection& c) {
   const ConnectionId id = c.id;
-  while (c.writing || !c.waiting.empty()) {
+  if (!write_preamble(c)) return false;
+  while (c.sealed && (c.writing || !c.waiting.empty())) {
     if (!c.writing) {
       c.current = std::move(c.waiting.begin()->second);
       c.waiting.erase(c.waiting.begin());
-      c.header = make_header(c.current, {token_, epoch_});
+      c.header = make_header(c.current, {c.key, c.sent++, epoch_});
       c.written = 0;
       c.writing = true;
     }
@@ -352,7 +389,7 @@ bool Reactor::write(Connection& c) {
     ++traffic_.sent_frames;
     traffic_.sent_bytes += total;
   }
-  if (c.wants_write) watch(c, false);
+  if (c.wants_write && c.mine_sent == sizeof c.mine) watch(c, false);
   return true;
 }
 

@@ -38,7 +38,7 @@ class Reactor {
     std::function<void()> tick = [] {};  // every 20 ms
   };
 
-  Reactor(uint64_t token, const FaultRates& faults);
+  Reactor(const SealKey& key, const FaultRates& faults);
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -78,11 +78,20 @@ class Reactor {
     auto shared = std::make_shared<std::decay_t<F>>(std::forward<F>(work));
     post([shared] { (*shared)(); });
   }
+  // The first bytes from each end; the keys of both depend on them.
+  struct Preamble {
+    uint64_t magic = 0;
+    Nonce nonce = {};
+  };
   struct Connection {
-    Connection(ConnectionId number, Fd socket, uint64_t token)
-        : id(number), fd(std::move(socket)), decoder(token) {}
+    Connection(ConnectionId number, Fd socket);
     ConnectionId id;
     Fd fd;
+    Preamble mine, theirs;
+    size_t mine_sent = 0, theirs_have = 0;
+    bool sealed = false;  // both keys are known
+    SealKey key;          // of what this end sends
+    uint64_t sent = 0;    // frames
     FrameDecoder decoder;
     bool connecting = false, trusted = false, wants_write = false, accepted = false;
     Clock::time_point since = Clock::now();
@@ -104,7 +113,9 @@ class Reactor {
   void adopt(std::unique_ptr<Connection> connection, bool connecting);
   void run_posted();
   void read(Connection& c);
-  bool write(Connection& c);  // false: the connection is gone
+  size_t read_preamble(Connection& c, std::span<const std::byte> bytes);
+  bool write_preamble(Connection& c);  // as write
+  bool write(Connection& c);           // false: the connection is gone
   void deliver(ConnectionId id, Frame frame);
   void hand_over(ConnectionId id, Frame frame);
   void drop(ConnectionId id, const std::string& why);
@@ -114,7 +125,7 @@ class Reactor {
   bool on_thread() const { return std::this_thread::get_id() == thread_id_; }
   void count_bad(BadFrame kind);
 
-  const uint64_t token_;
+  const SealKey key_;
   const FaultRates faults_;
   Handlers handlers_;
   Fd epoll_, wake_;
