@@ -347,11 +347,11 @@ def check_reachable(args: argparse.Namespace) -> None:
     MXNetError
         With all hosts that do not answer within 20 s, and what ssh says.
     """
-    from ..tools.launching.hosts import Host, check_hosts, hosts_that_mpirun_asks
+    from ..tools.launching.hosts import Host, check_hosts_of_mpirun
 
     hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
     identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
-    check_hosts(hosts_that_mpirun_asks(hosts), "/", identity)
+    check_hosts_of_mpirun(hosts, "/", identity)
 
 
 def end_with_parent() -> None:

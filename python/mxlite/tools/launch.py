@@ -20,7 +20,7 @@ from .launching.hosts import (
     Host,
     LaunchError,
     check_hosts,
-    hosts_that_mpirun_asks,
+    check_hosts_of_mpirun,
     read_hosts,
     ssh,
 )
@@ -255,7 +255,7 @@ def _run_by_mpi(
     environment: Mapping[str, str],
 ) -> int:
     """Run servers and workers by one mpirun each, whose ranks they have."""
-    check_hosts(hosts_that_mpirun_asks(hosts), os.getcwd())
+    check_hosts_of_mpirun(hosts, os.getcwd())
     own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
     groups = [plans[0]]
     starters = {"scheduler": list(command)}
@@ -276,7 +276,7 @@ def _run_without_servers(
 ) -> int:
     """Run workers that sum among themselves."""
     plan = plan_all_reduce(args, hosts, environment)
-    check_hosts(hosts_that_mpirun_asks(hosts), os.getcwd())
+    check_hosts_of_mpirun(hosts, os.getcwd())
     # They must not look for the servers of another job.
     for name in ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"):
         environment.pop(name, None)

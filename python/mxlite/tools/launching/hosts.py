@@ -18,9 +18,9 @@ __all__ = [
     "Host",
     "LaunchError",
     "check_hosts",
+    "check_hosts_of_mpirun",
     "check_port",
     "free_port",
-    "hosts_that_mpirun_asks",
     "own_address",
     "reaching_address",
     "read_hosts",
@@ -41,6 +41,7 @@ _NOT_BY_SSH = (
     "PRTE_MCA_plm",
     "PRTE_MCA_plm_ssh_agent",
 )
+_SSH_ARGS = ("OMPI_MCA_plm_rsh_args", "OMPI_MCA_plm_ssh_args", "PRTE_MCA_plm_ssh_args")
 
 
 class LaunchError(MXNetError):
@@ -119,24 +120,31 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
     return [*command, host.name]
 
 
-def hosts_that_mpirun_asks(hosts: Sequence[Host]) -> list[Host]:
-    """Return the hosts that an mpirun of this machine will reach through ssh.
+def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
+    """Ask the hosts that an mpirun of this machine will reach through ssh, as `check_hosts`.
 
     Parameters
     ----------
     hosts : sequence of Host
+        This machine is not asked; nobody is where a scheduler of jobs, or a variable of Open MPI,
+        names other means than ssh.
+    folder : str
+        Where processes will run.
+    options : sequence of str
+        More options of ssh, beside those that Open MPI has from its variables.
 
-    Returns
-    -------
-    list of Host
-        Not this machine; none where a scheduler of jobs, or a variable of Open MPI, names other
-        means.
+    Raises
+    ------
+    LaunchError
+        As `check_hosts`.
     """
     if any(os.environ.get(name) for name in _NOT_BY_SSH):
-        return []
+        return
+    given = [word for name in _SSH_ARGS for word in shlex.split(os.environ.get(name, ""))]
     own = socket.gethostname()
     here = ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
-    return [host for host in hosts if host.name not in here]
+    others = [host for host in hosts if host.name not in here]
+    check_hosts(others, folder, [*options, *given])
 
 
 def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
