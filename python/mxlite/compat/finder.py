@@ -49,6 +49,10 @@ class Mxnet(ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(importlib.import_module("mxlite"))})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # cloudpickle knows modules by name, but not classes of modules.
+        return importlib.import_module, (self.__name__,)
+
     def __repr__(self) -> str:
         return f"<module 'mxnet' {VERSION}: mxlite {importlib.import_module('mxlite').__version__}>"
 

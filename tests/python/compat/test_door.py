@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def test_version_is_that_of_the_interface_through_the_door_only(door):
     assert door.__version__ == "1.9.1"
     assert mx.__version__ != "1.9.1"
     assert "1.9.1" in repr(door) and mx.__version__ in repr(door)
+    assert pickle.loads(pickle.dumps(door)) is door  # as cloudpickle sends modules
+
+
+def test_the_package_of_horovod_has_what_scripts_ask_it_for(door):
+    import horovod
+    import horovod.mxnet
+    import horovod.runner
+    import mxlite.horovod
+
+    assert horovod.run is mxlite.horovod.run is horovod.runner.run
+    assert horovod.__version__ == "0.28.1"
+    with pytest.raises(AttributeError, match="'horovod' has no attribute 'torch'"):
+        horovod.torch  # noqa: B018
 
 
 def test_what_is_set_on_mxnet_is_set_in_mxlite(door):

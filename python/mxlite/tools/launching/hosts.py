@@ -300,12 +300,21 @@ def reaching_address(hosts: Sequence[Host]) -> str:
     Raises
     ------
     LaunchError
-        If a host has no address.
+        If none of the hosts has an address.
     """
+    trouble: LaunchError | None = None
+    local = not hosts
     for host in hosts:
-        found = _address_that_reaches(host)
+        try:
+            found = _address_that_reaches(host)
+        except LaunchError as error:  # a name that only ssh knows, or a host that is not there
+            trouble = trouble or error
+            continue
         if not found.startswith("127.") and found != "::1":
             return found
+        local = True
+    if trouble is not None and not local:
+        raise trouble
     return "127.0.0.1"
 
 
