@@ -218,7 +218,7 @@ def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
     command = [found.path]
     if os.geteuid() == 0:
         command.append("--allow-run-as-root")
-    command += ["-np", str(plan.count), "--bind-to", "none"]
+    command += ["-np", str(plan.processes), "--bind-to", "none"]
     if five:
         command += ["--map-by", "slot:OVERSUBSCRIBE", "--output", "tag"]
         # One that dies must not take the others along before they can say what they miss.

@@ -156,7 +156,7 @@ class Job:
         if stream is not None:
             for line in stream:
                 text, label = line.rstrip(b"\n"), plan.label()
-                tag = _TAG.match(text) if plan.count else None
+                tag = _TAG.match(text) if plan.processes else None
                 if tag:
                     text, label = text[tag.end() :], f"{plan.role} {int(tag.group(1))}"
                 with _output_lock:

@@ -37,11 +37,11 @@ class ProcessPlan(NamedTuple):
     rank: int
     host: Host | None  # None: this machine
     variables: dict[str, str]  # beside the environment of the launcher, or of the host
-    count: int = 0  # more than 0: an mpirun that starts so many
+    processes: int = 0  # more than 0: an mpirun that starts so many
 
     def label(self) -> str:
         """Return ``worker 0``, or ``workers`` for those of an mpirun; there is one scheduler."""
-        if self.count:
+        if self.processes:
             return f"{self.role}s"
         return self.role if self.role == "scheduler" else f"{self.role} {self.rank}"
 
@@ -286,7 +286,7 @@ def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
     lines = [first, f"{'process':<14}{'host':<24}pid"]
     for plan in plans:
         host = plan.host.label() if plan.host else "this machine"
-        if plan.count:
+        if plan.processes:
             host = "by mpirun"
         number = processes.get(plan.label())
         lines.append(f"{plan.label():<14}{host:<24}{'' if number is None else number}".rstrip())
