@@ -6,10 +6,9 @@ With few places in the cache numbers are given to other names all the time.
 import random
 import time
 
-import numpy as np
-
 import mxlite as mx
 import mxlite.horovod as hvd
+import numpy as np
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
