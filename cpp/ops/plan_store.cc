@@ -1,7 +1,10 @@
 #include "cpp/ops/plan_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +17,29 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kHeader = "mxlite plans 1";
+
+// One writer per folder at a time, of all processes and of all stores of this one. Where a file
+// system has no locks, writers that meet lose one another's plans, nothing else.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (file_ >= 0) flock(file_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (file_ >= 0) close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int file_;
+};
+
+bool fits_a_line(const std::string& problem, const std::string& plan) {
+  return problem.find_first_of("\t\n") == std::string::npos &&
+         plan.find('\n') == std::string::npos && !plan.empty();
+}
 
 }  // namespace
 
@@ -30,8 +56,13 @@ std::optional<std::string> PlanStore::find(const std::string& problem) const {
 
 void PlanStore::add(const std::string& problem, const std::string& plan) {
   const std::lock_guard lock(mutex_);
-  read();
   plans_[problem] = plan;
+  if (path_.empty()) return;
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  const FolderLock folder_lock(folder);
+  read();
   write();
 }
 
@@ -50,14 +81,13 @@ void PlanStore::read() {
 }
 
 void PlanStore::write() const {
-  if (path_.empty()) return;
-  std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
-  const std::string beside = str(path_, ".", getpid());
+  static std::atomic<int> counter{0};  // two devices of one process may share a file
+  const std::string beside = str(path_, ".", getpid(), ".", counter++);
   {
     std::ofstream file(beside, std::ios::trunc);
     file << kHeader << '\n';
-    for (const auto& [problem, plan] : plans_) file << problem << '\t' << plan << '\n';
+    for (const auto& [problem, plan] : plans_)
+      if (fits_a_line(problem, plan)) file << problem << '\t' << plan << '\n';
     file.flush();
     if (!file) {
       std::remove(beside.c_str());

@@ -1,7 +1,10 @@
 #include "cpp/ops/plan_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -89,9 +92,97 @@ TEST_F(PlanStoreTest, WritersInThreadsLoseNothing) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(again.find(std::to_string(i)), "plan") << i;
 }
 
+// Two GPUs of one model have a store each, of the same file.
+TEST_F(PlanStoreTest, StoresOfOneFileInOneProcessLoseNothing) {
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([this, t] {
+        PlanStore own(path());
+        for (int i = 0; i < 8; ++i) own.add(std::to_string(t * 8 + i), "plan");
+      });
+  }
+  const PlanStore again(path());
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(again.find(std::to_string(i)), "plan") << i;
+}
+
+TEST_F(PlanStoreTest, ProcessesLoseNothing) {
+  std::vector<pid_t> children;
+  for (int c = 0; c < 4; ++c) {
+    const pid_t child = fork();
+    if (child == 0) {
+      PlanStore own(path());
+      for (int i = 0; i < 8; ++i) own.add(std::to_string(c * 8 + i), "plan");
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  const PlanStore again(path());
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(again.find(std::to_string(i)), "plan") << i;
+}
+
+TEST_F(PlanStoreTest, AForeignFileIsReplacedByTheNextPlan) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(path(), std::ios::binary) << std::string(
+      "\x7f"
+      "ELF\0\t\0\n\t\n",
+      11);
+  PlanStore store(path());
+  store.add("a", "1");
+  const PlanStore again(path());
+  EXPECT_EQ(again.find("a"), "1");
+  EXPECT_EQ(again.find(std::string("\0", 1)), std::nullopt);
+}
+
+TEST_F(PlanStoreTest, AnEmptyOrHalfWrittenFileIsReadAsFarAsItGoes) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(path()).flush();
+  EXPECT_EQ(PlanStore(path()).find("a"), std::nullopt);
+  std::ofstream(path()) << "mxlite plans 1\na\t1\nb\t\n\tc\n\nd\t2";
+  const PlanStore store(path());
+  EXPECT_EQ(store.find("a"), "1");
+  EXPECT_EQ(store.find("b"), std::nullopt);
+  EXPECT_EQ(store.find("d"), "2");
+}
+
+TEST_F(PlanStoreTest, TextThatWouldBreakTheFileStaysInMemory) {
+  PlanStore store(path());
+  store.add("a\tb", "1");
+  store.add("c", "2\nd\t3");
+  store.add("e", "4");
+  EXPECT_EQ(store.find("a\tb"), "1");
+  const PlanStore again(path());
+  EXPECT_EQ(again.find("a"), std::nullopt);
+  EXPECT_EQ(again.find("c"), std::nullopt);
+  EXPECT_EQ(again.find("d"), std::nullopt);
+  EXPECT_EQ(again.find("e"), "4");
+}
+
+// A user for whom permissions do not count writes the file; nobody gets an error.
+TEST_F(PlanStoreTest, AReadOnlyFolderIsNoError) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder_);
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  PlanStore store(path());
+  store.add("a", "1");
+  EXPECT_EQ(store.find("a"), "1");
+  EXPECT_EQ(fs::exists(path()), geteuid() == 0);
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
 TEST(PlanStorePathTest, NamesDeviceAndVersion) {
   EXPECT_EQ(plan_store_path("/c", "cudnn", "91300", "NVIDIA H100 80GB/HBM3"),
             "/c/cudnn-91300-NVIDIA_H100_80GB_HBM3.plans");
+  std::set<std::string> paths;
+  for (const char* version : {"91300", "91400"})
+    for (const char* device : {"NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H200"})
+      paths.insert(plan_store_path("/c", "cudnn", version, device));
+  EXPECT_EQ(paths.size(), 6u);
   EXPECT_EQ(plan_store_path("", "cudnn", "91300", "NVIDIA H100"), "");
 }
 
@@ -111,6 +202,24 @@ ConvolutionProblem problem(bool channels_last) {
                               DType::kFloat16, channels_last);
 }
 
+TEST(PlanStorePathTest, TheFolderIsThatOfTheFirstVariable) {
+  const std::vector<const char*> names = {"MXLITE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
+  std::vector<std::string> before;
+  for (const char* name : names) {
+    const char* const value = std::getenv(name);
+    before.push_back(value ? value : "");
+    setenv(name, "", 1);
+  }
+  EXPECT_EQ(cache_folder(), "");
+  setenv("HOME", "/home/a", 1);
+  EXPECT_EQ(cache_folder(), "/home/a/.cache/mxlite");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(cache_folder(), "/x/mxlite");
+  setenv("MXLITE_CACHE_DIR", "/m", 1);
+  EXPECT_EQ(cache_folder(), "/m");
+  for (size_t i = 0; i < names.size(); ++i) setenv(names[i], before[i].c_str(), 1);
+}
+
 TEST(ConvolutionProblemTest, TextNamesEverythingThatMatters) {
   ConvolutionProblem p = problem(/*channels_last=*/true);
   p.bias = p.relu = true;
@@ -121,7 +230,7 @@ TEST(ConvolutionProblemTest, TextNamesEverythingThatMatters) {
 
 TEST(ConvolutionProblemTest, EveryDifferenceMakesAnotherKey) {
   const ConvolutionProblem base = problem(false);
-  std::vector<ConvolutionProblem> all(12, base);
+  std::vector<ConvolutionProblem> all(14, base);
   all[1].direction = ConvolutionDirection::kBackwardWeight;
   all[2].tuning = ConvolutionTuning::kFastest;
   all[3].dtype = DType::kFloat32;
@@ -133,6 +242,8 @@ TEST(ConvolutionProblemTest, EveryDifferenceMakesAnotherKey) {
   all[9].data[0] = 3;
   all[10].pad[1] = 0;
   all[11].workspace_bytes = 0;
+  all[12].allow_conversion = true;
+  all[13].deterministic = true;
   std::set<std::string> texts;
   for (const ConvolutionProblem& p : all) texts.insert(p.text());
   EXPECT_EQ(texts.size(), all.size());

@@ -44,8 +44,9 @@ std::string ConvolutionProblem::text() const {
              " weight ", joined(weight, ndim), " output ", joined(output, ndim), " stride ",
              joined(stride, spatial), " pad ", joined(pad, spatial), " dilate ",
              joined(dilate, spatial), " groups ", groups, bias ? " bias" : "", addend ? " add" : "",
-             relu ? " relu" : "", " tuning ", static_cast<int>(tuning), " workspace ",
-             workspace_bytes);
+             relu ? " relu" : "", allow_conversion ? " conversion" : "",
+             deterministic ? " deterministic" : "", " tuning ", static_cast<int>(tuning),
+             " workspace ", workspace_bytes);
 }
 
 size_t ConvolutionProblemHash::operator()(const ConvolutionProblem& p) const {
@@ -78,7 +79,12 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
   q.channels_last = last || memory_channels_last;
   q.groups = p.num_group;
   q.workspace_bytes = p.workspace << 20;
-  q.tuning = convolution_tuning(p.cudnn_tune);
+  static const int64_t autotune = env_int("MXNET_CUDNN_AUTOTUNE_DEFAULT", 1);
+  static const bool conversion = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
+  static const bool deterministic = env_int("MXNET_ENFORCE_DETERMINISM", 0) != 0;
+  q.tuning = convolution_tuning(p.cudnn_tune, autotune);
+  q.allow_conversion = conversion && dtype == DType::kFloat32;
+  q.deterministic = deterministic;
   q.data = own_dims(d, q.ndim);
   q.output = own_dims(spatial_dims(output, last), q.ndim);
   q.weight = {q.output[1], d.channels / p.num_group};
@@ -93,11 +99,11 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
   return q;
 }
 
-ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune) {
+ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune,
+                                     int64_t by_environment) {
   if (cudnn_tune == "off") return ConvolutionTuning::kOff;
   if (cudnn_tune == "limited_workspace") return ConvolutionTuning::kLimitedWorkspace;
   if (cudnn_tune == "fastest") return ConvolutionTuning::kFastest;
-  static const int64_t by_environment = env_int("MXNET_CUDNN_AUTOTUNE_DEFAULT", 1);
   MX_CHECK(by_environment >= 0 && by_environment <= 2,
            "MXNET_CUDNN_AUTOTUNE_DEFAULT: ", by_environment, " given, 0, 1 or 2 expected");
   return static_cast<ConvolutionTuning>(by_environment);

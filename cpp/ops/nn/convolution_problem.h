@@ -24,6 +24,9 @@ struct ConvolutionProblem {
   int ndim = 4;
   bool channels_last = false;                       // of memory: N, spatial, C
   bool bias = false, addend = false, relu = false;  // forward only, in this order
+  // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
+  // what was chosen with one value is no choice with the other.
+  bool allow_conversion = false, deterministic = false;
   int64_t workspace_bytes = 0;
   int64_t groups = 1;
   Numbers data{}, weight{}, output{};
@@ -46,7 +49,8 @@ ConvolutionProblem describe_convolution(ConvolutionDirection direction, const Co
                                         const Shape& data, const Shape& output, DType dtype,
                                         bool memory_channels_last);
 
-// The parameter cudnn_tune, or else MXNET_CUDNN_AUTOTUNE_DEFAULT (1).
-ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune);
+// The parameter cudnn_tune, or else what MXNET_CUDNN_AUTOTUNE_DEFAULT says: 0, 1 or 2.
+ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tune,
+                                     int64_t by_environment);
 
 }  // namespace mxlite

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpp/base/env.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
+#include "cpp/ops/plan_choice.h"
 #include "cpp/ops/plan_store.h"
 
 namespace mxlite::cuda {
@@ -126,13 +126,11 @@ void make_nodes(fe::graph::Graph& graph, const ConvolutionProblem& p) {
 
 // float32 stays float32 unless MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION=1, as in 1.x.
 void exclude_engines(fe::graph::Graph& graph, const ConvolutionProblem& p) {
-  static const bool may_convert = env_int("MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION", 0) != 0;
-  static const bool same_each_run = env_int("MXNET_ENFORCE_DETERMINISM", 0) != 0;
   std::vector<fe::NumericalNote_t> notes;
-  if (p.dtype == DType::kFloat32 && !may_convert)
+  if (p.dtype == DType::kFloat32 && !p.allow_conversion)
     notes = {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS};
   if (is_half(p.dtype)) notes.push_back(fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
-  if (same_each_run) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
+  if (p.deterministic) notes.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
   graph.deselect_numeric_notes(notes);
   if (p.tuning != ConvolutionTuning::kFastest)
     graph.deselect_workspace_greater_than(p.workspace_bytes);
@@ -174,26 +172,6 @@ struct Event {
   cudaEvent_t raw = nullptr;
 };
 
-// Milliseconds of one run, the best of a few; infinity where the engine fails.
-float measure(KernelContext& ctx, const ConvolutionPlan& plan, const ConvolutionOperands& o) {
-  constexpr int kRepeats = 3;
-  float best = std::numeric_limits<float>::infinity();
-  auto pointers = bind(o);
-  void* const workspace = plan.workspace_bytes > 0 ? ctx.scratch(plan.workspace_bytes) : nullptr;
-  const Event begin, end;
-  for (int i = 0; i <= kRepeats; ++i) {
-    MX_CUDA(cudaEventRecord(begin.raw, stream(ctx)));
-    if (plan.graph.execute_plan_at_index(cudnn(ctx), pointers, workspace, plan.index).is_bad())
-      return std::numeric_limits<float>::infinity();
-    MX_CUDA(cudaEventRecord(end.raw, stream(ctx)));
-    MX_CUDA(cudaEventSynchronize(end.raw));
-    float elapsed = 0;
-    MX_CUDA(cudaEventElapsedTime(&elapsed, begin.raw, end.raw));
-    if (i > 0) best = std::min(best, elapsed);  // the first run warms up
-  }
-  return best;
-}
-
 bool is_capturing(KernelContext& ctx) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   MX_CUDA(cudaStreamIsCapturing(stream(ctx), &status));
@@ -214,45 +192,49 @@ PlanStore& plan_store(int device) {
   return *store;
 }
 
-bool build(KernelContext& ctx, ConvolutionPlan& plan, int64_t index) {
-  if (plan.graph.build_plan_at_index(cudnn(ctx), index).is_bad()) return false;
-  plan.index = index;
-  plan.workspace_bytes = static_cast<size_t>(plan.graph.get_workspace_size_plan_at_index(index));
-  return true;
-}
+// cuDNN's, in the heuristic's order.
+class Candidates final : public PlanCandidates {
+ public:
+  Candidates(KernelContext& ctx, fe::graph::Graph& graph, const ConvolutionOperands& operands)
+      : ctx_(ctx), graph_(graph), operands_(operands) {}
 
-// The candidate of that name, as an earlier process chose it.
-bool build_named(KernelContext& ctx, ConvolutionPlan& plan, const std::string& wanted) {
-  for (int64_t i = 0; i < plan.graph.get_execution_plan_count(); ++i) {
+  int64_t count() const override { return graph_.get_execution_plan_count(); }
+  std::string name(int64_t index) const override {
     std::string name;
-    if (plan.graph.get_plan_name_at_index(i, name).is_good() && name == wanted)
-      return build(ctx, plan, i);
+    return graph_.get_plan_name_at_index(index, name).is_good() ? name : "";
   }
-  return false;
-}
-
-// In the heuristic's order; false where no candidate can be built.
-bool build_first(KernelContext& ctx, ConvolutionPlan& plan) {
-  for (int64_t i = 0; i < plan.graph.get_execution_plan_count(); ++i)
-    if (build(ctx, plan, i)) return true;
-  return false;
-}
-
-bool build_fastest(KernelContext& ctx, ConvolutionPlan& plan, const ConvolutionOperands& o) {
-  constexpr int64_t kMostMeasured = 12;  // of the heuristic's list, which begins with the good ones
-  int64_t best = -1;
-  float least = std::numeric_limits<float>::infinity();
-  const int64_t count = std::min(plan.graph.get_execution_plan_count(), kMostMeasured);
-  for (int64_t i = 0; i < count; ++i) {
-    if (!build(ctx, plan, i)) continue;
-    const float time = measure(ctx, plan, o);
-    if (time < least) {
-      least = time;
-      best = i;
+  bool build(int64_t index) override {
+    return graph_.build_plan_at_index(cudnn(ctx_), index).is_good();
+  }
+  float measure(int64_t index) override {  // the best of a few
+    constexpr int kRepeats = 3;
+    constexpr float kFailed = std::numeric_limits<float>::infinity();
+    const size_t bytes = workspace_bytes(index);
+    auto pointers = bind(operands_);
+    void* const workspace = bytes > 0 ? ctx_.scratch(bytes) : nullptr;
+    const Event begin, end;
+    float best = kFailed;
+    for (int i = 0; i <= kRepeats; ++i) {
+      MX_CUDA(cudaEventRecord(begin.raw, stream(ctx_)));
+      if (graph_.execute_plan_at_index(cudnn(ctx_), pointers, workspace, index).is_bad())
+        return kFailed;
+      MX_CUDA(cudaEventRecord(end.raw, stream(ctx_)));
+      MX_CUDA(cudaEventSynchronize(end.raw));
+      float elapsed = 0;
+      MX_CUDA(cudaEventElapsedTime(&elapsed, begin.raw, end.raw));
+      if (i > 0) best = std::min(best, elapsed);  // the first run warms up
     }
+    return best;
   }
-  return best >= 0 && build(ctx, plan, best);
-}
+  size_t workspace_bytes(int64_t index) const {
+    return static_cast<size_t>(graph_.get_workspace_size_plan_at_index(index));
+  }
+
+ private:
+  KernelContext& ctx_;
+  fe::graph::Graph& graph_;
+  const ConvolutionOperands& operands_;
+};
 
 // Null and a reason where cuDNN cannot do it.
 std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const ConvolutionProblem& p,
@@ -270,15 +252,14 @@ std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const Convolution
     reason = status.get_message();
     return nullptr;
   }
-  reason = "no engine could be built";
   const bool tune = p.tuning != ConvolutionTuning::kOff && !is_capturing(ctx);
-  if (!tune) return build_first(ctx, *plan) ? plan : nullptr;
-  PlanStore& store = plan_store(ctx.device.index);
-  const std::string text = p.text();
-  if (const auto known = store.find(text); known && build_named(ctx, *plan, *known)) return plan;
-  if (!build_fastest(ctx, *plan, o)) return nullptr;
-  if (std::string name; graph.get_plan_name_at_index(plan->index, name).is_good())
-    store.add(text, name);
+  Candidates candidates(ctx, graph, o);
+  plan->index = choose_plan(candidates, p.text(), tune ? &plan_store(ctx.device.index) : nullptr);
+  if (plan->index < 0) {
+    reason = "no engine could be built";
+    return nullptr;
+  }
+  plan->workspace_bytes = candidates.workspace_bytes(plan->index);
   return plan;
 }
 
