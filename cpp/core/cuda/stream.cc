@@ -11,12 +11,17 @@ constexpr size_t kScratchStep = size_t{1} << 20;
 
 }  // namespace
 
-CudaStream::CudaStream(int device, cudaMemPool_t pool) : device_(device), pool_(pool) { create(); }
-
-CudaStream::CudaStream(CudaStream& owner)
-    : device_(owner.device_), pool_(owner.pool_), owner_(&owner) {
+CudaStream::CudaStream(int device, cudaMemPool_t pool) : CudaStream(device, pool, nullptr) {
   create();
 }
+
+CudaStream::CudaStream(CudaStream& owner) : CudaStream(owner.device_, owner.pool_, &owner) {
+  create();
+}
+
+// Whoever delegates here may throw afterwards: the destructor then runs.
+CudaStream::CudaStream(int device, cudaMemPool_t pool, CudaStream* owner)
+    : device_(device), pool_(pool), owner_(owner) {}
 
 void CudaStream::create() {
   const DeviceGuard guard(device_);
@@ -55,7 +60,14 @@ void CudaStream::copy(void* to, const void* from, size_t bytes) {
 void* CudaStream::allocate(size_t bytes) {
   const DeviceGuard guard(device_);
   void* data = nullptr;
-  MX_CUDA(cudaMallocFromPoolAsync(&data, bytes, pool_, stream_));
+  cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    MX_CUDA(cudaStreamSynchronize(stream_));  // for what has been freed on it
+    MX_CUDA(cudaMemPoolTrimTo(pool_, 0));
+    status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
+  }
+  check(status, "cudaMallocFromPoolAsync");
   return data;
 }
 

@@ -34,6 +34,7 @@ class CudaStream final : public Stream {
   cudaStream_t raw() const { return stream_; }
 
  private:
+  CudaStream(int device, cudaMemPool_t pool, CudaStream* owner);
   void create();
 
   const int device_;

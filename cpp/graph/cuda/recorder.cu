@@ -45,8 +45,10 @@ class CudaGraph final : public graph::DeviceGraph {
 
   void launch(Stream& stream, RandomState random) override {
     const cudaStream_t raw = static_cast<CudaStream&>(stream).raw();
-    store_random<<<1, 1, 0, raw>>>(random_, random);
-    MX_CUDA_LAUNCHED("store_random");
+    cudaLaunchConfig_t config{};
+    config.gridDim = config.blockDim = dim3(1);
+    config.stream = raw;
+    MX_CUDA(cudaLaunchKernelEx(&config, store_random, random_, random));
     MX_CUDA(cudaGraphLaunch(executable_, raw));
   }
 

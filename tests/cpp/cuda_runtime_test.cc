@@ -1,0 +1,267 @@
+// Memory, streams and recorded graphs of the CUDA backend on a runtime that is made of plain
+// memory: what is retried, kept, given back and said.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cpp/core/cuda/architectures.h"
+#include "cpp/core/cuda/pinned.h"
+#include "cpp/core/cuda/pool.h"
+#include "cpp/core/cuda/stream.h"
+#include "cpp/graph/cuda/recorder.h"
+
+namespace mxlite::cuda {
+
+const char* compiled_architectures() { return "9.0"; }
+
+namespace {
+
+using fake_cuda::kDeviceBytes;
+using fake_cuda::state;
+
+class CudaRuntimeTest : public testing::Test {
+ protected:
+  CudaRuntimeTest() { fake_cuda::reset(); }
+  ~CudaRuntimeTest() override { EXPECT_EQ(state().live, 0) << "not given back"; }
+};
+
+std::string error_of(const std::function<void()>& fn, ErrorKind kind) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+struct PoolAndStream {
+  MemoryPool pool{0};
+  CudaStream stream{0, pool.raw()};
+  Block take(size_t bytes) { return pool.allocate(bytes, stream.raw(), stream.raw()); }
+};
+
+TEST_F(CudaRuntimeTest, PoolsKeepTheirMemoryAndLetOtherDevicesIn) {
+  const MemoryPool pool(1);
+  EXPECT_EQ(state().peers, std::vector<int>{0});
+}
+
+TEST_F(CudaRuntimeTest, StatisticsFollowTheBlocks) {
+  PoolAndStream p;
+  const Block a = p.take(1000), b = p.take(24);
+  EXPECT_EQ(p.pool.stats().in_use, 1024u);
+  p.pool.free(a, p.stream.raw());
+  p.stream.synchronize();
+  EXPECT_EQ(p.pool.stats().in_use, 24u);
+  EXPECT_EQ(p.pool.stats().cached, 1000u);
+  EXPECT_EQ(p.pool.stats().peak, 1024u);
+  p.pool.release_cached();
+  EXPECT_EQ(p.pool.stats().cached, 0u);
+  p.pool.free(b, p.stream.raw());
+}
+
+TEST_F(CudaRuntimeTest, ABlockOfNothingIsABlock) {
+  PoolAndStream p;
+  const Block block = p.take(0);
+  EXPECT_NE(block.data, nullptr);
+  EXPECT_EQ(block.bytes, 0u);
+  p.pool.free(block, p.stream.raw());
+}
+
+TEST_F(CudaRuntimeTest, AFullDeviceWaitsForItsFreesAndTriesAgain) {
+  PoolAndStream p;
+  const Block first = p.take(kDeviceBytes - 100);
+  p.pool.free(first, p.stream.raw());  // the device has not come to it
+  const Block second = p.take(kDeviceBytes);
+  EXPECT_EQ(state().log, std::vector<std::string>{"synchronize"});
+  EXPECT_EQ(state().last_error, cudaSuccess);
+  p.pool.free(second, p.stream.raw());
+}
+
+TEST_F(CudaRuntimeTest, OutOfMemorySaysWhatWasAskedAndUsed) {
+  PoolAndStream p;
+  const Block block = p.take(1000);
+  const std::string text = error_of([&] { p.take(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "out of memory on gpu(0): 2097152 bytes asked, 1000 in use, 0 cached, limit 1048576, "
+            "7 free on the device");
+  EXPECT_EQ(state().last_error, cudaSuccess);
+  p.pool.free(p.take(1000), p.stream.raw());  // the pool goes on
+  p.pool.free(block, p.stream.raw());
+}
+
+TEST_F(CudaRuntimeTest, TheLimitHoldsForWhatIsInUse) {
+  setenv("MXLITE_GPU_MEMORY_LIMIT", "4096", 1);
+  PoolAndStream p;
+  unsetenv("MXLITE_GPU_MEMORY_LIMIT");
+  const Block block = p.take(4096);
+  const std::string text = error_of([&] { p.take(1); }, ErrorKind::kOutOfMemory);
+  EXPECT_NE(text.find("1 bytes asked, 4096 in use, 0 cached, limit 4096"), std::string::npos)
+      << text;
+  p.pool.free(block, p.stream.raw());
+  p.pool.free(p.take(4096), p.stream.raw());  // after a wait for the free
+}
+
+TEST_F(CudaRuntimeTest, OtherFailuresAreNotRetried) {
+  PoolAndStream p;
+  state().fails = "cudaMallocFromPoolAsync";
+  const std::string text = error_of([&] { p.take(10); }, ErrorKind::kDevice);
+  EXPECT_NE(text.find("cudaMallocFromPoolAsync failed: fakeError, a fault of the test"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(state().log.empty());
+}
+
+TEST_F(CudaRuntimeTest, AMissingKernelNamesTheArchitectures) {
+  const std::string text = error_of(
+      [] { throw_cuda_error(cudaErrorNoKernelImageForDevice, "launch"); }, ErrorKind::kDevice);
+  EXPECT_NE(text.find("this build has kernels for 9.0"), std::string::npos) << text;
+}
+
+TEST_F(CudaRuntimeTest, PinnedBlocksAreReusedBySizeClass) {
+  PinnedAllocator pinned;
+  const Block a = pinned.allocate(5000);
+  pinned.free(a);
+  EXPECT_EQ(pinned.stats().cached, 8192u);
+  const Block b = pinned.allocate(8000);
+  EXPECT_EQ(b.data, a.data);
+  EXPECT_EQ(pinned.stats().in_use, 8192u);
+  EXPECT_EQ(pinned.stats().cached, 0u);
+  const Block small = pinned.allocate(1);
+  EXPECT_EQ(pinned.stats().in_use, 8192u + 4096u);
+  EXPECT_EQ(state().host_calls, 2);
+  pinned.free(b);
+  pinned.free(small);
+  pinned.release_cached();
+  EXPECT_EQ(state().host_bytes, 0u);
+  EXPECT_EQ(pinned.stats().peak, 8192u + 4096u);
+}
+
+TEST_F(CudaRuntimeTest, PinnedMemoryDropsItsCacheBeforeItGivesUp) {
+  state().host_limit = 3 * 4096;
+  PinnedAllocator pinned;
+  pinned.free(pinned.allocate(4096));
+  const Block large = pinned.allocate(8192);
+  const Block small = pinned.allocate(4096);
+  pinned.free(large);
+  const std::string text = error_of([&] { pinned.allocate(16384); }, ErrorKind::kOutOfMemory);
+  EXPECT_NE(text.find("out of page-locked memory: 16384 bytes asked, 4096 in use, 0 cached"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(state().last_error, cudaSuccess);
+  pinned.free(small);
+  pinned.release_cached();
+  EXPECT_EQ(state().host_bytes, 0u);
+}
+
+TEST_F(CudaRuntimeTest, ScratchMemoryGrowsInStepsAndIsKept) {
+  PoolAndStream p;
+  void* const first = p.stream.scratch(100);
+  EXPECT_EQ(p.stream.scratch(1 << 20), first);
+  EXPECT_EQ(p.pool.stats().in_use, size_t{1} << 20);
+}
+
+TEST_F(CudaRuntimeTest, ScratchMemoryThatCannotGrowIsGoneAndTakenAnew) {
+  PoolAndStream p;
+  p.stream.scratch(100);
+  error_of([&] { p.stream.scratch((1 << 20) + 1); }, ErrorKind::kOutOfMemory);
+  p.stream.synchronize();
+  EXPECT_EQ(p.pool.stats().in_use, 0u);
+  EXPECT_NE(p.stream.scratch(100), nullptr);
+}
+
+TEST_F(CudaRuntimeTest, ScratchMemoryIsFoundWhereThePoolHasCached) {
+  PoolAndStream p;
+  for (const Block block : {p.take(300000), p.take(300000)}) p.pool.free(block, p.stream.raw());
+  p.stream.synchronize();
+  EXPECT_EQ(p.pool.stats().cached, 600000u);
+  EXPECT_NE(p.stream.scratch(1 << 20), nullptr);
+  EXPECT_EQ(p.pool.stats().cached, 0u);
+}
+
+TEST_F(CudaRuntimeTest, StreamsWaitForTheOtherOnes) {
+  PoolAndStream p;
+  CudaStream other(0, p.pool.raw());
+  p.stream.wait_for(other);
+  EXPECT_EQ(state().log, std::vector<std::string>{"waits"});
+}
+
+TEST_F(CudaRuntimeTest, ScratchOfAnotherDeviceLeavesTheCallersDevice) {
+  MemoryPool pool(1);
+  CudaStream stream(1, pool.raw());
+  cudaSetDevice(0);
+  stream.scratch(100);
+  EXPECT_EQ(state().current_device, 0);
+  stream.enter();
+  EXPECT_EQ(state().current_device, 1);
+}
+
+struct Recording {
+  PoolAndStream p;
+  CudaGraphRecorder recorder;
+  int target = 0, source = 1;
+  const RandomState* seen = nullptr;
+  std::unique_ptr<graph::DeviceGraph> record() {
+    return recorder.record(p.stream, [this](Stream& stream, const RandomState* random) {
+      seen = random;
+      stream.copy(&target, &source, sizeof(int));
+    });
+  }
+};
+
+TEST_F(CudaRuntimeTest, RecordedWorkRunsAtEveryLaunchWithThatRunsRandomState) {
+  Recording r;
+  const auto graph = r.record();
+  EXPECT_EQ(r.target, 0);  // recorded, not run
+  for (int i = 1; i < 4; ++i) {
+    r.source = i;
+    graph->launch(r.p.stream, {5, static_cast<uint64_t>(i)});
+    EXPECT_EQ(r.target, i);
+    EXPECT_EQ(r.seen->seed, 5u);
+    EXPECT_EQ(r.seen->offset, static_cast<uint64_t>(i));
+  }
+}
+
+TEST_F(CudaRuntimeTest, RecordingsUseTheOwnersScratchAndCannotGrowIt) {
+  PoolAndStream p;
+  void* const scratch = p.stream.scratch(100);
+  CudaGraphRecorder recorder;
+  const auto graph = recorder.record(p.stream, [&](Stream& stream, const RandomState*) {
+    EXPECT_EQ(stream.scratch(1 << 20), scratch);
+    EXPECT_EQ(&stream.attachment(), &p.stream.attachment());
+    error_of([&] { stream.scratch((1 << 20) + 1); }, ErrorKind::kDevice);
+  });
+  EXPECT_NE(graph, nullptr);
+}
+
+TEST_F(CudaRuntimeTest, WhatCannotBeRecordedThrowsAndLeavesNothing) {
+  PoolAndStream p;
+  CudaGraphRecorder recorder;
+  const auto thrower = [](Stream&, const RandomState*) { fail(ErrorKind::kValue, "of a kernel"); };
+  const std::string text = error_of([&] { recorder.record(p.stream, thrower); }, ErrorKind::kValue);
+  EXPECT_NE(text.find("of a kernel"), std::string::npos);
+  for (const char* call :
+       {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate"}) {
+    Recording r;
+    state().fails = call;
+    const std::string said = error_of([&] { r.record(); }, ErrorKind::kDevice);
+    EXPECT_NE(said.find(call), std::string::npos) << said;
+    EXPECT_EQ(r.target, 0);
+    EXPECT_NE(r.record(), nullptr);  // the stream can be recorded again
+  }
+}
+
+TEST_F(CudaRuntimeTest, AHalfMadeStreamGivesBackWhatItHas) {
+  const MemoryPool pool(0);
+  for (const char* call : {"cudaStreamCreateWithFlags", "cudaEventCreateWithFlags"}) {
+    state().fails = call;
+    error_of([&] { CudaStream(0, pool.raw()); }, ErrorKind::kDevice);
+  }
+}
+
+}  // namespace
+}  // namespace mxlite::cuda
