@@ -37,6 +37,12 @@ inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad
 
 template <class C, class Rule>
 __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule& rule, int64_t i) {
+  if constexpr (requires { rule.skip; }) {
+    if (rule.skip) {  // the weight as it is, not the one in float32
+      store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
+      return;
+    }
+  }
   const DeviceArray& exact = a.weight32.data ? a.weight32 : a.weight;
   const C weight = load_as<C>(exact.data, exact.dtype, i);
   const C grad = load_as<C>(a.grad.data, a.grad.dtype, i);
@@ -95,12 +101,7 @@ struct AdamWRule {
   struct Applied {
     optimizer::AdamW<C> rule;
     bool skip;
-    __device__ __forceinline__ void operator()(const Block<C>& b) const {
-      if (skip)
-        *b.new_weight = *b.weight;
-      else
-        rule(b);
-    }
+    __device__ __forceinline__ void operator()(const Block<C>& b) const { rule(b); }
   };
   template <class C>
   __device__ __forceinline__ Applied<C> make() const {

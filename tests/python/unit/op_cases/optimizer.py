@@ -281,6 +281,23 @@ CASES += [
         ref=lambda w, *_: w,
         **_F,
     ),
+    *(
+        op(
+            "_mp_adamw_update",
+            rand(4),
+            rand(4),
+            rand(4),
+            positive(4),
+            rand(4),
+            np.array([scale]),
+            lr=0.1,
+            eta=1,
+            mutates=(2, 3, 4),
+            ref=lambda w, *_: w,  # skipped: the weight as it is, not the one in float32
+            **_F,
+        )
+        for scale in (0.0, np.nan, -np.inf)
+    ),
     op(
         "_contrib_group_adagrad_update",
         rand(3, 4),
