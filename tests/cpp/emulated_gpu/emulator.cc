@@ -1,5 +1,8 @@
-// Blocks of threads as fibers of one thread: a fiber runs until it waits for others or ends, then
-// the next one goes on.
+// Blocks of threads as fibers of one thread of the host. A fiber runs one thread of the block after
+// the other; where one waits for others, the next fiber goes on. So a kernel without barriers needs
+// a single fiber and no switches.
+#undef _FORTIFY_SOURCE  // its longjmp takes another fiber's stack for a mistake
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdlib>
@@ -32,27 +35,36 @@ struct Barrier {
 class Block;
 thread_local Block* running = nullptr;
 
+// Goes on in `to` until somebody goes on in `from`. Neither saves the signal mask, which makes it
+// much cheaper than swapcontext; not inlined, so that the caller's registers are all saved.
+[[gnu::noinline]] void switch_to(jmp_buf& from, jmp_buf& to) {
+  if (_setjmp(from) == 0) _longjmp(to, 1);
+}
+
 class Block {
  public:
   void run(int threads, size_t shared_bytes, const std::function<void()>& thread) {
     thread_ = &thread;
+    threads_ = threads;
+    next_ = done_ = 0;
     shared_.assign(shared_bytes, 0x7f);
     all_ = {threads, 0, 0};
     warps_.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
-    while (fibers_.size() < static_cast<size_t>(threads)) {
-      fibers_.push_back(std::make_unique<Fiber>());
-      fibers_.back()->stack.reset(static_cast<char*>(std::aligned_alloc(64, kStackBytes)));
-    }
-    for (int t = 0; t < threads; ++t) {
-      ++warps_[static_cast<size_t>(t / kWarp)].barrier.members;
-      fibers_[static_cast<size_t>(t)]->state = State::kNew;
-    }
+    for (int t = 0; t < threads; ++t) ++warp_of(t).barrier.members;
     Block* const before = running;
     running = this;
-    for (int left = threads; left > 0;) {
+    for (size_t fresh = 0; next_ < threads_; ++fresh) {  // each idle fiber starts what it can
+      if (fresh == fibers_.size()) fibers_.push_back(std::make_unique<Fiber>());
+      resume(*fibers_[fresh]);
+    }
+    while (done_ < threads_) {
       bool moved = false;
-      for (int t = 0; t < threads; ++t) left -= resume(t, moved);
-      MX_ASSERT(moved || left == 0);  // all wait: a barrier that not all threads reach
+      for (const auto& f : fibers_) {
+        if (!f->barrier || f->barrier->round == f->round) continue;
+        moved = true;
+        resume(*f);
+      }
+      MX_ASSERT(moved);  // all wait: a barrier that not all threads reach
     }
     running = before;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
@@ -60,26 +72,25 @@ class Block {
 
   void sync() { wait_at(all_); }
   void exchange(const void* mine, void* other, size_t bytes, int source) {
-    Warp& warp = warps_[static_cast<size_t>(current_ / kWarp)];
+    Warp& warp = warp_of(fiber_->thread);
     MX_ASSERT(bytes <= sizeof(warp.slots[0]));
-    std::memcpy(warp.slots[current_ % kWarp], mine, bytes);
+    std::memcpy(warp.slots[lane()], mine, bytes);
     wait_at(warp.barrier);
     std::memcpy(other, warp.slots[source % kWarp], bytes);
     wait_at(warp.barrier);
   }
   void* shared() { return shared_.data(); }
-  int lane() const { return current_ % kWarp; }
+  int lane() const { return fiber_->thread % kWarp; }
 
  private:
-  enum class State { kNew, kWaiting, kDone };
   struct Free {
     void operator()(char* p) const { std::free(p); }
   };
   struct Fiber {
-    ucontext_t context{};
     std::unique_ptr<char, Free> stack;
-    State state = State::kDone;
-    Barrier* barrier = nullptr;
+    jmp_buf at;
+    int thread = 0;
+    const Barrier* barrier = nullptr;  // that it waits at
     uint64_t round = 0;
   };
   struct Warp {
@@ -87,57 +98,65 @@ class Block {
     alignas(16) char slots[kWarp][16];
   };
 
-  // 1 when the thread has ended.
-  int resume(int t, bool& moved) {
-    Fiber& f = *fibers_[static_cast<size_t>(t)];
-    if (f.state == State::kDone) return 0;
-    if (f.state == State::kWaiting && f.barrier->round == f.round) return 0;
-    moved = true;
-    current_ = t;
-    threadIdx = dim3(static_cast<unsigned>(t), 0, 0);
-    if (f.state == State::kNew) {
-      getcontext(&f.context);
-      f.context.uc_stack.ss_sp = f.stack.get();
-      f.context.uc_stack.ss_size = kStackBytes;
-      f.context.uc_link = &scheduler_;
-      makecontext(&f.context, &Block::entry, 0);
+  Warp& warp_of(int thread) { return warps_[static_cast<size_t>(thread / kWarp)]; }
+
+  // Until the fiber waits or has no thread left to run.
+  void resume(Fiber& f) {
+    f.barrier = nullptr;
+    fiber_ = &f;
+    if (f.stack) {
+      threadIdx = dim3(static_cast<unsigned>(f.thread), 0, 0);
+      return switch_to(scheduler_, f.at);
     }
-    f.state = State::kDone;  // unless it waits
-    swapcontext(&scheduler_, &f.context);
-    if (f.state == State::kWaiting) return 0;
-    for (Barrier* b : {&all_, &warps_[static_cast<size_t>(t / kWarp)].barrier}) {
-      --b->members;
-      b->open_if_full();
-    }
-    return 1;
+    f.stack.reset(static_cast<char*>(std::aligned_alloc(64, kStackBytes)));
+    ucontext_t context{};
+    getcontext(&context);
+    context.uc_stack.ss_sp = f.stack.get();
+    context.uc_stack.ss_size = kStackBytes;
+    makecontext(&context, &Block::entry, 0);
+    if (_setjmp(scheduler_) == 0) setcontext(&context);
   }
   static void entry() {
-    Block& block = *running;
-    try {
-      (*block.thread_)();
-    } catch (...) {
-      block.error_ = std::current_exception();
+    for (;;) {
+      running->run_threads();
+      switch_to(running->fiber_->at, running->scheduler_);
+    }
+  }
+  void run_threads() {
+    while (next_ < threads_) {
+      const int t = fiber_->thread = next_++;
+      threadIdx = dim3(static_cast<unsigned>(t), 0, 0);
+      try {
+        (*thread_)();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      ++done_;
+      for (Barrier* b : {&all_, &warp_of(t).barrier}) {
+        --b->members;
+        b->open_if_full();
+      }
     }
   }
   void wait_at(Barrier& b) {
-    Fiber& f = *fibers_[static_cast<size_t>(current_)];
+    Fiber& f = *fiber_;
     f.round = b.round;
     ++b.arrived;
     b.open_if_full();
     if (b.round != f.round) return;  // the last one goes on
-    f.state = State::kWaiting;
     f.barrier = &b;
-    swapcontext(&f.context, &scheduler_);
+    switch_to(f.at, scheduler_);
   }
 
   const std::function<void()>* thread_ = nullptr;
+  int threads_ = 0, next_ = 0, done_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<char> shared_;
   std::vector<Warp> warps_;
   Barrier all_;
-  ucontext_t scheduler_{};
+  jmp_buf scheduler_;
+  Fiber* fiber_ = nullptr;  // that runs
   std::exception_ptr error_;
-  int current_ = 0;
 };
 
 }  // namespace
