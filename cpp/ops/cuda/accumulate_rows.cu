@@ -7,14 +7,15 @@
 namespace mxlite::cuda {
 namespace {
 
-// rows | sorted rows | positions | sorted positions | the sort's own memory
+// the caller's | rows | sorted rows | positions | sorted positions | the sort's own memory
 struct Parts {
   size_t rows, sorted, position, sorted_position, sort, sort_bytes, bytes;
 };
 
-Parts parts_of(int64_t count) {
+Parts parts_of(int64_t count, size_t extra_bytes = 0) {
   Parts p{};
   ScratchPlan plan;
+  plan.add(extra_bytes);
   const size_t bytes = static_cast<size_t>(count) * sizeof(int64_t);
   p.rows = plan.add(bytes);
   p.sorted = plan.add(bytes);
@@ -30,6 +31,26 @@ Parts parts_of(int64_t count) {
 
 __global__ void count_up(int64_t n, int64_t* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) out[i] = i;
+}
+
+__global__ void keep_rows(int64_t n, int64_t num_rows, const int64_t* rows, int64_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride())
+    out[i] = rows[i] >= 0 && rows[i] < num_rows ? rows[i] : num_rows;
+}
+
+// Of numbers in [0, count).
+int bits_for(int64_t count) {
+  int bits = 1;
+  while (bits < 63 && (int64_t{1} << bits) < count) ++bits;
+  return bits;
+}
+
+void sort(KernelContext& ctx, void* block, Parts p, const int64_t* rows, int64_t count, int bits) {
+  launch_items(ctx, count_up, count, count, part<int64_t>(block, p.position));
+  MX_CUDA(cub::DeviceRadixSort::SortPairs(
+      part<void>(block, p.sort), p.sort_bytes, rows, part<int64_t>(block, p.sorted),
+      part<const int64_t>(block, p.position), part<int64_t>(block, p.sorted_position), count, 0,
+      bits, stream(ctx)));
 }
 
 struct SortedRows {
@@ -72,18 +93,11 @@ int64_t* accumulation_rows(KernelContext& ctx, int64_t count) {
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst) {
   zero_bytes(ctx, dst, static_cast<size_t>(a.outer * a.num_rows * a.inner) * dtype_size(a.dtype));
   if (a.count == 0 || a.outer * a.inner == 0) return;
-  Parts p = parts_of(a.count);
+  const Parts p = parts_of(a.count);
   void* const block = reinterpret_cast<char*>(a.rows) - p.rows;
-  int64_t* const position = part<int64_t>(block, p.position);
-  int64_t* const sorted = part<int64_t>(block, p.sorted);
-  int64_t* const sorted_position = part<int64_t>(block, p.sorted_position);
-  launch_items(ctx, count_up, a.count, a.count, position);
-  int bits = 1;  // rows are below num_rows
-  while (bits < 63 && (int64_t{1} << bits) < a.num_rows) ++bits;
-  MX_CUDA(cub::DeviceRadixSort::SortPairs(
-      part<void>(block, p.sort), p.sort_bytes, const_cast<const int64_t*>(a.rows), sorted,
-      const_cast<const int64_t*>(position), sorted_position, a.count, 0, bits, stream(ctx)));
-  const SortedRows s{sorted, sorted_position, a.count};
+  sort(ctx, block, p, a.rows, a.count, bits_for(a.num_rows));
+  const SortedRows s{part<int64_t>(block, p.sorted), part<int64_t>(block, p.sorted_position),
+                     a.count};
   if (a.dtype == DType::kFloat64)
     run<double>(ctx, s, a, src, dst);
   else if (is_floating(a.dtype))
@@ -92,6 +106,24 @@ void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* s
     run<uint64_t>(ctx, s, a, src, dst);
   else
     run<int64_t>(ctx, s, a, src, dst);
+}
+
+RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
+                    size_t extra_bytes, void** extra) {
+  const Parts p = parts_of(count, extra_bytes);
+  void* const block = ctx.scratch(p.bytes);
+  if (extra) *extra = block;
+  const RowOrder order{count, part<int64_t>(block, p.sorted),
+                       part<int64_t>(block, p.sorted_position)};
+  if (count == 0) return order;
+  if (num_rows == kAnyRow) {
+    sort(ctx, block, p, rows, count, 64);
+    return order;
+  }
+  int64_t* const kept = part<int64_t>(block, p.rows);
+  launch_items(ctx, keep_rows, count, count, num_rows, rows, kept);
+  sort(ctx, block, p, kept, count, bits_for(num_rows + 1));
+  return order;
 }
 
 }  // namespace mxlite::cuda

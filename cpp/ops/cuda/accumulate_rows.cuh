@@ -1,4 +1,4 @@
-// Scatter-add of rows, the gradient of every gather: sorted by row first, so that each row is
+// Rows by index. Scatter-add, the gradient of every gather, sorts them first, so that each row is
 // summed in the order of its sources and the result is the same in every run.
 #pragma once
 #include "cpp/ops/kernel.h"
@@ -15,5 +15,16 @@ struct RowAccumulation {
 // The call's scratch memory: `count` numbers for the rows, behind them what the sort takes.
 int64_t* accumulation_rows(KernelContext& ctx, int64_t count);
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst);
+
+// Positions 0 .. count - 1 sorted by the row that each names, then by position.
+struct RowOrder {
+  int64_t count;
+  const int64_t *row, *position;
+};
+// In the call's scratch memory, with `extra_bytes` for the caller. Rows outside [0, num_rows) come
+// last, as row num_rows; kAnyRow: all rows as they are, negative ones first.
+inline constexpr int64_t kAnyRow = -1;
+RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
+                    size_t extra_bytes = 0, void** extra = nullptr);
 
 }  // namespace mxlite::cuda

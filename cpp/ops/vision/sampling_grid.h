@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "cpp/base/host_device.h"
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -65,7 +66,7 @@ struct SpatialTransformerParams {
 };
 
 // Coordinate of pixel i of `size`; a single pixel lies in the middle.
-inline double grid_position(int64_t i, int64_t size) {
+MX_HOST_DEVICE inline double grid_position(int64_t i, int64_t size) {
   return size > 1 ? -1 + static_cast<double>(i) * 2 / static_cast<double>(size - 1) : 0;
 }
 

@@ -2,6 +2,8 @@
 // missing: those operators get the CPU's kernels.
 #include "tests/cpp/fake_gpu/kernels.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "cpp/ops/cuda/accumulate_rows.cuh"
@@ -41,6 +43,24 @@ void accumulate_rows(KernelContext&, const RowAccumulation& a, const void* src, 
           static_cast<T*>(dst)[(o * a.num_rows + row) * a.inner + k] = static_cast<T>(sum);
         }
   });
+}
+
+RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
+                    size_t extra_bytes, void** extra) {
+  const size_t aligned = (extra_bytes + 255) / 256 * 256;
+  auto* const block = static_cast<char*>(
+      ctx.scratch(aligned + 2 * static_cast<size_t>(count) * sizeof(int64_t) + 1));
+  if (extra) *extra = block;
+  auto* const row = reinterpret_cast<int64_t*>(block + aligned);
+  int64_t* const position = row + count;
+  const auto kept = [&](int64_t i) {
+    return num_rows == kAnyRow || (rows[i] >= 0 && rows[i] < num_rows) ? rows[i] : num_rows;
+  };
+  std::iota(position, position + count, int64_t{0});
+  std::stable_sort(position, position + count,
+                   [&](int64_t a, int64_t b) { return kept(a) < kept(b); });
+  for (int64_t i = 0; i < count; ++i) row[i] = kept(position[i]);
+  return {count, row, position};
 }
 
 // Planned kernels work on streams: only chains, below.

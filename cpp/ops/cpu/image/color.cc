@@ -3,12 +3,11 @@
 
 #include "cpp/ops/cpu/image/pixel.h"
 #include "cpp/ops/cpu/strided_copy.h"
+#include "cpp/ops/image/color_rules.h"
 #include "cpp/ops/image/image.h"
 
 namespace mxlite {
 namespace {
-
-constexpr float kGray[3] = {0.299f, 0.587f, 0.114f};
 
 template <class T>
 struct Image {
@@ -18,8 +17,8 @@ struct Image {
   float gray(int64_t i) const {
     const T* const p = data + i * channels;
     if (channels == 1) return static_cast<float>(p[0]);
-    return kGray[0] * static_cast<float>(p[0]) + kGray[1] * static_cast<float>(p[1]) +
-           kGray[2] * static_cast<float>(p[2]);
+    return color::gray(static_cast<float>(p[0]), static_cast<float>(p[1]),
+                       static_cast<float>(p[2]));
   }
 };
 
@@ -50,43 +49,24 @@ void saturate(const Image<T>& image, float factor) {
   }
 }
 
-// Through hue, lightness and saturation; `turn` counts full circles.
-std::array<float, 3> turn_hue(float r, float g, float b, float turn) {
-  const float high = std::max({r, g, b}), low = std::min({r, g, b}), range = high - low;
-  if (range <= 0) return {r, g, b};
-  float hue = high == r ? (g - b) / range : high == g ? (b - r) / range + 2 : (r - g) / range + 4;
-  hue += turn * 6;
-  hue -= 6 * std::floor(hue / 6);
-  const auto channel = [&](float shift) {  // a trapezoid over the circle of six sectors
-    float h = hue + shift;
-    h -= 6 * std::floor(h / 6);
-    const float level = std::clamp(std::abs(h - 3) - 1, 0.0f, 1.0f);
-    return low + range * level;
-  };
-  return {channel(0), channel(4), channel(2)};
-}
-
 template <class T>
 void change_hue(const Image<T>& image, float turn) {
   if (image.channels == 1) return;
   for (int64_t i = 0; i < image.pixels; ++i) {
     T* const p = image.data + i * 3;
-    const auto rgb = turn_hue(static_cast<float>(p[0]), static_cast<float>(p[1]),
-                              static_cast<float>(p[2]), turn);
-    for (int c = 0; c < 3; ++c) p[c] = cpu::to_pixel<T>(rgb[static_cast<size_t>(c)]);
+    const color::Rgb rgb = color::turn_hue(
+        {static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2])}, turn);
+    p[0] = cpu::to_pixel<T>(rgb.r);
+    p[1] = cpu::to_pixel<T>(rgb.g);
+    p[2] = cpu::to_pixel<T>(rgb.b);
   }
 }
 
-// Eigenvectors of ImageNet's colours times the roots of their eigenvalues (Krizhevsky et al. 2012).
 template <class T>
 void light(const Image<T>& image, const std::array<float, 3>& alpha) {
-  constexpr float kColors[3][3] = {{55.46f * -0.5675f, 4.794f * 0.7192f, 1.148f * 0.4009f},
-                                   {55.46f * -0.5808f, 4.794f * -0.0045f, 1.148f * -0.8140f},
-                                   {55.46f * -0.5836f, 4.794f * -0.6948f, 1.148f * 0.4203f}};
   if (image.channels == 1) return;
-  float shift[3];
-  for (int c = 0; c < 3; ++c)
-    shift[c] = kColors[c][0] * alpha[0] + kColors[c][1] * alpha[1] + kColors[c][2] * alpha[2];
+  const color::Rgb by = color::light_shift(alpha[0], alpha[1], alpha[2]);
+  const float shift[3] = {by.r, by.g, by.b};
   for (int64_t i = 0; i < image.pixels; ++i)
     for (int c = 0; c < 3; ++c)
       image.data[i * 3 + c] =

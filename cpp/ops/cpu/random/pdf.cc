@@ -1,57 +1,16 @@
 // Densities are computed in double, through their logarithm.
 #include "cpp/ops/random/pdf.h"
 
-#include <math.h>  // lgamma_r: std::lgamma writes a global
-
 #include <cmath>
-#include <limits>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/random/densities.h"
 
 namespace mxlite {
 namespace random {
 namespace {
 
 using pointwise::kBlock;
-
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-double log_gamma(double x) {
-  int sign;
-  return ::lgamma_r(x, &sign);
-}
-
-// Logarithm of the density at x; parameters a and b.
-using LogDensity = double (*)(double x, double a, double b);
-
-double uniform(double x, double low, double high) {
-  return x < low || x > high ? kNever : -std::log(high - low);
-}
-double normal(double x, double mu, double sigma) {
-  constexpr double kLogRootTwoPi = 0.91893853320467274;
-  const double z = (x - mu) / sigma;
-  return -0.5 * z * z - std::log(sigma) - kLogRootTwoPi;
-}
-double gamma_density(double x, double alpha, double beta) {
-  if (x < 0) return kNever;
-  const double power = alpha == 1 ? 0 : (alpha - 1) * std::log(x);  // 0 * log(0) is 0 here
-  return alpha * std::log(beta) + power - beta * x - log_gamma(alpha);
-}
-double exponential(double x, double lam, double) {
-  return x < 0 ? kNever : std::log(lam) - lam * x;
-}
-double poisson(double x, double lam, double) {
-  if (x < 0) return kNever;
-  return (x == 0 ? 0 : x * std::log(lam)) - lam - log_gamma(x + 1);
-}
-double negative_binomial(double x, double k, double p) {
-  if (x < 0) return kNever;
-  const double failures = x == 0 ? 0 : x * std::log1p(-p);
-  return log_gamma(x + k) - log_gamma(x + 1) - log_gamma(k) + k * std::log(p) + failures;
-}
-double generalized_negative_binomial(double x, double mu, double alpha) {
-  return negative_binomial(x, 1 / alpha, 1 / (mu * alpha + 1));
-}
 
 // Reads elements of any floating dtype.
 class Values {
@@ -73,7 +32,7 @@ class Values {
   pointwise::LoadFn load_;
 };
 
-template <LogDensity log_density>
+template <class D>
 void density(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
   const int64_t size = out[0].size();
   if (size == 0) return;
@@ -88,7 +47,7 @@ void density(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
       samples.read(first, n, block);
       for (int64_t i = 0; i < n; ++i) {
         const int64_t k = (first + i) / row;
-        const double value = log_density(block[i], first_param[k], second_param[k]);
+        const double value = D()(block[i], first_param[k], second_param[k]);
         block[i] = p.is_log ? value : std::exp(value);
       }
       store(block, n, out[0].as<std::byte>() + first * width);
@@ -109,7 +68,7 @@ void dirichlet(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
       for (int64_t c = 0; c < classes; ++c) {
         const double a = alpha[i / row * classes + c], x = samples[i * classes + c];
         total += a;
-        value += (a == 1 ? 0 : (a - 1) * std::log(x)) - log_gamma(a);
+        value += dirichlet_term(x, a);
       }
       value += log_gamma(total);
       if (!p.is_log) value = std::exp(value);
@@ -124,14 +83,8 @@ void dirichlet(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
 void register_random_pdf_cpu(OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&density<&uniform>>("_random_pdf_uniform", kCPU);
-  ops.kernel<&density<&normal>>("_random_pdf_normal", kCPU);
-  ops.kernel<&density<&gamma_density>>("_random_pdf_gamma", kCPU);
-  ops.kernel<&density<&exponential>>("_random_pdf_exponential", kCPU);
-  ops.kernel<&density<&poisson>>("_random_pdf_poisson", kCPU);
-  ops.kernel<&density<&negative_binomial>>("_random_pdf_negative_binomial", kCPU);
-  ops.kernel<&density<&generalized_negative_binomial>>("_random_pdf_generalized_negative_binomial",
-                                                       kCPU);
+  for_each_density(
+      [&]<class D>(D) { ops.kernel<&density<D>>(std::string("_random_pdf_") + D::name, kCPU); });
   ops.kernel<&dirichlet>("_random_pdf_dirichlet", kCPU);
 }
 

@@ -1,8 +1,11 @@
 // A point between pixels: its four neighbours, their weights, and what a step does to the weights.
+// For kernels of other devices too.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+
+#include "cpp/base/host_device.h"
 
 namespace mxlite::cpu {
 
@@ -14,24 +17,24 @@ struct Neighbours {
   Acc along_x[4];
 
   template <class T>
-  Acc value(const T* plane) const {
+  MX_HOST_DEVICE Acc value(const T* plane) const {
     Acc sum = 0;
     for (int i = 0; i < 4; ++i) sum += weight[i] * static_cast<Acc>(plane[at[i]]);
     return sum;
   }
   // sums[k] += grad * neighbour k: what all channels share of the derivatives below.
   template <class T>
-  void add_products(const T* plane, Acc grad, Acc* sums) const {
+  MX_HOST_DEVICE void add_products(const T* plane, Acc grad, Acc* sums) const {
     for (int i = 0; i < 4; ++i) sums[i] += grad * static_cast<Acc>(plane[at[i]]);
   }
-  Acc dot(const Acc (&factors)[4], const Acc* sums) const {
+  MX_HOST_DEVICE Acc dot(const Acc (&factors)[4], const Acc* sums) const {
     return factors[0] * sums[0] + factors[1] * sums[1] + factors[2] * sums[2] +
            factors[3] * sums[3];
   }
-  Acc by_y(const Acc* sums) const { return dot(along_y, sums); }
-  Acc by_x(const Acc* sums) const { return dot(along_x, sums); }
-  Acc by_factor(const Acc* sums) const { return dot(weight, sums); }
-  void scatter(Acc* plane, Acc grad) const {
+  MX_HOST_DEVICE Acc by_y(const Acc* sums) const { return dot(along_y, sums); }
+  MX_HOST_DEVICE Acc by_x(const Acc* sums) const { return dot(along_x, sums); }
+  MX_HOST_DEVICE Acc by_factor(const Acc* sums) const { return dot(weight, sums); }
+  MX_HOST_DEVICE void scatter(Acc* plane, Acc grad) const {
     for (int i = 0; i < 4; ++i) plane[at[i]] += weight[i] * grad;
   }
 };
@@ -43,7 +46,8 @@ struct AxisPoint {
   Acc rest, step;
 };
 template <class Acc>
-Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<Acc>& x, int64_t width) {
+MX_HOST_DEVICE Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<Acc>& x,
+                                       int64_t width) {
   const Acc up = 1 - y.rest, left = 1 - x.rest;
   return {{y.low * width + x.low, y.low * width + x.high, y.high * width + x.low,
            y.high * width + x.high},
@@ -54,7 +58,7 @@ Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<Acc>& x, int64_
 
 // A coordinate moved into [0, size - 1]. It must be a number.
 template <class Acc>
-AxisPoint<Acc> clamped(Acc at, int64_t size) {
+MX_HOST_DEVICE AxisPoint<Acc> clamped(Acc at, int64_t size) {
   const Acc last = static_cast<Acc>(size - 1);
   if (at >= last) return {size - 1, size - 1, Acc(0), Acc(0)};
   if (at < 0) return {0, 0, Acc(0), Acc(0)};
@@ -64,7 +68,7 @@ AxisPoint<Acc> clamped(Acc at, int64_t size) {
 
 // With zeros around the image. Only for points with -1 < y < height and -1 < x < width.
 template <class Acc>
-Neighbours<Acc> zero_padded(Acc y, Acc x, int64_t height, int64_t width) {
+MX_HOST_DEVICE Neighbours<Acc> zero_padded(Acc y, Acc x, int64_t height, int64_t width) {
   const Acc top = std::floor(y), left = std::floor(x);
   const int64_t y0 = static_cast<int64_t>(top), x0 = static_cast<int64_t>(left);
   const bool rows[2] = {y0 >= 0, y0 + 1 < height}, columns[2] = {x0 >= 0, x0 + 1 < width};

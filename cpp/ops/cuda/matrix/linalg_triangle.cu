@@ -1,0 +1,170 @@
+#include "cpp/ops/cuda/element.cuh"
+#include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/matrix/linalg.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+template <class F>
+void with_float_type(DType dtype, F&& fn) {
+  if (dtype == DType::kFloat64)
+    fn(double{});
+  else
+    fn(float{});
+}
+
+struct Triangular {
+  int64_t matrices, n, lines, b_size;  // lines: columns of B, or its rows where A is on the right
+  bool transpose, forward, right;
+};
+
+// One thread solves one column of a B, or one row where A is on the right: in both cases
+// x_i = (alpha b_i - sum over known j of A_ij x_j) / A_ii.
+template <class T>
+__global__ void solve_lines(const __grid_constant__ Triangular t, T alpha, const T* a, const T* b,
+                            T* out) {
+  const int64_t step = t.right ? 1 : t.lines;  // between entries of a line
+  for (int64_t i = global_index(); i < t.matrices * t.lines; i += grid_stride()) {
+    const int64_t matrix = i / t.lines, line = i % t.lines;
+    const int64_t start = matrix * t.b_size + line * (t.right ? t.n : 1);
+    const T* const entries = a + matrix * t.n * t.n;
+    T* const x = out + start;
+    for (int64_t k = 0; k < t.n; ++k) {
+      const int64_t row = t.forward ? k : t.n - 1 - k;
+      T sum = alpha * b[start + row * step];
+      for (int64_t j = t.forward ? 0 : row + 1; j < (t.forward ? row : t.n); ++j)
+        sum -= (t.transpose ? entries[j * t.n + row] : entries[row * t.n + j]) * x[j * step];
+      x[row * step] = sum / entries[row * t.n + row];
+    }
+  }
+}
+
+void trsm(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in, Outputs out) {
+  const MatrixView a = matrix_view("linalg_trsm", in[0].shape);
+  const MatrixView b = matrix_view("linalg_trsm", in[1].shape);
+  Triangular t{a.outer, a.rows, p.rightside ? b.rows : b.cols, b.rows * b.cols};
+  t.right = p.rightside;
+  t.transpose = p.transpose != p.rightside;  // x A = b is A^T x = b for rows
+  t.forward = p.lower != t.transpose;
+  with_float_type(in[0].dtype, [&]<class T>(T) {
+    launch_items(ctx, solve_lines<T>, t.matrices * t.lines, t, static_cast<T>(p.alpha),
+                 in[0].as<T>(), in[1].as<T>(), out[0].as<T>());
+  });
+}
+
+// Both ways between (batch, length) and a diagonal of (batch, n, n).
+void move_diagonals(KernelContext& ctx, const TensorRef& matrices, const TensorRef& packed,
+                    int64_t offset, bool to_matrices) {
+  if (packed.size() == 0) return;
+  const int64_t n = matrices.shape.back(), length = packed.shape.back();
+  const int64_t batch = packed.size() / length;
+  const size_t bytes = dtype_size(packed.dtype);
+  void* const diagonal = at(matrices.data, offset >= 0 ? offset : -offset * n, bytes);
+  Walk<2> walk;
+  if (to_matrices) {
+    walk.add(batch, {n * n, length});
+    walk.add(length, {n + 1, 1});
+  } else {
+    walk.add(batch, {length, n * n});
+    walk.add(length, {1, n + 1});
+  }
+  walk.finish();
+  if (to_matrices)
+    strided_copy(ctx, bytes, walk, diagonal, packed.data);
+  else
+    strided_copy(ctx, bytes, walk, packed.data, diagonal);
+}
+
+void extractdiag(KernelContext& ctx, const LinalgOffsetParams& p, Inputs in, Outputs out) {
+  move_diagonals(ctx, in[0], out[0], p.offset, false);
+}
+void makediag(KernelContext& ctx, const LinalgOffsetParams& p, Inputs in, Outputs out) {
+  zero_bytes(ctx, out[0].data, out[0].bytes());
+  move_diagonals(ctx, out[0], in[0], p.offset, true);
+}
+
+// Triangles lie packed row by row; row i of a lower one begins after 1 + 2 + ... + i entries, of an
+// upper one after m + (m - 1) + ... .
+struct Packed {
+  int64_t n, distance, side;  // side: of the triangle
+  bool lower;
+  __device__ int64_t length() const { return side * (side + 1) / 2; }
+  __device__ int64_t in_matrix(int64_t k) const {
+    // Row r of the triangle: the largest whose begin is at most k; the root is exact to one row.
+    const int64_t from_end = length() - 1 - k;
+    const int64_t rank = lower ? k : from_end;
+    auto r = static_cast<int64_t>((sqrt(8.0 * static_cast<double>(rank) + 1) - 1) / 2);
+    while (r * (r + 1) / 2 > rank) --r;
+    while ((r + 1) * (r + 2) / 2 <= rank) ++r;
+    const int64_t column = rank - r * (r + 1) / 2;
+    if (lower) return (r + distance) * n + column;
+    return (side - 1 - r) * n + n - 1 - column;
+  }
+};
+
+template <class Word>
+__global__ void move_triangles(int64_t count, Packed p, bool to_matrices, const Word* from,
+                               Word* to) {
+  for (int64_t i = global_index(); i < count; i += grid_stride()) {
+    const int64_t place = i / p.length() * p.n * p.n + p.in_matrix(i % p.length());
+    if (to_matrices)
+      to[place] = from[i];
+    else
+      to[i] = from[place];
+  }
+}
+
+void move_packed(KernelContext& ctx, const LinalgTrianParams& p, int64_t n, const TensorRef& packed,
+                 bool to_matrices, const TensorRef& from, const TensorRef& to) {
+  const Packed shape{n, p.distance(), n - p.distance(), p.is_lower()};
+  dispatch_size(dtype_size(packed.dtype), [&]<class Word>(Word) {
+    launch_items(ctx, move_triangles<Word>, packed.size(), packed.size(), shape, to_matrices,
+                 from.as<Word>(), to.as<Word>());
+  });
+}
+
+void extracttrian(KernelContext& ctx, const LinalgTrianParams& p, Inputs in, Outputs out) {
+  move_packed(ctx, p, in[0].shape.back(), out[0], false, in[0], out[0]);
+}
+void maketrian(KernelContext& ctx, const LinalgTrianParams& p, Inputs in, Outputs out) {
+  zero_bytes(ctx, out[0].data, out[0].bytes());
+  move_packed(ctx, p, out[0].shape.back(), in[0], true, in[0], out[0]);
+}
+
+template <class T>
+__global__ void sum_log_diagonals(int64_t matrices, int64_t n, const T* from, T* to) {
+  for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      sum += log(static_cast<double>(from[(m * n + i) * n + i]));
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) to[m] = static_cast<T>(sum);
+  }
+}
+
+void sumlogdiag(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView a = matrix_view("linalg_sumlogdiag", in[0].shape);
+  if (a.outer == 0) return;
+  with_float_type(in[0].dtype, [&]<class T>(T) {
+    launch(ctx, sum_log_diagonals<T>, blocks_per_task(ctx, a.outer), kThreads, a.outer, a.rows,
+           in[0].as<T>(), out[0].as<T>());
+  });
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_linalg_triangle_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&trsm>("linalg_trsm", kCUDA);
+  ops.kernel<&extractdiag>("linalg_extractdiag", kCUDA);
+  ops.kernel<&makediag>("linalg_makediag", kCUDA);
+  ops.kernel<&extracttrian>("linalg_extracttrian", kCUDA);
+  ops.kernel<&maketrian>("linalg_maketrian", kCUDA);
+  ops.kernel<&sumlogdiag>("linalg_sumlogdiag", kCUDA);
+}
+
+}  // namespace mxlite

@@ -1,0 +1,86 @@
+// What the kernels on quantized data share. Ranges lie on the device, two arrays of one float each;
+// the scales that follow from them are made by every thread.
+#pragma once
+#include <limits>
+
+#include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/quantization/quantization.h"
+
+namespace mxlite::cuda {
+
+// Nearest number (halves to even) within T; NaN is 0.
+template <class T>
+__device__ __forceinline__ T saturate(float v) {
+  constexpr T kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
+  const float r = rintf(v);
+  if (!(r > static_cast<float>(kLeast))) return r != r ? T(0) : kLeast;
+  return r < static_cast<float>(kMost) ? static_cast<T>(r) : kMost;
+}
+
+// Scale from floats to numbers; 0 for a range without extent.
+__device__ __forceinline__ float scale_to(float top, float magnitude) {
+  return magnitude > 0 ? top / magnitude : 0;
+}
+
+// Ends of a range: on the device, or known to the host where there are no pointers.
+struct Range {
+  const float *low_at = nullptr, *high_at = nullptr;
+  float low_value = 0, high_value = 0;
+
+  static Range of(const TensorRef& low, const TensorRef& high) {
+    return {low.as<float>(), high.as<float>()};
+  }
+  static Range fixed(float low, float high) { return {nullptr, nullptr, low, high}; }
+  __device__ float low() const { return low_at ? *low_at : low_value; }
+  __device__ float high() const { return high_at ? *high_at : high_value; }
+  __device__ float magnitude() const { return fmaxf(fabsf(low()), fabsf(high())); }
+};
+
+// The range that a call gives.
+struct RangeOut {
+  float *low, *high;
+  explicit RangeOut(Outputs out) : low(out[1].as<float>()), high(out[2].as<float>()) {}
+  // By one thread of the launch.
+  __device__ void set(float low_value, float high_value) const {
+    if (global_index() != 0) return;
+    *low = low_value;
+    *high = high_value;
+  }
+};
+
+// Copies a range. A template only so that each file has its own.
+template <class = void>
+__global__ void copy_range(Range from, RangeOut to) {
+  to.set(from.low(), from.high());
+}
+inline void give_range(KernelContext& ctx, const Range& range, Outputs out) {
+  launch(ctx, copy_range<>, 1, 1, range, RangeOut(out));
+}
+
+// An array of int8 or uint8, or of int32 to be written.
+struct Numbers {
+  void* data;
+  DType dtype;
+  explicit Numbers(const TensorRef& t) : data(t.data), dtype(t.dtype) {}
+  __device__ float load(int64_t i) const {
+    if (dtype == DType::kUInt8) return static_cast<const uint8_t*>(data)[i];
+    return static_cast<const int8_t*>(data)[i];
+  }
+  __device__ int32_t load_integer(int64_t i) const {
+    if (dtype == DType::kUInt8) return static_cast<const uint8_t*>(data)[i];
+    return static_cast<const int8_t*>(data)[i];
+  }
+  __device__ void store(int64_t i, float v) const {
+    if (dtype == DType::kUInt8)
+      static_cast<uint8_t*>(data)[i] = saturate<uint8_t>(v);
+    else if (dtype == DType::kInt8)
+      static_cast<int8_t*>(data)[i] = saturate<int8_t>(v);
+    else
+      static_cast<int32_t*>(data)[i] = saturate<int32_t>(v);
+  }
+};
+
+// A kernel that only has a range to write still needs a thread.
+inline int64_t at_least_one(int64_t items) { return std::max<int64_t>(items, 1); }
+
+}  // namespace mxlite::cuda

@@ -1,0 +1,187 @@
+// Convolution, linear layer and pooling of quantized data. Products are added up in int32 (with
+// wrap-around, as the instructions of processors do).
+#include "cpp/ops/cuda/quantization/convert.cuh"
+#include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/nn/fully_connected.h"
+#include "cpp/ops/nn/pooling.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+using namespace quantization;  // NOLINT: parameters and scales
+
+// Range of int32 sums of products.
+__global__ void product_range(Range data, float data_top, Range weight, float weight_top,
+                              RangeOut out) {
+  const float end = data.magnitude() / data_top * (weight.magnitude() / weight_top) * kInt32Range;
+  out.set(-end, end);
+}
+void give_product_range(KernelContext& ctx, float data_top, Inputs in, size_t first, Outputs out) {
+  launch(ctx, product_range, 1, 1, Range::of(in[first], in[first + 1]), data_top,
+         Range::of(in[first + 2], in[first + 3]), largest(DType::kInt8), RangeOut(out));
+}
+
+__device__ __forceinline__ int32_t wrapping_add(int32_t sum, int32_t product) {
+  return static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(product));
+}
+
+struct Convolve {
+  SpatialDims in, out;
+  SpatialWindow w;
+  int64_t channels, filters, num_filter;  // of a group, of a group, of all
+};
+// One thread per output.
+__global__ void convolve(int64_t n, const __grid_constant__ Convolve a, Numbers data,
+                         const int8_t* weight, const int8_t* bias, int32_t* out) {
+  const int64_t plane = a.out.size[0] * a.out.size[1] * a.out.size[2];
+  const int64_t image = a.in.size[0] * a.in.size[1] * a.in.size[2];
+  const int64_t window = a.w.kernel[0] * a.w.kernel[1] * a.w.kernel[2];
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t place = i % plane, filter = i / plane % a.num_filter;
+    const int64_t sample = i / plane / a.num_filter;
+    const int64_t d0 = place / (a.out.size[1] * a.out.size[2]) * a.w.stride[0] - a.w.pad[0];
+    const int64_t h0 = place / a.out.size[2] % a.out.size[1] * a.w.stride[1] - a.w.pad[1];
+    const int64_t w0 = place % a.out.size[2] * a.w.stride[2] - a.w.pad[2];
+    // As 1.x on the CPU: the bias counts in units of the sums, whatever its range.
+    int32_t sum = bias ? bias[filter] : 0;
+    const int64_t first = sample * a.in.channels + filter / a.filters * a.channels;
+    const int8_t* const kernel = weight + filter * a.channels * window;
+    for (int64_t c = 0; c < a.channels; ++c)
+      for (int64_t k = 0; k < window; ++k) {
+        const int64_t d = d0 + k / (a.w.kernel[1] * a.w.kernel[2]) * a.w.dilate[0];
+        const int64_t h = h0 + k / a.w.kernel[2] % a.w.kernel[1] * a.w.dilate[1];
+        const int64_t x = w0 + k % a.w.kernel[2] * a.w.dilate[2];
+        if (d < 0 || d >= a.in.size[0] || h < 0 || h >= a.in.size[1] || x < 0 || x >= a.in.size[2])
+          continue;
+        const int64_t at = (first + c) * image + (d * a.in.size[1] + h) * a.in.size[2] + x;
+        sum = wrapping_add(sum, kernel[c * window + k] * data.load_integer(at));
+      }
+    out[i] = sum;
+  }
+}
+void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outputs out) {
+  Convolve a;
+  a.in = spatial_dims(in[0].shape, false);
+  a.out = spatial_dims(out[0].shape, false);
+  a.w = p.window();
+  a.channels = a.in.channels / p.num_group;
+  a.filters = p.num_filter / p.num_group;
+  a.num_filter = p.num_filter;
+  launch_items(ctx, convolve, out[0].size(), out[0].size(), a, Numbers(in[0]), in[1].as<int8_t>(),
+               p.no_bias ? nullptr : in[2].as<int8_t>(), out[0].as<int32_t>());
+  give_product_range(ctx, largest(DType::kInt8), in, p.no_bias ? 2 : 3, out);
+}
+
+struct BiasUnits {  // of the sums in one of the bias
+  const int8_t* bias;
+  Range data, weight, own;
+  float data_top, int8_top;
+  __device__ float get() const {
+    const float scale = scale_to(int8_top, own.magnitude());
+    return scale > 0 ? scale_to(data_top, data.magnitude()) *
+                           scale_to(int8_top, weight.magnitude()) / scale
+                     : 0;
+  }
+};
+// A warp per output.
+__global__ void multiply_rows(int64_t n, int64_t hidden, int64_t columns, Numbers data,
+                              const int8_t* weight, BiasUnits b, int32_t* out) {
+  const int64_t lane = threadIdx.x % kWarp;
+  const float units = b.bias ? b.get() : 0;
+  for (int64_t i = global_index() / kWarp; i < n; i += grid_stride() / kWarp) {
+    const int64_t row = i / hidden, column = i % hidden;
+    uint32_t sum = 0;
+    for (int64_t k = lane; k < columns; k += kWarp)
+      sum += static_cast<uint32_t>(data.load_integer(row * columns + k) *
+                                   weight[column * columns + k]);
+    sum = warp_sum(sum);
+    if (lane != 0) continue;
+    auto result = static_cast<int32_t>(sum);
+    if (b.bias)
+      result = wrapping_add(result,
+                            saturate<int32_t>(truncf(static_cast<float>(b.bias[column]) * units)));
+    out[i] = result;
+  }
+}
+void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
+  const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
+  const size_t first = p.no_bias ? 2 : 3;
+  BiasUnits b{};
+  if (!p.no_bias)
+    b = {in[2].as<int8_t>(),
+         Range::of(in[first], in[first + 1]),
+         Range::of(in[first + 2], in[first + 3]),
+         Range::of(in[first + 4], in[first + 5]),
+         full_scale(in[0].dtype),
+         full_scale(DType::kInt8)};
+  const int64_t n = rows * p.num_hidden;
+  launch_items(ctx, multiply_rows, n * kWarp, n, static_cast<int64_t>(p.num_hidden),
+               static_cast<int64_t>(columns), Numbers(in[0]), in[1].as<int8_t>(), b,
+               out[0].as<int32_t>());
+  give_product_range(ctx, largest(in[0].dtype), in, first, out);
+}
+
+struct Pool {
+  SpatialDims in, out;
+  SpatialWindow w;
+  bool last, average, includes_pad;
+};
+__global__ void pool_numbers(int64_t n, const __grid_constant__ Pool a, Numbers from, Numbers to) {
+  const int64_t plane = a.out.size[0] * a.out.size[1] * a.out.size[2];
+  const int64_t image = a.in.size[0] * a.in.size[1] * a.in.size[2];
+  const int64_t window = a.w.kernel[0] * a.w.kernel[1] * a.w.kernel[2];
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t place = a.last ? i / a.out.channels % plane : i % plane;
+    const int64_t channel = a.last ? i % a.out.channels : i / plane % a.out.channels;
+    const int64_t sample = i / plane / a.out.channels;
+    const int64_t start = a.last ? sample * image * a.in.channels + channel
+                                 : (sample * a.in.channels + channel) * image;
+    const int64_t step = a.last ? a.in.channels : 1;  // between neighbours along the last axis
+    const int64_t at[3] = {place / (a.out.size[1] * a.out.size[2]),
+                           place / a.out.size[2] % a.out.size[1], place % a.out.size[2]};
+    int64_t begin[3], end[3];
+    for (int k = 0; k < 3; ++k) {
+      const int64_t low = at[k] * a.w.stride[k] - a.w.pad[k], high = low + a.w.kernel[k];
+      begin[k] = low > 0 ? low : 0;
+      end[k] = high < a.in.size[k] ? high : a.in.size[k];
+    }
+    int64_t sum = 0, count = 0;
+    int32_t most = from.dtype == DType::kUInt8 ? 0 : -128;
+    for (int64_t d = begin[0]; d < end[0]; ++d)
+      for (int64_t h = begin[1]; h < end[1]; ++h)
+        for (int64_t x = begin[2]; x < end[2]; ++x, ++count) {
+          const int32_t v =
+              from.load_integer(start + ((d * a.in.size[1] + h) * a.in.size[2] + x) * step);
+          sum += v;
+          most = v > most ? v : most;
+        }
+    const int64_t divisor = a.includes_pad ? window : count > 0 ? count : 1;
+    to.store(i, a.average ? static_cast<float>(sum) / static_cast<float>(divisor)
+                          : static_cast<float>(most));
+  }
+}
+void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
+  Pool a;
+  a.last = p.channels_last();
+  a.in = spatial_dims(in[0].shape, a.last);
+  a.out = spatial_dims(out[0].shape, a.last);
+  a.w = p.window(in[0].shape);
+  a.average = p.pool_type == PoolType::kAvg;
+  a.includes_pad = p.includes_pad();
+  launch_items(ctx, pool_numbers, out[0].size(), out[0].size(), a, Numbers(in[0]), Numbers(out[0]));
+  give_range(ctx, Range::of(in[1], in[2]), out);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_quantized_layers_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&cuda::convolution>("_contrib_quantized_conv", kCUDA);
+  ops.kernel<&cuda::fully_connected>("_contrib_quantized_fully_connected", kCUDA);
+  ops.kernel<&cuda::pooling>("_contrib_quantized_pooling", kCUDA);
+}
+
+}  // namespace mxlite

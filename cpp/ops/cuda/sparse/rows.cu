@@ -1,0 +1,146 @@
+#include "cpp/ops/cuda/sparse/rows.cuh"
+#include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/sparse/sparse.h"
+
+namespace mxlite {
+namespace cuda {
+namespace {
+
+using sparse::EmbeddingRowsParams;
+using sparse::ShapeParams;
+
+int64_t row_size(const TensorRef& t) { return t.shape.product(1, t.shape.ndim()); }
+
+// A block per run. list: rising, where the rows lie in the output; null: each at its own number.
+template <class C>
+__global__ void sum_rows(const __grid_constant__ RowOrder s, int64_t num_rows, int64_t width,
+                         const void* values, void* out, DType dtype, const int64_t* list) {
+  for (int64_t first = blockIdx.x; first < s.count; first += gridDim.x) {
+    if (!begins_run(s, first, list ? INT64_MAX : num_rows)) continue;
+    const int64_t row = s.row[first], at = list ? find_row(list, num_rows, row) : row;
+    if (at < 0) continue;
+    for (int64_t k = threadIdx.x; k < width; k += blockDim.x)
+      store_as<C>(out, dtype, at * width + k, sum_run<C>(s, first, values, dtype, width, k));
+  }
+}
+void add_up_rows(KernelContext& ctx, const RowOrder& order, int64_t num_rows,
+                 const TensorRef& values, const TensorRef& out, const int64_t* list) {
+  zero_bytes(ctx, out.data, out.bytes());
+  const int64_t width = row_size(values);
+  if (order.count == 0 || width == 0) return;
+  dispatch_row_sum(values.dtype, [&]<class C>(C) {
+    launch(ctx, sum_rows<C>, blocks_per_task(ctx, order.count), threads_for_columns(width), order,
+           num_rows, width, values.data, out.data, values.dtype, list);
+  });
+}
+
+void row_sparse_to_dense(KernelContext& ctx, const ShapeParams& p, Inputs in, Outputs out) {
+  const RowOrder order = order_rows(ctx, in[1].as<int64_t>(), in[1].shape[0], p.shape[0]);
+  add_up_rows(ctx, order, p.shape[0], in[0], out[0], nullptr);
+}
+
+void merge_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const RowOrder order = order_rows(ctx, in[1].as<int64_t>(), in[1].shape[0], kAnyRow);
+  add_up_rows(ctx, order, in[2].shape[0], in[0], out[0], in[2].as<int64_t>());
+}
+
+// A block per row.
+__global__ void mark_nonzero(int64_t rows, int64_t width, const void* data, DType dtype,
+                             uint8_t* marks) {
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    int found = 0;
+    for (int64_t k = threadIdx.x; k < width; k += blockDim.x)
+      found |= !(load_any<double>(data, dtype, r * width + k) == 0);
+    found = block_max(found, 0);
+    if (threadIdx.x == 0) marks[r] = static_cast<uint8_t>(found);
+  }
+}
+// The list, zeros behind it, and in the end its length. One block.
+__global__ void __launch_bounds__(kThreads)
+    list_marked(int64_t count, const uint8_t* marks, int64_t* out) {
+  const int64_t total = list_kept(
+      count, [&](int64_t i) { return marks[i] != 0; },
+      [&](int64_t i, int64_t place) { out[place] = i; });
+  for (int64_t i = total + threadIdx.x; i < count; i += blockDim.x) out[i] = 0;
+  if (threadIdx.x == 0) out[count] = total;
+}
+void nonzero_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const int64_t rows = in[0].shape[0], width = row_size(in[0]);
+  auto* const marks = static_cast<uint8_t*>(ctx.scratch(static_cast<size_t>(rows) + 1));
+  if (rows > 0)
+    launch(ctx, mark_nonzero, blocks_per_task(ctx, rows), threads_for_columns(width), rows, width,
+           in[0].data, in[0].dtype, marks);
+  launch(ctx, list_marked, 1, kThreads, rows, marks, out[0].as<int64_t>());
+}
+
+__global__ void __launch_bounds__(kThreads)
+    list_unique(const __grid_constant__ RowOrder s, int64_t* out) {
+  const int64_t total = list_kept(
+      s.count, [&](int64_t i) { return i == 0 || s.row[i] != s.row[i - 1]; },
+      [&](int64_t i, int64_t place) { out[place] = s.row[i]; });
+  for (int64_t i = total + threadIdx.x; i < s.count; i += blockDim.x) out[i] = 0;
+  if (threadIdx.x == 0) out[s.count] = total;
+}
+void unique_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const RowOrder order = order_rows(ctx, in[0].as<int64_t>(), in[0].shape[0], kAnyRow);
+  launch(ctx, list_unique, 1, kThreads, order, out[0].as<int64_t>());
+}
+
+// As Embedding reads indices: cut to integers, clipped to the table.
+__global__ void clip_rows(int64_t n, const void* indices, DType dtype, int64_t last, int64_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const double v = load_any<double>(indices, dtype, i);
+    if (!(v > 0))
+      out[i] = 0;  // NaN too
+    else
+      out[i] = v < static_cast<double>(last) ? static_cast<int64_t>(v) : last;
+  }
+}
+void embedding_rows(KernelContext& ctx, const EmbeddingRowsParams& p, Inputs in, Outputs out) {
+  launch_items(ctx, clip_rows, in[0].size(), in[0].size(), in[0].data, in[0].dtype, p.input_dim - 1,
+               out[0].as<int64_t>());
+}
+
+__global__ void find_all(int64_t n, const int64_t* list, int64_t count, const int64_t* queries,
+                         int64_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride())
+    out[i] = find_row(list, count, queries[i]);
+}
+void find_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const int64_t n = in[1].shape[0];
+  launch_items(ctx, find_all, n, n, in[0].as<int64_t>(), in[0].shape[0], in[1].as<int64_t>(),
+               out[0].as<int64_t>());
+}
+
+template <class Word>
+__global__ void take_rows(int64_t n, int64_t width, const Word* values, const int64_t* list,
+                          int64_t count, const int64_t* queries, Word* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t at = find_row(list, count, queries[i / width]);
+    out[i] = at < 0 ? Word(0) : values[at * width + i % width];
+  }
+}
+void row_sparse_take(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const int64_t n = out[0].size();
+  dispatch_size(dtype_size(in[0].dtype), [&]<class Word>(Word) {
+    launch_items(ctx, take_rows<Word>, n, n, row_size(in[0]), in[0].as<Word>(), in[1].as<int64_t>(),
+                 in[1].shape[0], in[2].as<int64_t>(), out[0].as<Word>());
+  });
+}
+
+}  // namespace
+}  // namespace cuda
+
+void register_sparse_rows_cuda(OpRegistry& ops) {
+  using namespace cuda;  // NOLINT: this folder's own names
+  constexpr DeviceType kCUDA = DeviceType::kCUDA;
+  ops.kernel<&row_sparse_to_dense>("_row_sparse_to_dense", kCUDA);
+  ops.kernel<&nonzero_rows>("_nonzero_rows", kCUDA);
+  ops.kernel<&embedding_rows>("_embedding_rows", kCUDA);
+  ops.kernel<&unique_rows>("_unique_rows", kCUDA);
+  ops.kernel<&merge_rows>("_merge_rows", kCUDA);
+  ops.kernel<&find_rows>("_find_rows", kCUDA);
+  ops.kernel<&row_sparse_take>("_row_sparse_take", kCUDA);
+}
+
+}  // namespace mxlite

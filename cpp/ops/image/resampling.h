@@ -1,0 +1,90 @@
+// Separable resizing: every pixel along an axis is a weighted sum of a few pixels. Pixel centres of
+// both sizes are aligned as in OpenCV; borders repeat.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "cpp/base/host_device.h"
+
+namespace mxlite::resampling {
+
+// Numbers are OpenCV's and MXNet's.
+enum class Interpolation { kNearest = 0, kBilinear = 1, kBicubic = 2, kArea = 3, kLanczos = 4 };
+
+MX_HOST_DEVICE inline float cubic(float x) {  // Keys' kernel with a = -0.75, as OpenCV
+  constexpr float a = -0.75f;
+  x = std::fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+MX_HOST_DEVICE inline float lanczos(float x) {
+  constexpr float kPi = 3.14159265358979f;
+  x = std::fabs(x) * kPi;
+  if (x < 1e-6f) return 1;
+  return x < 4 * kPi ? std::sin(x) / x * std::sin(x / 4) / (x / 4) : 0;
+}
+
+// Pixels of `from` that one of `to` is made of.
+MX_HOST_DEVICE inline int64_t count_taps(Interpolation kind, int64_t from, int64_t to) {
+  switch (kind) {
+    case Interpolation::kNearest:
+      return 1;
+    case Interpolation::kBilinear:
+      return 2;
+    case Interpolation::kBicubic:
+      return 4;
+    case Interpolation::kLanczos:
+      return 8;
+    default:
+      return to < from ? from / to + 2 : 2;
+  }
+}
+
+// How one axis of `from` pixels makes one of `to`: `taps` input indices and weights per output.
+struct AxisWeights {
+  int64_t from, to, taps;
+  int64_t* index;
+  float* weight;
+};
+
+MX_HOST_DEVICE inline void fill_area(int64_t o, double scale, const AxisWeights& w) {
+  const double begin = static_cast<double>(o) * scale, end = begin + scale;
+  const auto first = static_cast<int64_t>(begin);
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const auto left = static_cast<double>(first + t);
+    const double covered = (end < left + 1 ? end : left + 1) - (begin > left ? begin : left);
+    w.index[o * w.taps + t] = first + t < w.from ? first + t : w.from - 1;
+    w.weight[o * w.taps + t] = covered > 1e-9 ? static_cast<float>(covered / scale) : 0.0f;
+  }
+}
+
+// Writes what output `o` is made of.
+MX_HOST_DEVICE inline void fill_weights(Interpolation kind, int64_t o, const AxisWeights& w) {
+  const double scale = static_cast<double>(w.from) / static_cast<double>(w.to);
+  int64_t* const index = w.index + o * w.taps;
+  float* const weight = w.weight + o * w.taps;
+  if (kind == Interpolation::kNearest) {
+    const auto nearest = static_cast<int64_t>(static_cast<double>(o) * scale);
+    index[0] = nearest < w.from ? nearest : w.from - 1;
+    weight[0] = 1;
+    return;
+  }
+  if (kind == Interpolation::kArea && w.to < w.from) return fill_area(o, scale, w);
+  // Enlarging by area is bilinear, as in OpenCV.
+  const double center = (static_cast<double>(o) + 0.5) * scale - 0.5;
+  const auto base = static_cast<int64_t>(std::floor(center));
+  float sum = 0;
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const int64_t i = base - w.taps / 2 + 1 + t;
+    const auto distance = static_cast<float>(center - static_cast<double>(i));
+    index[t] = i < 0 ? 0 : i < w.from ? i : w.from - 1;
+    weight[t] = kind == Interpolation::kBicubic   ? cubic(distance)
+                : kind == Interpolation::kLanczos ? lanczos(distance)
+                                                  : 1 - std::fabs(distance);
+    sum += weight[t];
+  }
+  for (int64_t t = 0; t < w.taps; ++t) weight[t] /= sum;
+}
+
+}  // namespace mxlite::resampling

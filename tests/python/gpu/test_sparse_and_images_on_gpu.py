@@ -1,0 +1,88 @@
+"""Row-sparse gradients, csr arrays and image transforms on a GPU against the CPU."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.gluon import nn
+from mxlite.gluon.data.vision import transforms
+
+DEVICES = [mx.cpu(0), mx.gpu(0)]
+
+
+def train_embedding(ctx: mx.Context, optimizer: str, options: dict) -> np.ndarray:
+    rng = np.random.RandomState(1)
+    net = nn.Embedding(30, 4, sparse_grad=True)
+    net.initialize(mx.init.Constant(nd.array(rng.normal(size=(30, 4)))), ctx=ctx)
+    trainer = gluon.Trainer(net.collect_params(), optimizer, options)
+    for _ in range(3):
+        words = nd.array(rng.randint(0, 30, (5, 3)), ctx=ctx)
+        with autograd.record():
+            loss = (net(words) ** 2).sum()
+        loss.backward()
+        assert net.weight.grad(ctx).stype == "row_sparse"
+        trainer.step(5)
+    return net.weight.data(ctx).asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        ("sgd", {"learning_rate": 0.1, "wd": 0.01, "lazy_update": True}),
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "lazy_update": True}),
+        ("adam", {"learning_rate": 0.1, "lazy_update": True}),
+        ("adagrad", {"learning_rate": 0.1}),
+        ("ftrl", {"learning_rate": 0.1}),
+    ],
+    ids=str,
+)
+def test_embeddings_with_sparse_gradients_train_as_on_the_cpu(
+    optimizer: str, options: dict
+) -> None:
+    want, got = (train_embedding(ctx, optimizer, options) for ctx in DEVICES)
+    np.testing.assert_allclose(got, want, 1e-5, 1e-6)
+
+
+def test_csr_arrays_multiply_convert_and_add_up() -> None:
+    rng = np.random.RandomState(2)
+    dense = rng.normal(size=(5, 7)).astype("float32") * (rng.uniform(size=(5, 7)) < 0.4)
+    right = rng.normal(size=(7, 3)).astype("float32")
+    left = rng.normal(size=(5, 2)).astype("float32")
+    with mx.gpu(0):
+        csr = nd.array(dense).tostype("csr")
+        assert csr.stype == "csr"
+        assert csr.ctx == mx.gpu(0)
+        np.testing.assert_array_equal(csr.tostype("default").asnumpy(), dense)
+        product = nd.sparse.dot(csr, nd.array(right)).asnumpy()
+        transposed = nd.sparse.dot(csr, nd.array(left), transpose_a=True).asnumpy()
+        np.testing.assert_allclose(product, dense @ right, 1e-5, 1e-6)
+        np.testing.assert_allclose(transposed, dense.T @ left, 1e-5, 1e-6)
+
+
+def test_row_sparse_arrays_convert_and_retain() -> None:
+    dense = np.zeros((6, 2), "float32")
+    dense[[1, 4]] = [[1, 2], [3, 4]]
+    with mx.gpu(0):
+        rows = nd.array(dense).tostype("row_sparse")
+        np.testing.assert_array_equal(rows.indices.asnumpy(), [1, 4])
+        np.testing.assert_array_equal(rows.tostype("default").asnumpy(), dense)
+        kept = nd.sparse.retain(rows, nd.array([0, 4]))
+        np.testing.assert_array_equal(kept.asnumpy()[4], [3, 4])
+        assert np.abs(kept.asnumpy()).sum() == 7
+
+
+def test_transforms_give_what_they_give_on_the_cpu() -> None:
+    image = np.random.RandomState(3).randint(0, 256, (20, 30, 3)).astype("uint8")
+    steps = transforms.Compose(
+        [
+            transforms.Resize(12, keep_ratio=True),
+            transforms.CenterCrop((10, 8)),
+            transforms.ToTensor(),
+            transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4)),
+        ]
+    )
+    want, got = (steps(nd.array(image, dtype="uint8", ctx=ctx)) for ctx in DEVICES)
+    assert got.ctx == mx.gpu(0)
+    np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), 1e-5, 1e-6)
