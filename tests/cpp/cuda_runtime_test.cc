@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpp/core/cuda/architectures.h"
+#include "cpp/core/cuda/check.h"
 #include "cpp/core/cuda/pinned.h"
 #include "cpp/core/cuda/pool.h"
 #include "cpp/core/cuda/stream.h"
@@ -87,7 +88,7 @@ TEST_F(CudaRuntimeTest, OutOfMemorySaysWhatWasAskedAndUsed) {
   const Block block = p.take(1000);
   const std::string text = error_of([&] { p.take(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory);
   EXPECT_EQ(text.substr(0, text.find('\n')),
-            "out of memory on gpu(0): 2097152 bytes asked, 1000 in use, 0 cached, limit 1048576, "
+            "out of memory on gpu(0): 8388608 bytes asked, 1000 in use, 0 cached, limit 4194304, "
             "7 free on the device");
   EXPECT_EQ(state().last_error, cudaSuccess);
   p.pool.free(p.take(1000), p.stream.raw());  // the pool goes on
@@ -168,7 +169,7 @@ TEST_F(CudaRuntimeTest, ScratchMemoryGrowsInStepsAndIsKept) {
 TEST_F(CudaRuntimeTest, ScratchMemoryThatCannotGrowIsGoneAndTakenAnew) {
   PoolAndStream p;
   p.stream.scratch(100);
-  error_of([&] { p.stream.scratch((1 << 20) + 1); }, ErrorKind::kOutOfMemory);
+  error_of([&] { p.stream.scratch(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory);
   p.stream.synchronize();
   EXPECT_EQ(p.pool.stats().in_use, 0u);
   EXPECT_NE(p.stream.scratch(100), nullptr);
@@ -176,10 +177,10 @@ TEST_F(CudaRuntimeTest, ScratchMemoryThatCannotGrowIsGoneAndTakenAnew) {
 
 TEST_F(CudaRuntimeTest, ScratchMemoryIsFoundWhereThePoolHasCached) {
   PoolAndStream p;
-  for (const Block block : {p.take(300000), p.take(300000)}) p.pool.free(block, p.stream.raw());
+  for (const Block block : {p.take(1000000), p.take(1000000)}) p.pool.free(block, p.stream.raw());
   p.stream.synchronize();
-  EXPECT_EQ(p.pool.stats().cached, 600000u);
-  EXPECT_NE(p.stream.scratch(1 << 20), nullptr);
+  EXPECT_EQ(p.pool.stats().cached, 2000000u);
+  EXPECT_NE(p.stream.scratch(3 << 20), nullptr);
   EXPECT_EQ(p.pool.stats().cached, 0u);
 }
 

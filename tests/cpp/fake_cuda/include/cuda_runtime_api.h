@@ -99,7 +99,7 @@ struct cudaLaunchConfig_t {
 
 namespace fake_cuda {
 
-constexpr size_t kDeviceBytes = size_t{1} << 20;
+constexpr size_t kDeviceBytes = size_t{4} << 20;
 
 // Runs at once, or is kept by a capture.
 cudaError_t give(cudaStream_t, std::function<void()> work);
