@@ -37,8 +37,8 @@ void check_writable(const char* what, const NDArrayRef& array) {
   const ArrayInfo* info = info_of(*array);
   MX_CHECK_KIND(!info || (!info->node && info->req == GradReq::kNull), ErrorKind::kError, what,
                 ": the array of shape ", array->shape(),
-                " is part of a recorded computation; in-place operations (+=, x[:] = ..., out=) on "
-                "such arrays are not possible inside autograd.record()");
+                " is part of a recorded computation. Inplace operations (+=, -=, x[:]=, etc) are not "
+                "supported when recording with autograd");
 }
 
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,

@@ -29,7 +29,15 @@ PyObject* allocate(PyTypeObject* type) {
   return self;
 }
 
-PyObject* forbid_new(PyTypeObject* type, PyObject*, PyObject*) {
+int forbid_init(PyObject* self, PyObject*, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array",
+               Py_TYPE(self)->tp_name);
+  return -1;
+}
+
+// Pickles of MXNet make an object without arguments and then set its state.
+PyObject* make_stateless(PyTypeObject* type, PyObject*, PyObject*) {
+  if (type == array_type) return wrap_array(NDArray::empty({Shape{0}, DType::kFloat32}, Device{}));
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array", type->tp_name);
   return nullptr;
 }
@@ -42,7 +50,8 @@ PyTypeObject* init_array_type() {
       {nullptr, 0, 0, 0, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-      {Py_tp_new, reinterpret_cast<void*>(forbid_new)},
+      {Py_tp_new, reinterpret_cast<void*>(make_stateless)},
+      {Py_tp_init, reinterpret_cast<void*>(forbid_init)},
       {Py_tp_members, members},
       {Py_tp_doc, const_cast<char*>("Array on a device; see mxlite.nd for how to make one.")},
       {0, nullptr}};

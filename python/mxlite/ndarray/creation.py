@@ -41,6 +41,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     Parameters
     ----------
     source_array : array_like
+        Also a sparse array or a ``scipy.sparse`` matrix, of which the result has the storage.
     ctx : Context, optional
         Default: the current context.
     dtype : dtype, optional
@@ -63,6 +64,10 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
         source_array.detach().copyto(result)
         return result
+    if type(source_array).__module__.startswith("scipy.sparse"):
+        from . import sparse
+
+        return sparse.array(source_array, ctx=ctx, dtype=dtype)
     if not isinstance(source_array, np.ndarray):
         if isinstance(source_array, (list, tuple)) and _holds_arrays(source_array):
             source_array = _lists_of_arrays(source_array)

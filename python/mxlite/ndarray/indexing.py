@@ -1,18 +1,19 @@
 """``a[key]`` and ``a[key] = value``.
 
-As in 1.x, contiguous slices of axis 0 are views of the memory, everything else is a copy, and the
-result of an integer index never has zero dimensions.
+As in 1.x, what lies together in memory is a view of it, everything else is a copy, and the result
+of an integer index never has zero dimensions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import IndexError_, TypeError_
+from ..base import IndexError_, MXNetError, TypeError_, ValueError_
 from .ndarray import attach
 
 _slice = _core.op("slice")
@@ -92,20 +93,68 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
     shape = tuple(out_shape) or (1,)
     if whole:
         return array._reshape_view(shape)
-    first_axis, rest = items[0], items[1:]
-    rest_whole = all(
-        isinstance(item, slice) and item.indices(size) == (0, size, 1)
-        for item, size in zip(rest, array.shape[1:])
-    )
-    viewable = not array._traced and not _core.is_recording()
-    if viewable and rest_whole and first_axis is not None and len(rest) == array.ndim - 1:
-        if step[0] == 1:
-            start = begin[0] or 0
-            stop = array.shape[0] if end[0] is None else end[0]
-            drop = not isinstance(first_axis, slice)
-            return array._slice_view(start, max(start, stop), drop)
+    if _is_viewable(array):
+        ranges = [
+            range(first or 0, -1 if last is None else last, stride or 1)
+            for first, last, stride in zip(begin, end, step)
+        ]
+        if 0 not in out_shape and _is_contiguous(ranges, array.shape):
+            return _contiguous_view(array, ranges, shape)
     result = _slice(array, begin=tuple(begin), end=tuple(end), step=tuple(step))
     return result if result.shape == shape else result._reshape_view(shape)
+
+
+def _is_viewable(array: NDArray) -> bool:
+    """Say whether a view may stand for a result: one that is recorded is computed instead."""
+    return not array._traced and not (_core.is_recording() and _core.is_recorded(array))
+
+
+def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
+    """Say whether the elements that non-empty ranges select lie one after the other in memory."""
+    inside = True  # so far all axes, from the last, are whole
+    for numbers, size in zip(reversed(ranges), reversed(shape)):
+        if len(numbers) > 1 and (numbers.step != 1 or not inside):
+            return False
+        inside = inside and len(numbers) == size
+    return True
+
+
+def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]) -> NDArray:
+    first, count = 0, 1
+    for numbers, size in zip(ranges, array.shape):
+        first = first * size + numbers[0]
+        count *= len(numbers)
+    flat = array._reshape_view((array.size,))._slice_view(first, first + count, False)
+    return flat._reshape_view(shape)
+
+
+def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+    """Say whether a tuple of slices or integers selects neighbours in memory, hence a view.
+
+    Parameters
+    ----------
+    slc_key : tuple of slice or int
+        One item per axis.
+    shape : tuple of int
+
+    Raises
+    ------
+    ValueError
+        If key and shape differ in length.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.
+    """
+    if len(slc_key) != len(shape):
+        raise ValueError_(
+            f"index: a key of {len(slc_key)} items given for {len(shape)} axes, one each expected"
+        )
+    ranges = [
+        range(*item.indices(size)) if isinstance(item, slice) else range(item, item + 1)
+        for item, size in zip(slc_key, shape)
+    ]
+    return any(not numbers for numbers in ranges) or _is_contiguous(ranges, shape)
 
 
 def _index_array(item: Any) -> np.ndarray[Any, Any]:
@@ -169,7 +218,7 @@ def _advanced(array: NDArray, items: list[Any]) -> NDArray:
 def getitem(self: NDArray, key: Any) -> NDArray:
     """Return ``self[key]``: basic (ints, slices, None, Ellipsis) or advanced (integer arrays)."""
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and self.ndim:
-        if not self._traced and not _core.is_recording():
+        if _is_viewable(self):
             index = _int_index(key, 0, self.shape[0])
             return self._slice_view(index, index + 1, True)
     if isinstance(key, list):
@@ -218,6 +267,9 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
         key = (key,)
     items = _normalize(key, self.ndim)
     _check_items(items)
+    if isinstance(value, NDArray) and _core.is_recording() and _core.is_recorded(value):
+        _write_recorded(self, items, value)
+        return
     if any(_is_advanced(item) for item in items):
         host = self.asnumpy()
         host_key = tuple(_index_array(i) if _is_advanced(i) else i for i in items)
@@ -227,6 +279,25 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
         self._write_numpy(host)
         return
     _write(_strided_target(self, items), self, value)
+
+
+def _write_recorded(owner: NDArray, items: list[Any], value: NDArray) -> None:
+    """Replace all values by those of a recorded computation, to which gradients return."""
+    _core.check_writable(owner)
+    sliced = [item for item in items if item is not None]
+    if any(
+        not isinstance(item, slice) or item.indices(size) != (0, size, 1)
+        for item, size in zip(sliced, owner.shape)
+    ):
+        raise MXNetError(
+            "x[...] = value: Inplace operations (+=, -=, x[:]=, etc) are not supported when "
+            f"recording with autograd: a recorded result of shape {value.shape} was given for a "
+            f"part of an array of shape {owner.shape}"
+        )
+    target = _strided_target(owner, items)
+    source = value if value.shape == target.shape else _broadcast(value, target.shape)
+    source = source.as_in_context(owner.ctx).astype(owner.dtype, copy=False)
+    _core.op("_copy")(source._reshape_view(owner.shape), out=owner)
 
 
 def _write(target: NDArray, owner: NDArray, value: Any) -> None:
@@ -268,4 +339,10 @@ def _broadcast(source: NDArray, shape: tuple[int, ...]) -> NDArray:
     return _core.op("broadcast_to")(source, shape=shape)
 
 
-attach({"__getitem__": getitem, "__setitem__": setitem})
+attach(
+    {
+        "__getitem__": getitem,
+        "__setitem__": setitem,
+        "_basic_indexing_slice_is_contiguous": staticmethod(_slice_is_contiguous),
+    }
+)

@@ -326,6 +326,29 @@ def _set_fresh_grad(self: NDArray, fresh: bool) -> None:
     self._set_fresh_grad(bool(fresh))
 
 
+def _setstate(self: NDArray, state: dict[str, Any]) -> None:
+    """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU.
+
+    Parameters
+    ----------
+    state : dict
+        ``{'handle': bytes}``, a blob as in ``.params`` files.
+
+    Raises
+    ------
+    FileFormatError
+        If the bytes are no blob.
+    ValueError
+        If there is no array in them.
+    """
+    from .serialization import array_from_blob
+
+    array = array_from_blob(state["handle"] or b"")
+    if array is None:
+        raise ValueError_("NDArray: the pickle holds an array without value, one expected")
+    self._assign_handle(array)
+
+
 def attach(methods: dict[str, Any]) -> None:
     """Set attributes of the class NDArray; its stub is generated from what is there."""
     for name, method in methods.items():
@@ -363,6 +386,7 @@ attach(
         "__neg__": _neg,
         "__abs__": _core.op("abs"),
         "__reduce__": _reduce,
+        "__setstate__": _setstate,
         "__copy__": _copy,
         "__deepcopy__": _deepcopy,
         "__index__": _index,

@@ -54,8 +54,8 @@ def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> 
     Returns
     -------
     dict of str to str
-        Gradients of weights that are looked up or multiplied by a csr matrix, where the weight is
-        stored by rows or the operator was asked for it.
+        Gradients of weights that are multiplied by a csr matrix and stored by rows, and of those
+        that an operator looks up which was asked for it.
     """
     rows: set[str] = {name for name, stype in stypes.items() if stype == "row_sparse"}
     for node in nodes:
@@ -64,4 +64,6 @@ def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> 
         sparse = node.op != "Embedding" or node.attrs.get("sparse_grad") in ("True", "1")
         if sparse:
             rows.add(node.inputs[1][0].name)
+        else:
+            rows.discard(node.inputs[1][0].name)
     return dict.fromkeys(rows, "row_sparse")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
+import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
@@ -186,3 +190,47 @@ def test_values_that_do_not_fit_are_a_value_error_and_change_nothing(key, value)
     with pytest.raises(ValueError):
         x[key] = value
     np.testing.assert_array_equal(x.asnumpy(), np.zeros((3, 4)))
+
+
+SLICES = [slice(None), slice(1, 3), slice(0, 1), slice(1, None, 2), slice(None, None, -1)]
+
+
+@pytest.mark.parametrize("recording", [False, True])
+def test_what_lies_together_is_a_view(recording):
+    values = np.arange(4 * 3 * 4, dtype=np.float32).reshape(4, 3, 4)
+    for key in itertools.product([*SLICES, 2], repeat=3):
+        array = nd.array(values)
+        together = values[key].flags.contiguous
+        assert nd.NDArray._basic_indexing_slice_is_contiguous(key, array.shape) == together, key
+        with autograd.record() if recording else contextlib.nullcontext():
+            array[key][:] = -1
+        expected = values.copy()
+        if together:
+            expected[key] = -1
+        assert np.array_equal(array.asnumpy(), expected), key
+    with pytest.raises(ValueError, match="one each expected"):
+        nd.NDArray._basic_indexing_slice_is_contiguous((slice(None),), (2, 3))
+
+
+@pytest.mark.parametrize("key", [slice(None), Ellipsis, None, (slice(None), slice(0, 4))])
+def test_gradients_return_from_an_array_overwritten_by_a_result(key):
+    target, source = nd.zeros((3, 4), dtype="float64"), nd.array([[1.0, 2, 3, 4]])
+    source.attach_grad()
+    with autograd.record():
+        target[key] = source * 2
+        loss = (target * target).sum()
+    loss.backward()
+    assert np.array_equal(target.asnumpy(), np.tile([2.0, 4, 6, 8], (3, 1)))
+    assert np.array_equal(source.grad.asnumpy(), [[24, 48, 72, 96]])
+
+
+@pytest.mark.parametrize("key", [0, slice(0, 2), (slice(None), 1), [0, 1], slice(None, None, -1)])
+def test_a_part_cannot_be_overwritten_by_a_recorded_result(key):
+    target = nd.zeros((3, 4))
+    source = nd.ones(target[key].shape)
+    source.attach_grad()
+    with autograd.record(), pytest.raises(mx.MXNetError, match="not supported when recording with"):
+        target[key] = source
+    assert (target == 0).asnumpy().all()
+    target[key] = source
+    assert target.sum().asscalar() == source.size

@@ -84,6 +84,8 @@ def test_definitions():
         (lambda: nd.sparse.csr_matrix(([1], ([5], [0])), shape=(1, 1)), "exceed the shape"),
         (lambda: nd.sparse.row_sparse_array(([[1, 2]], [0, 1]), shape=(3, 2)), "one index per row"),
         (lambda: nd.sparse.row_sparse_array(([[1, 2]], [0]), shape=(3, 4)), r"shape \(3, 4\)"),
+        (lambda: nd.sparse.row_sparse_array((5, 7), shape=(6, 7)), r"invalid shape: \(6, 7\)"),
+        (lambda: nd.sparse.csr_matrix((2, 2), shape=(3, 2)), r"invalid shape: \(3, 2\)"),
         (lambda: nd.sparse.zeros("coo", (2, 2)), "unknown storage type 'coo'"),
         (lambda: nd.sparse.array(np.eye(2)), "mx.nd.array"),
         (lambda: nd.zeros((2, 2), stype="csr").tostype("row_sparse"), "not supported"),
@@ -105,6 +107,7 @@ def test_wrong_definitions(make, match):
         lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 3, 0], [0, 2, 1, 3]), shape=(3, 4)),
         lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 7]), shape=(4, 2)),
         lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 2]), shape=(4, 2)),
+        lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(4, 2)),
     ],
 )
 def test_damaged_arrays_are_found_and_touch_no_foreign_memory(data):
@@ -218,6 +221,7 @@ def test_functions_that_keep_zero_keep_the_storage(name):
         (lambda x: nd.clip(x, -1, 2), True),
         (lambda x: nd.clip(x, 1, 2), False),
         (lambda x: nd.cos(x), False),
+        (lambda x: nd.contrib.quadratic(x, a=2, b=3, c=1), False),
         (lambda x: x.astype("float64"), True),
     ],
 )
@@ -244,10 +248,11 @@ BINARY = {
 @pytest.mark.parametrize("right", STYPES)
 def test_two_arrays(name, left, right):
     a, b = random_csr(seed=1).toarray(), random_csr(seed=2).toarray()
-    result = getattr(nd, name)(nd.array(a).tostype(left), nd.array(b).tostype(right))
+    op = getattr(nd, name)
+    result = op(nd.array(a).tostype(left), nd.array(b).tostype(right))
     keeps = BINARY[name](left, right)
     assert (result.stype != "default") == (keeps and {left, right} != {"default"})
-    expected = getattr(nd, name)(nd.array(a), nd.array(b)).asnumpy()
+    expected = op(nd.array(a), nd.array(b)).asnumpy()
     np.testing.assert_array_equal(result.asnumpy(), expected)
 
 
@@ -344,3 +349,43 @@ def test_fallback_is_logged_once_and_can_be_silenced(caplog, monkeypatch):
         nd.exp(array)
     assert [r.getMessage() for r in caplog.records][0].startswith("Storage type fallback detected")
     assert len(caplog.records) == 1 and "exp" in caplog.records[0].getMessage()
+
+
+def test_quadratic_functions_of_a_csr_array():
+    matrix = random_csr()
+    result = nd.contrib.quadratic(nd.sparse.csr_matrix(matrix), a=2, b=3)
+    assert result.stype == "csr"
+    expected = 2 * matrix.toarray() ** 2 + 3 * matrix.toarray()
+    np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+@pytest.mark.parametrize("density", [0, 0.5, 1])
+def test_rows_taken_from_a_csr_array(mode, density):
+    matrix = random_csr(density=density, dtype="int32")
+    wanted = [4, 0, 0, -3, 9, 2]
+    result = nd.take(nd.array(matrix), nd.array(wanted), mode=mode)
+    assert result.stype == "csr" and result.dtype == np.int32
+    result.check_format()
+    np.testing.assert_array_equal(
+        result.asnumpy(), np.take(matrix.toarray(), wanted, axis=0, mode=mode)
+    )
+    columns = nd.take(nd.array(matrix), nd.array([1, 0]), axis=1)
+    assert columns.stype == "default"
+    np.testing.assert_array_equal(columns.asnumpy(), matrix.toarray()[:, [1, 0]])
+
+
+def test_layer_with_a_bias_by_rows():
+    rng = np.random.default_rng(1)
+    data, weight, bias = (rng.normal(size=s) for s in ((5, 4), (3, 4), (3, 1)))
+    arrays = nd.array(data), nd.array(weight), nd.array(bias).tostype("row_sparse")
+    result = nd.FullyConnected(*arrays, num_hidden=3)
+    np.testing.assert_allclose(result.asnumpy(), data @ weight.T + bias[:, 0], rtol=1e-5, atol=1e-6)
+
+
+def test_retain_names_wrong_arguments():
+    rows = nd.array(random_rows()).tostype("row_sparse")
+    with pytest.raises(mx.MXNetError, match="'rows'"):
+        nd.sparse.retain(rows, nd.array([1]), rows=3)
+    with pytest.raises(mx.MXNetError, match="no indices"):
+        nd.sparse.retain(rows)

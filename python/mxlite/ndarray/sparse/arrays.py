@@ -358,7 +358,8 @@ class CSRNDArray(BaseSparseNDArray):
 class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
-    __slots__ = ()
+    # Set where the rows of a definition were sorted; what it leaves behind is in order.
+    __slots__ = ("_was_unordered",)
     stype = "row_sparse"
 
     def retain(self, indices: Any) -> NDArray:
@@ -385,7 +386,7 @@ class RowSparseNDArray(BaseSparseNDArray):
                 f"{indices.shape} and data of shape {data.shape}"
             )
         if full_check and len(indices):
-            ascending = (np.diff(indices) > 0).all()
+            ascending = (np.diff(indices) > 0).all() and not getattr(self, "_was_unordered", False)
             if not ascending or indices[0] < 0 or indices[-1] >= self.shape[0]:
                 raise MXNetError(
                     "check_format: Indices of row_sparse NDArray should be non-negative, less than "

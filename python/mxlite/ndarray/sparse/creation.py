@@ -42,6 +42,11 @@ def _checked_shape(given: Any, found: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(extent) for extent in given)
 
 
+def _check_same_shape(given: Any, found: tuple[int, ...]) -> None:
+    if _checked_shape(given, found) != tuple(found):
+        raise ShapeError(f"invalid shape: {tuple(given)} was given, zeros of shape {found} too")
+
+
 def _is_shape(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(d, (int, np.integer)) for d in value)
 
@@ -98,7 +103,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
             )
         return _of_dense(arg1, shape, ctx, dtype, "csr")
     if len(arg1) == 2 and _is_shape(arg1):
-        _checked_shape(shape, arg1)
+        _check_same_shape(shape, arg1)
         return storage.empty_array("csr", arg1, ctx, dtype or np.float32)
     if len(arg1) == 2 and isinstance(arg1[1], (tuple, list)) and len(arg1[1]) == 2:
         row, column = arg1[1]
@@ -183,7 +188,7 @@ def row_sparse_array(
     if isinstance(arg1, BaseSparseNDArray):
         raise ValueError_("row_sparse_array: a csr array given, a row_sparse or dense one expected")
     if _is_shape(arg1):
-        _checked_shape(shape, arg1)
+        _check_same_shape(shape, arg1)
         return storage.empty_array("row_sparse", arg1, ctx, dtype or np.float32)
     if not isinstance(arg1, tuple):
         return _of_dense(arg1, shape, ctx, dtype, "row_sparse")
@@ -209,7 +214,11 @@ def row_sparse_array(
     if (np.diff(order) < 0).any():  # 1.x keeps the order and reads it wrong in some operators
         ranks = _core.array_from_numpy(np.argsort(order, kind="stable"), ctx, np.int64)
         take = _core.op("take")
-        values, indices = take(values, ranks, axis=0), take(indices, ranks, axis=0)
+        result = storage.row_sparse(
+            take(values, ranks, axis=0), take(indices, ranks, axis=0), shape
+        )
+        result._was_unordered = True  # type: ignore[attr-defined]
+        return result
     return storage.row_sparse(values, indices, shape)
 
 

@@ -47,7 +47,9 @@ def divide(lhs: Any, rhs: Any) -> NDArray:
     return _binary(lhs, rhs, "elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar")
 
 
-def retain(data: NDArray, indices: Any, out: NDArray | None = None) -> NDArray:
+def retain(
+    data: NDArray, indices: Any = None, out: NDArray | None = None, **kwargs: Any
+) -> NDArray:
     """Return the rows of a row-sparse array that ``indices`` names.
 
     Parameters
@@ -60,8 +62,12 @@ def retain(data: NDArray, indices: Any, out: NDArray | None = None) -> NDArray:
     Raises
     ------
     TypeError
-        If ``data`` is not row-sparse.
+        If ``data`` is not row-sparse or other arguments are given.
     """
+    kwargs.pop("name", None)
+    if kwargs or indices is None:
+        wrong = f"argument {next(iter(kwargs))!r}" if kwargs else "no indices"
+        raise TypeError_(f"retain: {wrong} given, data and indices expected")
     if not isinstance(data, RowSparseNDArray):
         raise TypeError_(f"retain: {type(data).__name__} given, a RowSparseNDArray expected")
     with storage.unrecorded():

@@ -11,7 +11,7 @@ from ..._core import NDArray
 from . import storage
 from .arrays import cast_storage
 from .dispatch import QUIET, rule
-from .storage import dense, parts, stype_of
+from .storage import dense, is_sparse, parts, stype_of
 
 _csr_dot = _core.op("_csr_dot")
 _transpose = _core.op("transpose")
@@ -111,6 +111,8 @@ def _fully_connected(
         return NotImplemented
     weight = _dense_operand(weight)
     bias = None if bias is None else _dense_operand(bias)
+    if bias is not None and bias.shape == (num_hidden, 1):  # what a row_sparse bias has
+        bias = bias.reshape((num_hidden,))
     if stype_of(data) != "csr":
         inputs = [_dense_operand(data), weight] + ([] if bias is None else [bias])
         return _core.op("FullyConnected")(
@@ -231,6 +233,31 @@ def _slice(data: NDArray, begin: Any, end: Any, step: Any = ()) -> Any:
         starts = np.concatenate([[0], np.cumsum(inside)])[starts]
     fresh = _core.array_from_numpy(starts, values.ctx, np.int64)
     return storage.csr(values, indices, fresh, (last - first, right - left))
+
+
+@rule("take")
+def _take(a: NDArray, indices: NDArray, axis: int = 0, mode: str = "clip") -> Any:
+    rows = a.shape[0]
+    if stype_of(a) != "csr" or is_sparse(indices) or axis not in (0, -2) or not rows:
+        return NotImplemented
+    if mode not in ("clip", "wrap") or indices.ndim != 1:
+        return NotImplemented
+    values, columns, indptr = parts(a)
+    assert indptr is not None
+    wanted = indices.asnumpy().astype(np.int64)
+    wanted = wanted % rows if mode == "wrap" else np.clip(wanted, 0, rows - 1)
+    starts = indptr.asnumpy()
+    counts = np.diff(starts)[wanted]
+    fresh = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    # Element i of result row r is element i of the row taken: shift the counter of each row.
+    places = np.arange(fresh[-1]) + np.repeat(starts[wanted] - fresh[:-1], counts)
+    kept = _core.array_from_numpy(places.astype(np.int64), values.ctx, np.int64)
+    return storage.csr(
+        _core.op("take")(values, kept, axis=0),
+        _core.op("take")(columns, kept, axis=0),
+        _core.array_from_numpy(fresh, values.ctx, np.int64),
+        (len(wanted), a.shape[1]),
+    )
 
 
 @rule("Concat")

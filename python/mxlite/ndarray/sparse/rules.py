@@ -157,6 +157,13 @@ def _elemwise_mul(lhs: NDArray, rhs: NDArray) -> Any:
     return with_values(pattern, parts(pattern)[0] * _looked_up(other, pattern))
 
 
+@rule("_contrib_quadratic")
+def _quadratic(data: NDArray, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
+    if stype_of(data) != "csr" or c != 0:
+        return NotImplemented
+    return with_values(data, _core.op("_contrib_quadratic")(parts(data)[0], a=a, b=b))
+
+
 def scatter_div(lhs: NDArray, rhs: NDArray) -> Any:
     """Return the stored rows of ``lhs`` divided by those of ``rhs``."""
     _check_shapes("_scatter_elemwise_div", lhs, rhs)
