@@ -35,10 +35,11 @@ ObserverScope::~ObserverScope() { current_observer = outer_; }
 void check_writable(const char* what, const NDArrayRef& array) {
   if (!mode.recording) return;
   const ArrayInfo* info = info_of(*array);
-  MX_CHECK_KIND(!info || (!info->node && info->req == GradReq::kNull), ErrorKind::kError, what,
-                ": the array of shape ", array->shape(),
-                " is part of a recorded computation. Inplace operations (+=, -=, x[:]=, etc) are not "
-                "supported when recording with autograd");
+  MX_CHECK_KIND(
+      !info || (!info->node && info->req == GradReq::kNull), ErrorKind::kError, what,
+      ": the array of shape ", array->shape(),
+      " is part of a recorded computation. Inplace operations (+=, -=, x[:]=, etc) are not "
+      "supported when recording with autograd");
 }
 
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,

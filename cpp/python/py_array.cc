@@ -29,13 +29,14 @@ PyObject* allocate(PyTypeObject* type) {
   return self;
 }
 
-int forbid_init(PyObject* self, PyObject*, PyObject*) {
+// Pickles of MXNet call NDArray(None) and then set the state.
+int forbid_init(PyObject* self, PyObject* args, PyObject* keywords) {
+  if (!keywords && PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) == Py_None) return 0;
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array",
                Py_TYPE(self)->tp_name);
   return -1;
 }
 
-// Pickles of MXNet make an object without arguments and then set its state.
 PyObject* make_stateless(PyTypeObject* type, PyObject*, PyObject*) {
   if (type == array_type) return wrap_array(NDArray::empty({Shape{0}, DType::kFloat32}, Device{}));
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array", type->tp_name);

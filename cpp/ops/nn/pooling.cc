@@ -49,7 +49,9 @@ Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
   const int spatial = data.ndim() - 2;
   Shape size = Shape::filled(spatial, 1);
   if (!p.global_pool) {
-    check_window(kOp, p.kernel, p.stride, Shape{}, p.pad);
+    // A 1-D kernel may come with the pad of more dimensions, as in 1.x: the first entry counts.
+    const bool surplus = p.kernel.ndim() == 1 && p.pad.ndim() > 1;
+    check_window(kOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);
     for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
       MX_CHECK(w.pad[at] < w.kernel[at], kOp, ": pad ", p.pad, " given, entries below kernel ",

@@ -13,6 +13,8 @@ DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k
   const int row = normalize_axis("diag", axis1, shape.ndim());
   const int col = normalize_axis("diag", axis2, shape.ndim());
   MX_CHECK(row != col, "diag: axis1 ", axis1, " and axis2 ", axis2, " are the same axis");
+  MX_CHECK(k <= shape[col] && -k <= shape[row], "diag: k ", k, " given, at most ", shape[col],
+           " and at least ", -shape[row], " expected for shape ", shape);
   DiagonalView v;
   for (int i = 0; i < shape.ndim(); ++i)
     if (i != row && i != col) {

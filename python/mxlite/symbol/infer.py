@@ -203,6 +203,10 @@ class Inference:
         if all(shape is not None for shape, _ in specs):
             rule: Callable[[list[Any]], Any] = node.call.infer
             outputs = self._with_stand_ins(rule, specs)
+            if node.op in ("slice", "slice_axis"):
+                outputs = _sliced(outputs, specs[0][0])
+            elif node.op == "where" and not is_known(specs[0][0]):
+                outputs = []  # a condition of few dimensions may choose rows
             for i, (shape, _) in enumerate(outputs[: node.num_outputs]):
                 changed |= self._merge((id(node), i), shape)
         return changed
@@ -368,6 +372,14 @@ class Inference:
                 part = (*part[:axis], part[axis] * params["num_outputs"], *part[axis + 1 :])
             changed |= self._merge(whole, part)
         return changed
+
+
+def _sliced(outputs: list[tuple[Shape, str]], data: Shape) -> list[tuple[Shape, str]]:
+    """Leave open what is cut from an axis of unknown length."""
+    return [
+        (shape and tuple(-1 if old == -1 else new for old, new in zip(data or (), shape)), dtype)
+        for shape, dtype in outputs
+    ]
 
 
 def _before_window(node: Node, data: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
 # input0.
 NAMED_INPUT = frozenset(
     """Correlation Crop Dropout GridGenerator L2Normalization LRN LeakyReLU Pad Pooling SliceChannel
-    SoftmaxActivation SwapAxis UpSampling log_softmax softmax softmin""".split()
+    SwapAxis log_softmax softmax softmin""".split()
 )
 
 # Numbers of outputs in 1.9.1, hidden ones too, where this engine has another one.

@@ -45,6 +45,7 @@ _FREE_INPUTS: dict[str, tuple[int, ...]] = {
     "softmax": (1,), "log_softmax": (1,), "softmin": (1,), "_sample_multinomial": (0,),
     "_index_copy": (1,), "ravel_multi_index": (0,), "_scatter_set_nd": (2,), "CTCLoss": (1, 2, 3),
 }  # fmt: skip
+_LENGTHS = ("softmax", "log_softmax", "softmin")  # their second input has to be integers
 _HALVES = ("float16", "bfloat16")
 _FLOATS = ("float64", "float32", *_HALVES)  # widest first
 _NORMS = ("BatchNorm", "_contrib_SyncBatchNorm")
@@ -90,6 +91,8 @@ def filled_types(node: Node, inputs: list[str | None], output: str | None) -> li
         if result[i] is None and known is not None:
             half = node.op in _NORMS and i > 0 and known in _HALVES
             result[i] = "float32" if half else known
+    if node.op in _LENGTHS and len(result) > 1 and result[1] is None:
+        result[1] = "int32"
     return result
 
 

@@ -479,3 +479,14 @@ def test_a_function_in_a_hybridized_block_says_what_to_use():
     net.hybridize()
     with pytest.raises(NotImplementedError, match=r"Square.*mx\.operator\.CustomOp"):
         net(nd.array([3.0]))
+
+
+def test_gradients_pass_casts_to_and_from_integers():
+    for dtype in ("float32", "int32"):
+        x = nd.array([1, -2, 3], dtype=dtype)
+        x.attach_grad()
+        with autograd.record():
+            y = x.astype("int32").astype("float32") * nd.array([2.75, 0.5, -3])
+        y.backward()
+        assert x.grad.dtype == np.dtype(dtype)
+        assert x.grad.asnumpy().tolist() == [2, 0, -3]

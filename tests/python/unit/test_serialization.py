@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import mxlite as mx
 import numpy as np
@@ -324,3 +325,36 @@ def test_an_array_is_pickled_as_the_same_bytes() -> None:
     back = pickle.loads(pickle.dumps(array))
     assert back.dtype == np.int32
     np.testing.assert_array_equal(back.asnumpy(), array.asnumpy())
+
+
+class _PickleOfMXNet:
+    """Pickles as the arrays of MXNet 1.x do: a call and a state."""
+
+    def __init__(self, blob: bytes | None) -> None:
+        self.blob = blob
+
+    def __reduce__(self) -> Any:
+        return nd.NDArray, (None,), {"handle": self.blob}
+
+
+def test_pickles_of_mxnet_hold_arrays() -> None:
+    import pickle
+
+    from mxlite.ndarray.serialization import array_to_blob
+
+    array = nd.array([[1, 2, 3]], dtype="int32")
+    on_a_gpu = bytearray(array_to_blob(array))
+    device_at = 4 + 4 + 4 + 2 * 8
+    assert on_a_gpu[device_at] == 1
+    on_a_gpu[device_at] = 2
+    for blob in (array_to_blob(array), bytes(on_a_gpu)):
+        back = pickle.loads(pickle.dumps(_PickleOfMXNet(blob)))
+        assert back.dtype == np.int32 and back.context == mx.cpu()
+        np.testing.assert_array_equal(back.asnumpy(), [[1, 2, 3]])
+    with pytest.raises(ValueError, match="without value"):
+        pickle.loads(pickle.dumps(_PickleOfMXNet(array_to_blob(array)[:8] + bytes(4))))
+    with pytest.raises(mx.MXNetError):
+        pickle.loads(pickle.dumps(_PickleOfMXNet(b"what")))
+    for wrong in ((), (1,), (None, 1)):
+        with pytest.raises(TypeError, match="cannot be made directly"):
+            nd.NDArray(*wrong)

@@ -216,3 +216,31 @@ def test_parameters_of_a_layer_are_found_with_numpy_shapes() -> None:
         assert layer.weight.var().infer_shape_partial()[1] == [(4, -1)]
         layer.initialize()
         assert layer(mx.nd.ones((2, 3))).shape == (2, 4) and layer.weight.shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "cut, expected",
+    [
+        (lambda x: sym.slice(x, begin=(2, 3), end=(5, 10)), (0, 7)),
+        (lambda x: sym.slice(x, begin=(None, None), end=(None, 10), step=(None, 2)), (0, 5)),
+        (lambda x: sym.slice_axis(x, axis=0, begin=0, end=5), (0, 20)),
+        (lambda x: sym.slice_axis(x, axis=1, begin=0, end=5), (0, 5)),
+    ],
+)
+def test_a_cut_from_an_axis_of_unknown_length_is_unknown(cut: Any, expected: Any) -> None:
+    assert cut(sym.var("x", shape=(0, 20))).infer_shape_partial()[1] == [expected]
+
+
+def test_where_waits_for_its_condition() -> None:
+    chosen = sym.where(sym.var("c"), sym.var("x"), sym.var("y"))
+    assert chosen.infer_shape_partial(c=(0,), x=(2, 2), y=(2, 2))[1] == [()]
+    assert chosen.infer_shape_partial(c=(2,), x=(2, 3), y=(2, 3))[1] == [(2, 3)]
+
+
+def test_lengths_of_a_softmax_are_integers_if_nobody_says() -> None:
+    net = sym.softmax(sym.var("x"), sym.var("n"), axis=1, use_length=True)
+    assert net.infer_type(x="float64")[0] == [np.float64, np.int32]
+    assert net.infer_type(x="float64", n="int64")[0] == [np.float64, np.int64]
+    run = net.simple_bind(mx.cpu(), x=(2, 3), n=(2,))
+    run.arg_dict["n"][:] = [1, 2]
+    np.testing.assert_array_equal(run.forward()[0].asnumpy(), [[1, 0, 0], [0.5, 0.5, 0]])

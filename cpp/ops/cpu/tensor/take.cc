@@ -37,7 +37,7 @@ int64_t place(PickMode mode, int64_t i, int64_t length) {
 
 void check_range(const int64_t* indices, int64_t count, int64_t length) {
   for (int64_t i = 0; i < count; ++i)
-    MX_CHECK_KIND(indices[i] >= -length && indices[i] < length, ErrorKind::kIndex, "take: index ",
+    MX_CHECK_KIND(indices[i] >= 0 && indices[i] < length, ErrorKind::kIndex, "take: index ",
                   indices[i], " is out of range for an axis of length ", length);
 }
 
@@ -49,8 +49,7 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
   const int64_t* const indices = cpu::index_values(ctx, in[1], count, &rows);
   if (p.mode == IndexMode::kRaise) {
     check_range(indices, count, v.length);
-    for (int64_t i = 0; i < count; ++i)
-      rows[i] = indices[i] < 0 ? indices[i] + v.length : indices[i];
+    for (int64_t i = 0; i < count; ++i) rows[i] = indices[i];
   } else {
     for (int64_t i = 0; i < count; ++i) rows[i] = place(p.mode, indices[i], v.length);
   }
@@ -77,10 +76,7 @@ void take_backward_native(KernelContext& ctx, const TakeBackwardParams& p, Input
   int64_t* memory = nullptr;
   const int64_t* const indices = cpu::index_values(ctx, in[1], 3 * count, &memory);
   int64_t* const rows = memory + 2 * count;
-  for (int64_t i = 0; i < count; ++i)
-    rows[i] = p.mode == IndexMode::kRaise && indices[i] < 0
-                  ? place(p.mode, indices[i] + v.length, v.length)
-                  : place(p.mode, indices[i], v.length);
+  for (int64_t i = 0; i < count; ++i) rows[i] = place(p.mode, indices[i], v.length);
   cpu::accumulate_rows({in[0].dtype, v.outer, count, v.length, v.inner, rows, memory}, in[0].data,
                        out[0].data);
 }

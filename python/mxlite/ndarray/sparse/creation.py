@@ -217,7 +217,7 @@ def row_sparse_array(
         result = storage.row_sparse(
             take(values, ranks, axis=0), take(indices, ranks, axis=0), shape
         )
-        result._was_unordered = True  # type: ignore[attr-defined]
+        result._was_unordered = True
         return result
     return storage.row_sparse(values, indices, shape)
 

@@ -354,6 +354,7 @@ CASES = [
         grad=False,
     ),
     op("Pooling", ints([[[5, -3, 7, 1]]]), kernel=(2,), stride=(2,), ref=np.array([[[5, 7]]])),
+    op("Pooling", ints([[[5, -3, 7]]]), kernel=(2,), pad=(1, 9), ref=np.array([[[5, 5, 7, 7]]])),
     op(
         "Pooling",
         np.full((1, 1, 4), 100, "int8"),
