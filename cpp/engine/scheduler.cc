@@ -329,8 +329,13 @@ void Scheduler::note_unseen(const FailureRef& failure) {
   if (unseen_.size() < kMaxUnseen) unseen_.push_back(failure);
 }
 
-FailureRef Scheduler::see_failure(Task& task) const {
-  if (task.failure_) task.failure_->seen = true;
+FailureRef Scheduler::see_failure(Task& task) {
+  if (!task.failure_) return nullptr;
+  // As in 1.x a program that was told of one failure is not told of those before it by wait_all;
+  // reading an array that they left without a value still raises them.
+  task.failure_->seen = true;
+  std::erase_if(unseen_,
+                [&](const FailureRef& f) { return f->sequence <= task.failure_->sequence; });
   return task.failure_;
 }
 

@@ -72,8 +72,8 @@ class Scheduler {
   TaskRef last_writer(Var& var);
   std::vector<TaskRef> unfinished_users(Var& var) const;
   void host_wrote(Var& var);
-  // The failure of a task that is done; from now on it counts as seen.
-  FailureRef see_failure(Task& task) const;
+  // The failure of a task that is done; from now on it counts as seen, and so do those before it.
+  FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();
 
   // These throw instead of a wait that cannot end because the calling task is in its way.

@@ -112,6 +112,10 @@ std::optional<DType> dtype_from_python(PyObject* o) {
     name = py::cast<std::string>(py::handle(o).attr("__name__"));
   } else if (py::hasattr(o, "name") && py::hasattr(o, "itemsize")) {
     name = py::cast<std::string>(py::str(py::handle(o).attr("name")));
+    // 1.x writes bfloat16 as np.dtype([('bfloat16', np.uint16)]).
+    const py::object fields = py::getattr(o, "names", py::none());
+    if (py::isinstance<py::tuple>(fields) && py::len(fields) == 1)
+      name = py::cast<std::string>(py::str(fields[py::int_(0)]));
   }
   if (name == "bool_") name = "bool";
   std::optional<DType> dtype = dtype_from_name(name);

@@ -172,13 +172,20 @@ class Lowering {
     if (step.plan) step.must_share = step.plan->required_inplace;
     for (const InplacePair p : n.op->inplace)
       if (static_cast<size_t>(p.input) < n.inputs.size() &&
-          static_cast<size_t>(p.output) < n.outputs.size())
+          static_cast<size_t>(p.output) < n.outputs.size() &&
+          !(step.plan && read_twice(step, static_cast<size_t>(p.input))))
         step.may_share.push_back(p);
     if (n.op->random_count) {
       step.random_offset = program_.random_count;
       program_.random_count += n.op->random_count(n.params.get(), n.outputs);
     }
     list.push_back(std::move(step));
+  }
+
+  // A library may write its result before it has read the last input (a sum of many does).
+  static bool read_twice(const Instruction& step, size_t input) {
+    const int32_t buffer = step.inputs[input].buffer;
+    return std::ranges::count(step.inputs, buffer, &Operand::buffer) > 1;
   }
 
   const Kernel& plain_kernel(const Node& n, std::span<const TensorSpec> specs) const {

@@ -188,4 +188,17 @@ struct MultinomialParams {
 // Counters that a result of n elements takes.
 uint64_t counters_for(int64_t n);
 
+// Run by the kernels: in 1.x numbers are looked at when the draw runs, so that the error comes at
+// the next wait, not from the call.
+template <class D>
+void check_numbers(const char* suffix, double a, double b) {
+  const auto* op = suffix[0] ? "_random_" : "random_";
+  if constexpr (D::count == 2)
+    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", D::a_name, " ", a, " and ", D::b_name, " ",
+             b, " given, ", D::expected, " expected");
+  else
+    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", D::a_name, " ", a, " given, ", D::expected,
+             " expected");
+}
+
 }  // namespace mxlite::random

@@ -554,8 +554,10 @@ class Parameter:
 
     @staticmethod
     def _rows(array: NDArray, row_id: NDArray) -> NDArray:
-        rows = np.unique(row_id.asnumpy().astype(np.int64))
-        return nd.sparse.retain(array, nd.array(rows, ctx=array.ctx, dtype=np.int64))
+        rows = nd.array(np.unique(row_id.asnumpy().astype(np.int64)), ctx=array.ctx, dtype=np.int64)
+        # Rows may be asked for before recording starts and still stand for the parameter.
+        with autograd.record(train_mode=autograd.is_training()):
+            return nd.sparse.retain(array, rows)
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on one context.

@@ -158,13 +158,13 @@ class Trainer:
         self._contexts = self._check_contexts()
         count = max(len(self._contexts), 1)
         given = self._kvstore_params["update_on_kvstore"]
+        sparse = {kind for p in self._params for kind in sparse_parts(p)}
         store, on_store = chosen_store(
             self._kvstore_params["kvstore"],
             count,
             [math.prod(param.shape or ()) for param in self._params if param._data is not None],
-            needed=bool(given),
+            needed=bool(given) or "weight" in sparse,
         )
-        sparse = {kind for p in self._params for kind in sparse_parts(p)}
         if "weight" in sparse and given is False:
             raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")
         self._distributed = store is not None and (

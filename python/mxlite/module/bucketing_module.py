@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 from ..base import ValueError_
 from ..model import load_params, save_checkpoint
+from ..name import NameManager
 from ..ndarray import NDArray
 from .base_module import BaseModule
 from .common import DEFAULT_INITIALIZER
@@ -69,8 +70,13 @@ class BucketingModule(BaseModule):
         self._loaded: tuple[dict[str, NDArray], dict[str, NDArray]] | None = None
 
     def _make(self, key: Any) -> Module:
-        symbol, data_names, label_names = self._sym_gen(key)
+        symbol, data_names, label_names = self._generate(key)
         return Module(symbol, data_names, label_names, **self._options)
+
+    def _generate(self, key: Any) -> tuple[Any, Any, Any]:
+        """Call ``sym_gen``; nodes without a name get the same ones for every bucket."""
+        with NameManager():
+            return self._sym_gen(key)
 
     def _reset_bind(self) -> None:
         self.binded = False
@@ -87,7 +93,7 @@ class BucketingModule(BaseModule):
         if self.binded:
             names: list[str] = self._curr_module.data_names
             return names
-        return list(self._sym_gen(self._default_bucket_key)[1])
+        return list(self._generate(self._default_bucket_key)[1])
 
     @property
     def output_names(self) -> list[str]:
@@ -95,7 +101,7 @@ class BucketingModule(BaseModule):
         if self.binded:
             names: list[str] = self._curr_module.output_names
             return names
-        return list(self._sym_gen(self._default_bucket_key)[0].list_outputs())
+        return list(self._generate(self._default_bucket_key)[0].list_outputs())
 
     @property
     def data_shapes(self) -> Any:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import autograd
 from .. import ndarray as nd
 from ..base import MXNetError, ValueError_
@@ -96,7 +98,11 @@ class DataParallelExecutorGroup:
         self.label_shapes: list[DataDesc] | None = None
         self.grad_req = self._requests(grad_req, set(fixed_param_names or ()), data_shapes)
         self._set_shapes(data_shapes, label_shapes)
-        shared = [None] * len(self.contexts) if shared_group is None else shared_group.execs
+        shared: Sequence[Any] = [None] * len(self.contexts)
+        # By name for each context: what holds data and labels, also of other shapes.
+        self.shared_data_arrays: list[dict[str, NDArray]] = [{} for _ in self.contexts]
+        if shared_group is not None:
+            shared, self.shared_data_arrays = shared_group.execs, shared_group.shared_data_arrays
         self.execs: list[Any] = [self._bound(i, shared[i]) for i in range(len(self.contexts))]
         self._kept[self._key()] = self.execs
 
@@ -166,6 +172,7 @@ class DataParallelExecutorGroup:
             type_dict={e.name: e.dtype for e in entries if e.name in set(self.arg_names)},
             shared_arg_names=self.param_names,
             shared_exec=shared,
+            shared_buffer=self.shared_data_arrays[i],
             group2ctx=self.group2ctxs[i],
             **self._shapes(i),
         )
@@ -206,6 +213,15 @@ class DataParallelExecutorGroup:
     def grad_arrays(self) -> list[list[Any]]:
         """The gradients of each parameter on all contexts; None where there is none."""
         return [[exe.grad_dict[name] for exe in self.execs] for name in self.param_names]
+
+    @property
+    def _total_exec_bytes(self) -> int:
+        """Bytes of the arrays bound on all contexts."""
+        groups = (
+            vars_ for exe in self.execs for vars_ in (exe.arg_dict, exe.grad_dict, exe.aux_dict)
+        )
+        arrays = (array for group in groups for array in group.values() if array is not None)
+        return sum(array.size * np.dtype(array.dtype).itemsize for array in arrays)
 
     @property
     def aux_arrays(self) -> list[list[NDArray]]:
@@ -265,7 +281,7 @@ class DataParallelExecutorGroup:
             None: as bound.
         """
         self._load(self.data_shapes, data_batch.data, "data")
-        if self.label_shapes is not None and data_batch.label:
+        if self.label_shapes is not None and getattr(data_batch, "label", None):
             self._load(self.label_shapes, data_batch.label, "label")
         for exe in self.execs:
             exe.forward(is_train=self.for_training if is_train is None else is_train)

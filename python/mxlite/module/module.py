@@ -334,6 +334,11 @@ class Module(ModuleState):
             for k, (array, grad) in enumerate(zip(arrays, grads)):
                 self._updater(index * count + k, grad, array)
 
+    @property
+    def _total_exec_bytes(self) -> int:
+        """Bytes of the arrays bound, 0 before `bind`."""
+        return 0 if self._exec_group is None else self._exec_group._total_exec_bytes
+
     # -- running ---------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
@@ -371,10 +376,11 @@ class Module(ModuleState):
             for entry, shape in zip(self._data_shapes, shapes)
         ]
         labels = getattr(batch, "provide_label", None)
-        if not labels and batch.label and self._label_shapes:
+        arrays = getattr(batch, "label", None)
+        if not labels and arrays and self._label_shapes:
             labels = [
                 DataDesc(entry.name, tuple(array.shape), entry.dtype, entry.layout)
-                for entry, array in zip(self._label_shapes, batch.label)
+                for entry, array in zip(self._label_shapes, arrays)
             ]
         elif not labels and self._label_shapes:  # prediction: labels are not read
             labels = self._resized_labels(shapes[0], self._data_shapes[0])

@@ -382,7 +382,8 @@ def dtype_name(dtype: Any) -> str:
         return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
         return "bfloat16"
-    return str(np.dtype(dtype).name)
+    dtype = np.dtype(dtype)
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # 1.x has it as a field
 
 
 @contextlib.contextmanager

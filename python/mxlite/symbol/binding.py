@@ -153,7 +153,7 @@ def simple_bind(
     shared_exec : Executor, optional
         Gives the arrays of shared arguments, their gradients and all auxiliary states.
     shared_buffer : dict of str to NDArray, optional
-        Arrays by name that are used where they fit; new ones are added.
+        Arrays by name that are used where they fit, but for shared_arg_names; new ones are added.
     shapes : mapping of str to tuple of int
 
     Returns
@@ -197,7 +197,8 @@ def simple_bind(
     contexts = place(inference.nodes, groups, context)
     where = {node.name: contexts[id(node)] for node in inference.nodes if node.op is None}
     requests = _requests(grad_req, names)
-    shared = set(shared_arg_names or ()) if shared_exec is not None else set()
+    own = set(shared_arg_names or ())  # not in the buffer
+    shared = own if shared_exec is not None else set()
     old_args = shared_exec.arg_dict if shared_exec is not None else {}
     old_grads = shared_exec.grad_dict if shared_exec is not None else {}
     old_aux = shared_exec.aux_dict if shared_exec is not None else {}
@@ -206,7 +207,7 @@ def simple_bind(
         shape, dtype = specs[name]
         if stypes.get(name, "default") != "default":
             return nd.sparse.zeros(stypes[name], shape, ctx=where[name], dtype=dtype)
-        if shared_buffer is None or where[name] != context:
+        if shared_buffer is None or name in own or where[name] != context:
             return nd.zeros(shape, ctx=where[name], dtype=dtype)
         array = shared_buffer.get(name)
         if (

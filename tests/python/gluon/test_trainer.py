@@ -444,6 +444,22 @@ def test_sparse_weights_are_updated_on_the_store_by_one_trainer():
     assert mx.gluon.Trainer([param], "sgd")._params == [param]
 
 
+def test_a_sparse_weight_on_one_context_has_a_store():
+    param = mx.gluon.Parameter("w", shape=(4, 2), stype="row_sparse", grad_stype="row_sparse")
+    param.initialize("zeros")
+    trainer = mx.gluon.Trainer([param], "sgd", {"learning_rate": 0.5})
+    rows = param.row_sparse_data(nd.array([1, 3]))  # before recording
+    with autograd.record():
+        loss = (rows * 3).sum()
+    loss.backward()
+    trainer.step(1)
+    assert trainer._update_on_kvstore is True
+    assert trainer._kvstore._updater.optimizer.learning_rate == 0.5
+    np.testing.assert_array_equal(
+        param.row_sparse_data(nd.arange(4)).asnumpy()[:, 0], [0, -1.5, 0, -1.5]
+    )
+
+
 def test_one_context_has_neither_store_nor_a_choice():
     param = mx.gluon.Parameter("w", shape=(2,))
     param.initialize("ones")

@@ -374,3 +374,21 @@ def test_lists_come_from_the_schemas() -> None:
     assert len(names) == len(set(names))
     for name in names:
         assert name == "Custom" or mx._core.op(name)
+
+
+def test_the_inner_module_has_the_conversions_too() -> None:
+    inner = amp.amp
+    assert inner.convert_model is amp.convert_model
+    assert inner.convert_symbol is amp.convert_symbol
+    assert inner.convert_hybrid_block is amp.convert_hybrid_block
+    assert inner.lists is amp.lists
+
+
+def test_bfloat16_is_named_as_in_1x() -> None:
+    field = np.dtype([("bfloat16", np.uint16)])
+    x = mx.nd.amp_cast(mx.nd.array([1.0, 2.5]), dtype=field)
+    assert np.dtype(x.dtype).name == "bfloat16"
+    assert mx.nd.zeros((2,), dtype=field).dtype == x.dtype
+    assert mx.sym.Variable("x", dtype=field).infer_type()[0] == [x.dtype]
+    with pytest.raises(TypeError, match="dtype"):
+        mx.nd.zeros((2,), dtype=np.dtype([("a", np.uint16), ("b", np.uint16)]))

@@ -59,6 +59,35 @@ def test_waitall_raises_what_nobody_has_seen_and_then_is_quiet():
         x.asnumpy()
 
 
+def test_one_failure_told_is_enough_for_waitall():
+    x, y = fail(nd.ones((2,))), fail(nd.ones((3,)))
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        y.asnumpy()
+    nd.waitall()  # x failed before y, and nobody can read it without being told
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        x.asnumpy()
+    z = fail(nd.ones((4,)))
+    with pytest.raises(mx.MXNetError, match=MATCH):
+        nd.waitall()
+    assert z.shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: nd.random.normal(0, -1, (2, 2)), "random_normal: loc 0 and scale -1 given"),
+        (lambda: nd.random.uniform(2, 1, (2, 2)), "random_uniform: low 2 and high 1 given"),
+        (lambda: nd.random.poisson(-1, (2, 2)), "random_poisson: lam -1 given"),
+        (lambda: nd.random.normal_like(nd.ones((2, 2)), 0, -2), "_random_normal_like: .*scale -2"),
+    ],
+)
+def test_parameters_of_draws_are_looked_at_when_they_run(draw, words):
+    x = draw()
+    assert x.shape == (2, 2)
+    with pytest.raises(ValueError, match=words):
+        nd.dot(x, nd.ones((2, 2))).asnumpy()
+
+
 def test_the_message_names_op_shapes_and_the_line_of_the_call():
     data = nd.ones((2, 3))
     line = currentframe().f_lineno + 1

@@ -343,3 +343,19 @@ def test_dump_and_verification(tmp_path: Any) -> None:
     program = (tmp_path / names[-1]).read_text()
     main = program.split("at each run:")[1]
     assert "BatchNorm" not in main and "Activation" not in main and "Convolution" in main
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_a_value_is_added_to_itself_many_times(count: int) -> None:
+    w, b = nd.ones((8, 3)), nd.ones((8,))
+    convolution = compiled(
+        lambda x, w: nd.add_n(
+            *[nd.Convolution(x, w, num_filter=8, kernel=(3, 3), no_bias=True)] * count
+        ),
+        (nd.ones((8, 3, 3, 3)),),
+    )
+    np.testing.assert_array_equal(convolution(nd.ones((2, 3, 5, 6))).asnumpy(), 27.0 * count)
+    dense = compiled(
+        lambda x, w, b: nd.add_n(*[nd.FullyConnected(x, w, b, num_hidden=8)] * count), (w, b)
+    )
+    np.testing.assert_array_equal(dense(nd.ones((16, 3))).asnumpy(), 4.0 * count)

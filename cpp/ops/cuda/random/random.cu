@@ -117,10 +117,12 @@ void fill_with(KernelContext& ctx, double a, double b, const TensorRef& out) {
 
 template <class D>
 void draw_numbers(KernelContext& ctx, const DrawParams<D>& p, Inputs, Outputs out) {
+  random::check_numbers<D>("", p.a, p.b);
   fill_with<D>(ctx, p.a, p.b, out[0]);
 }
 template <class D>
 void draw_like(KernelContext& ctx, const random::LikeParams<D>& p, Inputs, Outputs out) {
+  random::check_numbers<D>("_like", p.a, p.b);
   fill_with<D>(ctx, p.a, p.b, out[0]);
 }
 template <class D>

@@ -15,11 +15,16 @@ from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ...optimizer import Optimizer
 from ...symbol.mixed_precision import ACTIVE, PrecisionRules, engine_ops
+from . import lists
 from .lists.classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
 from .loss_scaler import LossScaler
 
 __all__ = [
     "bfloat16",
+    "convert_bucketing_module",
+    "convert_hybrid_block",
+    "convert_model",
+    "convert_symbol",
     "init",
     "init_trainer",
     "list_conditional_fp32_ops",
@@ -29,6 +34,7 @@ __all__ = [
     "list_lp16_ops",
     "list_lp16_use_fp32_params",
     "list_widest_type_cast",
+    "lists",
     "scale_loss",
     "switch_off",
     "unscale",
@@ -339,3 +345,12 @@ def list_loss_output_functions(target_dtype: Any) -> list[str]:
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
     """Return the operators that take float32 parameters with data of the lower precision."""
     return dict(FP32_PARAMETERS) if target_name(target_dtype) == "bfloat16" else None
+
+
+# 1.x has them in this module, too; they need what is above.
+from .convert import (  # noqa: E402
+    convert_bucketing_module,
+    convert_hybrid_block,
+    convert_model,
+    convert_symbol,
+)
