@@ -5,13 +5,11 @@
 namespace mxlite {
 
 // One line per file or family, in alphabetical order of folder and file.
-void register_allclose_cuda(OpRegistry&);                // contrib/
 void register_image_color_cuda(OpRegistry&);             // image/
 void register_image_geometry_cuda(OpRegistry&);          // image/
 void register_dot_cuda(OpRegistry&);                     // matrix/
+void register_linalg_cuda(OpRegistry&);                  // matrix/
 void register_linalg_factor_cuda(OpRegistry&);           // matrix/
-void register_linalg_gemm_cuda(OpRegistry&);             // matrix/
-void register_linalg_triangle_cuda(OpRegistry&);         // matrix/
 void register_activation_cuda(OpRegistry&);              // nn/
 void register_attention_cuda(OpRegistry&);               // nn/
 void register_batch_norm_cuda(OpRegistry&);              // nn/
@@ -42,7 +40,6 @@ void register_unary_math2_cuda(OpRegistry&);             // pointwise/
 void register_quantized_elementwise_cuda(OpRegistry&);   // quantization/
 void register_quantized_layers_cuda(OpRegistry&);        // quantization/
 void register_quantize_cuda(OpRegistry&);                // quantization/
-void register_random_pdf_cuda(OpRegistry&);              // random/
 void register_random_cuda(OpRegistry&);                  // random/
 void register_arg_cuda(OpRegistry&);                     // reduce/
 void register_cumsum_cuda(OpRegistry&);                  // reduce/
@@ -64,10 +61,8 @@ void register_slice_cuda(OpRegistry&);                   // tensor/
 void register_sort_cuda(OpRegistry&);                    // tensor/
 void register_take_cuda(OpRegistry&);                    // tensor/
 void register_transpose_cuda(OpRegistry&);               // tensor/
-void register_bipartite_matching_cuda(OpRegistry&);      // vision/
 void register_box_cuda(OpRegistry&);                     // vision/
 void register_box_nms_cuda(OpRegistry&);                 // vision/
-void register_crop_cuda(OpRegistry&);                    // vision/
 void register_deformable_convolution_cuda(OpRegistry&);  // vision/
 void register_multibox_cuda(OpRegistry&);                // vision/
 void register_multibox_target_cuda(OpRegistry&);         // vision/
@@ -76,13 +71,11 @@ void register_roi_cuda(OpRegistry&);                     // vision/
 void register_sampling_grid_cuda(OpRegistry&);           // vision/
 
 void register_all_ops_cuda(OpRegistry& ops) {
-  register_allclose_cuda(ops);
   register_image_color_cuda(ops);
   register_image_geometry_cuda(ops);
   register_dot_cuda(ops);
+  register_linalg_cuda(ops);
   register_linalg_factor_cuda(ops);
-  register_linalg_gemm_cuda(ops);
-  register_linalg_triangle_cuda(ops);
   register_activation_cuda(ops);
   register_attention_cuda(ops);
   register_batch_norm_cuda(ops);
@@ -113,7 +106,6 @@ void register_all_ops_cuda(OpRegistry& ops) {
   register_quantized_elementwise_cuda(ops);
   register_quantized_layers_cuda(ops);
   register_quantize_cuda(ops);
-  register_random_pdf_cuda(ops);
   register_random_cuda(ops);
   register_arg_cuda(ops);
   register_cumsum_cuda(ops);
@@ -135,10 +127,8 @@ void register_all_ops_cuda(OpRegistry& ops) {
   register_sort_cuda(ops);
   register_take_cuda(ops);
   register_transpose_cuda(ops);
-  register_bipartite_matching_cuda(ops);
   register_box_cuda(ops);
   register_box_nms_cuda(ops);
-  register_crop_cuda(ops);
   register_deformable_convolution_cuda(ops);
   register_multibox_cuda(ops);
   register_multibox_target_cuda(ops);

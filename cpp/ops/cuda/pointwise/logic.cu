@@ -1,4 +1,5 @@
-// Comparisons and logic, and the backward functions that have kernels.
+// Comparisons and logic, allclose, and the backward functions that have kernels.
+#include "cpp/ops/contrib/allclose.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/params.h"
 
@@ -29,8 +30,29 @@ void register_backward_kernels(OpRegistry& ops, pointwise::FunctorList<F...>) {
   (ops.kernel<&backward_kernel<F>>(F::name, DeviceType::kCUDA, kStrided), ...);
 }
 
-}  // namespace
+__global__ void set_true(uint8_t* out) { *out = 1; }
 
+__global__ void clear_if_far(int64_t n, AllcloseParams p, const void* left, const void* right,
+                             DType dtype, uint8_t* out) {
+  bool far = false;
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const double a = load_any<double>(left, dtype, i), b = load_any<double>(right, dtype, i);
+    if (a == b) continue;  // infinities of one sign too
+    if (a != a || b != b)
+      far |= !(p.equal_nan && a != a && b != b);
+    else
+      far |= !(b - b == 0 && fabs(a - b) <= p.atol + p.rtol * fabs(b));
+  }
+  if (far) *out = 0;  // all that write, write the same
+}
+
+void allclose(KernelContext& ctx, const AllcloseParams& p, Inputs in, Outputs out) {
+  launch(ctx, set_true, 1, 1, out[0].as<uint8_t>());
+  launch_items(ctx, clear_if_far, in[0].size(), in[0].size(), p, in[0].data, in[1].data,
+               in[0].dtype, out[0].as<uint8_t>());
+}
+
+}  // namespace
 }  // namespace cuda
 
 void register_logic_cuda(OpRegistry& ops) {
@@ -38,6 +60,7 @@ void register_logic_cuda(OpRegistry& ops) {
   register_binary_kernels(ops, pointwise::BinaryLogic{});
   register_scalar_logic(ops, pointwise::BinaryLogic{});
   register_backward_kernels(ops, pointwise::BinaryBackward{});
+  ops.kernel<&allclose>("_contrib_allclose", DeviceType::kCUDA);
 }
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/fill.h"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/vision/crop.h"
 
 namespace mxlite {
 namespace cuda {
@@ -49,6 +50,11 @@ void slice_like(KernelContext& ctx, const SliceLikeParams&, Inputs in, Outputs o
   take_region(ctx, {out[0].shape, Shape::filled(ndim, 0), Shape::filled(ndim, 1)}, in[0], out[0]);
 }
 
+void crop(KernelContext& ctx, const CropParams& p, Inputs in, Outputs out) {
+  const auto [row, column] = p.start(in[0].shape, out[0].shape);
+  take_region(ctx, {out[0].shape, {0, 0, row, column}, Shape::filled(4, 1)}, in[0], out[0]);
+}
+
 void slice_backward(KernelContext& ctx, const SliceBackwardParams& p, Inputs in, Outputs out) {
   if (in[0].size() < out[0].size()) zero_bytes(ctx, out[0].data, out[0].bytes());
   put_region(ctx, {in[0].shape, p.begin, p.step}, in[0], out[0]);
@@ -77,6 +83,7 @@ void register_slice_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::slice>("slice", kCUDA, strided);
   ops.kernel<&slice_axis>("slice_axis", kCUDA, strided);
   ops.kernel<&slice_like>("slice_like", kCUDA, strided);
+  ops.kernel<&crop>("Crop", kCUDA, strided);
   ops.kernel<&slice_backward>("_slice_backward", kCUDA, strided);
   ops.kernel<&slice_assign>("_slice_assign", kCUDA);
   ops.kernel<&slice_assign_scalar>("_slice_assign_scalar", kCUDA);
