@@ -1,0 +1,164 @@
+// The thread that negotiates, for a job of one rank: several threads give it operations.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/session.h"
+
+namespace mxlite {
+namespace {
+
+class Owner final : public OperationOwner {
+ public:
+  void told(size_t operations, std::exception_ptr error) override {
+    std::lock_guard lock(mutex_);
+    told_ += operations;
+    for (size_t i = 0; i < operations && error; ++i) errors_.push_back(text(error));
+    changed_.notify_all();
+  }
+  // All errors so far.
+  std::vector<std::string> wait_for(size_t operations) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return told_ >= operations; }))
+        << told_ << " of " << operations;
+    EXPECT_EQ(told_, operations);
+    return errors_;
+  }
+
+ private:
+  static std::string text(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.kind() == ErrorKind::kCommunicator);
+      return e.what();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t told_ = 0;
+  std::vector<std::string> errors_;
+};
+
+class Job {
+ public:
+  explicit Job(int64_t cache_capacity = 1024) {
+    RuntimeOptions options;
+    options.cache_capacity = cache_capacity;
+    std::mutex mutex;
+    std::condition_variable made;
+    thread_ = std::thread([&, options] {
+      auto session = std::make_shared<Session>(WorldRequest{}, options, timeline_);
+      {
+        std::lock_guard lock(mutex);
+        session_ = session;
+        made.notify_all();
+      }
+      session->loop();
+    });
+    std::unique_lock lock(mutex);
+    made.wait(lock, [&] { return session_ != nullptr; });
+  }
+  ~Job() { stop(); }
+  void stop() {
+    session_->request_stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  Session& session() { return *session_; }
+
+  OperationRef sum(const std::string& name, int64_t elements, Owner& owner, bool queues = false) {
+    Request request;
+    request.name = name;
+    request.shape = {elements};
+    auto operation = make_ref<NamedOperation>();
+    operation->asked = session_->share(request);
+    operation->owner = &owner;
+    operation->queues = queues;
+    operation->input = NDArray::empty({Shape{elements}, DType::kFloat32}, Device{});
+    operation->output = NDArray::empty({Shape{elements}, DType::kFloat32}, Device{});
+    auto* values = static_cast<float*>(operation->input->data());
+    for (int64_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i);
+    return operation;
+  }
+
+ private:
+  Timeline timeline_;
+  std::shared_ptr<Session> session_;
+  std::thread thread_;
+};
+
+class SessionOfManyThreads : public testing::TestWithParam<int64_t> {};
+
+TEST_P(SessionOfManyThreads, EveryOperationIsToldOnceAndHasItsResult) {
+  constexpr size_t kThreads = 3, kSteps = 150, kNames = 6;
+  Job job(GetParam());
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&job, t] {
+      Owner owner;
+      std::vector<OperationRef> all;
+      for (size_t step = 0; step < kSteps; ++step) {
+        std::vector<OperationRef> operations;
+        for (size_t n = 0; n < kNames; ++n) {
+          const auto elements = static_cast<int64_t>(1 + n + (step / 40 + n) % 3);
+          operations.push_back(job.sum(str("thread", t, ".", n), elements, owner, /*queues=*/true));
+          all.push_back(operations.back());
+          if (step % 2 == 0) {  // one after the other
+            job.session().submit(std::move(operations));
+            operations.clear();
+          }
+        }
+        job.session().submit(std::move(operations));
+        if (step % 5 == t) EXPECT_TRUE(owner.wait_for(all.size()).empty());
+      }
+      EXPECT_TRUE(owner.wait_for(all.size()).empty());
+      for (const auto& o : all) {
+        const auto* values = static_cast<const float*>(o->output->data());
+        for (int64_t i = 0; i < o->output->size(); ++i) EXPECT_EQ(values[i], static_cast<float>(i));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  const RuntimeStats stats = job.session().stats();
+  EXPECT_EQ(stats.tensors, kThreads * kSteps * kNames);
+  EXPECT_LE(stats.cache_hits, stats.tensors);
+  if (GetParam() > 100) EXPECT_GT(stats.cache_hits, stats.tensors * 9 / 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(CacheCapacities, SessionOfManyThreads, testing::Values(1024, 5, 0));
+
+TEST(Session, ANameThatIsBeingProcessedIsRefusedUnlessItQueues) {
+  Job job;
+  Owner first, second, third;
+  for (int step = 0; step < 3; ++step) {  // by name, then by number
+    const auto told = static_cast<size_t>(step + 1);
+    std::vector<OperationRef> operations = {job.sum("a", 3, first), job.sum("a", 3, second),
+                                            job.sum("a", 4, third, /*queues=*/true)};
+    job.session().submit(std::move(operations));
+    EXPECT_TRUE(first.wait_for(told).empty());
+    const auto errors = second.wait_for(told);
+    ASSERT_EQ(errors.size(), told);
+    EXPECT_NE(errors.back().find("the tensor 'a' has the same name as another"), std::string::npos);
+    EXPECT_TRUE(third.wait_for(told).empty());
+  }
+}
+
+TEST(Session, WhatComesAfterTheEndFails) {
+  Job job;
+  Owner before, after;
+  job.session().submit({job.sum("a", 3, before), job.sum("b", 3, before)});
+  EXPECT_TRUE(before.wait_for(2).empty());
+  job.stop();
+  EXPECT_TRUE(job.session().ended());
+  job.session().submit({job.sum("a", 3, after), job.sum("b", 3, after)});
+  const auto errors = after.wait_for(2);
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
+}
+
+}  // namespace
+}  // namespace mxlite
