@@ -135,13 +135,21 @@ class Training:
         }
 
 
-def timed(run: Callable[[], None], wait: Callable[[], None], seconds: float) -> tuple[int, float]:
-    """Return how many calls were made in about ``seconds``, and the seconds they took."""
+def timed(
+    run: Callable[[], None],
+    wait: Callable[[], None],
+    seconds: float,
+    agree: Callable[[int], int],
+) -> tuple[int, float]:
+    """Return how many calls were made in about ``seconds``, and the seconds they took.
+
+    ``agree`` makes one number of those of all ranks that must call equally often.
+    """
     begin = time.perf_counter()
     run()
     wait()
     once = time.perf_counter() - begin
-    count = max(3, int(seconds / once))
+    count = agree(max(3, int(seconds / once)))
     begin = time.perf_counter()
     for _ in range(count):
         run()
@@ -170,7 +178,13 @@ def work(args: argparse.Namespace) -> None:
     meet()
     if args.kind == "independent":
         hvd.shutdown()  # all begin together and know nothing of each other from here on
-    count, seconds = timed(lambda: training.step(late), mx.nd.waitall, args.seconds)
+
+    def agree(count: int) -> int:
+        if args.kind == "independent":
+            return count
+        return int(hvd.broadcast_object(count, root_rank=0, name="count"))
+
+    count, seconds = timed(lambda: training.step(late), mx.nd.waitall, args.seconds, agree)
     result: dict[str, Any] = {"rate": count * args.batch / seconds, "steps": count}
     if args.kind != "independent":
         trace = str(Path(args.output) / f"trace.{rank}")
