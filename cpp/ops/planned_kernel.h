@@ -47,6 +47,9 @@ struct PlanRequest {
 struct Plan {
   std::vector<Layout> inputs;   // wanted; where one differs from `layouts` a reorder is inserted
   std::vector<Layout> outputs;  // given
+  // By input, empty: none. 1: reorder this constant in every run instead of keeping its reordered
+  // copy; the kernel takes so long that the memory is worth more.
+  std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;
   // Pairs (input, output) that must share memory, e.g. the sum post-op.
   std::vector<InplacePair> required_inplace;

@@ -260,5 +260,22 @@ TEST(MemoryPlan, SmallBuffersFillGaps) {
   EXPECT_LE(e->program().arena_bytes, 1024u * 4 * 1000 + 1024u * 4 * 6);
 }
 
+// Packed weights stay between runs of a small batch; a large one has them packed in every run, with
+// the BatchNorm that is folded into them.
+TEST(MemoryPlan, LargeBatchesKeepNoPackedWeights) {
+  for (const int64_t kernel : {1, 3}) {
+    const size_t weight = 256u * 256u * static_cast<size_t>(kernel * kernel) * sizeof(float);
+    const auto packed_bytes = [&](int64_t batch) {
+      Maker m;
+      const ValueId x = m.input({batch, 256, 16, 16});
+      const Graph graph = m.finish({m.conv(m.batch_norm(m.conv(x, 256, kernel)), 256, kernel)});
+      expect_same_as_eager(graph, 4);
+      return Executable::compile(graph, {}, false)->program().packed_bytes;
+    };
+    EXPECT_GE(packed_bytes(1), 2 * weight);
+    EXPECT_LT(packed_bytes(16), weight / 8);
+  }
+}
+
 }  // namespace
 }  // namespace mxlite::graph::test

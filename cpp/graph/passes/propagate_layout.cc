@@ -16,7 +16,11 @@ struct Version {
 class Lowering {
  public:
   Lowering(const Graph& graph, const PassContext& context, const Border& border)
-      : graph_(graph), context_(context), border_(border), is_static_(stays(graph, context)) {}
+      : graph_(graph),
+        context_(context),
+        border_(border),
+        is_static_(stays(graph, context)),
+        uses_(count_uses(graph)) {}
 
   Program run() {
     program_.name = graph_.name;
@@ -110,14 +114,17 @@ class Lowering {
   }
 
   // The value in the wanted layout; a reorder is added when it does not exist yet. A reorder of
-  // what is static is done in the prologue.
-  Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user) {
+  // what is static is done in the prologue, or in each run.
+  Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user,
+                    bool each_run = false) {
     std::vector<Version>& known = versions(v);
     for (const Version& version : known)
       if (same_layout(version.layout, wanted)) return version;
     const TensorSpec& spec = graph_.spec(v);
     const Version from = known[0];
-    auto& where = is_static_[static_cast<size_t>(v.node)] ? program_.prologue : user;
+    const bool is_static = is_static_[static_cast<size_t>(v.node)];
+    auto& where = is_static && !each_run ? program_.prologue : user;
+    if (is_static && each_run) move_from_prologue(v, user);
     Instruction reorder;
     reorder.name = str(graph_.node(v).name, "_reorder");
     reorder.plan = std::make_shared<Plan>(plan_reorder(spec, from.layout, spec, wanted));
@@ -125,8 +132,21 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    known.push_back(made);
+    if (!is_static || !each_run) known.push_back(made);  // the prologue may want it later
     return made;
+  }
+
+  // What only this user reads need not stay either.
+  void move_from_prologue(ValueId v, std::vector<Instruction>& user) {
+    if (uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)] != 1) return;
+    auto& prologue = program_.prologue;
+    const int32_t buffer = versions(v)[0].buffer;
+    const auto maker = std::find_if(prologue.begin(), prologue.end(), [&](const Instruction& i) {
+      return i.outputs.size() == 1 && i.outputs[0].buffer == buffer;
+    });
+    if (maker == prologue.end()) return;
+    user.push_back(std::move(*maker));
+    prologue.erase(maker);
   }
 
   void lower_op(int32_t id, const Node& n) {
@@ -156,7 +176,9 @@ class Lowering {
 
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const Layout wanted = step.plan ? step.plan->inputs[k] : Layout{};
-      const Version version = in_layout(n.inputs[k], wanted, list);
+      const bool each_run =
+          step.plan && k < step.plan->reorder_each_run.size() && step.plan->reorder_each_run[k];
+      const Version version = in_layout(n.inputs[k], wanted, list, each_run);
       step.inputs.push_back({version.buffer, specs[k], version.layout});
     }
     for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -243,6 +265,7 @@ class Lowering {
   const PassContext& context_;
   const Border& border_;
   std::vector<uint8_t> is_static_;
+  std::vector<std::vector<int>> uses_;
   std::vector<std::vector<std::vector<Version>>> versions_;  // by node, output
   int num_output_buffers_ = 0;
   Program program_;
