@@ -83,7 +83,7 @@ void register_slice_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::slice>("slice", kCUDA, strided);
   ops.kernel<&slice_axis>("slice_axis", kCUDA, strided);
   ops.kernel<&slice_like>("slice_like", kCUDA, strided);
-  ops.kernel<&crop>("Crop", kCUDA, strided);
+  ops.kernel<&crop>("Crop", kCUDA);
   ops.kernel<&slice_backward>("_slice_backward", kCUDA, strided);
   ops.kernel<&slice_assign>("_slice_assign", kCUDA);
   ops.kernel<&slice_assign_scalar>("_slice_assign_scalar", kCUDA);
