@@ -355,6 +355,108 @@ void roi_pooling_backward(KernelContext& ctx, const RoiGradParams<RoiPoolingPara
   });
 }
 
+// ---- PSROIPooling ------------------------------------------------------------------------------
+
+struct GroupedArgs {
+  PoolArgs pool;
+  int64_t groups;  // along each axis: bin (i, j) reads the channel of its group
+  __device__ int64_t group_of(int64_t i, int64_t j) const {
+    return i * groups / pool.bins_h * groups + j * groups / pool.bins_w;
+  }
+};
+template <class P>
+GroupedArgs grouped_args(const P& p, const Shape& data, const TensorRef& rois, const Shape& out,
+                         DType dtype) {
+  RoiPoolingParams like;
+  like.spatial_scale = p.spatial_scale;
+  return {make_args(like, data, rois, out, dtype), p.groups()};
+}
+
+// Every pixel that a bin touches counts once.
+template <class C>
+__device__ Pixels whole_pixels(const PoolArgs& a, C from, C to, int64_t b, int64_t bins,
+                               int64_t size) {
+  const C scale = static_cast<C>(a.scale);
+  const C start = std::round(from) * scale, length = (std::round(to) + 1) * scale - start;
+  const C bin = (length > C(0.1) ? length : C(0.1)) / static_cast<C>(bins);
+  return {clamp_index(std::floor(static_cast<C>(b) * bin + start), 0, size),
+          clamp_index(std::ceil(static_cast<C>(b + 1) * bin + start), 0, size)};
+}
+
+template <class C>
+__global__ void psroi_pooling_kernel(const __grid_constant__ GroupedArgs g) {
+  const PoolArgs& a = g.pool;
+  for (int64_t at = global_index(); at < a.outputs(); at += grid_stride()) {
+    const Place p = place_of(a, at);
+    const Region<C> r = region_of<C>(a, p.region);
+    C value = 0;
+    if (!r.ignored() && !r.usable(a.batch)) {
+      value = std::numeric_limits<C>::quiet_NaN();
+    } else if (!r.ignored()) {
+      const int64_t channel = p.channel * g.groups * g.groups + g.group_of(p.i, p.j);
+      const int64_t plane =
+          (static_cast<int64_t>(r.image) * a.channels + channel) * a.height * a.width;
+      const Pixels ys = whole_pixels(a, r.y1, r.y2, p.i, a.bins_h, a.height);
+      const Pixels xs = whole_pixels(a, r.x1, r.x2, p.j, a.bins_w, a.width);
+      for (int64_t y = ys.begin; y < ys.end; ++y)
+        for (int64_t x = xs.begin; x < xs.end; ++x)
+          value += load_as<C>(a.data, a.dtype, plane + y * a.width + x);
+      const int64_t count = (ys.end - ys.begin) * (xs.end - xs.begin);
+      if (ys.end > ys.begin && xs.end > xs.begin) value /= static_cast<C>(count);
+    }
+    store_as<C>(a.out, a.dtype, at, value);
+  }
+}
+
+template <class C>
+__global__ void psroi_pooling_backward_kernel(int64_t n, const __grid_constant__ GroupedArgs g) {
+  const PoolArgs& a = g.pool;
+  const int64_t groups = g.groups * g.groups;
+  for (int64_t at = global_index(); at < n; at += grid_stride()) {
+    const int64_t column = at % a.width, row = at / a.width % a.height;
+    const int64_t plane = at / (a.width * a.height), channel = plane % a.channels;
+    C sum = 0;
+    for (int64_t k = 0; k < a.regions; ++k) {
+      const Region<C> r = region_of<C>(a, k);
+      if (r.ignored() || !r.usable(a.batch) || static_cast<int64_t>(r.image) != plane / a.channels)
+        continue;
+      for (int64_t i = 0; i < a.bins_h; ++i) {
+        const Pixels ys = whole_pixels(a, r.y1, r.y2, i, a.bins_h, a.height);
+        if (row < ys.begin || row >= ys.end) continue;
+        for (int64_t j = 0; j < a.bins_w; ++j) {
+          if (g.group_of(i, j) != channel % groups) continue;
+          const Pixels xs = whole_pixels(a, r.x1, r.x2, j, a.bins_w, a.width);
+          if (column < xs.begin || column >= xs.end) continue;
+          const int64_t from =
+              ((k * a.out_channels + channel / groups) * a.bins_h + i) * a.bins_w + j;
+          const int64_t count = (ys.end - ys.begin) * (xs.end - xs.begin);
+          sum += load_as<C>(a.grad, a.dtype, from) / static_cast<C>(count);
+        }
+      }
+    }
+    store_as<C>(a.data_grad, a.dtype, at, sum);
+  }
+}
+
+void psroi_pooling(KernelContext& ctx, const PsRoiPoolingParams& p, Inputs in, Outputs out) {
+  GroupedArgs g = grouped_args(p, in[0].shape, in[1], out[0].shape, in[0].dtype);
+  g.pool.data = in[0].data;
+  g.pool.out = out[0].data;
+  dispatch_compute_of(g.pool.dtype, [&]<class C>(C) {
+    launch_items(ctx, psroi_pooling_kernel<C>, g.pool.outputs(), g);
+  });
+}
+
+void psroi_pooling_backward(KernelContext& ctx, const RoiGradParams<PsRoiPoolingParams>& p,
+                            Inputs in, Outputs out) {
+  GroupedArgs g = grouped_args(p, out[0].shape, in[1], in[0].shape, in[0].dtype);
+  g.pool.grad = in[0].data;
+  g.pool.data_grad = out[0].data;
+  dispatch_compute_of(g.pool.dtype, [&]<class C>(C) {
+    launch_items(ctx, psroi_pooling_backward_kernel<C>, out[0].size(), out[0].size(), g);
+  });
+}
+
 }  // namespace
 }  // namespace cuda
 
@@ -364,6 +466,8 @@ void register_roi_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::roi_align_backward>("_roi_align_backward", kCUDA);
   ops.kernel<&cuda::roi_pooling>("ROIPooling", kCUDA);
   ops.kernel<&cuda::roi_pooling_backward>("_roi_pooling_backward", kCUDA);
+  ops.kernel<&cuda::psroi_pooling>("_contrib_PSROIPooling", kCUDA);
+  ops.kernel<&cuda::psroi_pooling_backward>("_psroi_pooling_backward", kCUDA);
 }
 
 }  // namespace mxlite
