@@ -98,6 +98,26 @@ class Definition:
             [(tuple(shape), np.dtype(dtype)) for shape, dtype in zip(out_shapes, out_types)],
         )
 
+    def storage_types(self, in_stypes: list[str]) -> list[list[str]]:
+        """Return the storage types of inputs, outputs and states."""
+        return self._groups("infer_storage_type", in_stypes)
+
+    def backward_storage_types(self, *stypes: list[str]) -> list[list[str]]:
+        """Return the storage types of backward's arrays.
+
+        Parameters
+        ----------
+        *stypes : list of str
+            Of the outputs' gradients, inputs, outputs, inputs' gradients and states.
+        """
+        found = [list(group) for group in self._ask("infer_storage_type_backward", *stypes)]
+        if [len(group) for group in found] != [len(group) for group in stypes]:
+            raise MXNetError(
+                f"Custom: infer_storage_type_backward of {self.op_type!r} returned "
+                f"{[len(group) for group in found]} entries, {[len(g) for g in stypes]} expected"
+            )
+        return found
+
     def create(self, ctx: Context, shapes: list[list[int]], dtypes: list[Any]) -> tuple[Any, ...]:
         """Return the operator for one call and its context."""
         op = self._ask("create_operator", ctx, shapes, dtypes)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from . import _core
+from . import _core, custom_sparse
 from ._core import NDArray
 from .base import TypeError_, ValueError_
 from .context import Context
@@ -141,7 +141,10 @@ class CustomOpProp:
         return in_type, [first] * len(self.list_outputs()), [first] * len(states)
 
     def infer_storage_type(self, in_stype: list[str]) -> Any:
-        """Return storage types of inputs, outputs and states; only 'default' is supported."""
+        """Return storage types of inputs, outputs and states.
+
+        Where this is not overridden sparse inputs reach the operator as dense copies.
+        """
         outputs, states = self.list_outputs(), self.list_auxiliary_states()
         return in_stype, ["default"] * len(outputs), ["default"] * len(states)
 
@@ -153,7 +156,7 @@ class CustomOpProp:
         igrad_stype: list[str],
         aux_stype: list[str],
     ) -> Any:
-        """Return storage types of backward's arrays; only 'default' is supported."""
+        """Return storage types of backward's arrays, in the order of the arguments."""
         groups = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
         return tuple(["default"] * len(group) for group in groups)
 
@@ -270,7 +273,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     out = kwargs.pop("out", None)
     named = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
     definition = Definition(op_type, {k: v for k, v in kwargs.items() if k not in named})
-    outputs = _core.call_custom(definition, _wide(_inputs(definition, args, named)))
+    outputs = custom_sparse.call(definition, _wide(_inputs(definition, args, named)))
     if out is not None:
         targets = [out] if isinstance(out, NDArray) else list(out)
         if len(targets) != len(outputs):

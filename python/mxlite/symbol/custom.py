@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import custom_sparse
 from .. import name as _name
 from .._core import NDArray
 from ..base import MXNetError, TypeError_
@@ -43,6 +43,7 @@ class CustomCall:
             raise TypeError_("Custom() missing required parameter 'op_type'")
         self.definition = Definition(op_type, kwargs)
         self.input_names = self.definition.arguments + self.definition.states
+        self.eager = custom_sparse.takes_sparse(self.definition)  # no dense copies for it
 
     @property
     def num_inputs(self) -> int:
@@ -98,7 +99,7 @@ class CustomCall:
 
     def run(self, inputs: list[NDArray]) -> list[NDArray]:
         """Call the operator."""
-        return list(_core.call_custom(self.definition, inputs))
+        return custom_sparse.call(self.definition, inputs)
 
 
 def _texts(specs: list[tuple[Any, Any]]) -> list[_Spec]:
