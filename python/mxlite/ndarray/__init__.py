@@ -52,6 +52,7 @@ for _module in (contrib_functions, control_flow):
     contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
 contrib.__dict__.update(getnnz=sparse.functions.getnnz, edge_id=sparse.functions.edge_id)
 _internal.__dict__.update(
+    _sample_unique_zipfian=contrib_functions.sample_unique_zipfian,
     _scatter_elemwise_div=sparse.rules.scatter_div,
     _sparse_retain=sparse.retain,
     _square_sum=sparse.functions.square_sum,

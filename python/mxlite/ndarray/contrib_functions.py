@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_
+from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_, ValueError_
 from . import random
 from .creation import array
 
@@ -118,6 +118,62 @@ def rand_zipfian(
         return count
 
     return samples, expected_count(true_classes), expected_count(samples)
+
+
+def sample_unique_zipfian(
+    range_max: int, shape: tuple[int, int], **kwargs: Any
+) -> tuple[NDArray, NDArray]:
+    """Draw different classes from an approximately Zipfian distribution.
+
+    Parameters
+    ----------
+    range_max : int
+        Number of classes, numbered by falling frequency as in :func:`rand_zipfian`.
+    shape : tuple of int
+        Number of rows and classes per row; a row has no class twice.
+    **kwargs
+        ``name`` and ``attr``, without effect.
+
+    Returns
+    -------
+    classes : NDArray of int64, shape ``shape``
+        In the order in which they were drawn.
+    num_trials : NDArray of int64, shape (rows,)
+        Draws of a row, those of classes that it had already included.
+
+    Raises
+    ------
+    ValueError
+        If shape is not two numbers or more classes are asked for than there are.
+
+    Notes
+    -----
+    Matches ``mxnet.nd._internal._sample_unique_zipfian``.
+    """
+    if len(shape) != 2:
+        raise ValueError_(f"_sample_unique_zipfian: shape {tuple(shape)} given, 2 numbers expected")
+    rows, count = shape
+    if count > range_max:
+        raise ValueError_(
+            f"_sample_unique_zipfian: {count} different classes of {range_max} cannot be drawn"
+        )
+    found = [_unique_classes(range_max, count) for _ in range(rows)]
+    classes = np.array([row for row, _ in found], np.int64).reshape(rows, count)
+    trials = np.array([trials for _, trials in found], np.int64)
+    return array(classes, dtype="int64"), array(trials, dtype="int64")
+
+
+def _unique_classes(range_max: int, count: int) -> tuple[np.ndarray[Any, Any], int]:
+    """Return the first classes of a sequence of draws that differ, and how many draws it took."""
+    drawn = np.empty(0, np.int64)
+    while True:
+        block = random.uniform(0, 1, shape=(max(2 * count, 64),), dtype="float64").asnumpy()
+        more = np.exp(block * math.log(range_max + 1)).astype(np.int64) - 1
+        drawn = np.concatenate([drawn, np.minimum(more, range_max - 1)])
+        firsts = np.sort(np.unique(drawn, return_index=True)[1])
+        if len(firsts) >= count:
+            trials = int(firsts[count - 1]) + 1 if count else 0
+            return drawn[firsts[:count]], trials
 
 
 def _scale(rescale_grad: Any, like: NDArray) -> NDArray:

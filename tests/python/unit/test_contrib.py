@@ -156,3 +156,25 @@ def test_mixed_updates_change_the_float32_weights():
     w, g, m, v, w32 = make()
     nd.contrib.mp_adamw_update(w[0], g[0], m[0], v[0], w32[0], 1.0, 0.1, 1.0, out=w[0])
     np.testing.assert_array_equal(w[0].asnumpy(), w32[0].asnumpy().astype(np.float16))
+
+
+def test_classes_of_a_zipfian_sample_differ():
+    draw = nd._internal._sample_unique_zipfian
+    mx.random.seed(7)
+    classes, trials = draw(5, shape=(4000, 3))
+    drawn, counts = classes.asnumpy(), trials.asnumpy()
+    assert classes.dtype == trials.dtype == np.int64 and drawn.shape == (4000, 3)
+    assert all(len(set(row)) == 3 for row in drawn.tolist())
+    assert drawn.min() == 0 and drawn.max() == 4 and counts.min() == 3
+    chances = np.diff(np.log(np.arange(1, 7))) / np.log(6)
+    np.testing.assert_allclose(np.bincount(drawn[:, 0]) / 4000, chances, atol=0.03)
+    # Waiting for the second class: 1 / (1 - p) draws after a first one of chance p.
+    pairs = draw(5, shape=(4000, 2))[1].asnumpy()
+    np.testing.assert_allclose(pairs.mean(), 1 + (chances / (1 - chances)).sum(), rtol=0.03)
+    mx.random.seed(7)
+    again = draw(5, shape=(4000, 3))
+    assert (again[0] == classes).asnumpy().all() and (again[1] == trials).asnumpy().all()
+    assert sorted(draw(4, shape=(1, 4))[0][0].asnumpy().tolist()) == [0, 1, 2, 3]
+    for wrong in ((3,), (1, 6)):
+        with pytest.raises(ValueError, match="_sample_unique_zipfian"):
+            draw(5, shape=wrong)
