@@ -20,6 +20,7 @@ from .ndarray import NDArray
 from .ndarray.sparse.storage import assign, is_sparse
 from .symbol.dtypes import dtype_name
 from .symbol.evaluate import Watch, evaluate
+from .symbol.footprint import bytes_of_results
 from .symbol.heads import head_gradient
 from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
@@ -460,8 +461,21 @@ class Executor:
         return self._symbol
 
     def debug_str(self) -> str:
-        """Return a readable list of the symbol's nodes."""
-        return str(self._symbol.debug_str())
+        """Return a readable list of the symbol's nodes and the memory that their results take.
+
+        Returns
+        -------
+        str
+            The last two lines are ``Total <n> MB allocated`` and, as kernels share what they need
+            for themselves, ``Total 0 TempSpace resource requested``.
+        """
+        requests = zip(self._arg_names, self.grad_arrays, self._requests)
+        wanted = {name for name, grad, req in requests if grad is not None and req != "null"}
+        total = bytes_of_results(self._infer(), self._symbol._outputs, wanted)
+        return (
+            f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
+            "Total 0 TempSpace resource requested\n"
+        )
 
 
 def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bool) -> NDArray:

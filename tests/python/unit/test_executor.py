@@ -383,3 +383,26 @@ def test_backward_gives_up_what_forward_kept() -> None:
     executor.backward([nd.ones((1 << 20,))])
     nd.waitall()
     assert mx._core.memory_stats()["in_use"] <= before - (16 << 20)
+
+
+def test_memory_of_results():
+    """Chains of multiplications of arrays of 4 MB."""
+    shape = (1024, 1024)
+
+    def megabytes(net, **kwargs):
+        lines = net.simple_bind(mx.cpu(), x=shape, **kwargs).debug_str().split("\n")
+        assert lines[-2:] == ["Total 0 TempSpace resource requested", ""]
+        assert lines[-3].startswith("Total ") and lines[-3].endswith(" MB allocated")
+        return int(lines[-3].split()[1])
+
+    x = mx.sym.var("x")
+    chain = x
+    for _ in range(6):
+        chain = chain * chain
+    assert megabytes(chain, grad_req="null") == 8  # one is read, one is written
+    # All six stay for backward, the gradients of a node and of its input live together.
+    assert megabytes(chain) == 6 * 4 + 8
+    assert megabytes(mx.sym.BlockGrad(chain)) == 8
+    assert megabytes(mx.sym.BlockGrad(chain) * x) == 4 + 4 + 4  # both factors' results, gradient
+    halves = mx.sym.Group([chain.astype("float16"), x * 2])
+    assert megabytes(halves, grad_req="null") == 8

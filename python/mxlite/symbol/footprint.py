@@ -1,0 +1,100 @@
+"""How much memory the results of a bound symbol take: what an executor's ``debug_str`` reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from .infer import Inference
+from .node import Entry, Node
+
+__all__ = ["bytes_of_results"]
+
+_STOPS = ("BlockGrad", "zeros_like", "ones_like")
+_Key = tuple[int, int]
+
+
+def bytes_of_results(inference: Inference, heads: list[Entry], differentiated: Collection[str]) -> int:
+    """Return the most bytes of results that are alive at once, forward and backward.
+
+    A result lives until its last use, one that backward may need until the end, a gradient until
+    it is handed on. Arguments and their gradients, which a user owns, do not count, nor does what
+    compiled graphs save by computing in place.
+
+    Parameters
+    ----------
+    inference : Inference
+        After types and shapes are known.
+    heads : list of (Node, int)
+    differentiated : collection of str
+        Variables that get gradients.
+
+    Returns
+    -------
+    int
+    """
+    nodes = [node for node in inference.nodes if node.op is not None]
+    sizes = {(id(n), i): _size(inference, (id(n), i)) for n in nodes for i in range(n.num_outputs)}
+    active = _on_the_way_back(inference.nodes, heads, differentiated)
+    kept = {(id(node), i) for node, i in heads}
+    last: dict[_Key, int] = {}
+    for step, node in enumerate(nodes):
+        sources = [(id(source), i) for source, i in node.inputs]
+        last.update((key, step) for key in sources)
+        if id(node) in active:
+            kept.update(sources)
+            kept.update((id(node), i) for i in range(node.num_outputs))
+    alive = peak = 0
+    for step, node in enumerate(nodes):
+        own = [(id(node), i) for i in range(node.num_outputs)]
+        alive += sum(sizes[key] for key in own)
+        peak = max(peak, alive)
+        ended = {(id(source), i) for source, i in node.inputs if last[id(source), i] == step}
+        ended.update(key for key in own if key not in last)
+        alive -= sum(sizes.get(key, 0) for key in ended - kept)
+    return max(peak, alive + _peak_of_gradients(nodes, active, sizes))
+
+
+def _on_the_way_back(
+    nodes: list[Node], heads: list[Entry], differentiated: Collection[str]
+) -> set[int]:
+    """Return the nodes that gradients run through, from the heads to variables."""
+    needs: set[int] = set()
+    for node in nodes:
+        if node.op is None:
+            wanted = node.name in differentiated
+        else:
+            wanted = node.op not in _STOPS and any(id(source) in needs for source, _ in node.inputs)
+        if wanted:
+            needs.add(id(node))
+    reached = {id(node) for node, _ in heads if id(node) in needs}
+    for node in reversed(nodes):
+        if id(node) in reached:
+            reached.update(id(source) for source, _ in node.inputs if id(source) in needs)
+    return reached
+
+
+def _peak_of_gradients(nodes: list[Node], active: set[int], sizes: dict[_Key, int]) -> int:
+    alive = peak = 0
+    begun: set[int] = set()
+    for node in reversed(nodes):
+        if id(node) not in active:
+            continue
+        for started in (node, *(source for source, _ in node.inputs)):
+            if id(started) in active and id(started) not in begun:
+                begun.add(id(started))
+                alive += _gradient_size(started, sizes)
+        peak = max(peak, alive)
+        alive -= _gradient_size(node, sizes)
+    return peak
+
+
+def _gradient_size(node: Node, sizes: dict[_Key, int]) -> int:
+    return sum(sizes.get((id(node), i), 0) for i in range(node.num_outputs if node.op else 0))
+
+
+def _size(inference: Inference, key: _Key) -> int:
+    shape, dtype = inference.shapes[key], inference.types[key] or "float32"
+    item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    return int(np.prod(shape or (), dtype=np.int64)) * item
