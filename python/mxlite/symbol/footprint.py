@@ -15,7 +15,9 @@ _STOPS = ("BlockGrad", "zeros_like", "ones_like")
 _Key = tuple[int, int]
 
 
-def bytes_of_results(inference: Inference, heads: list[Entry], differentiated: Collection[str]) -> int:
+def bytes_of_results(
+    inference: Inference, heads: list[Entry], differentiated: Collection[str]
+) -> int:
     """Return the most bytes of results that are alive at once, forward and backward.
 
     A result lives until its last use, one that backward may need until the end, a gradient until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import pickle
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mxlite import nd
+from mxlite.ndarray.sparse import dispatch
 
 DTYPES = ("float32", "float64", "float16", "int32")
 
@@ -389,3 +391,24 @@ def test_retain_names_wrong_arguments():
         nd.sparse.retain(rows, nd.array([1]), rows=3)
     with pytest.raises(mx.MXNetError, match="no indices"):
         nd.sparse.retain(rows)
+
+
+def test_rules_take_every_parameter_of_their_operators():
+    ops = {op["name"]: op for op in mx._core.list_ops()}
+    for name, function in {**dispatch.RULES, **dispatch.TAPED}.items():
+        taken = inspect.signature(function).parameters.values()
+        if any(parameter.kind == parameter.VAR_KEYWORD for parameter in taken):
+            continue
+        wanted = {*ops[name]["inputs"], *(p["name"] for p in ops[name]["params"])}
+        assert wanted <= {parameter.name for parameter in taken}, name
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+def test_numbers_and_sparse_arrays_in_a_symbol(stype):
+    x = mx.sym.var("x", stype=stype)
+    net = mx.sym.Group([x * 2, 3 + x, mx.sym.zeros_like(x), x > 0])
+    values = random_csr().toarray()
+    found = net.bind(mx.cpu(), {"x": nd.array(values).tostype(stype)}).forward()
+    assert [array.stype for array in found] == [stype, "default", stype, stype]
+    for array, expected in zip(found, (values * 2, values + 3, values * 0, values > 0)):
+        np.testing.assert_allclose(array.asnumpy(), expected, rtol=1e-6)

@@ -352,3 +352,20 @@ def test_wide_and_deep_learns(hybrid):
             trainer.step(64)
             losses.append(loss.mean().asscalar())
     assert np.mean(losses[:8]) > 0.6 and np.mean(losses[-8:]) < 0.25
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1, -2, None])
+def test_gradient_of_sums_of_squares(axis, keepdims):
+    values = np.array([[0, 0, 0], [1, 2, 0], [0, 0, 0], [-3, 0, 4]], np.float32)
+    x = nd.array(values).tostype("row_sparse")
+    x.attach_grad()
+    with autograd.record():
+        sums = nd._internal._square_sum(x, axis=axis, keepdims=keepdims)
+        y = sums * sums.shape[0]
+    weights = np.arange(1, np.prod(sums.shape) + 1, dtype=np.float32).reshape(sums.shape)
+    y.backward(nd.array(weights))
+    kept = np.sum(values, axis=axis, keepdims=True).shape
+    expected = 2 * values * weights.reshape(kept) * sums.shape[0]
+    assert x.grad.stype == "row_sparse"
+    np.testing.assert_allclose(x.grad.asnumpy(), expected)

@@ -97,6 +97,32 @@ def square_sum(data: NDArray, axis: Any = None, keepdims: bool = False) -> NDArr
     axis : int, optional
     keepdims : bool
     """
+    if not isinstance(data, RowSparseNDArray) or len(data.shape) != 2:
+        return _square_sum(data, axis, keepdims)
+    with storage.unrecorded():
+        result = _square_sum(data, axis, keepdims)
+    if not recorded(data):
+        return result
+    values, indices, _ = parts(data)
+    values = values.copy()  # the data may change before backward
+    reduced = (0, 1) if axis is None else (axis % 2,)
+    joint = tuple(1 if i in reduced else extent for i, extent in enumerate(data.shape))
+
+    def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
+        (grad,) = grads
+        if grad is None:
+            return [None]
+        factors = dense(grad).reshape(joint)
+        if 0 not in reduced:
+            factors = _core.op("take")(factors, indices, axis=0)
+        product = _core.op("broadcast_mul")(2 * values, factors)
+        return [storage.row_sparse(product, indices, data.shape)]
+
+    _core.record_function(backward, "_square_sum", [data], [result], True)
+    return result
+
+
+def _square_sum(data: NDArray, axis: Any, keepdims: bool) -> NDArray:
     op_sum, square = _core.op("sum"), _core.op("square")
     if stype_of(data) != "row_sparse" or axis not in (1, -1) or len(data.shape) != 2:
         squares = square(data)

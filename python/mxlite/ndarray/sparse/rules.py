@@ -40,15 +40,15 @@ def _clip(data: NDArray, a_min: float, a_max: float) -> Any:
 
 
 @rule("zeros_like")
-def _zeros_like(data: NDArray) -> Any:
-    return storage.empty_array(data.stype, data.shape, data.context, data.dtype)
+def _zeros_like(data: NDArray, dtype: Any = None) -> Any:
+    return storage.empty_array(data.stype, data.shape, data.context, dtype or data.dtype)
 
 
 def _with_scalar(name: str, keeps_zero: Any) -> None:
     op = _core.op(name)
 
     @rule(name)
-    def scalar_rule(data: NDArray, scalar: float = 1.0) -> Any:
+    def scalar_rule(data: NDArray, scalar: float = 1.0, **kwargs: Any) -> Any:
         if not keeps_zero(scalar):
             return NotImplemented
         return with_values(data, op(parts(data)[0], scalar=scalar))
