@@ -25,6 +25,7 @@ from .symbol.heads import head_gradient
 from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
 from .symbol.placement import checked_groups, place
+from .symbol.rules import weight_names
 from .symbol.watched import WatchedRun
 
 __all__ = ["Executor", "resized"]
@@ -107,7 +108,7 @@ class Executor:
             and not any(map(is_sparse, given))
             and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
         )
-        weights = _weight_names(self._symbol)
+        weights = weight_names(self._symbol)
         # Handles of our own carry the gradients, the user's arrays stay as they are.
         self._arg_handles = [array.detach() for array in self.arg_arrays]
         for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
@@ -494,21 +495,3 @@ def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bo
             )
         return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
     return array.reshape((-1,))[:size].reshape(tuple(shape))
-
-
-def _weight_names(symbol: Any) -> set[str]:
-    """Return variables that operators use as weights only, auxiliary states too."""
-    weights: set[str] = set()
-    others: set[str] = set()
-    for node in symbol._nodes():
-        if node.op is None:
-            continue
-        written = node.mutated_inputs()
-        for i, (source, _) in enumerate(node.inputs):
-            if source.op is None:
-                weight = (node.call.completes and i > 0 and "label" not in source.name) or (
-                    i in written
-                )
-                (weights if weight else others).add(source.name)
-    others.update(node.name for node, _ in symbol._outputs if node.op is None)
-    return weights - others | set(symbol.list_auxiliary_states())

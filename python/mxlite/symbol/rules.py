@@ -7,9 +7,11 @@ operator without an entry takes the general rule.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .node import Node
 
-__all__ = ["filled_types", "is_elementwise", "output_type", "shaped_like_first"]
+__all__ = ["filled_types", "is_elementwise", "output_type", "shaped_like_first", "weight_names"]
 
 # Inputs and outputs all have one shape.
 _ELEMENTWISE = frozenset(
@@ -147,3 +149,30 @@ def _multicast_type(inputs: list[str | None], index: int) -> str | None:
     if len(floats) > 1 and floats <= set(_HALVES):
         return "float32"
     return next((dtype for dtype in _FLOATS if dtype in floats), None)
+
+
+def weight_names(symbol: Any) -> set[str]:
+    """Return variables that operators use as weights only, auxiliary states too.
+
+    Parameters
+    ----------
+    symbol : Symbol
+
+    Returns
+    -------
+    set of str
+    """
+    weights: set[str] = set()
+    others: set[str] = set()
+    for node in symbol._nodes():
+        if node.op is None:
+            continue
+        written = node.mutated_inputs()
+        for i, (source, _) in enumerate(node.inputs):
+            if source.op is None:
+                weight = (node.call.completes and i > 0 and "label" not in source.name) or (
+                    i in written
+                )
+                (weights if weight else others).add(source.name)
+    others.update(node.name for node, _ in symbol._outputs if node.op is None)
+    return weights - others | set(symbol.list_auxiliary_states())
