@@ -30,8 +30,11 @@ void hard_sigmoid(KernelContext& ctx, const HardSigmoidParams& p, Inputs in, Out
   with_args<pointwise::HardSigmoid>(ctx, p.alpha, p.beta, in, out);
 }
 
-}  // namespace
+void gradientmultiplier(KernelContext& ctx, const ScalarParams&, Inputs in, Outputs out) {
+  copy_bytes(ctx, out[0].data, in[0].data, out[0].bytes());
+}
 
+}  // namespace
 }  // namespace cuda
 
 void register_unary_arithmetic_cuda(OpRegistry& ops) {
@@ -40,6 +43,10 @@ void register_unary_arithmetic_cuda(OpRegistry& ops) {
   ops.kernel<&clip>("clip", DeviceType::kCUDA, kStrided);
   ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCUDA, kStrided);
   ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCUDA, kStrided);
+  // Of these only the gradients are special.
+  ops.kernel<&unary_kernel<pointwise::Round>>("_contrib_round_ste", DeviceType::kCUDA, kStrided);
+  ops.kernel<&unary_kernel<pointwise::Sign>>("_contrib_sign_ste", DeviceType::kCUDA, kStrided);
+  ops.kernel<&gradientmultiplier>("_contrib_gradientmultiplier", DeviceType::kCUDA);
 }
 
 }  // namespace mxlite

@@ -1,4 +1,5 @@
-// Arrays of one value: _zeros, _ones, _full and their likes.
+// Arrays of one value: _zeros, _ones, _full and their likes; shapes and sizes.
+#include <algorithm>
 #include <cstring>
 
 #include "cpp/ops/cuda/run.cuh"
@@ -54,6 +55,25 @@ void zeros_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) {
 }
 void ones_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) { fill(ctx, out[0], 1); }
 
+// What the host knows travels as an argument.
+struct Numbers {
+  int64_t values[Shape::kMaxNdim];
+};
+__global__ void write_numbers(int64_t n, Numbers numbers, int64_t* out) {
+  for (int64_t i = cuda::global_index(); i < n; i += cuda::grid_stride())
+    out[i] = numbers.values[i];
+}
+void shape_array(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  Numbers numbers{};
+  std::copy(in[0].shape.begin(), in[0].shape.end(), numbers.values);
+  cuda::launch_items(ctx, write_numbers, out[0].size(), out[0].size(), numbers,
+                     out[0].as<int64_t>());
+}
+void size_array(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  cuda::launch_items(ctx, write_numbers, 1, int64_t{1}, Numbers{{in[0].size()}},
+                     out[0].as<int64_t>());
+}
+
 }  // namespace
 
 void register_creation_cuda(OpRegistry& ops) {
@@ -63,6 +83,8 @@ void register_creation_cuda(OpRegistry& ops) {
   ops.kernel<&full>("_full", DeviceType::kCUDA);
   ops.kernel<&zeros_like>("zeros_like", DeviceType::kCUDA, kStrided);
   ops.kernel<&ones_like>("ones_like", DeviceType::kCUDA, kStrided);
+  ops.kernel<&shape_array>("shape_array", DeviceType::kCUDA, kStrided);
+  ops.kernel<&size_array>("size_array", DeviceType::kCUDA, kStrided);
 }
 
 }  // namespace mxlite
