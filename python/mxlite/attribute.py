@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .base import TypeError_
+from .base import ValueError_
 
 __all__ = ["AttrScope", "current"]
 
@@ -33,14 +33,14 @@ class AttrScope(metaclass=_AttrScopeType):
 
     Raises
     ------
-    TypeError_
+    ValueError_
         If a value is not a string.
     """
 
     def __init__(self, **kwargs: str) -> None:
         for key, value in kwargs.items():
             if not isinstance(value, str):
-                raise TypeError_(
+                raise ValueError_(
                     f"AttrScope: attribute {key!r} is {value!r} of type "
                     f"{type(value).__name__}, attributes are strings"
                 )

@@ -74,7 +74,10 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
         if dtype is None:
             dtype = getattr(source_array, "dtype", None) or np.float32
             dtype = np.float32 if not hasattr(source_array, "dtype") else dtype
-        source_array = np.array(source_array)
+        try:
+            source_array = np.array(source_array)
+        except ValueError as error:  # rows of different lengths
+            raise TypeError_(f"array: a rectangular array of numbers expected: {error}") from error
     elif dtype is None and not _is_extension_dtype(source_array.dtype):
         # 1.x: NumPy sources become float32 unless a dtype is given.
         dtype = np.float32

@@ -372,3 +372,9 @@ def test_texts_of_numbers_are_numbers():
     assert (found.dtype, found.asnumpy().tolist()) == (np.float64, [[1.5], [-2]])
     with pytest.raises(TypeError, match="values of dtype <U1 given"):
         nd.array(["a"])
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3]], [[1], 2], [object()], "abc", None])
+def test_values_that_are_no_rectangle_of_numbers(values):
+    with pytest.raises(TypeError, match="rectangular array of numbers"):
+        nd.array(values)

@@ -207,6 +207,11 @@ def test_attribute_scopes_reach_variables_and_operators() -> None:
     assert net.attr_dict()["fc_weight"]["__data__"] == "great"
 
 
+def test_attributes_of_a_scope_are_text() -> None:
+    with pytest.raises(ValueError, match="lr_mult.* 2 of type int"):
+        mx.AttrScope(lr_mult=2)
+
+
 def test_an_attribute_of_an_operator_can_name_an_input() -> None:
     net = sym.FullyConnected(sym.var("x"), num_hidden=2, name="fc", attr={"weight_lr_mult": "3"})
     assert net.attr_dict()["fc_weight"]["__lr_mult__"] == "3"
