@@ -63,18 +63,25 @@ OPTIONS = {
 }
 
 
+def check(store: Any, optimizer: str, on_workers: bool) -> None:
+    options = OPTIONS[optimizer]
+    share = slice(store.rank, None, store.num_workers)
+    found = trained(store, optimizer, options, share, update_on_kvstore=not on_workers)
+    for a, b in zip(found, trained(None, optimizer, options, slice(None))):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--type", default="dist_sync")
     parser.add_argument("--optimizer", default="sgd", choices=OPTIONS)
     parser.add_argument("--on-workers", action="store_true", help="update_on_kvstore=False")
+    parser.add_argument("--all", action="store_true", help="each way, with a store of its own")
     args = parser.parse_args()
-    store = mx.kv.create(args.type)
-    options = OPTIONS[args.optimizer]
-    share = slice(store.rank, None, store.num_workers)
-    found = trained(store, args.optimizer, options, share, update_on_kvstore=not args.on_workers)
-    for a, b in zip(found, trained(None, args.optimizer, options, slice(None))):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+    ways = [("sgd", False), ("sgd", True), ("adam", False)]
+    for optimizer, on_workers in ways if args.all else [(args.optimizer, args.on_workers)]:
+        store = mx.kv.create(args.type)
+        check(store, optimizer, on_workers)
     print(f"worker {store.rank}: training passed", flush=True)
 
 
