@@ -15,6 +15,7 @@ from . import random
 from .creation import array
 
 __all__ = [
+    "SparseEmbedding",
     "adamw_update",
     "boolean_mask",
     "mp_adamw_update",
@@ -118,6 +119,45 @@ def rand_zipfian(
         return count
 
     return samples, expected_count(true_classes), expected_count(samples)
+
+
+def SparseEmbedding(  # noqa: N802 - the operator's name
+    data: NDArray,
+    weight: NDArray,
+    input_dim: int,
+    output_dim: int,
+    dtype: Any = "float32",
+    deterministic: bool = False,
+    **kwargs: Any,
+) -> NDArray:
+    """Return the rows of a table that data's indices name; the table's gradient is by rows.
+
+    Parameters
+    ----------
+    data : NDArray of any shape
+        Numbers of rows.
+    weight : NDArray, shape (input_dim, output_dim)
+    input_dim, output_dim : int
+    dtype : dtype
+        Of a weight that is made for this layer.
+    deterministic : bool
+        Without effect: sums are always made in the same order.
+    **kwargs
+        ``name`` and ``out``.
+
+    Returns
+    -------
+    NDArray, shape (*data.shape, output_dim)
+
+    Notes
+    -----
+    Matches ``mxnet.nd.contrib.SparseEmbedding``.
+    """
+    result: NDArray = _core.op("Embedding")(
+        data, weight, input_dim=input_dim, output_dim=output_dim, dtype=dtype, sparse_grad=True,
+        **kwargs,
+    )  # fmt: skip
+    return result
 
 
 def sample_unique_zipfian(

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from . import random
+from .operators import SymbolOp
 from .symbol import Symbol
 
-__all__ = ["rand_zipfian"]
+__all__ = ["SparseEmbedding", "rand_zipfian"]
+
+_embedding = SymbolOp("_contrib_SparseEmbedding")
+
+
+def SparseEmbedding(  # noqa: N802 - the operator's name
+    *args: Symbol, deterministic: bool = False, **kwargs: Any
+) -> Symbol:
+    """Look rows up in a table whose gradient is by rows; see ``mx.nd.contrib.SparseEmbedding``.
+
+    Parameters
+    ----------
+    *args : Symbol
+        data and weight.
+    deterministic : bool
+        Without effect: sums are always made in the same order.
+    **kwargs
+        Inputs by name, ``name``, ``attr`` and the parameters of ``Embedding``.
+
+    Returns
+    -------
+    Symbol
+    """
+    result: Symbol = _embedding(*args, **kwargs)
+    return result
 
 
 def rand_zipfian(

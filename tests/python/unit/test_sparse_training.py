@@ -369,3 +369,32 @@ def test_gradient_of_sums_of_squares(axis, keepdims):
     expected = 2 * values * weights.reshape(kept) * sums.shape[0]
     assert x.grad.stype == "row_sparse"
     np.testing.assert_allclose(x.grad.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_sparse_embedding_keeps_its_gradient_by_rows(stype):
+    table = np.arange(8, dtype=np.float32).reshape(4, 2)
+    weight, rows = nd.array(table).tostype(stype), nd.array([3, 1, 3])
+    weight.attach_grad(stype="row_sparse")
+    with autograd.record():
+        y = nd.contrib.SparseEmbedding(rows, weight, input_dim=4, output_dim=2, deterministic=True)
+    y.backward(nd.array([[1, 2], [3, 4], [5, 6]]))
+    expected = [[0, 0], [3, 4], [0, 0], [6, 8]]
+    assert weight.grad.stype == "row_sparse" and weight.grad.indices.asnumpy().tolist() == [1, 3]
+    np.testing.assert_array_equal(y.asnumpy(), table[[3, 1, 3]])
+    np.testing.assert_array_equal(weight.grad.asnumpy(), expected)
+
+    net = mx.sym.contrib.SparseEmbedding(
+        mx.sym.var("x"), input_dim=4, output_dim=2, deterministic=False, name="look"
+    )
+    assert net.list_arguments() == ["x", "look_weight"]
+    run = net.simple_bind(
+        mx.cpu(), x=(3,), grad_req={"x": "null", "look_weight": "write"},
+        stype_dict={"look_weight": stype},
+    )  # fmt: skip
+    run.arg_dict["x"][:] = rows
+    run.arg_dict["look_weight"][:] = weight
+    np.testing.assert_array_equal(run.forward(is_train=True)[0].asnumpy(), table[[3, 1, 3]])
+    run.backward([nd.array([[1, 2], [3, 4], [5, 6]])])
+    assert run.grad_dict["look_weight"].stype == "row_sparse"
+    np.testing.assert_array_equal(run.grad_dict["look_weight"].asnumpy(), expected)
