@@ -120,8 +120,13 @@ def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
 
 
 def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]) -> NDArray:
+    extents = array.shape
+    if all(len(numbers) == size for numbers, size in zip(ranges[1:], extents[1:])):
+        rows = ranges[0]
+        view = array._slice_view(rows[0], rows[-1] + 1, False)
+        return view if view.shape == shape else view._reshape_view(shape)
     first, count = 0, 1
-    for numbers, size in zip(ranges, array.shape):
+    for numbers, size in zip(ranges, extents):
         first = first * size + numbers[0]
         count *= len(numbers)
     flat = array._reshape_view((array.size,))._slice_view(first, first + count, False)
