@@ -325,7 +325,8 @@ void Scheduler::host_wrote(Var& var) {
 }
 
 void Scheduler::note_unseen(const FailureRef& failure) {
-  std::erase_if(unseen_, [](const FailureRef& f) { return f->seen; });
+  std::erase_if(unseen_,
+                [&](const FailureRef& f) { return f->seen || f->sequence <= seen_up_to_; });
   if (unseen_.size() < kMaxUnseen) unseen_.push_back(failure);
 }
 
@@ -334,15 +335,15 @@ FailureRef Scheduler::see_failure(Task& task) {
   // As in 1.x a program that was told of one failure is not told of those before it by wait_all;
   // reading an array that they left without a value still raises them.
   task.failure_->seen = true;
-  std::erase_if(unseen_,
-                [&](const FailureRef& f) { return f->sequence <= task.failure_->sequence; });
+  seen_up_to_ = std::max(seen_up_to_, task.failure_->sequence);
   return task.failure_;
 }
 
 FailureRef Scheduler::take_unseen_failure() {
   FailureRef earliest;
   for (const FailureRef& f : unseen_) {
-    if (!f->seen && (!earliest || f->sequence < earliest->sequence)) earliest = f;
+    const bool told = f->seen || f->sequence <= seen_up_to_;
+    if (!told && (!earliest || f->sequence < earliest->sequence)) earliest = f;
     f->seen = true;
   }
   unseen_.clear();

@@ -121,6 +121,7 @@ class Scheduler {
   uint64_t max_tasks_;
   uint64_t max_bytes_;
   std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen
+  uint64_t seen_up_to_ = 0;         // a wait raised the failure of this task
 };
 
 // Calls depend(task that comes before, does its value matter).

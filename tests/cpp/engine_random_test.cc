@@ -111,7 +111,7 @@ Outcome run_serially(const std::vector<Step>& program) {
     const Step& s = program[id - 1];
     if (s.kind == Step::kWait) {
       o.waits.push_back(o.failures[s.var]);
-      unseen.erase(o.failures[s.var]);
+      unseen.erase(unseen.begin(), unseen.upper_bound(o.failures[s.var]));  // and those before
     } else if (s.kind != Step::kTask) {
       o.values[s.var] = id;
       o.failures[s.var] = 0;

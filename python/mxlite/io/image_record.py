@@ -226,12 +226,15 @@ class ImageRecordIter(MXDataIter):
         for key in _AUGMENT:
             if given.get(key) is not None:
                 options[key] = bool(given[key]) if key in _SWITCHES else given[key]
-        if given["mean_img"]:
-            options["mean_image"] = _mean_image(given["mean_img"], shape)
         if given["path_imgidx"]:
             options["offsets"] = _read_index(given["path_imgidx"])
         if given["path_imglist"]:
             options["labels"] = _read_list(given["path_imglist"])
+        if given["mean_img"]:
+            path = os.fspath(given["mean_img"])
+            if not os.path.exists(path):
+                _write_mean_image(path, options, bool(given["verbose"]))
+            options["mean_image"] = _mean_image(path, shape)
         return options
 
     @property
@@ -284,11 +287,29 @@ class ImageRecordIter(MXDataIter):
         return DataBatch([data], [label], pad, np.array(index, np.int64))
 
 
+def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None:
+    """Write the mean of all images of the files, cut as the iterator's own are."""
+    from ..ndarray import array, save
+
+    if verbose:
+        _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
+    plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}
+    numbers = {"dtype": "float32", "mean": [0.0] * 4, "std": [1.0] * 4, "scale": 1.0}
+    pipeline = _core.ImagePipeline({**options, **plain, **numbers})
+    total, count = np.zeros((1,)), 0
+    while (found := pipeline.next()) is not None:
+        images = found[0].asnumpy()
+        images = images[: len(images) - found[3]]
+        total = total + images.sum(axis=0, dtype=np.float64)
+        count += len(images)
+    save(path, {"mean_img": array((total / max(count, 1)).astype(np.float32))})
+    if verbose:
+        _LOG.info("Save mean image to %s..", path)
+
+
 def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
     from ..ndarray import load
 
-    if not os.path.exists(path):
-        raise RecordError(f"ImageRecordIter: there is no mean image {path!r}")
     mean = load(path)["mean_img"]
     if tuple(mean.shape) != shape:
         raise ValueError_(

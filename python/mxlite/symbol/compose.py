@@ -12,6 +12,7 @@ from .. import name as _name
 from .._core import NDArray
 from ..base import TypeError_, suggestion
 from ..context import Context
+from ..ndarray.serialization import dtype_name
 from .mixed_precision import ACTIVE, cast_inputs
 from .names import VARIADIC_COUNT, file_name, hint
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
@@ -38,7 +39,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, np.generic):
         return str(value.item())
     if isinstance(value, (type, np.dtype)):
-        return "bool" if value is bool else np.dtype(value).name
+        return dtype_name(value)
     if isinstance(value, (tuple, list, np.ndarray)):
         items = [text_of(v) for v in value]
         if isinstance(value, list):

@@ -324,3 +324,20 @@ def test_unknown_options_are_ignored_with_a_warning(files: tuple[str, str]) -> N
     with pytest.warns(UserWarning, match="unknown parameter 'rand_corp' is ignored.*rand_crop"):
         batches = make(files[0], rand_corp=1)
     assert batches.next().data[0].shape[0] == batches.batch_size
+
+
+def test_a_mean_image_that_is_missing_is_made(
+    files: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = str(tmp_path / "mean.bin")
+    raw = np.concatenate([b.data[0].asnumpy() for b in make(files[0], batch_size=5)])
+    mean = raw.mean(axis=0, dtype=np.float64)
+    options = {"mean_img": path, "scale": 0.5, "num_parts": 2, "batch_size": 5, "verbose": 1}
+    first = make(files[0], **options).next().data[0].asnumpy()
+    np.testing.assert_allclose(mx.nd.load(path)["mean_img"].asnumpy(), mean, rtol=1e-5)
+    np.testing.assert_allclose(first, (raw[:5] - mean) * 0.5, atol=1e-3)
+    assert sum("create mean image" in line for line in caplog.messages) == 1
+    again = make(files[0], **options).next().data[0].asnumpy()
+    np.testing.assert_array_equal(first, again)
+    assert sum("create mean image" in line for line in caplog.messages) == 1

@@ -390,5 +390,7 @@ def test_bfloat16_is_named_as_in_1x() -> None:
     assert np.dtype(x.dtype).name == "bfloat16"
     assert mx.nd.zeros((2,), dtype=field).dtype == x.dtype
     assert mx.sym.Variable("x", dtype=field).infer_type()[0] == [x.dtype]
+    cast = mx.sym.amp_cast(mx.sym.Variable("y"), dtype=field)
+    assert cast.infer_type(y=np.float32)[1] == [x.dtype]
     with pytest.raises(TypeError, match="dtype"):
         mx.nd.zeros((2,), dtype=np.dtype([("a", np.uint16), ("b", np.uint16)]))
