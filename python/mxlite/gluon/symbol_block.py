@@ -15,10 +15,13 @@ from ..symbol.dtypes import dtype_type
 from ..symbol.evaluate import evaluate
 from ..symbol.infer import Inference, open_calls
 from .hybrid_block import HybridBlock
+from .parameter import StorageTypeError
 from .parameter_dict import ParameterDict
 from .symbolic import has_symbol
 
 __all__ = ["SymbolBlock"]
+
+_ROW_SPARSE = "1"  # as attributes of variables spell it
 
 
 class SymbolBlock(HybridBlock):
@@ -36,6 +39,8 @@ class SymbolBlock(HybridBlock):
     ------
     TypeError
         If an input is no variable.
+    StorageTypeError
+        If a parameter would be row-sparse.
 
     Examples
     --------
@@ -78,6 +83,11 @@ class SymbolBlock(HybridBlock):
         for node in inference.nodes:
             if node.op is not None or node.name in self._input_names:
                 continue
+            if node.attrs.get("__storage_type__") == _ROW_SPARSE:
+                raise StorageTypeError(
+                    f"SymbolBlock doesn't support Parameter {node.name!r} because its storage type "
+                    "is 'row_sparse'."
+                )
             options: dict[str, Any] = {"allow_deferred_init": True}
             dtype = inference.types[id(node), 0]
             if dtype is not None:

@@ -272,3 +272,9 @@ def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
     block = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
     with pytest.raises(ValueError, match="2 inputs given, 1 expected \\(data\\)"):
         block(batch(), batch())
+
+
+def test_a_symbol_block_has_no_row_sparse_parameters() -> None:
+    data, weight = mx.sym.var("data"), mx.sym.var("weight", stype="row_sparse")
+    with pytest.raises(AssertionError, match="'weight' because its storage type is 'row_sparse'"):
+        mx.gluon.SymbolBlock(mx.sym.dot(data, weight), data)
