@@ -99,10 +99,45 @@ class NDArray:
         """Write values into ``self[key]``; a number fills, arrays broadcast."""
         ...
 
+    def __setstate__(self: "NDArray", state: "dict[str, Any]") -> "None":
+        """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU.
+
+        Parameters
+        ----------
+        state : dict
+            ``{'handle': bytes}``, a blob as in ``.params`` files.
+
+        Raises
+        ------
+        FileFormatError
+            If the bytes are no blob.
+        ValueError
+            If there is no array in them.
+        """
+        ...
+
     def __sub__(self, other: Any) -> NDArray: ...
     def __truediv__(self, other: Any) -> NDArray: ...
     def _assign_handle(self, other: NDArray) -> None:
         """Let this object stand for the other's memory."""
+        ...
+
+    def _basic_indexing_slice_is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
+        """Parameters
+        ----------
+        slc_key : tuple of slice or int
+            One item per axis.
+        shape : tuple of int
+
+        Raises
+        ------
+        ValueError
+            If key and shape differ in length.
+
+        Notes
+        -----
+        Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.
+        """
         ...
 
     @property
