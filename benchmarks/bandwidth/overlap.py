@@ -2,17 +2,19 @@
 
     python benchmarks/bandwidth/overlap.py --network resnet18_v1 --batch 8 --json result.json
 
-Jobs of three kinds take turns, all with the same network, batch and cores:
+Jobs of four kinds take turns, all with the same network, batch and cores:
 
 - independent: processes that train by themselves at the same time;
+- in step: they wait for each other with 4 bytes after each step. What that costs is the machine's
+  unevenness: no job whose ranks need each other's gradients can do better;
 - job: the same processes average their gradients (DistributedTrainer);
 - job, late: as before, but gradients are exchanged after backward has ended.
 
 Reported are the images per second of all processes together, the job's share of the independent
-runs' sum, and from a profile of some steps how much of the communication ran while an operator did
-(its time includes waiting for the other ranks). ``--trace`` writes the profiles of all ranks as one
-Chrome trace, ``--measured`` a step's seconds and when each gradient was there: for
-scaling_model.py.
+runs' sum and of those in step, and from a profile of some steps how much of the communication ran
+while an operator did (its time includes waiting for the other ranks). ``--trace`` writes the
+profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each gradient
+was there: for scaling_model.py.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-KINDS = ("independent", "job", "job, late")
+KINDS = ("independent", "in step", "job", "job, late")
+JOBS = KINDS[2:]  # that exchange gradients
 
 
 def covered(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -171,7 +174,7 @@ def work(args: argparse.Namespace) -> None:
         hvd.allreduce(mx.nd.zeros((1,)), name="meet").wait_to_read()
 
     late = args.kind.endswith("late")
-    training = Training(args, args.kind != "independent")
+    training = Training(args, args.kind in JOBS)
     for _ in range(3):
         training.step(late)
     mx.nd.waitall()
@@ -184,9 +187,14 @@ def work(args: argparse.Namespace) -> None:
             return count
         return int(hvd.broadcast_object(count, root_rank=0, name="count"))
 
-    count, seconds = timed(lambda: training.step(late), mx.nd.waitall, args.seconds, agree)
+    def step() -> None:
+        training.step(late)
+        if args.kind == "in step":
+            meet()
+
+    count, seconds = timed(step, mx.nd.waitall, args.seconds, agree)
     result: dict[str, Any] = {"rate": count * args.batch / seconds, "steps": count}
-    if args.kind != "independent":
+    if args.kind in JOBS:
         trace = str(Path(args.output) / f"trace.{rank}")
         mx.profiler.set_config(profile_all=True, filename=trace)
         meet()
@@ -259,13 +267,16 @@ def main() -> int:
         kind: statistics.median(sum(rank["rate"] for rank in job) for job in jobs)
         for kind, jobs in found.items()
     }
-    shares = [
-        sum(r["rate"] for r in job) / sum(r["rate"] for r in alone)
-        for job, alone in zip(found["job"], found["independent"])
-    ]
+    shares = {
+        kind: [
+            sum(r["rate"] for r in job) / sum(r["rate"] for r in other)
+            for job, other in zip(found["job"], found[kind])
+        ]
+        for kind in KINDS[:2]
+    }
     hidden = {
         kind: statistics.median(rank["hidden"] for job in found[kind] for rank in job)
-        for kind in KINDS[1:]
+        for kind in JOBS
     }
     print(
         f"{args.network}, {args.np} processes, {args.batch} images of {args.side} each per step\n"
@@ -275,10 +286,15 @@ def main() -> int:
         print(
             line + (f", {hidden[kind]:.0%} of the communication hidden" if kind in hidden else "")
         )
+    print()
+    for kind, values in shares.items():
+        text = ", ".join(f"{value:.1%}" for value in values)
+        print(f"job / {kind}: {statistics.median(values):.1%} (rounds: {text})")
     summary = {
         "images_per_second": rates,
-        "share_of_independent": statistics.median(shares),
-        "share_of_independent_by_round": shares,
+        "share_of_independent": statistics.median(shares["independent"]),
+        "share_of_in_step": statistics.median(shares["in step"]),
+        "shares_by_round": shares,
         "hidden": hidden,
     }
     if args.measured:
