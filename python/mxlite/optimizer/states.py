@@ -24,6 +24,7 @@ __all__ = ["copied", "dump_states", "load_states", "states_from_tree", "states_t
 _MAGIC = b"MXLSTATE"
 _VERSION = 1
 _NOT_SAVED = ("param_dict", "lr_scheduler", "_index_update_count", "sym_info", "allow_np_array")
+_SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
 
 
 def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
@@ -110,9 +111,7 @@ def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str
         tree["optimizer"] = {
             "name": type(optimizer).__name__,
             "attributes": _attributes(optimizer, _NOT_SAVED),
-            "lr_scheduler": None
-            if scheduler is None
-            else {"name": type(scheduler).__name__, "attributes": _attributes(scheduler)},
+            "lr_scheduler": None if scheduler is None else _scheduler_tree(scheduler),
         }
     return tree
 
@@ -139,7 +138,7 @@ def states_from_tree(
             return states, None
         name, attributes, scheduler = saved["name"], saved["attributes"], saved["lr_scheduler"]
         if scheduler is not None:
-            scheduler = (scheduler["name"], scheduler["attributes"])
+            scheduler = {_SCHEDULER: scheduler["name"], "attributes": scheduler["attributes"]}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
@@ -177,6 +176,21 @@ def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
     tree = json.loads(data[20 : 20 + length])
     arrays = load_frombuffer(data[28 + length : -32])
     return tree, arrays
+
+
+def _scheduler_tree(scheduler: Any) -> dict[str, Any]:
+    return {"name": type(scheduler).__name__, "attributes": _without_objects(vars(scheduler))}
+
+
+def _without_objects(value: Any) -> Any:
+    """Return what a scheduler holds, with the schedulers among it as containers."""
+    if isinstance(value, _schedulers.LRScheduler):
+        return {_SCHEDULER: type(value).__name__, "attributes": _without_objects(vars(value))}
+    if isinstance(value, dict):
+        return {key: _without_objects(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_without_objects(entry) for entry in value)
+    return value
 
 
 def _attributes(value: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -219,7 +233,7 @@ def _restored(
     optimizer: Optimizer,
     name: str,
     attributes: dict[str, Any],
-    scheduler: tuple[str, dict[str, Any]] | None,
+    scheduler: dict[str, Any] | None,
 ) -> Optimizer:
     """Return an optimizer of class ``name`` with the saved options."""
     if type(optimizer).__name__ != name:
@@ -237,25 +251,38 @@ def _restored(
             setattr(optimizer, key, value)
     counts = optimizer._all_index_update_counts
     optimizer._index_update_count = counts.setdefault(0, {})
-    if scheduler is None:
-        optimizer.lr_scheduler = None
-    else:
-        optimizer.lr_scheduler = _restored_scheduler(optimizer.lr_scheduler, *scheduler)
+    optimizer.lr_scheduler = _with_objects(scheduler, optimizer.lr_scheduler)
     return optimizer
 
 
-def _restored_scheduler(current: Any, name: str, attributes: dict[str, Any]) -> Any:
-    """Return a scheduler of class ``name``: one of ours, else the current one if it fits."""
-    if type(current).__name__ != name:
-        klass = getattr(_schedulers, name, None) if name in _schedulers.__all__ else None
-        if klass is None:
-            raise FileFormatError(
-                f"load_states: the states have a learning rate scheduler {name!r}; give the "
-                "optimizer one of that class before loading"
-            )
-        current = klass.__new__(klass)
-    vars(current).update(attributes)
-    return current
+def _with_objects(saved: Any, current: Any) -> Any:
+    """Return a saved value with its schedulers as objects: those at the same place if they fit."""
+    if isinstance(saved, dict) and _SCHEDULER in saved:
+        scheduler = _scheduler_of_class(saved[_SCHEDULER], current)
+        for key, value in saved["attributes"].items():
+            vars(scheduler)[key] = _with_objects(value, vars(scheduler).get(key))
+        return scheduler
+    if isinstance(saved, dict):
+        known = current if isinstance(current, dict) else {}
+        return {key: _with_objects(value, known.get(key)) for key, value in saved.items()}
+    if isinstance(saved, (list, tuple)):
+        same = isinstance(current, (list, tuple)) and len(current) == len(saved)
+        places = current if same else [None] * len(saved)
+        return type(saved)(_with_objects(*pair) for pair in zip(saved, places))
+    return saved
+
+
+def _scheduler_of_class(name: str, current: Any) -> Any:
+    """Return the current scheduler if it is of that class, else a new one of ours."""
+    if type(current).__name__ == name:
+        return current
+    klass = getattr(_schedulers, name, None) if name in _schedulers.__all__ else None
+    if klass is None:
+        raise FileFormatError(
+            f"load_states: the states have a learning rate scheduler {name!r}; give the "
+            "optimizer one of that class before loading"
+        )
+    return klass.__new__(klass)
 
 
 def _load_legacy(
@@ -283,14 +310,16 @@ def _load_legacy(
         optimizer,
         saved.class_name,
         _converted(attributes),
-        None if scheduler is None else (scheduler.class_name, _converted(scheduler.attributes)),
+        _converted(scheduler),
     )
 
 
 def _converted(value: Any) -> Any:
-    """Replace the stand-ins of pickled arrays by arrays."""
+    """Replace the stand-ins of pickled arrays and schedulers."""
     if isinstance(value, legacy_pickle.LegacyArray):
         return array_from_blob(value.blob)
+    if isinstance(value, legacy_pickle.LegacyObject):
+        return {_SCHEDULER: value.class_name, "attributes": _converted(value.attributes)}
     if isinstance(value, dict):
         return {key: _converted(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):

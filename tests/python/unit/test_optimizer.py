@@ -129,6 +129,44 @@ def test_states_saved_and_loaded_go_on_as_before(name: str) -> None:
     np.testing.assert_array_equal(weight.asnumpy(), other.asnumpy())
 
 
+class Sequence(mx.lr_scheduler.LRScheduler):
+    """Schedulers one after the other, as gluoncv has them."""
+
+    def __init__(self, schedulers: list[mx.lr_scheduler.LRScheduler]) -> None:
+        super().__init__()
+        self.schedulers = schedulers
+        self.calls = 0
+
+    def __call__(self, num_update: int) -> float:
+        self.calls += 1
+        return float(self.schedulers[num_update >= 3](num_update))
+
+
+def sequence() -> Sequence:
+    """Return one whose second part counts the factors that it has applied."""
+    return Sequence(
+        [mx.lr_scheduler.PolyScheduler(3, 0.5), mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=1)]
+    )
+
+
+def test_states_keep_schedulers_of_schedulers() -> None:
+    first, second = (opt.get_updater(opt.create("sgd", lr_scheduler=sequence())) for _ in range(2))
+    scheduler = first.optimizer.lr_scheduler
+    for update in range(9):
+        scheduler(update)
+    content = first.get_states(dump_optimizer=True)
+    second.set_states(content)
+    restored = second.optimizer.lr_scheduler
+    assert isinstance(restored, Sequence)
+    assert restored.calls == 9
+    assert isinstance(restored.schedulers[0], mx.lr_scheduler.PolyScheduler)
+    assert vars(restored.schedulers[1]) == vars(scheduler.schedulers[1])
+    assert restored.schedulers[1].count == 6
+    assert [restored(i) for i in range(9, 20)] == [scheduler(i) for i in range(9, 20)]
+    with pytest.raises(FileFormatError, match="'Sequence'; give the optimizer one"):
+        opt.get_updater(opt.create("sgd")).set_states(content)
+
+
 def test_states_keep_the_scheduler_s_place() -> None:
     scheduler = mx.lr_scheduler.FactorScheduler(1, 0.5, base_lr=1.0)
     first, _ = stepped("sgd", 4, lr_scheduler=scheduler)
