@@ -132,8 +132,9 @@ bool Negotiator::refuse_stranger(int rank, const Request& request) {
   if (member) return false;
   std::string error = str(collective_name(request.kind), " of '", request.name, "': rank ", rank,
                           " is not in process set ", request.set);
-  auto alone = std::make_shared<const std::vector<Request>>(std::vector<Request>{request});
-  ready_.push_back({{std::move(alone), {}}, Fusion(request), std::move(error)});
+  ResponseEntry entry;
+  entry.requests = std::make_shared<const std::vector<Request>>(std::vector<Request>{request});
+  ready_.push_back({std::move(entry), Fusion(request), std::move(error)});
   return true;
 }
 

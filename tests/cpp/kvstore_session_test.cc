@@ -126,7 +126,9 @@ TEST_P(SessionOfManyThreads, EveryOperationIsToldOnceAndHasItsResult) {
   const RuntimeStats stats = job.session().stats();
   EXPECT_EQ(stats.tensors, kThreads * kSteps * kNames);
   EXPECT_LE(stats.cache_hits, stats.tensors);
-  if (GetParam() > 100) EXPECT_GT(stats.cache_hits, stats.tensors * 9 / 10);
+  if (GetParam() > 100) {
+    EXPECT_GT(stats.cache_hits, stats.tensors * 9 / 10);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(CacheCapacities, SessionOfManyThreads, testing::Values(1024, 5, 0));
