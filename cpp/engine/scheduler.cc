@@ -206,7 +206,7 @@ void Scheduler::execute_and_synchronize(Task& task) {
 
 void Scheduler::issue(Task& task) {
   Lane& lane = *task.queue_->lane;
-  task.running_ = false;
+  task.stop_running();
   task.issued_ = true;
   task.next_ready_ = nullptr;
   if (lane.queue.running == &task) lane.queue.running = nullptr;
@@ -278,7 +278,7 @@ void Scheduler::complete(Task& task) {
 }
 
 void Scheduler::complete_one(Task& task, std::vector<Task*>& also_done) {
-  task.running_ = false;
+  task.stop_running();
   task.done_ = true;
   if (task.failure_ && task.failure_->sequence == task.sequence_) note_unseen(task.failure_);
   bool wake_callers = task.waiters_ > 0;

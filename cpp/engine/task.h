@@ -69,11 +69,17 @@ class Task : public RefCounted {
   };
 
   void inherit(const FailureRef& failure) {
-    if (failure && (!failure_ || failure->sequence < failure_->sequence)) failure_ = failure;
+    FailureRef& mine = running_ ? late_failure_ : failure_;
+    if (failure && (!mine || failure->sequence < mine->sequence)) mine = failure;
+  }
+  void stop_running() {
+    running_ = false;
+    inherit(std::exchange(late_failure_, {}));
   }
 
   // Guarded by the scheduler's mutex; failure_ belongs to the running thread while running_.
   FailureRef failure_;               // its own, or inherited
+  FailureRef late_failure_;          // of a dependency on a stream, found while this one ran
   SmallVector<Edge, 4> successors_;  // unfinished tasks are owned by the engine, not by edges
   uint64_t sequence_ = 0;            // in order of push, from 1
   size_t bytes_ = 0;

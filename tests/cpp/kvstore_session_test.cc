@@ -114,7 +114,9 @@ TEST_P(SessionOfManyThreads, EveryOperationIsToldOnceAndHasItsResult) {
           }
         }
         job.session().submit(std::move(operations));
-        if (step % 5 == t) EXPECT_TRUE(owner.wait_for(all.size()).empty());
+        if (step % 5 == t) {
+          EXPECT_TRUE(owner.wait_for(all.size()).empty());
+        }
       }
       EXPECT_TRUE(owner.wait_for(all.size()).empty());
       for (const auto& o : all) {
