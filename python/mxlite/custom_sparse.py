@@ -27,7 +27,9 @@ def takes_sparse(definition: Definition) -> bool:
     """
     from .operator import CustomOpProp
 
-    return type(definition.prop).infer_storage_type is not CustomOpProp.infer_storage_type
+    dense = CustomOpProp.infer_storage_type
+    # The objects behind PythonOp have no rule at all.
+    return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
 
 
 def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
