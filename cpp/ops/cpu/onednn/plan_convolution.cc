@@ -65,15 +65,17 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
 }
 
 // With a large batch memory is scarce, and packing a weight of n bytes (n read, n written, with a
-// folded BatchNorm twice) is 1 to 3 % of the work on this many pixels. Half types compute faster.
+// folded BatchNorm twice) is 1 to 3 % of the work on 4,096 pixels. Half types compute faster.
 bool is_cheap_to_pack(const PlanRequest& r) {
   constexpr int64_t kLeastBatch = 8, kLeastPixels = 4096;
+  constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // up to 6 %
   constexpr size_t kLeastBytes = 256 << 10;
   const Shape &output = r.outputs[0].shape, &weight = r.inputs[1].shape;
-  const int64_t filters = weight[0];
+  const int64_t batch = output[0], filters = weight[0], pixels = output.size() / filters;
   return r.constant[1] && !r.training && r.inputs[0].dtype == DType::kFloat32 &&
-         r.inputs[1].bytes() >= kLeastBytes && output[0] >= kLeastBatch &&
-         output.size() / filters >= kLeastPixels;
+         r.inputs[1].bytes() >= kLeastBytes &&
+         ((batch >= kLeastBatch && pixels >= kLeastPixels) ||
+          (batch >= kVeryLargeBatch && pixels >= kLeastPixelsOfIt));
 }
 
 std::optional<Plan> plan_convolution_forward(const PlanRequest& r) {
