@@ -86,6 +86,13 @@ void delete_exported(DLManagedTensor* t) {
   }
 }
 
+// An array of our own keeps its storage, and with it the order of the work on both arrays.
+NDArrayRef take_back(const py::capsule& capsule, DLManagedTensor* managed) {
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->manager));
+  return exported->array->detached();
+}
+
 Device device_of(const DLTensor& t) {
   if (t.device_type == kGpu) {
     const Device device{DeviceType::kCUDA, t.device_id};
@@ -140,6 +147,7 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
   MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"), "from_dlpack: a capsule named '",
            name ? name : "", "' given, an unused 'dltensor' expected");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (managed->deleter == &delete_exported) return take_back(capsule, managed);
   const DLTensor& t = managed->tensor;
   const Device device = device_of(t);
   const std::optional<DType> dtype = dtype_of(t.dtype);

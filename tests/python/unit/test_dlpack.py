@@ -64,6 +64,16 @@ def test_a_capsule_goes_round():
     np.testing.assert_array_equal(x.asnumpy(), [2, 3, 4, 5])
 
 
+def test_work_on_both_arrays_of_a_round_trip_stays_in_order():
+    x = nd.zeros((1 << 20,))
+    y = nd.from_dlpack(x.__dlpack__())
+    for _ in range(20):
+        y += 1
+        x += 1
+    np.testing.assert_array_equal(x.asnumpy(), np.full(1 << 20, 40, np.float32))
+    np.testing.assert_array_equal(y.asnumpy(), x.asnumpy())
+
+
 def test_a_capsule_serves_once():
     capsule = nd.arange(4).__dlpack__()
     nd.from_dlpack(capsule)
