@@ -1,6 +1,4 @@
-// Interleaved attention products as strided matrix products, one per head and sample: with
-// projections of shape (length, batch, heads, parts, d), matrix (batch b, head h, part j) begins at
-// b * heads * parts * d + h * parts * d + j * d and its rows are batch * heads * parts * d apart.
+// Interleaved attention products: strided matrix products, one per head and sample.
 #include "cpp/ops/nn/attention.h"
 
 #include <cmath>
@@ -8,49 +6,27 @@
 
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/nn/attention_parts.h"
 #include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
 namespace {
 
-// One part of a projection, as batch * heads matrices (length, d).
-struct Matrices {
-  char* data;
-  DType dtype;
-  int64_t length, count, d, stride, row;  // stride: between matrices; row: between rows
-};
-Matrices part_of(const TensorRef& t, int64_t heads, int64_t parts, int64_t j) {
-  const int64_t d = t.shape[2] / (heads * parts);
-  return {t.as<char>() + static_cast<size_t>(j * d) * dtype_size(t.dtype),
-          t.dtype,
-          t.shape[0],
-          t.shape[1] * heads,
-          d,
-          parts * d,
-          t.shape[1] * t.shape[2]};
-}
-Matrices scores_of(const TensorRef& t) {
-  const int64_t size = t.shape[1] * t.shape[2];
-  return {t.as<char>(), t.dtype, t.shape[1], t.shape[0], t.shape[2], size, t.shape[2]};
-}
-
 // c = alpha * op(a) op(b)
-void multiply(const Matrices& a, bool trans_a, const Matrices& b, bool trans_b, const Matrices& c,
-              double alpha = 1) {
+void multiply(const AttentionPart& a, bool trans_a, const AttentionPart& b, bool trans_b,
+              const AttentionPart& c, double alpha = 1) {
   const int64_t k = trans_a ? a.length : a.d;
   cpu::gemm_batch(a.dtype, trans_a, trans_b, a.count, c.length, c.d, k, a.data, a.row, a.stride,
                   b.data, b.row, b.stride, c.data, c.row, c.stride, alpha, 0);
 }
 
-double query_scale(const Matrices& q) { return 1 / std::sqrt(static_cast<double>(q.d)); }
-
 void self_qk_native(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
-  const Matrices q = part_of(in[0], p.heads, 3, 0), k = part_of(in[0], p.heads, 3, 1);
+  const AttentionPart q = part_of(in[0], p.heads, 3, 0), k = part_of(in[0], p.heads, 3, 1);
   multiply(q, false, k, true, scores_of(out[0]), query_scale(q));
 }
 void enc_qk_native(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
-  const Matrices q = part_of(in[0], p.heads, 1, 0), k = part_of(in[1], p.heads, 2, 0);
+  const AttentionPart q = part_of(in[0], p.heads, 1, 0), k = part_of(in[1], p.heads, 2, 0);
   multiply(q, false, k, true, scores_of(out[0]), query_scale(q));
 }
 void self_value_native(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
@@ -67,22 +43,22 @@ void zero(const TensorRef& t) { std::memset(t.data, 0, t.bytes()); }
 // scores = scale q k^T: dq = scale g k, dk = scale g^T q.
 void self_qk_backward(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
   zero(out[0]);
-  const Matrices g = scores_of(in[0]);
-  const Matrices q = part_of(in[1], p.heads, 3, 0), k = part_of(in[1], p.heads, 3, 1);
+  const AttentionPart g = scores_of(in[0]);
+  const AttentionPart q = part_of(in[1], p.heads, 3, 0), k = part_of(in[1], p.heads, 3, 1);
   multiply(g, false, k, false, part_of(out[0], p.heads, 3, 0), query_scale(q));
   multiply(g, true, q, false, part_of(out[0], p.heads, 3, 1), query_scale(q));
 }
 void enc_qk_backward(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
   zero(out[1]);
-  const Matrices g = scores_of(in[0]);
-  const Matrices q = part_of(in[1], p.heads, 1, 0), k = part_of(in[2], p.heads, 2, 0);
+  const AttentionPart g = scores_of(in[0]);
+  const AttentionPart q = part_of(in[1], p.heads, 1, 0), k = part_of(in[2], p.heads, 2, 0);
   multiply(g, false, k, false, part_of(out[0], p.heads, 1, 0), query_scale(q));
   multiply(g, true, q, false, part_of(out[1], p.heads, 2, 0), query_scale(q));
 }
 // output = a v: dv = a^T g, da = g v^T.
 void value_backward(const InterleavedParams& p, Inputs in, Outputs out, int64_t parts) {
   zero(out[0]);
-  const Matrices g = part_of(in[0], p.heads, 1, 0);
+  const AttentionPart g = part_of(in[0], p.heads, 1, 0);
   multiply(scores_of(in[2]), true, g, false, part_of(out[0], p.heads, parts, parts - 1));
   multiply(g, false, part_of(in[1], p.heads, parts, parts - 1), true, scores_of(out[1]));
 }

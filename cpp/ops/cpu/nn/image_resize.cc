@@ -1,9 +1,10 @@
 #include "cpp/ops/nn/image_resize.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/register.h"
+#include "cpp/ops/nn/resize_sample.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -82,27 +83,6 @@ void adaptive_pooling_backward_native(KernelContext& ctx, const ImageResizeGradP
   });
 }
 
-// Two neighbours and the weight of the second.
-struct Sample {
-  int64_t first, second;
-  double weight;
-};
-Sample sample_at(int64_t i, int64_t size, int64_t out_size, bool align_corners) {
-  double at = 0;
-  if (align_corners) {
-    if (out_size > 1)
-      at = static_cast<double>(i) * static_cast<double>(size - 1) /
-           static_cast<double>(out_size - 1);
-  } else {
-    at =
-        (static_cast<double>(i) + 0.5) * static_cast<double>(size) / static_cast<double>(out_size) -
-        0.5;
-    at = std::max(at, 0.0);
-  }
-  const int64_t first = std::min(static_cast<int64_t>(at), size - 1);
-  return {first, std::min(first + 1, size - 1), at - static_cast<double>(first)};
-}
-
 void bilinear_resize_native(KernelContext&, const BilinearResizeParams& p, Inputs in, Outputs out) {
   const Planes q = planes(in[0].shape, out[0].shape);
   dispatch_floating("BilinearResize2D", in[0].dtype, [&]<class T>(T) {
@@ -111,11 +91,11 @@ void bilinear_resize_native(KernelContext&, const BilinearResizeParams& p, Input
       const T* x = in[0].as<T>() + plane * q.height * q.width;
       T* y = out[0].as<T>() + plane * q.out_height * q.out_width;
       for (int64_t i = 0; i < q.out_height; ++i) {
-        const Sample row = sample_at(i, q.height, q.out_height, p.align_corners);
+        const ResizeSample row(i, q.height, q.out_height, p.align_corners);
         const T *top = x + row.first * q.width, *bottom = x + row.second * q.width;
         const Acc down = static_cast<Acc>(row.weight);
         for (int64_t j = 0; j < q.out_width; ++j) {
-          const Sample column = sample_at(j, q.width, q.out_width, p.align_corners);
+          const ResizeSample column(j, q.width, q.out_width, p.align_corners);
           const Acc right = static_cast<Acc>(column.weight);
           const Acc upper = Acc(top[column.first]) * (1 - right) + Acc(top[column.second]) * right;
           const Acc lower =
@@ -131,8 +111,8 @@ void bilinear_resize_backward_native(KernelContext& ctx, const ImageResizeGradPa
                                      Outputs out) {
   const Planes q = planes(out[0].shape, in[0].shape);
   scatter(ctx, q, in, out, [&]<class Acc>(Acc* sum, int64_t i, int64_t j, Acc grad) {
-    const Sample row = sample_at(i, q.height, q.out_height, p.align_corners);
-    const Sample column = sample_at(j, q.width, q.out_width, p.align_corners);
+    const ResizeSample row(i, q.height, q.out_height, p.align_corners);
+    const ResizeSample column(j, q.width, q.out_width, p.align_corners);
     const Acc down = static_cast<Acc>(row.weight), right = static_cast<Acc>(column.weight);
     sum[row.first * q.width + column.first] += grad * (1 - down) * (1 - right);
     sum[row.first * q.width + column.second] += grad * (1 - down) * right;

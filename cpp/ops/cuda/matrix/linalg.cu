@@ -1,4 +1,5 @@
 // Products, triangles and diagonals; factorizations are in linalg_factor.cu.
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/run.cuh"
@@ -8,14 +9,6 @@
 namespace mxlite {
 namespace cuda {
 namespace {
-
-template <class F>
-void with_float_type(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
-}
 
 // ---- products ---------------------------------------------------------------------------------
 
@@ -90,7 +83,7 @@ __global__ void copy_triangles(int64_t count, int64_t n, bool lower, const T* fr
 }
 void take_triangles(KernelContext& ctx, const TensorRef& from, bool lower, void* to) {
   const int64_t count = from.size();
-  with_float_type(from.dtype, [&]<class T>(T) {
+  dispatch_float_compute(from.dtype, [&]<class T>(T) {
     launch_items(ctx, copy_triangles<T>, count, count, from.shape.back(), lower, from.as<T>(),
                  static_cast<T*>(to));
   });
@@ -161,7 +154,7 @@ void trsm(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in, Output
   t.right = p.rightside;
   t.transpose = p.transpose != p.rightside;  // x A = b is A^T x = b for rows
   t.forward = p.lower != t.transpose;
-  with_float_type(in[0].dtype, [&]<class T>(T) {
+  dispatch_float_compute(in[0].dtype, [&]<class T>(T) {
     launch_items(ctx, solve_lines<T>, t.matrices * t.lines, t, static_cast<T>(p.alpha),
                  in[0].as<T>(), in[1].as<T>(), out[0].as<T>());
   });
@@ -260,7 +253,7 @@ __global__ void sum_log_diagonals(int64_t matrices, int64_t n, const T* from, T*
 void sumlogdiag(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView a = matrix_view("linalg_sumlogdiag", in[0].shape);
   if (a.outer == 0) return;
-  with_float_type(in[0].dtype, [&]<class T>(T) {
+  dispatch_float_compute(in[0].dtype, [&]<class T>(T) {
     launch(ctx, sum_log_diagonals<T>, blocks_per_task(ctx, a.outer), kThreads, a.outer, a.rows,
            in[0].as<T>(), out[0].as<T>());
   });

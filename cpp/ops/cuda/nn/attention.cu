@@ -1,41 +1,19 @@
-// Interleaved attention products: strided matrix products, one per head and sample, as on the CPU
-// (cpp/ops/cpu/nn/attention.cc explains where matrices begin).
+// Interleaved attention products: strided matrix products, one per head and sample.
 #include <cmath>
 
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
-#include "cpp/ops/nn/attention.h"
+#include "cpp/ops/nn/attention_parts.h"
 
 namespace mxlite {
 namespace cuda {
 namespace {
 
-// One part of a projection, as batch * heads matrices (length, d).
-struct Matrices {
-  void* data;
-  DType dtype;
-  int64_t length, count, d, stride, row;  // stride: between matrices; row: between rows
-};
-Matrices part_of(const TensorRef& t, int64_t heads, int64_t parts, int64_t j) {
-  const int64_t d = t.shape[2] / (heads * parts);
-  return {at(t.data, j * d, dtype_size(t.dtype)),
-          t.dtype,
-          t.shape[0],
-          t.shape[1] * heads,
-          d,
-          parts * d,
-          t.shape[1] * t.shape[2]};
-}
-Matrices scores_of(const TensorRef& t) {
-  const int64_t size = t.shape[1] * t.shape[2];
-  return {t.data, t.dtype, t.shape[1], t.shape[0], t.shape[2], size, t.shape[2]};
-}
-
 // c = alpha * op(a) op(b)
-void multiply(KernelContext& ctx, const Matrices& a, bool trans_a, const Matrices& b, bool trans_b,
-              const Matrices& c, double alpha = 1) {
+void multiply(KernelContext& ctx, const AttentionPart& a, bool trans_a, const AttentionPart& b,
+              bool trans_b, const AttentionPart& c, double alpha = 1) {
   if (c.count * c.length * c.d == 0) return;
   gemm(ctx,
        {.dtype = a.dtype,
@@ -55,14 +33,12 @@ void multiply(KernelContext& ctx, const Matrices& a, bool trans_a, const Matrice
        {a.data, b.data, c.data});
 }
 
-double query_scale(const Matrices& q) { return 1 / std::sqrt(static_cast<double>(q.d)); }
-
 void self_qk(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
-  const Matrices q = part_of(in[0], p.heads, 3, 0), k = part_of(in[0], p.heads, 3, 1);
+  const AttentionPart q = part_of(in[0], p.heads, 3, 0), k = part_of(in[0], p.heads, 3, 1);
   multiply(ctx, q, false, k, true, scores_of(out[0]), query_scale(q));
 }
 void enc_qk(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
-  const Matrices q = part_of(in[0], p.heads, 1, 0), k = part_of(in[1], p.heads, 2, 0);
+  const AttentionPart q = part_of(in[0], p.heads, 1, 0), k = part_of(in[1], p.heads, 2, 0);
   multiply(ctx, q, false, k, true, scores_of(out[0]), query_scale(q));
 }
 void self_value(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
@@ -77,15 +53,15 @@ void enc_value(KernelContext& ctx, const InterleavedParams& p, Inputs in, Output
 // scores = scale q k^T: dq = scale g k, dk = scale g^T q.
 void self_qk_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
   zero_bytes(ctx, out[0].data, out[0].bytes());
-  const Matrices g = scores_of(in[0]);
-  const Matrices q = part_of(in[1], p.heads, 3, 0), k = part_of(in[1], p.heads, 3, 1);
+  const AttentionPart g = scores_of(in[0]);
+  const AttentionPart q = part_of(in[1], p.heads, 3, 0), k = part_of(in[1], p.heads, 3, 1);
   multiply(ctx, g, false, k, false, part_of(out[0], p.heads, 3, 0), query_scale(q));
   multiply(ctx, g, true, q, false, part_of(out[0], p.heads, 3, 1), query_scale(q));
 }
 void enc_qk_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
   zero_bytes(ctx, out[1].data, out[1].bytes());
-  const Matrices g = scores_of(in[0]);
-  const Matrices q = part_of(in[1], p.heads, 1, 0), k = part_of(in[2], p.heads, 2, 0);
+  const AttentionPart g = scores_of(in[0]);
+  const AttentionPart q = part_of(in[1], p.heads, 1, 0), k = part_of(in[2], p.heads, 2, 0);
   multiply(ctx, g, false, k, false, part_of(out[0], p.heads, 1, 0), query_scale(q));
   multiply(ctx, g, true, q, false, part_of(out[1], p.heads, 2, 0), query_scale(q));
 }
@@ -93,7 +69,7 @@ void enc_qk_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, 
 template <int64_t parts>
 void value_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
   zero_bytes(ctx, out[0].data, out[0].bytes());
-  const Matrices g = part_of(in[0], p.heads, 1, 0);
+  const AttentionPart g = part_of(in[0], p.heads, 1, 0);
   multiply(ctx, scores_of(in[2]), true, g, false, part_of(out[0], p.heads, parts, parts - 1));
   multiply(ctx, g, false, part_of(in[1], p.heads, parts, parts - 1), true, scores_of(out[1]));
 }

@@ -1,3 +1,4 @@
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/im2col.h"
@@ -80,27 +81,15 @@ __global__ void fold(int64_t n, const __grid_constant__ Windows a, const void* m
   }
 }
 
-template <class F>
-void with_compute_type(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else if (is_floating(dtype))
-    fn(float{});
-  else if (dtype == DType::kUInt64)
-    fn(uint64_t{});
-  else
-    fn(int64_t{});
-}
-
 void im2col(KernelContext& ctx, const Im2colParams& p, Inputs in, Outputs out) {
   const Windows a = windows_of(p, in[0]);
-  with_compute_type(a.dtype, [&]<class C>(C) {
+  dispatch_sum(a.dtype, [&]<class C>(C) {
     launch_items(ctx, unfold<C>, out[0].size(), out[0].size(), a, in[0].data, out[0].data);
   });
 }
 void col2im(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs out) {
   const Windows a = windows_of(p, out[0]);
-  with_compute_type(a.dtype, [&]<class C>(C) {
+  dispatch_sum(a.dtype, [&]<class C>(C) {
     launch_items(ctx, fold<C>, out[0].size(), out[0].size(), a, in[0].data, out[0].data);
   });
 }

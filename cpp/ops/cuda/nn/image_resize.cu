@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/image_resize.h"
+#include "cpp/ops/nn/resize_sample.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -67,34 +68,6 @@ __global__ void adaptive_pool_gradient(int64_t n, Planes q, const void* grad, vo
   }
 }
 
-// Two neighbours of output position i and the weight of the second.
-struct Sample {
-  int64_t first, second;
-  double weight;
-
-  __device__ Sample(int64_t i, int64_t size, int64_t out_size, bool align_corners) {
-    double at = 0;
-    if (align_corners) {
-      if (out_size > 1)
-        at = static_cast<double>(i) * static_cast<double>(size - 1) /
-             static_cast<double>(out_size - 1);
-    } else {
-      at = (static_cast<double>(i) + 0.5) * static_cast<double>(size) /
-               static_cast<double>(out_size) -
-           0.5;
-      if (at < 0) at = 0;
-    }
-    const auto below = static_cast<int64_t>(at);
-    first = below < size - 1 ? below : size - 1;
-    second = first + 1 < size ? first + 1 : size - 1;
-    weight = at - static_cast<double>(first);
-  }
-  // Of input position r.
-  __device__ double weight_of(int64_t r) const {
-    return (first == r ? 1 - weight : 0) + (second == r ? weight : 0);
-  }
-};
-
 // Output positions that may read input position r; those next to them have weight 0.
 struct Readers {
   int64_t begin, end;
@@ -119,8 +92,8 @@ template <class C>
 __global__ void bilinear_resize(int64_t n, Planes q, const void* x, void* y) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const Place at(i, q.out_height, q.out_width);
-    const Sample row(at.row, q.height, q.out_height, q.align_corners);
-    const Sample column(at.column, q.width, q.out_width, q.align_corners);
+    const ResizeSample row(at.row, q.height, q.out_height, q.align_corners);
+    const ResizeSample column(at.column, q.width, q.out_width, q.align_corners);
     const C down = static_cast<C>(row.weight), right = static_cast<C>(column.weight);
     const auto between = [&](int64_t r) {
       const int64_t line = (at.plane * q.height + r) * q.width;
@@ -139,13 +112,13 @@ __global__ void bilinear_resize_gradient(int64_t n, Planes q, const void* grad, 
     const Readers columns(at.column, q.width, q.out_width, q.align_corners);
     C sum = C(0);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const auto down =
-          static_cast<C>(Sample(r, q.height, q.out_height, q.align_corners).weight_of(at.row));
+      const auto down = static_cast<C>(
+          ResizeSample(r, q.height, q.out_height, q.align_corners).weight_of(at.row));
       if (down == C(0)) continue;
       const int64_t line = (at.plane * q.out_height + r) * q.out_width;
       for (int64_t c = columns.begin; c < columns.end; ++c) {
-        const auto right =
-            static_cast<C>(Sample(c, q.width, q.out_width, q.align_corners).weight_of(at.column));
+        const auto right = static_cast<C>(
+            ResizeSample(c, q.width, q.out_width, q.align_corners).weight_of(at.column));
         if (right != C(0)) sum += load_as<C>(grad, q.dtype, line + c) * down * right;
       }
     }

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/output_loss.h"
@@ -20,15 +21,6 @@ void copy(KernelContext& ctx, const P&, Inputs in, Outputs out) {
   copy_bytes(ctx, out[0].data, in[0].data, in[0].bytes());
 }
 
-// Calls fn with the type that values of this dtype are computed in.
-template <class F>
-void dispatch(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
-}
-
 template <class C>
 __global__ void sigmoid(int64_t n, Array x, Array y) {
   for (int64_t i = global_index(); i < n; i += grid_stride())
@@ -37,8 +29,9 @@ __global__ void sigmoid(int64_t n, Array x, Array y) {
 }
 void logistic(KernelContext& ctx, const RegressionOutputParams&, Inputs in, Outputs out) {
   const int64_t n = in[0].size();
-  dispatch(in[0].dtype,
-           [&]<class C>(C) { launch_items(ctx, sigmoid<C>, n, n, array(in[0]), array(out[0])); });
+  dispatch_float_compute(in[0].dtype, [&]<class C>(C) {
+    launch_items(ctx, sigmoid<C>, n, n, array(in[0]), array(out[0]));
+  });
 }
 
 // The score of the right class should be above margin, the others below -margin.
@@ -55,7 +48,7 @@ __global__ void svm_gradient(int64_t n, int64_t classes, Array x, Array label, C
 }
 void svm_output_backward(KernelContext& ctx, const SVMOutputParams& p, Inputs in, Outputs out) {
   const int64_t n = in[0].size(), classes = in[0].shape.product(1, in[0].shape.ndim());
-  dispatch(in[0].dtype, [&]<class C>(C) {
+  dispatch_float_compute(in[0].dtype, [&]<class C>(C) {
     launch_items(ctx, svm_gradient<C>, n, n, classes, array(in[0]), array(in[1]),
                  static_cast<C>(p.margin), static_cast<C>(p.regularization_coefficient),
                  p.use_linear, array(out[0]));
@@ -84,7 +77,7 @@ void make_loss_backward(KernelContext& ctx, const MakeLossParams& p, Inputs in, 
   double* count = nullptr;
   if (p.normalization == LossNormalization::kBatch)
     known = static_cast<double>(in[0].shape.ndim() > 0 ? in[0].shape[0] : 1);
-  dispatch(in[0].dtype, [&]<class C>(C) {
+  dispatch_float_compute(in[0].dtype, [&]<class C>(C) {
     if (p.normalization == LossNormalization::kValid) {
       count = static_cast<double*>(ctx.scratch(sizeof(double)));
       launch(ctx, count_above<C>, 1, 1024, n, array(in[0]), p.valid_thresh, count);
@@ -137,7 +130,7 @@ __global__ void sum_losses(int64_t n, const C* losses, Array out) {
 void softmax_cross_entropy(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t batch = in[0].shape[0], classes = in[0].shape[1];
   if (batch == 0 || classes == 0) return zero_bytes(ctx, out[0].data, out[0].bytes());
-  dispatch(in[0].dtype, [&]<class C>(C) {
+  dispatch_float_compute(in[0].dtype, [&]<class C>(C) {
     auto* losses = static_cast<C*>(ctx.scratch(static_cast<size_t>(batch) * sizeof(C)));
     launch(ctx, row_losses<C>, blocks_per_task(ctx, batch), kThreads, batch, classes, array(in[0]),
            array(in[1]), losses);
@@ -164,7 +157,7 @@ __global__ void entropy_gradient(int64_t batch, int64_t classes, Array head, Arr
 void softmax_cross_entropy_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t batch = in[1].shape[0], classes = in[1].shape[1];
   if (batch == 0 || classes == 0) return;
-  dispatch(in[1].dtype, [&]<class C>(C) {
+  dispatch_float_compute(in[1].dtype, [&]<class C>(C) {
     launch(ctx, entropy_gradient<C>, blocks_per_task(ctx, batch), kThreads, batch, classes,
            array(in[0]), array(in[1]), array(in[2]), array(out[0]));
   });

@@ -1,5 +1,6 @@
 // One thread per output element, and in the backward direction one per element of data, which asks
 // all windows over it for its part: no atomics, the same result in every run.
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
@@ -210,20 +211,6 @@ __global__ void gather(int64_t n, const __grid_constant__ Geometry g, DType dtyp
 
 // Windows of at least so many elements are shared by a warp.
 constexpr int64_t kSharedWindow = 64;
-
-template <class F>
-void dispatch_sum(DType dtype, F&& fn) {
-  switch (pointwise::compute_for_sum(dtype)) {
-    case Compute::kFloat:
-      return fn(float{});
-    case Compute::kDouble:
-      return fn(double{});
-    case Compute::kUInt64:
-      return fn(uint64_t{});
-    default:
-      return fn(int64_t{});
-  }
-}
 
 void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
   const Geometry g = make_geometry(p, in[0].shape, out[0].shape);

@@ -1,3 +1,4 @@
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/nn/rnn_cells.h"
 #include "cpp/ops/cuda/random.cuh"
@@ -182,53 +183,46 @@ __global__ void undrop_kernel(int64_t count, void* values, const uint8_t* mask, 
     store_as<C>(values, dtype, i, mask[i] ? load_as<C>(values, dtype, i) * scale : C(0));
 }
 
-template <class F>
-void dispatch_cell(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
-}
-
 }  // namespace
 
 void rnn_forward_step(KernelContext& ctx, const RnnLayer& layer, const RnnForwardStep& step) {
   const int64_t n = layer.batch * layer.hidden;
-  dispatch_cell(layer.dtype,
-                [&]<class C>(C) { launch_items(ctx, forward_kernel<C>, n, n, layer, step); });
+  dispatch_float_compute(
+      layer.dtype, [&]<class C>(C) { launch_items(ctx, forward_kernel<C>, n, n, layer, step); });
 }
 void rnn_store(KernelContext& ctx, const RnnLayer& layer, const RnnStore& store) {
   const int64_t n = layer.batch * layer.out;
-  dispatch_cell(layer.dtype,
-                [&]<class C>(C) { launch_items(ctx, store_kernel<C>, n, n, layer, store); });
+  dispatch_float_compute(
+      layer.dtype, [&]<class C>(C) { launch_items(ctx, store_kernel<C>, n, n, layer, store); });
 }
 void rnn_output_grad(KernelContext& ctx, const RnnLayer& layer, const RnnOutputGrad& grad) {
   const int64_t n = layer.batch * layer.out;
-  dispatch_cell(layer.dtype,
-                [&]<class C>(C) { launch_items(ctx, output_grad_kernel<C>, n, n, layer, grad); });
+  dispatch_float_compute(layer.dtype, [&]<class C>(C) {
+    launch_items(ctx, output_grad_kernel<C>, n, n, layer, grad);
+  });
 }
 void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackwardStep& step) {
   const int64_t n = layer.batch * layer.hidden;
-  dispatch_cell(layer.dtype,
-                [&]<class C>(C) { launch_items(ctx, backward_kernel<C>, n, n, layer, step); });
+  dispatch_float_compute(
+      layer.dtype, [&]<class C>(C) { launch_items(ctx, backward_kernel<C>, n, n, layer, step); });
 }
 void rnn_bias_grad(KernelContext& ctx, DType dtype, const void* grads, int64_t rows,
                    int64_t columns, void* to) {
-  dispatch_cell(dtype, [&]<class C>(C) {
+  dispatch_float_compute(dtype, [&]<class C>(C) {
     launch_items(ctx, sum_columns<C>, columns, rows, columns, grads, to, dtype);
   });
 }
 void rnn_drop(KernelContext& ctx, DType dtype, void* values, uint8_t* mask, int64_t count, float p,
               int64_t layer) {
   const auto first = static_cast<uint64_t>(layer * (count / 4 + 1));
-  dispatch_cell(dtype, [&]<class C>(C) {
+  dispatch_float_compute(dtype, [&]<class C>(C) {
     launch_items(ctx, drop_kernel<C>, (count + 3) / 4, count, values, mask, dtype, p, first,
                  device_random(ctx));
   });
 }
 void rnn_undrop(KernelContext& ctx, DType dtype, void* values, const uint8_t* mask, int64_t count,
                 float p) {
-  dispatch_cell(dtype, [&]<class C>(C) {
+  dispatch_float_compute(dtype, [&]<class C>(C) {
     launch_items(ctx, undrop_kernel<C>, count, count, values, mask, dtype, p);
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 #pragma nv_diag_suppress 186  // functors of unsigned types compare with zero
 #include "cpp/ops/cpu/reduce/reducers.h"
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -13,21 +14,6 @@ namespace mxlite::cuda {
 
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
-
-// Calls fn with the type in which values of this dtype are added: integers in 64 bits.
-template <class F>
-void dispatch_sum(DType dtype, F&& fn) {
-  switch (pointwise::compute_for_sum(dtype)) {
-    case Compute::kFloat:
-      return fn(float{});
-    case Compute::kDouble:
-      return fn(double{});
-    case Compute::kUInt64:
-      return fn(uint64_t{});
-    default:
-      return fn(int64_t{});
-  }
-}
 
 struct ReducePlan {
   Walk<1> kept, reduced;

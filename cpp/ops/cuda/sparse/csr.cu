@@ -89,7 +89,7 @@ void run_transposed(KernelContext& ctx, const Csr& csr, int64_t n, const Arrays&
   zero_bytes(ctx, out.data, out.bytes());
   if (csr.nnz == 0 || n == 0) return;
   const RowOrder order = order_rows(ctx, csr.columns, csr.nnz, csr.cols);
-  dispatch_row_sum(a.dtype, [&]<class C>(C) {
+  dispatch_sum(a.dtype, [&]<class C>(C) {
     launch(ctx, multiply_transposed<C>, blocks_per_task(ctx, csr.nnz), threads_for_columns(n), csr,
            order, n, a);
   });
@@ -100,8 +100,8 @@ void csr_dot(KernelContext& ctx, const CsrDotParams& p, Inputs in, Outputs out) 
   const int64_t n = in[3].shape[1];
   const Arrays a{in[0].data, in[3].data, out[0].data, in[0].dtype};
   if (p.transpose) return run_transposed(ctx, csr, n, a, out[0]);
-  dispatch_row_sum(a.dtype,
-                   [&]<class C>(C) { launch_items(ctx, multiply<C>, csr.rows * n, csr, n, a); });
+  dispatch_sum(a.dtype,
+               [&]<class C>(C) { launch_items(ctx, multiply<C>, csr.rows * n, csr, n, a); });
 }
 
 // A warp per stored value.
@@ -122,7 +122,7 @@ __global__ void sampled_multiply(const __grid_constant__ Csr csr, int64_t n, Arr
 void csr_sampled_dot(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Csr csr(in[2], in[3], in[1].shape[0]);
   const Arrays a{in[0].data, in[1].data, out[0].data, in[0].dtype};
-  dispatch_row_sum(a.dtype, [&]<class C>(C) {
+  dispatch_sum(a.dtype, [&]<class C>(C) {
     launch_items(ctx, sampled_multiply<C>, csr.nnz * kWarp, csr, in[0].shape[1], a);
   });
 }
@@ -140,8 +140,7 @@ void csr_spread(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Csr csr(in[0], in[1]);  // only the number of stored values is read from the first
   const int64_t n = in[2].shape[1];
   const Arrays a{in[0].data, in[2].data, out[0].data, in[2].dtype};
-  dispatch_row_sum(a.dtype,
-                   [&]<class C>(C) { launch_items(ctx, spread<C>, csr.nnz * n, csr, n, a); });
+  dispatch_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, spread<C>, csr.nnz * n, csr, n, a); });
 }
 
 template <class C>
@@ -157,8 +156,7 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
   const Csr csr(in[1], in[2], p.shape[1]);
   const Arrays a{in[0].data, nullptr, out[0].data, in[0].dtype};
   if (p.axis == 0) return run_transposed(ctx, csr, 1, a, out[0]);
-  dispatch_row_sum(a.dtype,
-                   [&]<class C>(C) { launch_items(ctx, sum_rows_of<C>, csr.rows, csr, a); });
+  dispatch_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, sum_rows_of<C>, csr.rows, csr, a); });
 }
 
 // ---- dense and back ---------------------------------------------------------------------------
@@ -178,7 +176,7 @@ void csr_to_dense(KernelContext& ctx, const ShapeParams& p, Inputs in, Outputs o
   zero_bytes(ctx, out[0].data, out[0].bytes());
   const Csr csr(in[1], in[2], p.shape[1]);
   const Arrays a{in[0].data, nullptr, out[0].data, in[0].dtype};
-  dispatch_row_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, add_rows<C>, csr.rows, csr, a); });
+  dispatch_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, add_rows<C>, csr.rows, csr, a); });
 }
 
 template <class Word>

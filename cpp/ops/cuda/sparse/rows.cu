@@ -28,7 +28,7 @@ void add_up_rows(KernelContext& ctx, const RowOrder& order, int64_t num_rows,
   zero_bytes(ctx, out.data, out.bytes());
   const int64_t width = row_size(values);
   if (order.count == 0 || width == 0) return;
-  dispatch_row_sum(values.dtype, [&]<class C>(C) {
+  dispatch_sum(values.dtype, [&]<class C>(C) {
     launch(ctx, sum_rows<C>, blocks_per_task(ctx, order.count), threads_for_columns(width), order,
            num_rows, width, values.data, out.data, values.dtype, list);
   });

@@ -36,7 +36,7 @@ __global__ void box_iou_kernel(int64_t n, int64_t columns, const void* lhs, cons
 
 void box_iou(KernelContext& ctx, const BoxIouParams& p, Inputs in, Outputs out) {
   const int64_t columns = in[1].size() / 4, n = out[0].size();
-  dispatch_box_compute(out[0].dtype, [&]<class C>(C) {
+  dispatch_float_compute(out[0].dtype, [&]<class C>(C) {
     launch_items(ctx, box_iou_kernel<C>, n, n, columns, in[0].data, in[1].data, out[0].data,
                  out[0].dtype, p.format == BoxFormat::kCorner);
   });
@@ -93,8 +93,8 @@ void box_encode(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const EncodeArgs a{in[0].data,   in[1].data,     in[2].data,     in[3].data,
                      in[4].data,   in[5].data,     out[0].data,    out[1].data,
                      in[0].size(), in[2].shape[1], in[3].shape[1], out[0].dtype};
-  dispatch_box_compute(a.dtype,
-                       [&]<class C>(C) { launch_items(ctx, box_encode_kernel<C>, a.boxes, a); });
+  dispatch_float_compute(a.dtype,
+                         [&]<class C>(C) { launch_items(ctx, box_encode_kernel<C>, a.boxes, a); });
 }
 
 struct DecodeArgs {
@@ -135,8 +135,8 @@ void box_decode(KernelContext& ctx, const BoxDecodeParams& p, Inputs in, Outputs
                      p.format == BoxFormat::kCorner,
                      {p.std0, p.std1, p.std2, p.std3},
                      p.clip};
-  dispatch_box_compute(a.dtype,
-                       [&]<class C>(C) { launch_items(ctx, box_decode_kernel<C>, a.boxes, a); });
+  dispatch_float_compute(a.dtype,
+                         [&]<class C>(C) { launch_items(ctx, box_decode_kernel<C>, a.boxes, a); });
 }
 
 }  // namespace

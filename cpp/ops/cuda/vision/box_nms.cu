@@ -145,7 +145,7 @@ void box_nms(KernelContext& ctx, const BoxNmsParams& p, Inputs in, Outputs out) 
   a.least = as_stored(a.dtype, static_cast<double>(p.valid_thresh));
   a.background = as_stored(a.dtype, p.background_id);
   const int64_t blocks = std::min(a.images, kMostImageBlocks);
-  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     ScratchPlan plan;
     const size_t entries = plan.add(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked));
     const size_t boxes = plan.add(static_cast<size_t>(blocks * a.limit) * sizeof(RankedBox<C>));
@@ -246,7 +246,7 @@ void bipartite_matching(KernelContext& ctx, const BipartiteMatchingParams& p, In
   const int64_t blocks = std::min(a.matrices, kMostImageBlocks);
   a.entries =
       static_cast<Ranked*>(ctx.scratch(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked)));
-  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     launch(ctx, match<C>, static_cast<unsigned>(blocks), kThreads, a);
   });
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpp/ops/cpu/vision/bilinear.h"
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/run.cuh"
@@ -191,14 +192,6 @@ Image image_of(const Geometry& g, int64_t n, const TensorRef& data, const Tensor
           mask ? at(mask->data, n * points, bytes) : nullptr};
 }
 
-template <class F>
-void with_compute_type(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
-}
-
 template <class P>
 void forward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
@@ -207,7 +200,7 @@ void forward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const void* const bias = in.size() > kWeight + 1 ? in[kWeight + 1].data : nullptr;
   const int64_t points = g.moved_groups * g.elements * g.positions;
   const int64_t filters = g.filters / g.groups, results = g.filters * g.positions;
-  with_compute_type(g.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.dtype, [&]<class C>(C) {
     const Workspace<C> space(ctx, g, /*backward=*/false);
     convert_copy(ctx, in[kWeight], in_type(in[kWeight], space.weight));
     for (int64_t n = 0; n < in[0].shape[0]; ++n) {
@@ -241,7 +234,7 @@ void backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const size_t bytes = dtype_size(g.dtype);
   const int64_t points = g.moved_groups * g.elements * g.positions;
   const int64_t filters = g.filters / g.groups, results = g.filters * g.positions;
-  with_compute_type(g.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.dtype, [&]<class C>(C) {
     const Workspace<C> space(ctx, g, /*backward=*/true);
     const int64_t weights = in[kWeight + 1].size();
     convert_copy(ctx, in[kWeight + 1], in_type(in[kWeight + 1], space.weight));

@@ -69,7 +69,7 @@ void prior(KernelContext& ctx, const MultiBoxPriorParams& p, Inputs in, Outputs 
   a.offset_x = p.offsets[1];
   a.clip = p.clip;
   const int64_t n = a.rows * a.columns * a.kinds;
-  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     fill_sizes<C>(p, a);
     launch_items(ctx, prior_kernel<C>, n, n, a);
   });
@@ -206,7 +206,7 @@ void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, 
   a.one_group = p.force_suppress;
   a.suppresses = p.nms_threshold > 0 && p.nms_threshold <= 1;
   const int64_t blocks = std::min(a.images, kMostImageBlocks), own = blocks * a.num_anchors;
-  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     ScratchPlan plan;
     const size_t rows = plan.add(out[0].bytes());
     const size_t entries = plan.add(static_cast<size_t>(blocks * a.padded) * sizeof(Ranked));

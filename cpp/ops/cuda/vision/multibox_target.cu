@@ -288,7 +288,7 @@ void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Output
   a.role = part<Role>(block, role);
   a.label_anchor = part<int64_t>(block, label_anchor);
   a.entries = part<Ranked>(block, entries);
-  dispatch_box_compute(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     launch(ctx, target_kernel<C>, static_cast<unsigned>(blocks), kThreads, a);
   });
 }

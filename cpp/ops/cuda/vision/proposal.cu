@@ -154,7 +154,7 @@ void proposal_op(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs
   a.min_size = p.rpn_min_size;
   a.threshold = p.threshold;
   a.iou_loss = p.iou_loss;
-  dispatch_box_compute(a.dtype, [&]<class C>(C) { propose<C>(ctx, p, a); });
+  dispatch_float_compute(a.dtype, [&]<class C>(C) { propose<C>(ctx, p, a); });
 }
 
 }  // namespace

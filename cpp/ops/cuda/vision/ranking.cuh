@@ -1,5 +1,7 @@
 // Sorting, suppression and matching of boxes by one block per image, in global memory.
 #pragma once
+#include "cpp/ops/cuda/block_list.cuh"
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
@@ -74,25 +76,9 @@ __device__ void suppress(const RankedBox<C>* boxes, uint8_t* dropped, int64_t co
 // of a block of kThreads.
 template <class Fn>
 __device__ int64_t for_kept(const uint8_t* dropped, int64_t count, Fn&& fn) {
-  __shared__ int64_t starts[kThreads + 1];
-  const int64_t part = (count + kThreads - 1) / kThreads;
-  const int64_t begin = part * threadIdx.x, last = begin + part;
-  const int64_t end = last < count ? last : count;
-  int64_t own = 0;
-  for (int64_t i = begin; i < end; ++i) own += !dropped[i];
-  __syncthreads();
-  starts[threadIdx.x + 1] = own;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    starts[0] = 0;
-    for (int t = 0; t < kThreads; ++t) starts[t + 1] += starts[t];
-  }
-  __syncthreads();
-  int64_t place = starts[threadIdx.x];
-  for (int64_t i = begin; i < end; ++i)
-    if (!dropped[i]) fn(i, place++);
-  const int64_t total = starts[kThreads];
-  __syncthreads();
+  const int64_t total = list_kept(
+      count, [&](int64_t i) { return !dropped[i]; }, fn);
+  __syncthreads();  // all have been called
   return total;
 }
 
@@ -101,15 +87,6 @@ template <class C>
 __device__ __forceinline__ C common_length(C a_low, C a_high, C b_low, C b_high) {
   const C low = a_low > b_low ? a_low : b_low, high = a_high < b_high ? a_high : b_high;
   return high - low > C(0) ? high - low : C(0);
-}
-
-// fn(C{}): floats and halves are computed in float.
-template <class F>
-void dispatch_box_compute(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
 }
 
 }  // namespace mxlite::cuda

@@ -1,5 +1,6 @@
 // Pooling over regions of interest. What a CPU kernel raises cannot be raised here: bins of a
 // region of an image that data does not have are NaN, and get no gradient.
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/vision/roi.h"
@@ -37,14 +38,6 @@ PoolArgs make_args(const RoiPoolingParams& p, const Shape& data, const TensorRef
   a.bins_w = out[3];
   a.scale = p.spatial_scale;
   return a;
-}
-
-template <class F>
-void dispatch_compute_of(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
 }
 
 // An output element: region, channel, bin.
@@ -255,8 +248,8 @@ void roi_align(KernelContext& ctx, const RoiAlignParams& p, Inputs in, Outputs o
   a.samples = p.sample_ratio;
   a.aligned = p.aligned;
   a.grouped = p.position_sensitive;
-  dispatch_compute_of(a.dtype,
-                      [&]<class C>(C) { launch_items(ctx, roi_align_kernel<C>, a.outputs(), a); });
+  dispatch_float_compute(
+      a.dtype, [&]<class C>(C) { launch_items(ctx, roi_align_kernel<C>, a.outputs(), a); });
 }
 
 void roi_align_backward(KernelContext& ctx, const RoiGradParams<RoiAlignParams>& p, Inputs in,
@@ -267,7 +260,7 @@ void roi_align_backward(KernelContext& ctx, const RoiGradParams<RoiAlignParams>&
   a.samples = p.sample_ratio;
   a.aligned = p.aligned;
   a.grouped = p.position_sensitive;
-  dispatch_compute_of(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     launch_items(ctx, roi_align_backward_kernel<C>, out[0].size(), out[0].size(), a);
   });
 }
@@ -340,7 +333,7 @@ void roi_pooling(KernelContext& ctx, const RoiPoolingParams& p, Inputs in, Outpu
   a.data = in[0].data;
   a.out = out[0].data;
   a.positions = out[1].as<int32_t>();
-  dispatch_compute_of(
+  dispatch_float_compute(
       a.dtype, [&]<class C>(C) { launch_items(ctx, roi_pooling_kernel<C>, a.outputs(), a); });
 }
 
@@ -350,7 +343,7 @@ void roi_pooling_backward(KernelContext& ctx, const RoiGradParams<RoiPoolingPara
   a.grad = in[0].data;
   a.data_grad = out[0].data;
   a.positions = in[2].as<int32_t>();
-  dispatch_compute_of(a.dtype, [&]<class C>(C) {
+  dispatch_float_compute(a.dtype, [&]<class C>(C) {
     launch_items(ctx, roi_pooling_backward_kernel<C>, out[0].size(), out[0].size(), a);
   });
 }
@@ -442,7 +435,7 @@ void psroi_pooling(KernelContext& ctx, const PsRoiPoolingParams& p, Inputs in, O
   GroupedArgs g = grouped_args(p, in[0].shape, in[1], out[0].shape, in[0].dtype);
   g.pool.data = in[0].data;
   g.pool.out = out[0].data;
-  dispatch_compute_of(g.pool.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.pool.dtype, [&]<class C>(C) {
     launch_items(ctx, psroi_pooling_kernel<C>, g.pool.outputs(), g);
   });
 }
@@ -452,7 +445,7 @@ void psroi_pooling_backward(KernelContext& ctx, const RoiGradParams<PsRoiPooling
   GroupedArgs g = grouped_args(p, out[0].shape, in[1], in[0].shape, in[0].dtype);
   g.pool.grad = in[0].data;
   g.pool.data_grad = out[0].data;
-  dispatch_compute_of(g.pool.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.pool.dtype, [&]<class C>(C) {
     launch_items(ctx, psroi_pooling_backward_kernel<C>, out[0].size(), out[0].size(), g);
   });
 }

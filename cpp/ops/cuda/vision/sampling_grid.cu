@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "cpp/ops/cpu/vision/bilinear.h"
+#include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/run.cuh"
@@ -76,18 +77,10 @@ __global__ void sample_points(int64_t n, const __grid_constant__ Sampling s, voi
   }
 }
 
-template <class F>
-void with_compute_type(DType dtype, F&& fn) {
-  if (dtype == DType::kFloat64)
-    fn(double{});
-  else
-    fn(float{});
-}
-
 void sample(KernelContext& ctx, const Sampling& s, const TensorRef& out) {
   const int64_t n = out.shape[0] * s.out_height * s.out_width;
-  with_compute_type(s.dtype,
-                    [&]<class C>(C) { launch_items(ctx, sample_points<C>, n, n, s, out.data); });
+  dispatch_float_compute(
+      s.dtype, [&]<class C>(C) { launch_items(ctx, sample_points<C>, n, n, s, out.data); });
 }
 
 void sampler(KernelContext& ctx, const BilinearSamplerParams&, Inputs in, Outputs out) {
@@ -142,7 +135,7 @@ void sampler_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   const Sampling s = sampling(in[1], in[2], in[0].shape, false);
   const int64_t planes = in[1].shape[0] * s.channels, plane = s.height * s.width;
   const int64_t points = in[0].shape[0] * s.out_height * s.out_width;
-  with_compute_type(s.dtype, [&]<class C>(C) {
+  dispatch_float_compute(s.dtype, [&]<class C>(C) {
     auto* const sums =
         static_cast<C*>(ctx.scratch(static_cast<size_t>(planes * plane + 1) * sizeof(C)));
     launch_items(ctx, spread_gradient<C>, planes, planes, s, in[0].data, sums, out[0].data);
@@ -177,7 +170,7 @@ __global__ void make_grid(int64_t n, Grid g, const void* from, void* out) {
 void generator(KernelContext& ctx, const GridGeneratorParams& p, Inputs in, Outputs out) {
   const Grid g{out[0].shape[2], out[0].shape[3], p.transform_type == GridTransform::kAffine,
                in[0].dtype};
-  with_compute_type(g.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.dtype, [&]<class C>(C) {
     launch_items(ctx, make_grid<C>, out[0].size(), out[0].size(), g, in[0].data, out[0].data);
   });
 }
@@ -217,7 +210,7 @@ void generator_backward(KernelContext& ctx, const GridGeneratorParams& p, Inputs
              out[0].data);
     return;
   }
-  with_compute_type(g.dtype, [&]<class C>(C) {
+  dispatch_float_compute(g.dtype, [&]<class C>(C) {
     launch_items(ctx, flow_gradient<C>, in[0].size(), in[0].size(), g, in[0].data, out[0].data);
   });
 }

@@ -1,0 +1,32 @@
+// Which type kernels compute in, chosen on the host by the dtype of what memory holds.
+#pragma once
+#include "cpp/core/dtype.h"
+#include "cpp/ops/cpu/pointwise/block_io.h"
+
+namespace mxlite::cuda {
+
+// fn(C{}): floats and halves are computed in float, float64 in double.
+template <class F>
+void dispatch_float_compute(DType dtype, F&& fn) {
+  if (dtype == DType::kFloat64)
+    fn(double{});
+  else
+    fn(float{});
+}
+
+// fn(C{}) with the type that values of this dtype are added in: integers in 64 bits.
+template <class F>
+void dispatch_sum(DType dtype, F&& fn) {
+  switch (pointwise::compute_for_sum(dtype)) {
+    case pointwise::Compute::kFloat:
+      return fn(float{});
+    case pointwise::Compute::kDouble:
+      return fn(double{});
+    case pointwise::Compute::kUInt64:
+      return fn(uint64_t{});
+    default:
+      return fn(int64_t{});
+  }
+}
+
+}  // namespace mxlite::cuda
