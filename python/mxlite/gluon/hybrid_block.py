@@ -54,7 +54,8 @@ class _Compiled:
 
     def bind(self, ctx: Context) -> None:
         """Hand the parameters' arrays on ``ctx`` to the graph."""
-        self.graph.set_params([param.data(ctx) for param in self._params])
+        # A class may compute data() from the value: that is part of the trace, so not here.
+        self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
         self.epoch = STATE.epoch
 
     def stale(self, params: list[Parameter]) -> bool:
@@ -369,9 +370,11 @@ class HybridBlock(Block):
         NDArray or nested lists of them
         """
         if STATE.traces and stand_ins() is not None:
+            if isinstance(stand_ins(), Variables):
+                params = {name: Parameter.data(p) for name, p in self._reg_params.items()}
+                return self.hybrid_forward(sym, x, *args, **params)
             params = {name: param.data() for name, param in self._reg_params.items()}
-            functions = sym if isinstance(stand_ins(), Variables) else nd
-            return self.hybrid_forward(functions, x, *args, **params)
+            return self.hybrid_forward(nd, x, *args, **params)
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
         if array is None:

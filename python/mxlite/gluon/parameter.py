@@ -15,6 +15,7 @@ from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
+from .private_names import PrivateNames
 from .tracing import STATE, note_use, stand_ins
 
 __all__ = [
@@ -75,7 +76,7 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
     return contexts
 
 
-class Parameter:
+class Parameter(PrivateNames):
     """A named array, one copy per context, with its gradient.
 
     Parameters
@@ -425,10 +426,28 @@ class Parameter:
                 return data[0]
             ctx = current_context()
         array = self._by_ctx.get(ctx)
+        if array is None:  # a subclass may have taken over the arrays of another parameter
+            array = next((entry for entry in data if entry.ctx == ctx), None)
         if array is None:
             raise UninitializedParameterError(
                 f"Parameter {self.name!r} was not initialized on context {ctx}. It was only "
                 f"initialized on {self.list_ctx()}."
+            )
+        return array
+
+    def _stand_in(self) -> Any:
+        """Return what stands for this parameter in this thread's trace; None outside of one."""
+        arrays = stand_ins()
+        if arrays is None:
+            return None
+        note_use(id(self))
+        array = arrays.get(id(self))
+        if array is None:
+            if self._data is None:
+                raise self._missing()
+            raise MXNetError(
+                f"Parameter {self.name!r} is used in the forward of a hybridized block that does "
+                "not own it; register it, or the block it belongs to, as an attribute"
             )
         return array
 
@@ -462,18 +481,8 @@ class Parameter:
             If there is no value, or none on ``ctx``.
         """
         if STATE.traces:
-            arrays = stand_ins()
-            if arrays is not None:
-                array = arrays.get(id(self))
-                note_use(id(self))
-                if array is None:
-                    if self._data is None:
-                        raise self._missing()
-                    raise MXNetError(
-                        f"Parameter {self.name!r} is used in the forward of a hybridized block "
-                        "that does not own it; register it, or the block it belongs to, as an "
-                        "attribute"
-                    )
+            array = self._stand_in()
+            if array is not None:
                 return array
         if self._stype != "default":
             raise MXNetError(
@@ -577,13 +586,6 @@ class Parameter:
         """
         self._require_grad()
         return self._pick(ctx).grad
-
-    @property
-    def _grad(self) -> list[NDArray] | None:
-        """The gradients; None before initialization or without any. Scripts of 1.x look at it."""
-        if self._data is None or self._grad_req == "null":
-            return None
-        return [array.grad for array in self._data]
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all contexts, in the order of `list_data`.

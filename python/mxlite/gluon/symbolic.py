@@ -13,6 +13,7 @@ from ..ndarray.structure import Layout, count_leaves, flatten, unflatten
 from ..symbol import Group, Symbol, subgraph
 from ..symbol import var as make_var
 from ..symbol.infer import open_calls
+from .parameter import Parameter
 from .tracing import stand_ins, standing_in
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _bound_values(
     known = set(symbol.list_inputs())
     for param in block.collect_params().values():
         if param.name in known:
-            values[param.name] = param.data(ctx)
+            values[param.name] = Parameter.data(param, ctx)
     return values
 
 
