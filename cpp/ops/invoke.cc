@@ -68,12 +68,30 @@ class OpTask final : public engine::Task {
   SmallVector<StorageRef, 5> held_;
 };
 
+bool is_transfer_memory(const Device& device) {
+  return device.type == DeviceType::kPinned || device.type == DeviceType::kShared;
+}
+
+// Pinned and shared memory goes with any cpu(i); cpu(i) and cpu(j) stand for two devices.
+bool same_side(const Device& a, const Device& b) {
+  if (a == b) return true;
+  return (is_transfer_memory(a) && b.type != DeviceType::kCUDA) ||
+         (is_transfer_memory(b) && a.type != DeviceType::kCUDA);
+}
+
 void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
   for (size_t i = 1; i < inputs.size(); ++i)
-    MX_CHECK_KIND(inputs[i]->device() == inputs[0]->device(), ErrorKind::kDevice, op.name, ": ",
-                  op.input_name(0), " is on ", inputs[0]->device(), " and ",
+    MX_CHECK_KIND(same_side(inputs[i]->device(), inputs[0]->device()), ErrorKind::kDevice, op.name,
+                  ": ", op.input_name(0), " is on ", inputs[0]->device(), " and ",
                   op.input_name(static_cast<int>(i)), " on ", inputs[i]->device(),
                   "; copy one with as_in_context");
+}
+
+// Where an operator runs and puts results of its own: like 1.x not in pinned or shared memory.
+Device place_of(std::span<const NDArrayRef> inputs, const Device& otherwise) {
+  if (inputs.empty()) return otherwise;
+  const Device first = inputs[0]->device();
+  return is_transfer_memory(first) ? Device{DeviceType::kCPU, 0} : first;
 }
 
 // May the kernel write straight into `target`, which the user gave as out=?
@@ -124,7 +142,7 @@ Specs infer_outputs(const OpSchema& op, const void* params, std::span<const Tens
 NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                 const InvokeOptions& options) {
   check_devices(op, inputs);
-  const Device device = inputs.empty() ? options.device : inputs[0]->device();
+  const Device device = place_of(inputs, options.device);
   SmallVector<TensorSpec, 4> in_specs;
   for (const NDArrayRef& a : inputs) in_specs.push_back(a->spec());
   const Specs out_specs = infer_outputs(op, params.get(), in_specs);
@@ -160,7 +178,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     if (target) {
       MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out has shape ",
                      target->shape(), ", the result has ", out_specs[i].shape);
-      MX_CHECK_KIND(target->device() == device, ErrorKind::kDevice, op.name, ": out is on ",
+      MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name, ": out is on ",
                     target->device(), ", the inputs are on ", device);
     }
     NDArrayRef written = target;

@@ -78,8 +78,12 @@ struct Arguments {
     in_params = true;
     if (next_param >= op.params.size()) {
       if (next_input < op.inputs.size()) fail_input(next_input, o);
+      if (!op.variadic && next_trailing < 2) {
+        set_trailing(next_trailing++, o);
+        return;
+      }
       fail(ErrorKind::kType, op.name, "() takes at most ", op.inputs.size() + op.params.size(),
-           " positional arguments");
+           " positional arguments", op.variadic ? "" : ", then out and name");
     }
     try {
       set_param(next_param++, o);
@@ -87,6 +91,17 @@ struct Arguments {
       fail_skipped();
       throw;
     }
+  }
+
+  // After inputs and parameters 1.x's functions take out and name.
+  void set_trailing(int i, PyObject* o) {
+    if (i == 0)
+      set_out(o);
+    else
+      MX_CHECK_KIND(o == Py_None || PyUnicode_Check(o), ErrorKind::kType, op.name,
+                    "() takes at most ", op.inputs.size() + op.params.size(),
+                    " positional arguments, then out and name; a ", Py_TYPE(o)->tp_name,
+                    " given as name");
   }
 
   void add_keyword(PyObject* key, PyObject* o) {
@@ -217,6 +232,7 @@ struct Arguments {
   AttrValue values[kMaxParams];
   uint64_t given = 0;
   size_t next_input = 0, next_param = 0;
+  int next_trailing = 0;
   bool listed = false;  // the arrays of a variadic call came as one list
   bool in_params = false;
   PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter

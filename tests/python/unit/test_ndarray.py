@@ -326,6 +326,46 @@ def test_two_contexts_in_one_operation_are_named():
         nd.ones((2,)) + nd.ones((2,), ctx=mx.cpu(1))
 
 
+@pytest.mark.parametrize("kind", ["cpu_pinned", "cpu_shared"])
+def test_transfer_memory_goes_with_any_cpu(kind):
+    there = mx.Context(kind, 0)
+    x, y = nd.array([1, 2]), nd.array([10, 20], ctx=there)
+    for total in (x + y, y + x, nd.add_n(y, y, x) - y):
+        assert total.ctx == mx.cpu(0)
+        np.testing.assert_array_equal(total.asnumpy(), [11, 22])
+    assert (y * 2).ctx == nd.stack(y, y).ctx == mx.cpu(0)
+    assert (nd.ones((2,), ctx=mx.cpu(1)) + y).ctx == mx.cpu(1)
+    out = nd.zeros((2, 2), ctx=there)
+    assert nd.stack(x, x, out=out) is out and out.ctx == there
+    np.testing.assert_array_equal(out.asnumpy(), [[1, 2], [1, 2]])
+    y += x
+    assert y.ctx == there
+    np.testing.assert_array_equal(y.asnumpy(), [11, 22])
+    y.attach_grad()
+    with mx.autograd.record():
+        loss = (y * x).sum()
+    loss.backward()
+    np.testing.assert_array_equal(y.grad.asnumpy(), [1, 2])
+
+
+def test_out_and_name_may_follow_the_parameters():
+    x, out = nd.array([[4, 9]]), nd.zeros((1, 2))
+    assert nd.sqrt(x, out) is out
+    np.testing.assert_array_equal(out.asnumpy(), [[2, 3]])
+    nd.dot(x, nd.ones((2, 2)), False, False, None, out, "product")
+    np.testing.assert_array_equal(out.asnumpy(), [[13, 13]])
+    order = nd.arange(100)
+    nd.random.shuffle(order, out=order)
+    nd.shuffle(order, order)
+    np.testing.assert_array_equal(np.sort(order.asnumpy()), np.arange(100))
+    with pytest.raises(TypeError, match="sqrt: out: a int given"):
+        nd.sqrt(x, 3)
+    with pytest.raises(TypeError, match="sqrt.*at most 1 positional arguments.*a int given as name"):
+        nd.sqrt(x, None, 3)
+    with pytest.raises(TypeError, match="at most 1 positional arguments, then out and name$"):
+        nd.sqrt(x, out, "name", 1)
+
+
 def test_functions_of_two_operands_take_numbers():
     x = nd.array([1, 5])
     np.testing.assert_array_equal(nd.maximum(x, 3).asnumpy(), [3, 5])

@@ -115,7 +115,8 @@ def _too_many(case: Case, schema: dict[str, Any]) -> Iterator[str]:
     if schema["variadic"]:
         return
     arrays = _arrays(case)
-    extra = [mx.nd.ones((2, 3))] * (len(schema["inputs"]) + 1 - len(arrays))
+    # Without parameters the place after the inputs is that of out.
+    extra = [mx.nd.ones((2, 3))] * (len(schema["inputs"]) + 2 - len(arrays))
     yield _problem(case, TypeError, [*arrays, *extra], {})
 
 
