@@ -178,8 +178,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     if (target) {
       MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out has shape ",
                      target->shape(), ", the result has ", out_specs[i].shape);
-      MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name, ": out is on ",
-                    target->device(), ", the inputs are on ", device);
+      MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name,
+                    ": out is on ", target->device(), ", the inputs are on ", device);
     }
     NDArrayRef written = target;
     if (!target || !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs)) {

@@ -7,7 +7,6 @@ from typing import Any
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from .. import symbol as sym
 from ..base import InputError, MXNetError, NotSupportedError, ShapeError, ValueError_
 from ..context import Context, current_context
 from ..ndarray import NDArray
@@ -18,7 +17,7 @@ from .base_block import Block
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
 from .sparse_use import SparseUse
-from .symbolic import Variables, call_symbolic, flatten_symbols, has_symbol, input_variables
+from .symbolic import call_symbolic, flatten_symbols, has_symbol, input_variables
 from .tracing import STATE, stand_ins, standing_in
 
 __all__ = ["HybridBlock"]
@@ -370,11 +369,8 @@ class HybridBlock(Block):
         NDArray or nested lists of them
         """
         if STATE.traces and stand_ins() is not None:
-            if isinstance(stand_ins(), Variables):
-                params = {name: Parameter.data(p) for name, p in self._reg_params.items()}
-                return self.hybrid_forward(sym, x, *args, **params)
-            params = {name: param.data() for name, param in self._reg_params.items()}
-            return self.hybrid_forward(nd, x, *args, **params)
+            functions, params = symbolic.traced_operands(self)
+            return self.hybrid_forward(functions, x, *args, **params)
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
         if array is None:

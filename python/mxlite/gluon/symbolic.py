@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from .. import name as _name
+from .. import ndarray as nd
+from .. import symbol
 from .._core import NDArray
 from ..base import TypeError_
 from ..ndarray.structure import Layout, count_leaves, flatten, unflatten
@@ -75,6 +77,25 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
         if block._node_op:
             stack.enter_context(_LayerNames(block.prefix, block._node_op))
         return block.forward(*args)
+
+
+def traced_operands(block: HybridBlock) -> tuple[Any, dict[str, Any]]:
+    """Return what `hybrid_forward` gets inside a trace.
+
+    Parameters
+    ----------
+    block : HybridBlock
+
+    Returns
+    -------
+    module, dict of str to Symbol or NDArray
+        ``mx.sym`` or ``mx.nd``, and what stands for the block's parameters. Symbols are the plain
+        variables: as in 1.x without what a class computes in ``data()``.
+    """
+    params = block._reg_params.items()
+    if isinstance(stand_ins(), Variables):
+        return symbol, {name: Parameter.data(param) for name, param in params}
+    return nd, {name: param.data() for name, param in params}
 
 
 def run_hooked(block: HybridBlock, hook: OpHook, args: tuple[Any, ...]) -> Any:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
+import mxlite as mx
 import numpy as np
 import pytest
-
-import mxlite as mx
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 
