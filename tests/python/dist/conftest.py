@@ -52,6 +52,19 @@ def by_rank(text: str) -> dict[int, str]:
 
 
 @pytest.fixture
+def mpirun() -> None:
+    """Skip where there is no mpirun."""
+    from mxlite.run.launch import find_mpirun
+
+    if not mx._core.mpi_built():
+        pytest.skip("needs a build with MXLITE_MPI=ON")
+    try:
+        find_mpirun()
+    except mx.MXNetError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Callable[..., Result]:
     """Return a function that runs a script on several processes."""
     mpirun = find_mpirun()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import mxlite as mx
@@ -73,3 +74,16 @@ def processes_with(text: str) -> list[str]:
             if text in line and "mxlite.tools.launch" not in line:
                 found.append(line)
     return found
+
+
+def wait_for_end(mark: str) -> None:
+    """Wait until no process has a text in its command line; fail after ten seconds.
+
+    Parameters
+    ----------
+    mark : str
+    """
+    end = time.monotonic() + 10
+    while processes_with(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not processes_with(mark)

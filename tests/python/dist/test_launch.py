@@ -9,12 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import mxlite as mx
 import pytest
-from launch_jobs import PACKAGE, PROGRAM, processes_with
+from launch_jobs import PACKAGE, PROGRAM, wait_for_end
 from mxlite.tools.launch import parse
 from mxlite.tools.launching.hosts import Host, read_hosts
 from mxlite.tools.launching.plan import command_of, plan_job
@@ -82,10 +81,7 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: signal.Signals) -
     process.send_signal(number)
     code = process.wait(timeout=30)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    end = time.monotonic() + 10
-    while processes_with(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not processes_with(mark)
+    wait_for_end(mark)
 
 
 def test_hosts_get_their_processes_through_ssh(launch, tmp_path: Path) -> None:
@@ -104,10 +100,7 @@ def test_processes_on_other_hosts_end_with_the_job(launch, tmp_path: Path) -> No
     mark = str(tmp_path / "program.py")
     code, text, _ = launch(f"-n 2 -s 1 -H hosts --launcher ssh {sys.executable} {mark} fail stay")
     assert code == 7, text
-    end = time.monotonic() + 10
-    while processes_with(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not processes_with(mark)
+    wait_for_end(mark)
 
 
 def test_hosts_that_cannot_be_used_are_named_in_bounded_time(launch, tmp_path: Path) -> None:

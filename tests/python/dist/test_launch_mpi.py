@@ -7,12 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import mxlite as mx
 import pytest
-from launch_jobs import PACKAGE, processes_with, put_on_path
+from launch_jobs import PACKAGE, put_on_path, wait_for_end
 from mxlite.tools.launch import parse
 
 # Sums once over all workers; a worker's rank in the job is its rank in mpirun where there is one.
@@ -31,19 +29,6 @@ assert out.asnumpy().tolist() == [[3] * 3] * 2
 store.barrier()
 print("summed", type(store).__name__, store.rank, os.environ.get("SAID"), flush=True)
 """
-
-
-@pytest.fixture
-def mpirun() -> None:
-    """Skip where there is no mpirun."""
-    from mxlite.run.launch import find_mpirun
-
-    if not mx._core.mpi_built():
-        pytest.skip("needs a build with MXLITE_MPI=ON")
-    try:
-        find_mpirun()
-    except mx.MXNetError as error:
-        pytest.skip(str(error))
 
 
 def test_mpirun_starts_servers_and_workers(launch, mpirun: None, tmp_path: Path) -> None:
@@ -110,7 +95,7 @@ def test_nothing_outlives_a_launcher_that_started_mpirun(
         assert "runs" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) == 128 + signal.SIGTERM
-    _all_end(str(mark))
+    wait_for_end(str(mark))
 
 
 def test_mxlite_run_passes_the_end_on(tmp_path: Path, mpirun: None) -> None:
@@ -128,14 +113,7 @@ def test_mxlite_run_passes_the_end_on(tmp_path: Path, mpirun: None) -> None:
         assert "runs" in process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) != 0
-    _all_end(str(mark))
-
-
-def _all_end(mark: str) -> None:
-    end = time.monotonic() + 10
-    while processes_with(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not processes_with(mark)
+    wait_for_end(str(mark))
 
 
 def test_the_directory_is_copied_to_the_hosts(

@@ -19,18 +19,7 @@ import pytest
 from launch_jobs import PACKAGE
 from mxlite.horovod.secret_channel import Channel, ChannelError
 
-
-@pytest.fixture(autouse=True)
-def mpirun() -> None:
-    """Skip where there is no mpirun."""
-    from mxlite.run.launch import find_mpirun
-
-    if not mx._core.mpi_built():
-        pytest.skip("needs a build with MXLITE_MPI=ON")
-    try:
-        find_mpirun()
-    except mx.MXNetError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("mpirun")
 
 
 def summed(base: float, times: int = 1) -> tuple[int, Any]:
