@@ -204,12 +204,12 @@ class _Call:
         """Start the processes and return their results."""
         from ..run.launch import (
             check_reachable,
-            end_with_parent,
             find_mpirun,
             job_environment,
             mpirun_command,
         )
         from ..run.options import parse
+        from ..tools.launching.job import end_with_parent
 
         try:
             args = parse(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import re
 import shlex
@@ -19,12 +18,13 @@ from types import FrameType
 from typing import NamedTuple
 
 from ..base import MXNetError, NotSupportedError
+from ..tools.launching.hosts import Host, check_hosts_of_mpirun, own_names
+from ..tools.launching.job import end_with_parent
 from .options import Hosts, parse, settings_of
 
 __all__ = [
     "MpiRun",
     "check_reachable",
-    "end_with_parent",
     "find_mpirun",
     "job_environment",
     "main",
@@ -37,10 +37,7 @@ _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|DMLC|OMP|NCCL|CUDA|PYTHON|PS|KMP|MKL)_?|PATH$|LD_LIBRARY_PATH$|HOME$"
     r"|VIRTUAL_ENV$|CONDA_PREFIX$"
 )
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
 
 
 class MpiRun(NamedTuple):
@@ -112,9 +109,7 @@ def _hosts_of(args: argparse.Namespace) -> Hosts:
 
 
 def _is_remote(hosts: Hosts) -> bool:
-    import socket
-
-    here = (*_LOCAL, socket.gethostname(), socket.gethostname().split(".")[0])
+    here = own_names()
     return any(name not in here for name, _ in hosts.slots)
 
 
@@ -347,16 +342,9 @@ def check_reachable(args: argparse.Namespace) -> None:
     MXNetError
         With all hosts that do not answer within 20 s, and what ssh says.
     """
-    from ..tools.launching.hosts import Host, check_hosts_of_mpirun
-
     hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
     identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
     check_hosts_of_mpirun(hosts, "/", identity)
-
-
-def end_with_parent() -> None:
-    """Ask the kernel to end this process, mpirun, when its parent is gone."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "check_port",
     "free_port",
     "own_address",
+    "own_names",
     "reaching_address",
     "read_hosts",
     "ssh",
@@ -120,6 +121,17 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
     return [*command, host.name]
 
 
+def own_names() -> tuple[str, ...]:
+    """Return the names by which hostfiles mean this machine.
+
+    Returns
+    -------
+    tuple of str
+    """
+    own = socket.gethostname()
+    return ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
+
+
 def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[str] = ()) -> None:
     """Ask the hosts that an mpirun of this machine will reach through ssh, as `check_hosts`.
 
@@ -141,8 +153,7 @@ def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[
     if any(os.environ.get(name) for name in _NOT_BY_SSH):
         return
     given = [word for name in _SSH_ARGS for word in shlex.split(os.environ.get(name, ""))]
-    own = socket.gethostname()
-    here = ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
+    here = own_names()
     others = [host for host in hosts if host.name not in here]
     check_hosts(others, folder, [*options, *given])
 

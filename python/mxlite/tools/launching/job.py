@@ -20,7 +20,7 @@ from typing import IO
 from .hosts import LaunchError, ssh
 from .plan import ProcessPlan, remote_script, table
 
-__all__ = ["Job"]
+__all__ = ["Job", "end_with_parent"]
 
 # Others of the job say what they miss when one of them has failed; then they are ended.
 _LAST_WORDS_SECONDS = 15.0
@@ -34,7 +34,8 @@ _libc = ctypes.CDLL(None)
 _output_lock = threading.Lock()
 
 
-def _die_with_launcher() -> None:
+def end_with_parent() -> None:
+    """Ask the kernel to end this process when the thread that started it is gone."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -121,7 +122,7 @@ class Job:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_launcher,
+                    preexec_fn=end_with_parent,
                 )
             else:
                 process = subprocess.Popen(
@@ -130,7 +131,7 @@ class Job:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_launcher,
+                    preexec_fn=end_with_parent,
                 )
         except OSError as error:
             raise LaunchError(f"{plan.label()}: {error.filename}: {error.strerror}") from error
