@@ -193,7 +193,7 @@ def _without_objects(value: Any) -> Any:
     return value
 
 
-def _attributes(value: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def _attributes(value: Any, left_out: tuple[str, ...]) -> dict[str, Any]:
     return {key: entry for key, entry in vars(value).items() if key not in left_out}
 
 
