@@ -26,31 +26,31 @@ size_t Negotiator::place_in_set(int rank, int set) const {
   return static_cast<size_t>(place - found->second.begin());
 }
 
-const Negotiator::Cached* Negotiator::cached_as(const SharedRequest& request) const {
-  if (request.number >= cache_.size() || !cache_[request.number]) return nullptr;
-  const Cached& cached = *cache_[request.number];
-  return cached.mine.get() == &request ? &cached : nullptr;
+uint32_t Negotiator::index_of(const SharedRequest& request) const {
+  const uint32_t last = request.number;
+  if (last < cache_.size() && cache_[last] && cache_[last]->mine.get() == &request) return last;
+  const auto found = cache_by_name_.find(request.terms.key());
+  return found == cache_by_name_.end() ? kNoNumber : found->second;
 }
 
 CacheNumber Negotiator::number_of(const SharedRequest& request) const {
-  if (const Cached* cached = cached_as(request)) return {request.number, cached->stamp};
-  const auto found = cache_by_name_.find(request.terms.key());
-  if (found == cache_by_name_.end()) return {};
-  return {found->second, cache_[found->second]->stamp};
+  const uint32_t index = index_of(request);
+  if (index == kNoNumber) return {};
+  return {index, cache_[index]->stamp};
 }
 
 bool Negotiator::goes_by_number(const SharedRequest& request) {
   if (!settings_.cache) return false;
-  if (cached_as(request)) return true;
-  const auto found = cache_by_name_.find(request.terms.key());
-  if (found == cache_by_name_.end()) return false;
-  Cached& cached = *cache_[found->second];
+  const uint32_t index = index_of(request);
+  if (index == kNoNumber) return false;
+  Cached& cached = *cache_[index];
+  if (cached.mine.get() == &request) return true;
   const std::vector<int>& ranks = members(request.terms.set);
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
   if (place == ranks.end() ||
       !(*cached.requests)[static_cast<size_t>(place - ranks.begin())].same_terms(request.terms))
     return false;
-  request.number = found->second;
+  request.number = index;
   cached.mine = RequestRef(&request);
   return true;
 }

@@ -147,7 +147,7 @@ class Negotiator {
   void forget(uint32_t id);
   void change_sets(const Request& request, std::string& error);
   std::vector<Response> fused();
-  const Cached* cached_as(const SharedRequest& request) const;
+  uint32_t index_of(const SharedRequest& request) const;  // in cache_, or kNoNumber
   bool goes_by_number(const SharedRequest& request);
   std::span<uint8_t> marks(uint32_t id) {
     return std::span(marks_).subspan(id * static_cast<size_t>(size_), static_cast<size_t>(size_));
