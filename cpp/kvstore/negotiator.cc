@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "cpp/base/error.h"
+#include "cpp/kvstore/stall_text.h"
 #include "cpp/kvstore/validate.h"
 
 namespace mxlite {
@@ -127,15 +129,20 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
 // A set that was removed meanwhile, or of which the rank is no member.
 bool Negotiator::refuse_stranger(int rank, const Request& request) {
   const auto set = sets_.find(request.set);
-  const bool member = set != sets_.end() &&
-                      std::find(set->second.begin(), set->second.end(), rank) != set->second.end();
-  if (member) return false;
-  std::string error = str(collective_name(request.kind), " of '", request.name, "': rank ", rank,
-                          " is not in process set ", request.set);
+  if (set == sets_.end()) {
+    refuse(request, str("there is no process set ", request.set, " any more"));
+    return true;
+  }
+  if (std::find(set->second.begin(), set->second.end(), rank) != set->second.end()) return false;
+  refuse(request, str("rank ", rank, " is not in process set ", request.set));
+  return true;
+}
+
+void Negotiator::refuse(const Request& request, const std::string& why) {
   ResponseEntry entry;
   entry.requests = std::make_shared<const std::vector<Request>>(std::vector<Request>{request});
-  ready_.push_back({std::move(entry), Fusion(request), std::move(error)});
-  return true;
+  ready_.push_back({std::move(entry), Fusion(request),
+                    str(collective_name(request.kind), " of '", request.name, "': ", why)});
 }
 
 void Negotiator::announce(int rank, Request request) {
@@ -177,8 +184,11 @@ void Negotiator::announce(int rank, Request request) {
 
 void Negotiator::announce_cached(int rank, uint32_t id) {
   if (!dropped_.empty())
-    if (const auto old = dropped_.find(id); old != dropped_.end())
-      return announce(rank, (*old->second)[place_in_set(rank, old->second->front().set)]);
+    if (const auto old = dropped_.find(id); old != dropped_.end()) {
+      const Request& first = old->second->front();
+      const size_t place = has_set(first.set) ? place_in_set(rank, first.set) : 0;
+      return announce(rank, (*old->second)[place]);
+    }
   MX_CHECK_KIND(cache_[id], ErrorKind::kCommunicator, "a frame of the negotiation names number ",
                 id, ", which nobody knows");
   Cached& cached = *cache_[id];
@@ -244,11 +254,33 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
       add_set(ranks);
   } else if (request.kind == CollectiveKind::kRemoveSet) {
     const int set = request.splits.size() == 1 ? static_cast<int>(request.splits[0]) : 0;
-    if (set == 0 || sets_.erase(set) == 0)
+    if (set == 0 || !has_set(set))
       error = str("remove_process_set: there is no process set ", set, " to remove");
-    for (uint32_t id = 0; id < cache_.size(); ++id)
-      if (cache_[id] && cache_[id]->requests->front().set == set) forget(id);
+    else
+      remove_set(set);
   }
+}
+
+// Nobody will complete what waits for ranks of the set: who has asked gets an error.
+void Negotiator::remove_set(int set) {
+  for (const Waiting& one : waiting())
+    if (one.request->set == set)
+      refuse(*one.request, str("process set ", set, " was removed before ", ranks_text(one.missing),
+                               " called it"));
+  std::erase_if(pending_, [&](const auto& pending) { return pending.second.any().set == set; });
+  for (const auto& [name, group] : groups_)
+    for (const ResponseEntry& entry : group.entries)
+      if (entry.first().set == set)
+        refuse(entry.first(), str("process set ", set, " was removed before the rest of its group ",
+                                  "was called"));
+  std::erase_if(groups_,
+                [&](const auto& group) { return group.second.entries.front().first().set == set; });
+  for (uint32_t id = 0; id < cache_.size(); ++id)
+    if (cache_[id] && cache_[id]->requests->front().set == set) {
+      dropped_[id] = cache_[id]->requests;
+      forget(id);
+    }
+  sets_.erase(set);
 }
 
 void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& requests) {
@@ -350,24 +382,20 @@ Negotiator::Fusion::Fusion(const Request& r)
       postscale(r.postscale),
       bytes(static_cast<int64_t>(r.bytes())) {}
 
-std::vector<Stall> Negotiator::stalls(double longer_than) const {
-  std::vector<Stall> found;
-  const auto seconds = [](Clock::time_point since) {
-    return std::chrono::duration<double>(Clock::now() - since).count();
-  };
+const Request& Negotiator::Pending::any() const {
+  return **std::find_if(requests.begin(), requests.end(), [](const auto& r) { return !!r; });
+}
+
+std::vector<Negotiator::Waiting> Negotiator::waiting() const {
+  std::vector<Waiting> found;
   const auto add = [&](const Request& request, Clock::time_point since, auto&& has_announced) {
-    Stall stall{request.name, request.set, seconds(since), {}};
-    if (stall.seconds < longer_than) return;
+    Waiting& one = found.emplace_back(Waiting{&request, since, {}});
     const std::vector<int>& ranks = members(request.set);
     for (size_t i = 0; i < ranks.size(); ++i)
-      if (!has_announced(i)) stall.missing.push_back(ranks[i]);
-    found.push_back(std::move(stall));
+      if (!has_announced(i)) one.missing.push_back(ranks[i]);
   };
-  for (const auto& [key, pending] : pending_) {
-    const auto any = std::find_if(pending.requests.begin(), pending.requests.end(),
-                                  [](const auto& r) { return r.has_value(); });
-    add(**any, pending.since, [&](size_t i) { return pending.requests[i].has_value(); });
-  }
+  for (const auto& [key, pending] : pending_)
+    add(pending.any(), pending.since, [&](size_t i) { return pending.requests[i].has_value(); });
   for (uint32_t id = 0; id < cache_.size(); ++id) {
     const auto& cached = cache_[id];
     if (!cached || cached->announced == 0) continue;
@@ -376,8 +404,19 @@ std::vector<Stall> Negotiator::stalls(double longer_than) const {
       return marks_[id * static_cast<size_t>(size_) + static_cast<size_t>(ranks[i])] == kAnnounced;
     });
   }
-  std::sort(found.begin(), found.end(),
-            [](const Stall& a, const Stall& b) { return a.name < b.name; });
+  std::sort(found.begin(), found.end(), [](const Waiting& a, const Waiting& b) {
+    return std::tie(a.request->name, a.request->set) < std::tie(b.request->name, b.request->set);
+  });
+  return found;
+}
+
+std::vector<Stall> Negotiator::stalls(double longer_than) const {
+  std::vector<Stall> found;
+  for (Waiting& one : waiting()) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - one.since).count();
+    if (seconds >= longer_than)
+      found.push_back({one.request->name, one.request->set, seconds, std::move(one.missing)});
+  }
   return found;
 }
 

@@ -97,6 +97,14 @@ class Negotiator {
     std::vector<std::optional<Request>> requests;  // of each member
     size_t announced = 0;
     Clock::time_point since = Clock::now();
+
+    const Request& any() const;
+  };
+  // Announced by some ranks, awaited from others.
+  struct Waiting {
+    const Request* request;
+    Clock::time_point since;
+    std::vector<int> missing;
   };
   // Of an all-reduce: what must be equal for one with another, and its size.
   struct Fusion {
@@ -142,10 +150,13 @@ class Negotiator {
   void announce_cached(int rank, uint32_t id);
   void become_ready(ResponseEntry entry, std::string error);
   bool refuse_stranger(int rank, const Request& request);
+  void refuse(const Request& request, const std::string& why);
   void emit(ResponseEntry entry, std::string error);
   void remember(const std::shared_ptr<const std::vector<Request>>& requests);
   void forget(uint32_t id);
   void change_sets(const Request& request, std::string& error);
+  void remove_set(int set);
+  std::vector<Waiting> waiting() const;
   std::vector<Response> fused();
   uint32_t index_of(const SharedRequest& request) const;  // in cache_, or kNoNumber
   bool goes_by_number(const SharedRequest& request);

@@ -255,6 +255,51 @@ TEST(Negotiator, ProcessSetsNeedOnlyTheirMembers) {
   EXPECT_NE(refused[0].error.find("rank 1 is not in process set 1"), std::string::npos);
 }
 
+TEST(Negotiator, WhatWaitsForARemovedProcessSetIsRefused) {
+  Job job(3);
+  Request add;
+  add.name = "add";
+  add.kind = CollectiveKind::kAddSet;
+  add.splits = {0, 2};
+  job.round({{add}, {add}, {add}});
+  const auto in_set = [](const char* name, const char* group = "") {
+    Request request = all_reduce(name);
+    request.set = 1;
+    request.group = group;
+    request.group_size = 2;
+    return request;
+  };
+  const Request known = in_set("known"), late = in_set("late"), grouped = in_set("grouped", "g");
+  job.round({{known, late}, {}, {known, late}});
+  Request elsewhere = all_reduce("elsewhere");
+  EXPECT_TRUE(job.round({{in_set("new"), grouped}, {elsewhere}, {known, grouped}}).empty());
+  EXPECT_EQ(job.rank(0).stalls(0).size(), 3u);
+
+  Request remove = add;
+  remove.name = "remove";
+  remove.kind = CollectiveKind::kRemoveSet;
+  remove.splits = {1};
+  EXPECT_TRUE(job.round({{}, {remove}, {remove}}).empty());
+  // Rank 2 asks by number before it knows that the set is gone.
+  EXPECT_EQ(
+      Job::texts(job.round({{remove}, {}, {late}})),
+      (std::vector<std::string>{
+          "allreduce of 'known': process set 1 was removed before rank 0 called it|known",
+          "allreduce of 'new': process set 1 was removed before rank 2 called it|new",
+          "allreduce of 'grouped': process set 1 was removed before the rest of its group was "
+          "called|grouped",
+          "|remove", "allreduce of 'late': there is no process set 1 any more|late"}));
+  EXPECT_EQ(job.outcome.forgotten.size(), 3u);
+  EXPECT_EQ(
+      Job::texts(job.round({{known}, {}, {}})),
+      std::vector<std::string>{"allreduce of 'known': there is no process set 1 any more|known"});
+  const auto stalls = job.rank(2).stalls(0);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(stalls[0].name, "elsewhere");
+  EXPECT_EQ(Job::texts(job.round({{elsewhere}, {}, {elsewhere}})),
+            std::vector<std::string>{"|elsewhere"});
+}
+
 TEST(Negotiator, LeastRecentlyUsedNamesAreForgotten) {
   Job job(2, /*cache=*/3);
   job.rank(0).propose(without_fusion());

@@ -111,6 +111,43 @@ def test_process_sets(start) -> None:
     start(PROCESS_SETS, 3, env={"HOROVOD_DYNAMIC_PROCESS_SETS": "1"})
 
 
+REMOVED_SET = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init(process_sets="dynamic")
+rank = hvd.rank()
+pair = hvd.add_process_set([0, 2])
+number = pair.process_set_id
+for _ in range(2):
+    if pair.included():
+        hvd.allreduce(mx.nd.ones((3,)), name="known", process_set=pair).wait_to_read()
+waiting = []
+if rank == 0:
+    waiting = [hvd.allreduce(mx.nd.ones((3,)), name="known", process_set=pair)]
+    waiting += hvd.grouped_allreduce([mx.nd.ones((2,)), mx.nd.ones((1,))], process_set=pair)
+if rank == 2:
+    waiting = [hvd.broadcast(mx.nd.ones((3,)), 0, name="new", process_set=pair)]
+assert hvd.remove_process_set(pair)
+for array in waiting:
+    try:
+        array.wait_to_read()
+        raise SystemExit("a removed set has summed")
+    except mx.MXNetError as error:
+        other = 2 - rank
+        assert f"process set {number} was removed before rank {other} called it" in str(error)
+again = hvd.add_process_set([0, 2])
+if again.included():
+    total = hvd.allreduce(mx.nd.ones((3,)), name="known", op=hvd.Sum, process_set=again)
+    assert total.asnumpy().tolist() == [2, 2, 2]
+assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3
+print("went on")
+"""
+
+
+def test_what_waits_for_a_removed_process_set_raises(start) -> None:
+    result = start(REMOVED_SET, 3)
+    assert all("went on" in result.output[rank] for rank in range(3))
+
+
 TIMELINE = """
 import mxlite as mx, mxlite.horovod as hvd
 hvd.init()
