@@ -61,7 +61,11 @@ class BucketingModule(BaseModule):
             "group2ctxs": group2ctxs,
             "compression_params": compression_params,
         }
-        self._make(default_bucket_key)  # finds wrong names at once
+        first = self._make(default_bucket_key)  # finds wrong names at once
+        # Libraries for 1.x look at these.
+        self._context, self._work_load_list = first._context, first._work_load_list
+        self._fixed_param_names, self._state_names = first._fixed_param_names, first._state_names
+        self._compression_params = compression_params
         self._buckets: dict[Any, Module] = {}
         self._curr_module: Any = None
         self._curr_bucket_key: Any = None
@@ -86,6 +90,16 @@ class BucketingModule(BaseModule):
     @property
     def _default(self) -> Module:
         return self._buckets[self._default_bucket_key]
+
+    @property
+    def _params_dirty(self) -> bool:
+        """Whether the devices have newer parameters than the host."""
+        return self.binded and self._default._params_dirty
+
+    @_params_dirty.setter
+    def _params_dirty(self, dirty: bool) -> None:
+        if self.binded:
+            self._default._params_dirty = dirty
 
     @property
     def data_names(self) -> list[str]:

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import autograd
 from .. import ndarray as nd
 from ..base import MXNetError, ValueError_
 from ..context import Context, cpu
 from ..io import DataDesc
 from ..ndarray import NDArray
+from .executor_arrays import ExecutorArrays
 
 __all__ = ["DataParallelExecutorGroup", "described"]
 
@@ -36,7 +35,7 @@ def described(shapes: Any) -> list[DataDesc] | None:
     return [entry if isinstance(entry, DataDesc) else DataDesc(*entry) for entry in shapes]
 
 
-class DataParallelExecutorGroup:
+class DataParallelExecutorGroup(ExecutorArrays):
     """Divides batches over contexts; made by `Module.bind`.
 
     Parameters
@@ -96,7 +95,8 @@ class DataParallelExecutorGroup:
         self._kept: dict[Any, list[Any]] = {}
         self.data_shapes: list[DataDesc] = []
         self.label_shapes: list[DataDesc] | None = None
-        self.grad_req = self._requests(grad_req, set(fixed_param_names or ()), data_shapes)
+        self.fixed_param_names = list(fixed_param_names or [])
+        self.grad_req = self._requests(grad_req, set(self.fixed_param_names), data_shapes)
         self._set_shapes(data_shapes, label_shapes)
         shared: Sequence[Any] = [None] * len(self.contexts)
         # By name for each context: what holds data and labels, also of other shapes.
@@ -203,30 +203,6 @@ class DataParallelExecutorGroup:
             del self._kept[next(iter(self._kept))]
 
     # -- arrays ----------------------------------------------------------------------------------
-
-    @property
-    def param_arrays(self) -> list[list[NDArray]]:
-        """The arrays of each parameter on all contexts."""
-        return [[exe.arg_dict[name] for exe in self.execs] for name in self.param_names]
-
-    @property
-    def grad_arrays(self) -> list[list[Any]]:
-        """The gradients of each parameter on all contexts; None where there is none."""
-        return [[exe.grad_dict[name] for exe in self.execs] for name in self.param_names]
-
-    @property
-    def _total_exec_bytes(self) -> int:
-        """Bytes of the arrays bound on all contexts."""
-        groups = (
-            vars_ for exe in self.execs for vars_ in (exe.arg_dict, exe.grad_dict, exe.aux_dict)
-        )
-        arrays = (array for group in groups for array in group.values() if array is not None)
-        return sum(array.size * np.dtype(array.dtype).itemsize for array in arrays)
-
-    @property
-    def aux_arrays(self) -> list[list[NDArray]]:
-        """The auxiliary states on all contexts."""
-        return [[exe.aux_dict[name] for exe in self.execs] for name in self.aux_names]
 
     def set_params(
         self,

@@ -20,10 +20,11 @@ class _DenseCell(BaseRNNCell):
         super().__init__(prefix, params)
         self._num_hidden = num_hidden
         bias = {} if i2h_bias_init is None else {"init": i2h_bias_init}
-        self._weights = {
-            "i2h": (self._params.get("i2h_weight"), self._params.get("i2h_bias", **bias)),
-            "h2h": (self._params.get("h2h_weight"), self._params.get("h2h_bias")),
-        }
+        # Subclasses of other libraries use these names of 1.x.
+        self._iW = self._params.get("i2h_weight")
+        self._iB = self._params.get("i2h_bias", **bias)
+        self._hW = self._params.get("h2h_weight")
+        self._hB = self._params.get("h2h_bias")
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
@@ -35,11 +36,10 @@ class _DenseCell(BaseRNNCell):
         return f"{self._prefix}t{self._counter}_"
 
     def _linear(self, group: str, values: Any, name: str) -> Any:
-        weight, bias = self._weights[group]
+        own = (self._iW, self._iB) if group == "i2h" else (self._hW, self._hB)
         return symbol.FullyConnected(
             values,
-            weight,
-            bias,
+            *own,
             num_hidden=self._num_hidden * len(self._gate_names),
             name=name + group,
         )

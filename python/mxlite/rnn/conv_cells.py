@@ -89,16 +89,11 @@ class BaseConvRNNCell(BaseRNNCell):
             **self._input,
         ).infer_shape(data=(1, *input_shape[1:]))[1][0]
         self._state_shape = (0, *shape[1:])
-        self._weights = {
-            "i2h": (
-                self._params.get("i2h_weight", init=i2h_weight_initializer),
-                self._params.get("i2h_bias", init=i2h_bias_initializer),
-            ),
-            "h2h": (
-                self._params.get("h2h_weight", init=h2h_weight_initializer),
-                self._params.get("h2h_bias", init=h2h_bias_initializer),
-            ),
-        }
+        # Subclasses of other libraries use these names of 1.x.
+        self._iW = self._params.get("i2h_weight", init=i2h_weight_initializer)
+        self._hW = self._params.get("h2h_weight", init=h2h_weight_initializer)
+        self._iB = self._params.get("i2h_bias", init=i2h_bias_initializer)
+        self._hB = self._params.get("h2h_bias", init=h2h_bias_initializer)
 
     @property
     def _num_gates(self) -> int:
@@ -114,11 +109,10 @@ class BaseConvRNNCell(BaseRNNCell):
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
         parts = []
-        for group, values, options in (
-            ("i2h", inputs, self._input),
-            ("h2h", states[0], self._hidden),
+        for group, values, weight, bias, options in (
+            ("i2h", inputs, self._iW, self._iB, self._input),
+            ("h2h", states[0], self._hW, self._hB, self._hidden),
         ):
-            weight, bias = self._weights[group]
             parts.append(
                 symbol.Convolution(
                     values,

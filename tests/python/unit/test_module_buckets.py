@@ -41,3 +41,49 @@ def test_a_batch_needs_data_only() -> None:
         module.forward(Batch([mx.nd.ones(shape)]))
         assert module.get_outputs()[0].shape == shape
     assert module._total_exec_bytes > 0
+
+
+def test_what_libraries_for_1x_look_at() -> None:
+    def sym_gen(length: int) -> tuple[Any, Any, Any]:
+        data, state = mx.sym.Variable("data"), mx.sym.Variable("state")
+        layer = mx.sym.FullyConnected(data + state, num_hidden=3, name="fc")
+        return mx.sym.SoftmaxOutput(layer, name="softmax"), ["data"], ["softmax_label"]
+
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    module = mx.mod.BucketingModule(
+        sym_gen, default_bucket_key=2, context=contexts, fixed_param_names=["fc_bias"],
+        state_names=["state"],
+    )  # fmt: skip
+    assert module._context == contexts
+    assert module._fixed_param_names == ["fc_bias"] and module._state_names == ["state"]
+    assert module._params_dirty is False
+    module.bind([("data", (6, 2))], [("softmax_label", (6,))], inputs_need_grad=True)
+    module.init_params(mx.init.One())
+    module.init_optimizer()
+    group = module._curr_module._exec_group
+    assert (group.data_names, group.label_names) == (["data"], ["softmax_label"])
+    assert (group.data_layouts, group.label_layouts) == ([0], [0])
+    assert group.fixed_param_names == ["fc_bias"] and group.num_outputs == 1
+    batch = mx.io.DataBatch(
+        [mx.nd.arange(12).reshape((6, 2))], [mx.nd.arange(6)], bucket_key=2,
+        provide_data=[("data", (6, 2))], provide_label=[("softmax_label", (6,))],
+    )  # fmt: skip
+    module.forward(batch)
+    module.backward()
+    parts = [(slice(0, 3), mx.cpu(0)), (slice(3, 6), mx.cpu(1))]
+    assert [(part, array.ctx) for part, array in group.data_arrays[0]] == parts
+    assert group.data_arrays[0][1][1].asnumpy().tolist() == [[6, 7], [8, 9], [10, 11]]
+    assert [array.asnumpy().tolist() for _, array in group.label_arrays[0]] == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]
+    assert [array.shape for array in group.state_arrays[0]] == [(3, 2), (3, 2)]
+    assert [array.shape for array in group.input_grad_arrays[0]] == [(3, 2), (3, 2)]
+    weights = [array.asnumpy().tolist() for array in group.param_arrays[0]]
+    assert weights == [[[1, 1]] * 3] * 2 and group.grad_arrays[1] == [None, None]
+    module.update()
+    assert module._params_dirty is True
+    module.get_params()
+    assert module._params_dirty is False
+    module._params_dirty = True
+    assert module._curr_module._params_dirty is True

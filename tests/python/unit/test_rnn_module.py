@@ -265,3 +265,23 @@ def test_a_stack_lists_the_weights_of_a_wrapped_cell():
     kinds = ("h2h_bias", "h2h_weight", "i2h_bias", "i2h_weight")
     names = [cell + kind for cell in ("first_", "second_") for kind in kinds]
     assert sorted(stack.params._params) == names
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        mx.rnn.RNNCell(4),
+        mx.rnn.LSTMCell(4),
+        mx.rnn.GRUCell(4),
+        mx.rnn.ConvLSTMCell((1, 3, 8, 8), 4),
+    ],
+    ids=lambda cell: type(cell).__name__,
+)
+def test_subclasses_find_and_replace_the_weights(cell) -> None:
+    names = [weight.name for weight in (cell._iW, cell._iB, cell._hW, cell._hB)]
+    ends = ["i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias"]
+    assert names == [cell._prefix + end for end in ends]
+    cell._hW = mx.sym.Variable("mine") * 2
+    output, _ = cell(mx.sym.Variable("data"), cell.begin_state())
+    assert "mine" in output.list_arguments()
+    assert cell._prefix + "h2h_weight" not in output.list_arguments()
