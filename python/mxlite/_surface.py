@@ -96,6 +96,30 @@ def surface() -> dict[str, dict[str, Any]]:
     return found
 
 
+@functools.cache
+def _imports() -> dict[str, dict[str, str]]:
+    """Return what the modules of 1.9.1 import from one another, by mxlite's modules."""
+    path = Path(__file__).resolve().parent / "compat" / "imports_1_9_1.json"
+    found: dict[str, dict[str, str]] = json.loads(path.read_text())
+    for there, here in _MOVED.items():
+        more = found.get(f"mxnet.{there}", {})
+        found[f"mxnet.{here}"] = {**more, **found.get(f"mxnet.{here}", {})}
+    return found
+
+
+def _imported(rest: str, name: str) -> Any:
+    """Return what ``mxnet.<rest>`` of 1.9.1 has as ``name`` from another module; None without."""
+    home, _, there = _imports().get(f"mxnet.{rest}", {}).get(name, "").partition(":")
+    path = home[len("mxnet.") :]
+    module = resolve(path) if path else None
+    if not there:
+        return module
+    for place in (module, resolve(path.rpartition(".")[0]) if "." in path else None):
+        if place is not None and there in vars(place):
+            return vars(place)[there]
+    return None
+
+
 def is_module(rest: str) -> bool:
     """Say whether 1.9.1 has the module ``mxnet.<rest>``.
 
@@ -178,9 +202,10 @@ def missing(module_name: str) -> Callable[[str], Any]:
     Returns
     -------
     callable
-        Imports the submodules of 1.9.1 on first use. Raises MissingNameError for a name of 1.9.1
-        that is not built (MissingModuleError inside ``from module import name``, where Python
-        replaces the text of an AttributeError), UnknownNameError for all other names.
+        Imports the submodules of 1.9.1 on first use, and finds what its files have imported from
+        one another. Raises MissingNameError for a name of 1.9.1 that is not built
+        (MissingModuleError inside ``from module import name``, where Python replaces the text of
+        an AttributeError), UnknownNameError for all other names.
     """
     rest = module_name[len("mxlite.") :]
 
@@ -198,6 +223,11 @@ def missing(module_name: str) -> Callable[[str], Any]:
                 package = sys.modules[module_name.rpartition(".")[0] or "mxlite"]
                 if name in vars(package) and rest:
                     return vars(package)[name]
+            found = _imported(rest, name)
+            if found is not None:
+                setattr(sys.modules[module_name], name, found)
+                return found
+            if name in names:
                 kind = MissingModuleError if _imported_by_name(2) else MissingNameError
                 raise kind(f"mx.{child}: a name of MXNet {VERSION} that mxlite does not have")
         raise UnknownNameError(module_name, name)

@@ -4,6 +4,9 @@
 ``{module: {name: entry}}``. An entry is null for a value, a list of parameter names for a function
 (``*args``, ``**kwargs`` with their stars), ``{member: entry}`` for a class, ``{}`` for a class seen
 outside the module that defines it, and the module's full name for a submodule.
+
+Beside it, ``imports_1_9_1.json`` has what the modules import from one another, as
+``{module: {name: "home" or "home:name"}}``: other people's files import it from there, too.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import importlib
 import inspect
 import json
 import pkgutil
+import sys
 import types
 from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).resolve().parents[1] / "compat" / "surface_1_9_1.json"
+IMPORTS = TARGET.with_name("imports_1_9_1.json")
 
 # No part of the interface: build files, generated twins of op modules, documentation holders.
 _NUMPY_MODE = (".numpy", ".numpy_extension")
@@ -126,6 +131,26 @@ def public_names(module: types.ModuleType) -> dict[str, Any]:
     return found
 
 
+def imported_names(module: types.ModuleType) -> dict[str, str]:
+    """Return the names that a module has from other modules of the package, with their homes."""
+    found: dict[str, str] = {}
+    for name, value in sorted(vars(module).items()):
+        if name.startswith("__"):
+            continue
+        if isinstance(value, types.ModuleType):
+            home = target = value.__name__
+        else:
+            home = getattr(value, "__module__", None) or ""
+            origin = vars(sys.modules[home]) if home in sys.modules else {}
+            names = [n for n in (name, getattr(value, "__name__", "")) if origin.get(n) is value]
+            if home == module.__name__ or not names:
+                continue
+            target = f"{home}:{names[0]}"
+        if home.startswith("mxnet.") and not skipped(home) and home != module.__name__:
+            found[name] = target
+    return found
+
+
 def skipped(name: str) -> bool:
     """Say whether a module is no part of the interface."""
     rest = name[len("mxnet.") :]
@@ -134,11 +159,18 @@ def skipped(name: str) -> bool:
     return any(rest == s or rest.startswith(s + ".") for s in _SKIPPED) or inner
 
 
+def write(path: Path, table: dict[str, Any]) -> None:
+    """Write a table, one module a line."""
+    rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(table.items()))
+    path.write_text("{\n" + rows + "\n}\n")
+
+
 def main() -> None:
     """Walk over all modules and write the list."""
     import mxnet  # type: ignore[import-not-found]
 
     surface = {"mxnet": public_names(mxnet)}
+    imports: dict[str, dict[str, str]] = {}
     for found in pkgutil.walk_packages(mxnet.__path__, "mxnet.", onerror=lambda name: None):
         if skipped(found.name):
             continue
@@ -148,8 +180,9 @@ def main() -> None:
             print(f"left out {found.name}: {type(error).__name__}: {error}")
             continue
         surface[found.name] = public_names(module)
-    rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(surface.items()))
-    TARGET.write_text("{\n" + rows + "\n}\n")
+        imports[found.name] = imported_names(module)
+    write(TARGET, surface)
+    write(IMPORTS, {name: found for name, found in imports.items() if found})
     print(f"{len(surface)} modules, {sum(map(len, surface.values()))} names")
 
 

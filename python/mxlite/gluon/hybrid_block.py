@@ -14,6 +14,7 @@ from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
 from . import symbolic
 from .base_block import Block
+from .formats import Formats
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
 from .sparse_use import SparseUse
@@ -96,7 +97,7 @@ def _traced_forward(
     return flatten(outputs, f"{block.name}: outputs of a hybridized block")
 
 
-class HybridBlock(Block):
+class HybridBlock(Formats, Block):
     """A block whose forward uses only operators, so that it can run as one graph.
 
     Define either ``hybrid_forward(F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and

@@ -14,6 +14,7 @@ from ..symbol import var as make_var
 from ..symbol.dtypes import dtype_type
 from ..symbol.evaluate import evaluate
 from ..symbol.infer import Inference, open_calls
+from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
 from .parameter_dict import ParameterDict
@@ -167,14 +168,18 @@ class SymbolBlock(HybridBlock):
                 f"{self.name}: {len(given)} inputs given, {len(self._input_names)} expected "
                 f"({', '.join(self._input_names)})"
             )
+        fmt = self.__dict__.get("_given_formats", {}).get("out")
         if has_symbol(given):
             replaced = {n: s._outputs[0] for n, s in zip(self._input_names, given)}
-            return self._symbol._substituted(replaced)
+            composed = self._symbol._substituted(replaced)
+            return composed if fmt is None else regroup(list(composed), fmt)
         ctx = given[0].ctx
         values: dict[str, NDArray] = dict(zip(self._input_names, given))
         for name, param in self._params.items():
             values[name] = param.data() if given[0]._traced else param.data(ctx)
         outputs = evaluate(self._symbol._outputs, values, open_calls(self._symbol, values))
+        if fmt is not None:
+            return regroup(outputs, fmt)
         return outputs[0] if self._single else outputs
 
     def cast(self, dtype: Any) -> None:

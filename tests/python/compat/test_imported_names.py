@@ -1,0 +1,57 @@
+"""Names that modules of 1.9.1 have because they import them: other people's files use those."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mxlite as mx
+import pytest
+from door import run_code
+from mxlite import _surface
+
+
+def test_files_import_what_modules_import_from_one_another(tmp_path):
+    printed = run_code(
+        """
+        from mxnet.metric import ndarray, registry
+        from mxnet.gluon.block import NDArray, Parameter, Symbol, initializer
+        from mxnet.gluon.nn.basic_layers import sym
+        from mxnet.gluon.model_zoo.vision.resnet import cpu
+        from mxnet.io.io import CSRNDArray, array
+        from mxnet.model import Context, Uniform
+        from mxnet.module.base_module import BatchEndParam, DataDesc, _as_list
+        from mxnet.rnn import DataIter, load_checkpoint
+        import mxnet as mx
+
+        print(ndarray is mx.nd, registry is mx.registry, sym is mx.sym, initializer is mx.init)
+        print(NDArray is mx.nd.NDArray, Symbol is mx.sym.Symbol, Parameter is mx.gluon.Parameter)
+        print(cpu is mx.cpu, CSRNDArray is mx.nd.sparse.CSRNDArray, array is mx.nd.array)
+        print(Context is mx.Context, Uniform is mx.init.Uniform, DataDesc is mx.io.DataDesc)
+        print(BatchEndParam is mx.model.BatchEndParam, _as_list is mx.base._as_list)
+        print(DataIter is mx.io.DataIter, load_checkpoint is mx.model.load_checkpoint)
+        """,
+        tmp_path,
+    )
+    assert set(printed.split()) == {"True"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("nothing_like_this", _surface.UnknownNameError),
+        ("check_call", _surface.UnknownNameError),  # 1.9.1 has it there, mxlite nowhere
+    ],
+)
+def test_what_is_nowhere_in_mxlite_stays_an_error(name, kind):
+    with pytest.raises(kind, match=name):
+        getattr(mx.recordio, name)
+    assert not hasattr(mx.recordio, name)
+
+
+def test_the_list_names_modules_of_the_list_of_names():
+    folder = Path(mx.__file__).parent / "compat"
+    imports = json.loads((folder / "imports_1_9_1.json").read_text())
+    assert set(imports) <= set(_surface.surface())
+    homes = {target.partition(":")[0] for names in imports.values() for target in names.values()}
+    assert all(home.startswith("mxnet.") for home in homes)
