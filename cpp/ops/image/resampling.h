@@ -9,7 +9,19 @@
 namespace mxlite::resampling {
 
 // Numbers are OpenCV's and MXNet's.
-enum class Interpolation { kNearest = 0, kBilinear = 1, kBicubic = 2, kArea = 3, kLanczos = 4 };
+// kAreaEnlarging is what OpenCV makes of kArea when one side grows: sharp steps between pixels.
+enum class Interpolation {
+  kNearest = 0,
+  kBilinear = 1,
+  kBicubic = 2,
+  kArea = 3,
+  kLanczos = 4,
+  kAreaEnlarging = 5,
+};
+
+inline Interpolation resolve(Interpolation kind, bool enlarges) {
+  return kind == Interpolation::kArea && enlarges ? Interpolation::kAreaEnlarging : kind;
+}
 
 MX_HOST_DEVICE inline float cubic(float x) {  // Keys' kernel with a = -0.75, as OpenCV
   constexpr float a = -0.75f;
@@ -31,6 +43,7 @@ MX_HOST_DEVICE inline int64_t count_taps(Interpolation kind, int64_t from, int64
     case Interpolation::kNearest:
       return 1;
     case Interpolation::kBilinear:
+    case Interpolation::kAreaEnlarging:
       return 2;
     case Interpolation::kBicubic:
       return 4;
@@ -39,6 +52,25 @@ MX_HOST_DEVICE inline int64_t count_taps(Interpolation kind, int64_t from, int64
     default:
       return to < from ? from / to + 2 : 2;
   }
+}
+
+// The pixel below the place of output `o` and how far the place is from it to the next.
+struct Place {
+  int64_t pixel;
+  float fraction;
+};
+
+MX_HOST_DEVICE inline Place place_of(Interpolation kind, int64_t o, int64_t from, int64_t to) {
+  const double scale = 1 / (static_cast<double>(to) / static_cast<double>(from));
+  if (kind == Interpolation::kAreaEnlarging) {
+    const auto pixel = static_cast<int64_t>(std::floor(static_cast<double>(o) * scale));
+    const auto past =
+        static_cast<float>(static_cast<double>(o + 1) - static_cast<double>(pixel + 1) / scale);
+    return {pixel, past <= 0 ? 0 : past - std::floor(past)};
+  }
+  const auto center = static_cast<float>((static_cast<double>(o) + 0.5) * scale - 0.5);
+  const float below = std::floor(center);
+  return {static_cast<int64_t>(below), center - below};
 }
 
 // How one axis of `from` pixels makes one of `to`: `taps` input indices and weights per output.
@@ -65,13 +97,21 @@ MX_HOST_DEVICE inline void fill_weights(Interpolation kind, int64_t o, const Axi
   int64_t* const index = w.index + o * w.taps;
   float* const weight = w.weight + o * w.taps;
   if (kind == Interpolation::kNearest) {
-    const auto nearest = static_cast<int64_t>(static_cast<double>(o) * scale);
+    const double inverse = static_cast<double>(w.to) / static_cast<double>(w.from);
+    const auto nearest = static_cast<int64_t>(static_cast<double>(o) * (1 / inverse));
     index[0] = nearest < w.from ? nearest : w.from - 1;
     weight[0] = 1;
     return;
   }
   if (kind == Interpolation::kArea && w.to < w.from) return fill_area(o, scale, w);
-  // Enlarging by area is bilinear, as in OpenCV.
+  if (kind == Interpolation::kAreaEnlarging) {
+    const Place place = place_of(kind, o, w.from, w.to);
+    index[0] = place.pixel < w.from ? place.pixel : w.from - 1;
+    index[1] = place.pixel + 1 < w.from ? place.pixel + 1 : w.from - 1;
+    weight[0] = 1 - place.fraction;
+    weight[1] = place.fraction;
+    return;
+  }
   const double center = (static_cast<double>(o) + 0.5) * scale - 0.5;
   const auto base = static_cast<int64_t>(std::floor(center));
   float sum = 0;

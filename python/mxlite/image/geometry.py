@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .. import ndarray as nd
 from .._core import NDArray
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import array
@@ -36,7 +37,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     Parameters
     ----------
     src : NDArray
-        uint8 or float32 (height, width, channels).
+        uint8, float32 or float64 (height, width, channels).
     w, h : int
         New width and height.
     interp : int
@@ -52,7 +53,10 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     """
     height, width = src.shape[0], src.shape[1]
     interp = _get_interp_method(interp, (height, width, h, w))
-    resized = _core.resize_image(src, w, h, interp)
+    if src.dtype == np.uint8:
+        resized = _core.resize_image(src, w, h, interp)
+    else:
+        resized = nd.image.resize(src, (w, h), interp=interp)
     return resized if out is None else resized.copyto(out)
 
 

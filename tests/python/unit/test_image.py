@@ -102,6 +102,17 @@ def test_resizing_a_plain_picture_keeps_its_colour(interp, dtype):
     np.testing.assert_allclose(resized.asnumpy(), np.full((41, 13, 3), 77), rtol=1e-5)
 
 
+@pytest.mark.parametrize("size", [(7, 9), (25, 11), (50, 40), (12, 10), (25, 20), (31, 33)])
+@pytest.mark.parametrize("interp", [0, 1, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_the_operator_resizes_as_imresize_does(dtype, interp, size):
+    source = picture(20, 25).astype(dtype)
+    resized = image.imresize(source, *size, interp).asnumpy()
+    by_operator = nd.image.resize(source, size, interp=interp).asnumpy()
+    # Means of areas end in different roundings.
+    np.testing.assert_allclose(by_operator.astype(float), resized, rtol=0, atol=interp == 3)
+
+
 def test_nearest_takes_source_pixels():
     source = picture(4, 6)
     doubled = image.imresize(source, 12, 8, 0).asnumpy()

@@ -7,10 +7,10 @@
 
 namespace mxlite::cpu {
 
-template <class T>
-T to_pixel(float value) {
+template <class T, class C>
+T to_pixel(C value) {
   if constexpr (std::is_same_v<T, uint8_t>)
-    return static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0f, 255.0f));
+    return static_cast<uint8_t>(std::clamp(std::nearbyint(value), C{0}, C{255}));
   else
     return static_cast<T>(value);
 }

@@ -1,8 +1,9 @@
 // Every output row and column is a weighted sum of a few input rows and columns: first along the
-// width into a float image, then along the height.
+// width into a float image, of doubles for images of doubles, then along the height.
 #include "cpp/ops/cpu/image/resample.h"
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/image/fixed_point.h"
 #include "cpp/ops/cpu/image/pixel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
@@ -14,27 +15,30 @@ using resampling::count_taps;
 using resampling::fill_weights;
 
 template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
 void resample_image(const T* in, const ImageView& from, T* out, const ImageView& to,
-                    const AxisWeights& columns, const AxisWeights& rows, float* wide) {
+                    const AxisWeights& columns, const AxisWeights& rows, Wide<T>* wide) {
   const int64_t row = to.width * from.channels;
   const bool parallel = from.height * row > kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
   for (int64_t y = 0; y < from.height; ++y) {
     const T* const line = in + y * from.width * from.channels;
-    float* const result = wide + y * row;
+    Wide<T>* const result = wide + y * row;
     for (int64_t x = 0; x < to.width; ++x)
       for (int64_t c = 0; c < from.channels; ++c) {
-        float sum = 0;
+        Wide<T> sum = 0;
         for (int64_t t = 0; t < columns.taps; ++t)
           sum += columns.weight[x * columns.taps + t] *
-                 static_cast<float>(line[columns.index[x * columns.taps + t] * from.channels + c]);
+                 static_cast<Wide<T>>(line[columns.index[x * columns.taps + t] * from.channels + c]);
         result[x * from.channels + c] = sum;
       }
   }
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
   for (int64_t y = 0; y < to.height; ++y)
     for (int64_t x = 0; x < row; ++x) {
-      float sum = 0;
+      Wide<T> sum = 0;
       for (int64_t t = 0; t < rows.taps; ++t)
         sum += rows.weight[y * rows.taps + t] * wide[rows.index[y * rows.taps + t] * row + x];
       out[y * row + x] = to_pixel<T>(sum);
@@ -46,24 +50,29 @@ void resample_image(const T* in, const ImageView& from, T* out, const ImageView&
 void resample(KernelContext& ctx, Interpolation kind, const TensorRef& in, const ImageView& from,
               const TensorRef& out, const ImageView& to) {
   if (out.size() == 0) return;
+  kind = resampling::resolve(kind, to.width > from.width || to.height > from.height);
+  if (in.dtype == DType::kUInt8 && resample_fixed_point(ctx, kind, in, from, out, to)) return;
   AxisWeights columns{from.width, to.width, count_taps(kind, from.width, to.width)};
   AxisWeights rows{from.height, to.height, count_taps(kind, from.height, to.height)};
   const int64_t column_taps = columns.taps * to.width, row_taps = rows.taps * to.height;
   const int64_t taps = column_taps + row_taps, wide_size = from.height * to.width * from.channels;
+  const size_t wide_bytes = in.dtype == DType::kFloat64 ? sizeof(double) : sizeof(float);
   auto* const memory = static_cast<std::byte*>(
       ctx.scratch(static_cast<size_t>(taps) * (sizeof(int64_t) + sizeof(float)) +
-                  static_cast<size_t>(wide_size) * sizeof(float)));
+                  static_cast<size_t>(wide_size) * wide_bytes));
   columns.index = reinterpret_cast<int64_t*>(memory);
   rows.index = columns.index + column_taps;
-  columns.weight = reinterpret_cast<float*>(rows.index + row_taps);
+  auto* const wide = reinterpret_cast<std::byte*>(rows.index + row_taps);
+  columns.weight =
+      reinterpret_cast<float*>(wide + static_cast<size_t>(wide_size) * wide_bytes);
   rows.weight = columns.weight + column_taps;
-  float* const wide = rows.weight + row_taps;
   for (const AxisWeights& axis : {columns, rows})
     for (int64_t o = 0; o < axis.to; ++o) fill_weights(kind, o, axis);
   dispatch_pixel(in.dtype, [&]<class T>(T) {
     for (int64_t i = 0; i < from.count; ++i)
       resample_image(in.as<T>() + i * from.height * from.width * from.channels, from,
-                     out.as<T>() + i * to.height * to.width * to.channels, to, columns, rows, wide);
+                     out.as<T>() + i * to.height * to.width * to.channels, to, columns, rows,
+                     reinterpret_cast<Wide<T>*>(wide));
   });
 }
 
