@@ -104,6 +104,10 @@ class NotSupportedError(MXNetError, NotImplementedError):
     """A feature of MXNet 1.x that this build of mxlite does not have."""
 
 
+class DynamicShapeError(NotSupportedError):
+    """A shape depends on values, which are not known while a graph is made."""
+
+
 class MissingFileError(MXNetError, FileNotFoundError):
     """A file that was to be read does not exist."""
 

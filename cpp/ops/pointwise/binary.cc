@@ -30,7 +30,13 @@ constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
 constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
 constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
 constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)), g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
-constexpr GradFn kMod = MX_GRADS(dy(g), g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))));
+// Integers have steps only, as in 1.x.
+Grads grad_mod(GradBuilder& g) {
+  if (!is_floating(g.input_spec(0).dtype)) return Grads(2);
+  return both(
+      g, [&] { return dy(g); },
+      [&] { return g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))); });
+}
 constexpr GradFn kPower =
     MX_GRADS(g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
              g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
@@ -56,7 +62,7 @@ const Row kBroadcast[] = {
     {"broadcast_div", "lhs / rhs; integers give the integer part, and 0 for a zero divisor.", kDiv},
     {"broadcast_mod",
      "Remainder with the sign of rhs; 0 for a zero divisor.",
-     kMod,
+     grad_mod,
      {"_mod", "_Mod"}},
     {"broadcast_power", "lhs to the power rhs.", kPower, {"_power", "_Power"}},
     {"broadcast_maximum", "Larger value; a NaN wins.", kMaximum, {"_maximum", "_Maximum"}},

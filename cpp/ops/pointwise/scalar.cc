@@ -19,6 +19,18 @@ ValueRef with_scalar(GradBuilder& g, const char* op, ValueRef v, double s) {
 
 #define MX_GRAD(expression) [](GradBuilder& g) -> Grads { return {expression}; }
 
+// Integers have steps only, as in 1.x.
+Grads grad_mod(GradBuilder& g) {
+  if (!is_floating(g.input_spec(0).dtype)) return Grads(1);
+  return {dy(g)};
+}
+
+Grads grad_rmod(GradBuilder& g) {
+  if (!is_floating(g.input_spec(0).dtype)) return Grads(1);
+  return {
+      g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
+}
+
 struct Row {
   const char* name;
   const char* doc;
@@ -35,11 +47,8 @@ const Row kRows[] = {
      "_DivScalar"},
     {"_rdiv_scalar", "scalar / data.", MX_GRAD(g.neg(g.div(g.mul(dy(g), y(g)), x(g)))),
      "_RDivScalar"},
-    {"_mod_scalar", "Remainder of data / scalar.", MX_GRAD(dy(g)), "_ModScalar"},
-    {"_rmod_scalar", "Remainder of scalar / data.",
-     MX_GRAD(
-         g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))),
-     "_RModScalar"},
+    {"_mod_scalar", "Remainder of data / scalar.", grad_mod, "_ModScalar"},
+    {"_rmod_scalar", "Remainder of scalar / data.", grad_rmod, "_RModScalar"},
     {"_power_scalar", "data to the power scalar.",
      MX_GRAD(g.mul(
          dy(g), g.mul_scalar(with_scalar(g, "_power_scalar", x(g), scalar(g) - 1.0), scalar(g)))),

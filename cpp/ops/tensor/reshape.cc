@@ -1,6 +1,7 @@
 // Reshape, Flatten, expand_dims, squeeze, reshape_like: outputs that alias their first input.
 #include "cpp/ops/tensor/reshape.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
@@ -13,28 +14,29 @@ struct Code {
   int64_t value = 0, first = 0, second = 0;
 };
 
-std::vector<Code> read_codes(const Shape& shape, bool reverse) {
+Shape reversed(const Shape& shape) {
+  Shape r = shape;
+  std::reverse(r.begin(), r.end());
+  return r;
+}
+
+// With reverse, everything is read from right to left: -4 stands behind its two numbers.
+std::vector<Code> read_codes(const Shape& given, bool reverse) {
+  const Shape shape = reverse ? reversed(given) : given;
   std::vector<Code> codes;
   for (int i = 0; i < shape.ndim(); ++i) {
-    MX_CHECK(shape[i] >= -4, "Reshape: shape ", shape, " has entry ", shape[i],
+    MX_CHECK(shape[i] >= -4, "Reshape: shape ", given, " has entry ", shape[i],
              ", expected a dimension or one of 0, -1, -2, -3, -4");
     if (shape[i] == -4) {
-      MX_CHECK(i + 2 < shape.ndim(), "Reshape: shape ", shape, ": -4 needs two numbers behind it");
-      codes.push_back(reverse ? Code{-4, shape[i + 2], shape[i + 1]}
-                              : Code{-4, shape[i + 1], shape[i + 2]});
+      MX_CHECK(i + 2 < shape.ndim(), "Reshape: shape ", given, ": -4 needs two numbers ",
+               reverse ? "before it, as reverse is set" : "behind it");
+      codes.push_back({-4, shape[i + 1], shape[i + 2]});
       i += 2;
     } else {
       codes.push_back({shape[i]});
     }
   }
-  if (reverse) std::reverse(codes.begin(), codes.end());
   return codes;
-}
-
-Shape reversed(const Shape& shape) {
-  Shape r = shape;
-  std::reverse(r.begin(), r.end());
-  return r;
 }
 
 Shape resolve_target_shape(const ReshapeParams& p, const Shape& from) {
@@ -84,7 +86,7 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
       const int64_t whole = next();
       int64_t first = code.first, second = code.second;
       MX_CHECK_SHAPE(first != -1 || second != -1, "Reshape: shape ", p.shape,
-                     ": both numbers behind -4 are -1");
+                     ": both numbers of -4 are -1");
       if (first == -1 && second != 0) first = whole / second;
       if (second == -1 && first != 0) second = whole / first;
       MX_CHECK_SHAPE(first >= 0 && second >= 0 && first * second == whole, "Reshape: shape ",
@@ -174,6 +176,12 @@ Specs infer_reshape_like(const ReshapeLikeParams& p, std::span<const TensorSpec>
   return {{to, in[0].dtype}};
 }
 
+Specs infer_identity_like(const NoParams&, std::span<const TensorSpec> in) {
+  MX_CHECK_SHAPE(in[0].shape == in[1].shape, "_identity_with_attr_like_rhs: lhs of shape ",
+                 in[0].shape, " and rhs of shape ", in[1].shape, " given, equal shapes expected");
+  return {in[0]};
+}
+
 std::vector<ValueRef> grad_reshape(GradBuilder& g) {
   return {g.reshape(g.output_grad(0), g.input_spec(0).shape)};
 }
@@ -232,6 +240,14 @@ void register_reshape(OpRegistry& ops) {
               .inputs({"lhs", "rhs"})
               .doc("Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.")
               .infer(infer_reshape_like)
+              .gradient(grad_reshape_like)
+              .inplace(0, 0)
+              .aliases_input()
+              .build());
+  ops.add(OpBuilder<NoParams>("_identity_with_attr_like_rhs")
+              .inputs({"lhs", "rhs"})
+              .doc("lhs, which has the shape of rhs: symbols infer the one from the other.")
+              .infer(infer_identity_like)
               .gradient(grad_reshape_like)
               .inplace(0, 0)
               .aliases_input()

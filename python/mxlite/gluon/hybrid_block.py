@@ -2,99 +2,33 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
-from .. import _core, autograd
+from .. import _core
 from .. import ndarray as nd
-from ..base import InputError, MXNetError, NotSupportedError, ShapeError, ValueError_
+from ..base import (
+    DynamicShapeError,
+    InputError,
+    MXNetError,
+    NotSupportedError,
+    ShapeError,
+    ValueError_,
+)
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
 from . import symbolic
 from .base_block import Block
+from .compiled import Compiled, traced_forward
 from .formats import Formats
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
 from .sparse_use import SparseUse
 from .symbolic import call_symbolic, flatten_symbols, has_symbol, input_variables
-from .tracing import STATE, stand_ins, standing_in
+from .tracing import STATE, stand_ins
 
 __all__ = ["HybridBlock"]
-
-
-class _Compiled:
-    """The graph of a block for one context and one structure of inputs."""
-
-    def __init__(self, block: HybridBlock, params: list[Parameter], layout: Layout) -> None:
-        self._block = block
-        self._params = params
-        self._layout = layout
-        self._output_layouts: dict[bool, Layout] = {}  # by training mode
-        self.described = [_description(param) for param in params]
-        self.epoch = -1
-        self.structure = STATE.structure
-        # The graph keeps its trace function alive where the garbage collector cannot see it.
-        this = weakref.ref(self)
-
-        def trace(inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
-            compiled = this()
-            assert compiled is not None
-            return compiled._trace(inputs, params)
-
-        self.graph = _core.CachedGraph(trace, block.name, **block._flags)
-
-    def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
-        outputs, layout = _traced_forward(self._block, self._layout, self._params, inputs, params)
-        self._output_layouts[autograd.is_training()] = layout
-        if layout != LEAF:
-            self._block._fast = None
-        return outputs
-
-    def bind(self, ctx: Context) -> None:
-        """Hand the parameters' arrays on ``ctx`` to the graph."""
-        # A class may compute data() from the value: that is part of the trace, so not here.
-        self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
-        self.epoch = STATE.epoch
-
-    def stale(self, params: list[Parameter]) -> bool:
-        """Say whether the graph was traced with other parameters, types or children."""
-        return (
-            self.structure != STATE.structure
-            or len(params) != len(self._params)
-            or any(new is not old for new, old in zip(params, self._params))
-            or [_description(param) for param in params] != self.described
-        )
-
-    def single_output(self) -> bool:
-        """Say whether every trace so far gave one array."""
-        return all(layout == LEAF for layout in self._output_layouts.values())
-
-    def structured(self, outputs: Any) -> Any:
-        """Give the graph's outputs the structure that forward returned."""
-        layout = self._output_layouts[autograd.is_training()]
-        if layout == LEAF:
-            return outputs
-        return unflatten([outputs] if isinstance(outputs, NDArray) else outputs, layout)
-
-
-def _description(param: Parameter) -> tuple[Any, ...]:
-    return param.shape, dtype_name(param.dtype)
-
-
-def _traced_forward(
-    block: HybridBlock,
-    layout: Layout,
-    params: list[Parameter],
-    inputs: list[NDArray],
-    arrays: list[NDArray],
-    used: set[int] | None = None,
-) -> tuple[list[NDArray], Layout]:
-    """Run a block's forward on traced arrays; ``used`` gets the ids of parameters it asks for."""
-    with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
-        outputs = block.forward(*unflatten(inputs, layout))
-    return flatten(outputs, f"{block.name}: outputs of a hybridized block")
 
 
 class HybridBlock(Formats, Block):
@@ -122,8 +56,9 @@ class HybridBlock(Formats, Block):
         super().__init__(prefix, params)
         self._active = False
         self._sparse_use = SparseUse()
+        self._dynamic = False  # its graph has shapes that depend on values
         self._flags: dict[str, Any] = {}
-        self._graphs: dict[tuple[Context, Layout], _Compiled] = {}
+        self._graphs: dict[tuple[Context, Layout], Compiled] = {}
         self._fast: Any = None  # the graph that __call__ may run at once
         self._fast_epoch = -1
         self._ready_epoch = -1
@@ -137,7 +72,10 @@ class HybridBlock(Formats, Block):
                 if array.__class__ is not NDArray:
                     break
             else:
-                outputs = graph(*args)
+                try:
+                    outputs = graph(*args)
+                except DynamicShapeError:  # for inputs of these shapes
+                    return super().__call__(*args)
                 if self._fast is graph:
                     return outputs
                 return self._structured(args, outputs)
@@ -235,6 +173,7 @@ class HybridBlock(Formats, Block):
     def _clear_cached_op(self) -> None:
         self._graphs = {}
         self._fast = None
+        self._dynamic = False
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -249,8 +188,13 @@ class HybridBlock(Formats, Block):
                 _core.set_trace_scope(outer)
         if self._op_hook is not None:
             return symbolic.run_hooked(self, self._op_hook, args)
-        if self._active and not _core.anomaly_checks() and not self._sparse_use(self, args):
-            return self._run_graph(args)
+        compiles = self._active and not self._dynamic and not _core.anomaly_checks()
+        if compiles and not self._sparse_use(self, args):
+            try:
+                return self._run_graph(args)
+            except DynamicShapeError:
+                self._clear_cached_op()
+                self._dynamic = True  # the parts that have graphs keep them
         self._resolve_deferred(args)
         return self.forward(*args)
 
@@ -282,15 +226,15 @@ class HybridBlock(Formats, Block):
         )
 
     def _bind(
-        self, compiled: _Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
-    ) -> _Compiled:
+        self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
+    ) -> Compiled:
         """Bring a graph up to date with the parameters, or make it."""
         params = list(self.collect_params().values())
         if any(param._deferred_init for param in params):
             self._infer(params, flat, layout, finish=True)
         used = [param for param in params if param._data is not None]
         if compiled is None or compiled.stale(used):
-            compiled = _Compiled(self, used, layout)
+            compiled = Compiled(self, used, layout)
             self._graphs[(ctx, layout)] = compiled
         compiled.bind(ctx)
         return compiled
@@ -314,14 +258,15 @@ class HybridBlock(Formats, Block):
         used: set[int] = set()
 
         def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
-            outputs, _ = _traced_forward(self, layout, params, inputs, arrays, used)
-            found[:] = [tuple(array.shape) for array in arrays]
-            return outputs
+            try:
+                return traced_forward(self, layout, params, inputs, arrays, used)[0]
+            finally:
+                found[:] = [tuple(array.shape) for array in arrays]
 
         specs = [(param.shape or (), dtype_name(param.dtype)) for param in params]
         try:
             shapes = _core.infer_params(trace, flat, specs)
-        except ShapeError:
+        except (ShapeError, DynamicShapeError):
             # A parameter that forward does not use may stay unknown.
             if not found or any(
                 id(param) in used and not shape_is_known(shape)

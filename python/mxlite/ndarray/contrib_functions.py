@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..base import DynamicShapeError, IndexError_, ShapeError, TypeError_, ValueError_
 from . import random
 from .creation import array
 
@@ -52,8 +52,9 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
 
     Raises
     ------
-    NotSupportedError
-        While a block is hybridized: a graph needs shapes that are known in advance.
+    DynamicShapeError
+        While a graph is made, whose shapes have to be known in advance. A hybridized block that
+        calls this runs operator by operator from then on; its children keep their graphs.
     """
     for name, value in (("data", data), ("index", index)):
         if not isinstance(value, NDArray):
@@ -70,10 +71,9 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
             f"({data.shape[axis]},) expected for axis {axis} of data of shape {data.shape}"
         )
     if index._traced or data._traced:
-        raise NotSupportedError(
-            "boolean_mask: the output's shape depends on the values of index, which a hybridized "
-            "block does not know while it is traced; call it outside of the block, leave the block "
-            "unhybridized, or use where or SequenceMask, which keep the shape"
+        raise DynamicShapeError(
+            "boolean_mask: the output's shape depends on the values of index, which a graph does "
+            "not know while it is made; use where or SequenceMask, which keep the shape"
         )
     positions = np.flatnonzero(index.asnumpy()).astype(np.int64)
     chosen = array(positions, dtype="int64", ctx=data.context)

@@ -7,6 +7,7 @@ two stand-ins for the unknown dimensions: what is equal in both results does not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
 
@@ -280,6 +281,8 @@ class Inference:
             changed |= self._backward_rank(node)
         elif node.op == "transpose":
             changed |= self._backward_transpose(node)
+        elif node.op == "Reshape":
+            changed |= self._backward_reshape(node)
         elif node.op in ("Convolution", "Deconvolution", "Pooling"):
             source, index = node.inputs[0]
             data, out = self.shapes[id(source), index], self.shapes[output]
@@ -353,6 +356,17 @@ class Inference:
             return False
         axes = node.call.params["axes"] or tuple(reversed(range(len(out))))
         return self._merge(source, tuple(out[axes.index(i)] for i in range(len(out))))
+
+    def _backward_reshape(self, node: Node) -> bool:
+        """Fill the one unknown dimension of a reshape's input, as the number of elements stays."""
+        source = (id(node.inputs[0][0]), node.inputs[0][1])
+        data, out = self.shapes[source], self.shapes[id(node), 0]
+        if data is None or out is None or data.count(-1) != 1 or not is_known(out):
+            return False
+        known, whole = -math.prod(data), math.prod(out)
+        if known == 0 or whole % known:
+            return False
+        return self._merge(source, tuple(whole // known if d == -1 else d for d in data))
 
     def _backward_split(self, node: Node) -> bool:
         """Fill the input of a split into equal parts from the parts."""

@@ -46,8 +46,15 @@ def normal(
 
 
 def randn(*shape: int, **kwargs: Any) -> Symbol:
-    """Draw from the normal distribution; dimensions as arguments, loc and scale as keywords."""
+    """Draw from the normal distribution; dimensions as arguments, loc and scale as keywords.
+
+    With ``data``, a Symbol, the result has its shape.
+    """
     loc, scale = kwargs.pop("loc", 0), kwargs.pop("scale", 1)
+    if isinstance(kwargs.get("data"), Symbol):
+        common = {key: value for key, value in kwargs.items() if key not in ("data", "dtype")}
+        like: Symbol = normal_like(kwargs["data"], loc=loc, scale=scale, **common)
+        return like if kwargs.get("dtype") is None else like.astype(kwargs["dtype"])
     return normal(loc, scale, shape or None, **kwargs)
 
 

@@ -69,17 +69,60 @@ def test_boolean_mask_gradient_reaches_the_kept_slices():
     np.testing.assert_array_equal(index.grad.asnumpy(), np.zeros(3))
 
 
-def test_boolean_mask_says_why_it_cannot_be_hybridized():
-    class Net(mx.gluon.HybridBlock):
-        def hybrid_forward(self, F, x, index):
-            return F.contrib.boolean_mask(x, index)
+class _Filtered(mx.gluon.HybridBlock):
+    """A layer, the rows that are wanted, a layer."""
 
-    net = Net()
-    x = nd.ones((3, 4))
-    assert net(x, _mask()).shape == (2, 4)
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.first = mx.gluon.nn.Dense(5, activation="tanh")
+            self.last = mx.gluon.nn.Dense(2)
+
+    def hybrid_forward(self, F, x, index):
+        return self.last(F.contrib.boolean_mask(self.first(x), index))
+
+
+def test_a_hybridized_block_with_boolean_mask_runs_operator_by_operator():
+    net = _Filtered()
+    net.initialize()
+    net.hybridize()  # before the parameters' shapes are known
+    x = nd.random.normal(shape=(3, 4))
+    x.attach_grad()
+    results = []
+    for _ in range(2):
+        with mx.autograd.record():
+            y = net(x, _mask())
+        y.backward(nd.ones((2, 2)))
+        results.append((y.asnumpy(), x.grad.asnumpy(), net.first.weight.grad().asnumpy()))
+        net.hybridize(False)
+    for hybrid, eager in zip(*results):
+        np.testing.assert_allclose(hybrid, eager, rtol=1e-5, atol=1e-6)
+    assert results[0][0].shape == (2, 2)
+    assert not results[0][1][1].any()
+    assert results[0][1][0].any()
+
+
+def test_children_of_a_block_with_boolean_mask_keep_their_graphs():
+    net = _Filtered()
+    net.initialize()
     net.hybridize()
-    with pytest.raises(NotImplementedError, match="boolean_mask.*shape depends on the values"):
-        net(x, _mask())
+    calls = []
+    forward = net.first.forward
+    net.first.forward = lambda *args: calls.append(1) or forward(*args)
+    shapes = [net(nd.ones((3, 4)), index).shape for index in (_mask(), nd.ones(3), nd.zeros(3))]
+    assert shapes == [(2, 2), (3, 2), (0, 2)]
+    traced = len(calls)
+    net(nd.ones((3, 4)), _mask())
+    assert len(calls) == traced
+
+
+def test_a_block_with_boolean_mask_cannot_be_exported(tmp_path):
+    net = _Filtered()
+    net.initialize()
+    net.hybridize()
+    net(nd.ones((3, 4)), _mask())
+    with pytest.raises(mx.MXNetError):
+        net.export(str(tmp_path / "net"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ void reshape_native(KernelContext&, const P&, Inputs in, Outputs out) {
 
 void register_reshape_cpu(OpRegistry& ops) {
   ops.kernel<&reshape_native<ReshapeParams>>("Reshape", DeviceType::kCPU);
-  ops.kernel<&reshape_native<NoParams>>("Flatten", DeviceType::kCPU);
+  for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
+    ops.kernel<&reshape_native<NoParams>>(op, DeviceType::kCPU);
   ops.kernel<&reshape_native<ExpandDimsParams>>("expand_dims", DeviceType::kCPU);
   ops.kernel<&reshape_native<SqueezeParams>>("squeeze", DeviceType::kCPU);
   ops.kernel<&reshape_native<ReshapeLikeParams>>("reshape_like", DeviceType::kCPU);

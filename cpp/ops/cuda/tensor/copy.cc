@@ -39,7 +39,8 @@ void register_copy_cuda(OpRegistry& ops) {
     ops.kernel<&copy_all<CastParams>>(op, kCUDA, kStrided);
   ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", kCUDA, kStrided);
   ops.kernel<&reshape<ReshapeParams>>("Reshape", kCUDA);
-  ops.kernel<&reshape<NoParams>>("Flatten", kCUDA);
+  for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
+    ops.kernel<&reshape<NoParams>>(op, kCUDA);
   ops.kernel<&reshape<ExpandDimsParams>>("expand_dims", kCUDA);
   ops.kernel<&reshape<SqueezeParams>>("squeeze", kCUDA);
   ops.kernel<&reshape<ReshapeLikeParams>>("reshape_like", kCUDA);
