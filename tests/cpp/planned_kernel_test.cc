@@ -498,9 +498,11 @@ TEST(PlannedKernel, BatchNorm) {
           PlannedCall native{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
           PlannedCall planned{{"BatchNorm", attrs, fresh()}, {}, {}, start, training};
           if (!onednn::computes_in(dtype)) continue;
-          const auto expected = native.run_native();
           const auto got = planned.run_planned();
-          ASSERT_TRUE(got.has_value());
+          // The native kernel adds up in doubles and is as fast.
+          ASSERT_EQ(got.has_value(), !(training && start == Start::kPlain));
+          if (!got) continue;
+          const auto expected = native.run_native();
           for (size_t i = 0; i < 3; ++i)
             EXPECT_LE(relative_error((*got)[i], expected[i]), test::tolerance(dtype)) << i;
           for (size_t i = 3; i < 5; ++i)  // running statistics
@@ -519,14 +521,17 @@ TEST(PlannedKernel, BatchNormGradients) {
         for (const bool fix_gamma : {false, true}) {
           const Shape data{3, 19, 6, 7};
           const auto in = batch_norm_inputs(data, dtype);
-          PlannedCall{{"_batch_norm_backward",
-                       {{"fix_gamma", fix_gamma}, {"batch_stats", batch_stats}},
-                       {random_tensor({data, dtype}, 8), in[0], in[1], in[3], in[4]}},
-                      {},
-                      {},
-                      start,
-                      true}
-              .expect_equal(str("batch_stats ", batch_stats), 5);
+          PlannedCall call{{"_batch_norm_backward",
+                            {{"fix_gamma", fix_gamma}, {"batch_stats", batch_stats}},
+                            {random_tensor({data, dtype}, 8), in[0], in[1], in[3], in[4]}},
+                           {},
+                           {},
+                           start,
+                           true};
+          if (batch_stats && start == Start::kPlain)
+            EXPECT_FALSE(call.run_planned().has_value());
+          else
+            call.expect_equal(str("batch_stats ", batch_stats), 5);
         }
 }
 

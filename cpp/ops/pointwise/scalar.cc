@@ -27,8 +27,7 @@ Grads grad_mod(GradBuilder& g) {
 
 Grads grad_rmod(GradBuilder& g) {
   if (!is_floating(g.input_spec(0).dtype)) return Grads(1);
-  return {
-      g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
+  return {g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
 }
 
 struct Row {

@@ -25,7 +25,13 @@ from .formats import Formats
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
 from .sparse_use import SparseUse
-from .symbolic import call_symbolic, flatten_symbols, has_symbol, input_variables
+from .symbolic import (
+    call_symbolic,
+    flatten_symbols,
+    has_symbol,
+    input_variables,
+    mixed_inputs,
+)
 from .tracing import STATE, stand_ins
 
 __all__ = ["HybridBlock"]
@@ -188,17 +194,25 @@ class HybridBlock(Formats, Block):
                 _core.set_trace_scope(outer)
         if self._op_hook is not None:
             return symbolic.run_hooked(self, self._op_hook, args)
-        compiles = self._active and not self._dynamic and not _core.anomaly_checks()
-        if compiles and not self._sparse_use(self, args):
+        if self._active and self._compiles(args):
             try:
                 return self._run_graph(args)
             except DynamicShapeError:
                 self._clear_cached_op()
                 self._dynamic = True  # the parts that have graphs keep them
+        if len(args) > 1 and has_symbol(args):
+            raise mixed_inputs(self)
         self._resolve_deferred(args)
         return self.forward(*args)
 
+    def _compiles(self, args: tuple[Any, ...]) -> bool:
+        """Say whether a call of this hybridized block runs its graph."""
+        whole = self._op_hook is None and not self._dynamic and not _core.anomaly_checks()
+        return whole and not self._sparse_use(self, args)
+
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
+        if len(args) > 1 and has_symbol(args):
+            raise mixed_inputs(self)
         flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
@@ -317,6 +331,8 @@ class HybridBlock(Formats, Block):
         if STATE.traces and stand_ins() is not None:
             functions, params = symbolic.traced_operands(self)
             return self.hybrid_forward(functions, x, *args, **params)
+        if self._active and isinstance(x, NDArray) and self._compiles((x, *args)):
+            return self._dispatch((x, *args))  # called by its name: the graph runs all the same
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
         if array is None:

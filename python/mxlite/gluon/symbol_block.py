@@ -106,6 +106,12 @@ class SymbolBlock(HybridBlock):
         cut = common.rfind("_") + 1 if len(self._params) > 1 else 0
         self._reg_params = {name[cut:]: param for name, param in self._params.items()}
 
+    def __repr__(self) -> str:
+        outputs = len(self._symbol.list_outputs())
+        return (
+            f"{type(self).__name__}(\n{self._symbol!r} : {len(self._input_names)} -> {outputs}\n)"
+        )
+
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 

@@ -10,8 +10,8 @@ from .. import name as _name
 from .. import ndarray as nd
 from .. import symbol
 from .._core import NDArray
-from ..base import TypeError_
-from ..ndarray.structure import Layout, count_leaves, flatten, unflatten
+from ..base import InputError, TypeError_
+from ..ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
 from ..symbol import Group, Symbol, subgraph
 from ..symbol import var as make_var
 from ..symbol.infer import open_calls
@@ -28,6 +28,7 @@ __all__ = [
     "flatten_symbols",
     "has_symbol",
     "input_variables",
+    "mixed_inputs",
     "run_hooked",
 ]
 
@@ -57,6 +58,14 @@ def has_symbol(nested: Any) -> bool:
     return isinstance(nested, (list, tuple)) and any(has_symbol(entry) for entry in nested)
 
 
+def mixed_inputs(block: HybridBlock) -> InputError:
+    """Return the error for arguments that are arrays and symbols."""
+    return InputError(
+        f"{block.name}: NDArrays and Symbols given, inputs of a HybridBlock are either the one or "
+        "the other"
+    )
+
+
 def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
     """Compose a block's outputs from symbols.
 
@@ -69,6 +78,8 @@ def call_symbolic(block: HybridBlock, args: tuple[Any, ...]) -> Any:
     -------
     Symbol or nested lists of them
     """
+    if first_array(args) is not None:
+        raise mixed_inputs(block)
     with ExitStack() as stack:
         if not isinstance(stand_ins(), Variables):
             params = block.collect_params().values()

@@ -278,3 +278,38 @@ def test_a_symbol_block_has_no_row_sparse_parameters() -> None:
     data, weight = mx.sym.var("data"), mx.sym.var("weight", stype="row_sparse")
     with pytest.raises(AssertionError, match="'weight' because its storage type is 'row_sparse'"):
         mx.gluon.SymbolBlock(mx.sym.dot(data, weight), data)
+
+
+def test_a_block_whose_forward_was_called_by_name_can_be_exported(tmp_path):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((2, 4))
+    y = net.forward(x)
+    files = net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    np.testing.assert_allclose(again(x).asnumpy(), y.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("symbol_first", [False, True])
+def test_arrays_and_symbols_together_are_refused(hybrid, symbol_first):
+    class Sum(gluon.HybridBlock):
+        def hybrid_forward(self, F, a, b):
+            return a + b
+
+    net = Sum()
+    if hybrid:
+        net.hybridize()
+    inputs = [nd.ones(3), mx.sym.var("a")]
+    with pytest.raises(ValueError, match="NDArrays and Symbols"):
+        net(*(inputs[::-1] if symbol_first else inputs))
+
+
+def test_a_symbol_block_is_printed_with_its_symbol():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    block = gluon.SymbolBlock([a + b, mx.sym.relu(a, name="r")], [a, b])
+    lines = repr(block).splitlines()
+    assert (lines[0], lines[2]) == ("SymbolBlock(", ")")
+    assert lines[1].startswith("<Symbol group [") and lines[1].endswith(", r]> : 2 -> 2")

@@ -393,3 +393,17 @@ def test_a_wrong_input_shape_is_an_error_and_the_layer_works_on() -> None:
             layer(nd.ones((1, 4)))
         assert isinstance(caught.value, MXNetError)
         assert layer(nd.ones((1, 3))).shape == (1, 2)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_hybrid_sequential_can_be_extended(hybrid):
+    class Shifted(nn.HybridSequential):
+        def hybrid_forward(self, F, x):
+            return super().hybrid_forward(F, x) + 1
+
+    net = Shifted()
+    net.add(nn.Dense(2), nn.Activation("relu"))
+    net.initialize("zeros")
+    if hybrid:
+        net.hybridize()
+    np.testing.assert_array_equal(net(nd.ones((3, 4))).asnumpy(), np.ones((3, 2)))

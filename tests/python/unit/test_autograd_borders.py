@@ -56,3 +56,18 @@ def test_states_of_a_hybridized_block_are_carried_on():
             h = net(h) * 2
         h.backward()
         assert net.weight.grad().asscalar() == expected
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_remainders_of_integers_have_no_gradient(dtype):
+    a, b = nd.array([7.0, -5.0, 9.0]), nd.array([2.0, 3.0, 4.0])
+    for x in (a, b):
+        x.attach_grad()
+    with autograd.record():
+        left, right = a.astype(dtype), b.astype(dtype)
+        parts = [left % right, left % 4, 9 % right]
+        loss = sum(part.astype("float32").sum() for part in parts)
+    loss.backward()
+    want = ([0, 0, 0], [0, 0, 0]) if dtype == "int32" else ([2, 2, 2], [-3 - 4, 2 - 3, -2 - 2])
+    for x, gradient in zip((a, b), want):
+        np.testing.assert_array_equal(x.grad.asnumpy(), gradient)

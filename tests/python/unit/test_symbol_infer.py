@@ -244,3 +244,33 @@ def test_lengths_of_a_softmax_are_integers_if_nobody_says() -> None:
     run = net.simple_bind(mx.cpu(), x=(2, 3), n=(2,))
     run.arg_dict["n"][:] = [1, 2]
     np.testing.assert_array_equal(run.forward()[0].asnumpy(), [[1, 0, 0], [0.5, 0.5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("known", "codes", "reverse", "shape", "whole"),
+    [
+        ((0, 3, 5, 5), (0, -1), False, (2, 75), (2, 3, 5, 5)),
+        ((5, 3, 0, 5), (0, -1, 0), False, (5, 15, 4), (5, 3, 4, 5)),
+        ((0,), (-4, 16, -1), False, (16, 4), (64,)),
+        ((1, 2, 3, 0), (-2, -1, 16, -4), True, (1, 2, 3, 4, 16), (1, 2, 3, 64)),
+        ((2, 3, 0, 6), (-3, -3), True, (6, 30), (2, 3, 5, 6)),
+    ],
+)
+def test_the_unknown_dimension_of_what_is_reshaped_follows(known, codes, reverse, shape, whole):
+    data = mx.sym.var("data").reshape(codes, reverse=reverse)
+    args, outs, _ = (data + mx.sym.ones(shape)).infer_shape(data=known)
+    assert (args, outs) == ([whole], [shape])
+
+
+def test_two_unknown_dimensions_of_what_is_reshaped_stay_unknown():
+    data = mx.sym.var("data").reshape((-1, 4)) + mx.sym.ones((6, 4))
+    assert data.infer_shape_partial(data=(0, 0))[0] == [(0, 0)]
+
+
+def test_a_sum_known_to_be_shaped_like_a_weight_tells_the_weights_shape():
+    weight = mx.sym.var("weight")
+    shifted = mx.sym.broadcast_add(weight, mx.sym.var("shift", shape=(1,)))
+    shifted = mx.sym._internal._identity_with_attr_like_rhs(shifted, weight)
+    net = mx.sym.FullyConnected(mx.sym.var("data"), shifted, num_hidden=11, no_bias=True)
+    args, _, _ = net.infer_shape(data=(7, 100))
+    assert dict(zip(net.list_arguments(), args))["weight"] == (11, 100)

@@ -1,5 +1,5 @@
-// Weights are 2048ths. Along the width a row becomes sums of two pixels in 128ths, which fit 16 bits;
-// along the height the upper halves of two products are added up.
+// Weights are 2048ths. Along the width a row becomes sums of two pixels in 128ths, which fit 16
+// bits; along the height the upper halves of two products are added up.
 #include "cpp/ops/cpu/image/fixed_point.h"
 
 #include <algorithm>

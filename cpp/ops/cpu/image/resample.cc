@@ -30,8 +30,9 @@ void resample_image(const T* in, const ImageView& from, T* out, const ImageView&
       for (int64_t c = 0; c < from.channels; ++c) {
         Wide<T> sum = 0;
         for (int64_t t = 0; t < columns.taps; ++t)
-          sum += columns.weight[x * columns.taps + t] *
-                 static_cast<Wide<T>>(line[columns.index[x * columns.taps + t] * from.channels + c]);
+          sum +=
+              columns.weight[x * columns.taps + t] *
+              static_cast<Wide<T>>(line[columns.index[x * columns.taps + t] * from.channels + c]);
         result[x * from.channels + c] = sum;
       }
   }
@@ -63,8 +64,7 @@ void resample(KernelContext& ctx, Interpolation kind, const TensorRef& in, const
   columns.index = reinterpret_cast<int64_t*>(memory);
   rows.index = columns.index + column_taps;
   auto* const wide = reinterpret_cast<std::byte*>(rows.index + row_taps);
-  columns.weight =
-      reinterpret_cast<float*>(wide + static_cast<size_t>(wide_size) * wide_bytes);
+  columns.weight = reinterpret_cast<float*>(wide + static_cast<size_t>(wide_size) * wide_bytes);
   rows.weight = columns.weight + column_taps;
   for (const AxisWeights& axis : {columns, rows})
     for (int64_t o = 0; o < axis.to; ++o) fill_weights(kind, o, axis);

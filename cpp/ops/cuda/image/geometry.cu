@@ -145,9 +145,8 @@ __global__ void resample_rows(int64_t n, AxisWeights w, int64_t row, const float
 void resize(KernelContext& ctx, const ImageResizeParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const ImageView from = view_of(in[0]), to = view_of(out[0]);
-  const Interpolation kind =
-      resampling::resolve(static_cast<Interpolation>(p.interp),
-                          to.width > from.width || to.height > from.height);
+  const Interpolation kind = resampling::resolve(static_cast<Interpolation>(p.interp),
+                                                 to.width > from.width || to.height > from.height);
   AxisWeights columns{from.width, to.width, resampling::count_taps(kind, from.width, to.width)};
   AxisWeights rows{from.height, to.height, resampling::count_taps(kind, from.height, to.height)};
   const int64_t row = to.width * from.channels, wide = from.height * row;

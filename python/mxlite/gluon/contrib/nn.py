@@ -62,12 +62,10 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Run the children and concatenate."""
-        from ... import ndarray as nd
-
         outputs = [block(x) for block in self._children.values()]
-        return nd.concat(*outputs, dim=self.axis)
+        return F.concat(*outputs, dim=self.axis)
 
 
 class Identity(HybridBlock):

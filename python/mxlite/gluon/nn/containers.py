@@ -115,7 +115,7 @@ class HybridSequential(HybridBlock):
         for block in blocks:
             self.register_child(block)
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
         """Run the children; each gets the output of the one before."""
         for block in self._children.values():
             x = block(x, *args)
@@ -124,10 +124,6 @@ class HybridSequential(HybridBlock):
                 args = tuple(x[1:])
                 x = x[0]
         return [x, *args] if args else x
-
-    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
-        """Run the children; kept for subclasses that extend it."""
-        return self.forward(x, *args)
 
     def __repr__(self) -> str:
         return _tree(type(self).__name__, _children_lines(self))

@@ -108,9 +108,7 @@ CASES = [
     op("_image_resize", FLOAT_PHOTO, size=(7, 3), ref=lambda x: bilinear(x, 3, 7), **COLOUR),
     op("_image_resize", PHOTO, size=(12, 5), ref=lambda x: fixed(x, 5, 12)),
     op("_image_resize", BATCH, size=(6, 8), ref=lambda x: fixed(x, 8, 6)),
-    op(
-        "_image_resize", PHOTO, size=10, keep_ratio=True, ref=lambda x: fixed(x, 10, 12)
-    ),
+    op("_image_resize", PHOTO, size=10, keep_ratio=True, ref=lambda x: fixed(x, 10, 12)),
     op("_image_resize", PHOTO, size=(12, 10), interp=0, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
     op(
         "_image_resize",
