@@ -2,19 +2,21 @@
 
     python benchmarks/bandwidth/overlap.py --network resnet18_v1 --batch 8 --json result.json
 
-Jobs of four kinds take turns, all with the same network, batch and cores:
+The same processes train in four ways, all with the same network, batch and cores:
 
-- independent: processes that train by themselves at the same time;
+- independent: each by itself, at the same time;
 - in step: they wait for each other with 4 bytes after each step. What that costs is the machine's
   unevenness: no job whose ranks need each other's gradients can do better;
-- job: the same processes average their gradients (DistributedTrainer);
+- job: they average their gradients (DistributedTrainer);
 - job, late: as before, but gradients are exchanged after backward has ended.
 
-Reported are the images per second of all processes together, the job's share of the independent
-runs' sum and of those in step, and from a profile of some steps how much of the communication ran
-while an operator did (its time includes waiting for the other ranks). ``--trace`` writes the
-profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each gradient
-was there: for scaling_model.py.
+The ways take turns every few seconds, in another order in each round: a machine that is faster now
+and slower then, as virtual ones are, is so for all of them. Reported are the images per second of
+all processes together, the job's share of the independent runs' sum and of those in step (medians
+of rounds), the processor time of a step, and from a profile of some steps how much of the
+communication ran while an operator did (its time includes waiting for the other ranks). ``--trace``
+writes the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
+gradient was there: for scaling_model.py.
 """
 
 from __future__ import annotations
@@ -138,30 +140,17 @@ class Training:
         }
 
 
-def timed(
-    run: Callable[[], None],
-    wait: Callable[[], None],
-    seconds: float,
-    agree: Callable[[int], int],
-) -> tuple[int, float]:
-    """Return how many calls were made in about ``seconds``, and the seconds they took.
-
-    ``agree`` makes one number of those of all ranks that must call equally often.
-    """
-    begin = time.perf_counter()
-    run()
-    wait()
-    once = time.perf_counter() - begin
-    count = agree(max(3, int(seconds / once)))
-    begin = time.perf_counter()
+def timed(run: Callable[[], None], wait: Callable[[], None], count: int) -> tuple[float, float]:
+    """Return the seconds and the processor's seconds that calls take."""
+    begin, processor = time.perf_counter(), time.process_time()
     for _ in range(count):
         run()
     wait()
-    return count, time.perf_counter() - begin
+    return time.perf_counter() - begin, time.process_time() - processor
 
 
 def work(args: argparse.Namespace) -> None:
-    """Train as one process of a job of one kind."""
+    """Train in all ways as one of the processes."""
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
@@ -173,53 +162,60 @@ def work(args: argparse.Namespace) -> None:
     def meet() -> None:
         hvd.allreduce(mx.nd.zeros((1,)), name="meet").wait_to_read()
 
-    late = args.kind.endswith("late")
-    training = Training(args, args.kind in JOBS)
-    for _ in range(3):
-        training.step(late)
-    mx.nd.waitall()
-    meet()
-    if args.kind == "independent":
-        hvd.shutdown()  # all begin together and know nothing of each other from here on
+    alone, together = Training(args, False), Training(args, True)
 
-    def agree(count: int) -> int:
-        if args.kind == "independent":
-            return count
-        return int(hvd.broadcast_object(count, root_rank=0, name="count"))
-
-    def step() -> None:
-        training.step(late)
-        if args.kind == "in step":
+    def step(kind: str) -> None:
+        (together if kind in JOBS else alone).step(kind.endswith("late"))
+        if kind == "in step":
             meet()
 
-    count, seconds = timed(step, mx.nd.waitall, args.seconds, agree)
-    result: dict[str, Any] = {"rate": count * args.batch / seconds, "steps": count}
-    if args.kind in JOBS:
-        trace = str(Path(args.output) / f"trace.{rank}")
+    def block(kind: str, count: int) -> tuple[float, float]:
+        meet()
+        return timed(lambda: step(kind), mx.nd.waitall, count)
+
+    for kind in KINDS:
+        block(kind, 3)
+    mine = max(2, round(3 * args.seconds / block("job", 3)[0]))
+    count = int(hvd.broadcast_object(mine, root_rank=0, name="count"))
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    for number in range(args.rounds):
+        for place in range(len(KINDS)):
+            kind = KINDS[(number + place) % len(KINDS)]
+            seconds, processor = block(kind, count)
+            found[kind].append(
+                {
+                    "rate": count * args.batch / seconds,
+                    "steps": count,
+                    "processor_ms_per_step": processor / count * 1e3,
+                }
+            )
+    result: dict[str, Any] = {"rounds": found, "hidden": {}}
+    for kind in JOBS:
+        trace = str(Path(args.output) / f"trace.{kind}.{rank}")
         mx.profiler.set_config(profile_all=True, filename=trace)
         meet()
         mx.profiler.set_state("run")
-        for _ in range(3):
-            training.step(late)
+        for _ in range(5):
+            step(kind)
         mx.nd.waitall()
         mx.profiler.set_state("stop")
         mx.profiler.dump()
-        result.update(hidden_share(trace))
-        meet()
-        result["measured"] = training.ready_times()
+        result["hidden"][kind] = hidden_share(trace)
+    meet()
+    result["measured"] = together.ready_times()
     (Path(args.output) / f"rank.{rank}").write_text(json.dumps(result))
 
 
-def run_job(args: argparse.Namespace, kind: str, folder: str) -> list[dict[str, Any]]:
-    """Run one job and return what its ranks measured."""
+def run_job(args: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
+    """Run the processes and return what each has measured."""
     command = [sys.executable, "-m", "mxlite.run", "-np", str(args.np), sys.executable, __file__]
-    command += ["--worker", "--kind", kind, "--output", folder, "--network", args.network]
-    for name in ("batch", "side", "classes", "seconds"):
+    command += ["--worker", "--output", folder, "--network", args.network]
+    for name in ("batch", "side", "classes", "seconds", "rounds"):
         command += [f"--{name}", str(getattr(args, name))]
     environment = dict(os.environ, MXLITE_CPU_THREADS="1", OMP_NUM_THREADS="1")
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
     if done.returncode:
-        raise SystemExit(f"{kind}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
+        raise SystemExit(f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return [json.loads((Path(folder) / f"rank.{r}").read_text()) for r in range(args.np)]
 
 
@@ -227,7 +223,7 @@ def merged(folder: str, ranks: int) -> dict[str, Any]:
     """Return the traces of all ranks as one; the processes of a host share a clock."""
     events = []
     for rank in range(ranks):
-        content = json.loads((Path(folder) / f"trace.{rank}").read_text())
+        content = json.loads((Path(folder) / f"trace.job.{rank}").read_text())
         for event in content["traceEvents"]:
             event["pid"] = 100 * rank + event["pid"]
             if event["ph"] == "M":
@@ -244,45 +240,40 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=8, help="images per process")
     parser.add_argument("--side", type=int, default=112, help="of an image")
     parser.add_argument("--classes", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each job")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0, help="for a way at a time")
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json")
     parser.add_argument("--trace", help="all ranks' profiles of a job, one Chrome trace")
     parser.add_argument("--measured", help="for scaling_model.py")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--output", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
         work(args)
         return 0
-    found: dict[str, list[list[dict[str, Any]]]] = {kind: [] for kind in KINDS}
-    for _ in range(args.rounds):
-        for kind in KINDS:
-            with tempfile.TemporaryDirectory() as folder:
-                found[kind].append(run_job(args, kind, folder))
-                if kind == "job" and args.trace:
-                    Path(args.trace).write_text(json.dumps(merged(folder, args.np)))
-    rates = {
-        kind: statistics.median(sum(rank["rate"] for rank in job) for job in jobs)
-        for kind, jobs in found.items()
-    }
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = run_job(args, folder)
+        if args.trace:
+            Path(args.trace).write_text(json.dumps(merged(folder, args.np)))
+    # By kind and round, what each rank has measured.
+    found = {kind: list(zip(*(rank["rounds"][kind] for rank in ranks))) for kind in KINDS}
+    sums = {kind: [sum(r["rate"] for r in block) for block in found[kind]] for kind in KINDS}
+    rates = {kind: statistics.median(values) for kind, values in sums.items()}
     shares = {
-        kind: [
-            sum(r["rate"] for r in job) / sum(r["rate"] for r in other)
-            for job, other in zip(found["job"], found[kind])
-        ]
-        for kind in KINDS[:2]
+        kind: [job / other for job, other in zip(sums["job"], sums[kind])] for kind in KINDS[:2]
+    }
+    processor = {
+        kind: statistics.median(r["processor_ms_per_step"] for block in found[kind] for r in block)
+        for kind in KINDS
     }
     hidden = {
-        kind: statistics.median(rank["hidden"] for job in found[kind] for rank in job)
-        for kind in JOBS
+        kind: statistics.median(rank["hidden"][kind]["hidden"] for rank in ranks) for kind in JOBS
     }
     print(
         f"{args.network}, {args.np} processes, {args.batch} images of {args.side} each per step\n"
     )
     for kind, rate in rates.items():
-        line = f"{kind:>12}{rate:>10.2f} images/s{rate / rates['independent']:>9.1%}"
+        line = f"{kind:>12}{rate:>10.2f} images/s{processor[kind]:>9.1f} ms of a core per step"
         print(
             line + (f", {hidden[kind]:.0%} of the communication hidden" if kind in hidden else "")
         )
@@ -295,19 +286,17 @@ def main() -> int:
         "share_of_independent": statistics.median(shares["independent"]),
         "share_of_in_step": statistics.median(shares["in step"]),
         "shares_by_round": shares,
+        "processor_ms_per_step": processor,
         "hidden": hidden,
     }
     if args.measured:
-        Path(args.measured).write_text(json.dumps(found["job"][0][0]["measured"]) + "\n")
+        Path(args.measured).write_text(json.dumps(ranks[0]["measured"]) + "\n")
     if args.json:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
         import common
 
-        for jobs in found.values():
-            for job in jobs:
-                for rank in job:
-                    rank.pop("measured", None)
-        options = {k: getattr(args, k) for k in ("np", "network", "batch", "side", "seconds")}
+        names = ("np", "network", "batch", "side", "seconds", "rounds")
+        options = {name: getattr(args, name) for name in names}
         result = {
             "benchmark": "overlap",
             "machine": common.machine(),
