@@ -125,6 +125,19 @@ class _HorovodLoader(Loader):
         module.__dict__.update(__getattr__=attribute, __version__=_HOROVOD_VERSION)
 
 
+class _ContentLoader(Loader):
+    """Makes a module of given names."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self._content = content
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.update(self._content)
+
+
 class DoorFinder(MetaPathFinder):
     """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``."""
 
@@ -151,7 +164,7 @@ class DoorFinder(MetaPathFinder):
 
 
 def _horovod_spec(rest: str) -> ModuleSpec | None:
-    """Return the spec of ``horovod`` or ``horovod.mxnet``; others stay with the real package."""
+    """Return the spec of ``horovod`` or of a module that mxlite has; without the package only."""
     if not rest:
         places = [p for p in sys.path if not p or Path(p).resolve() != CHILD_PATH]
         real = PathFinder.find_spec("horovod", places)
@@ -163,7 +176,7 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
     elif rest.split(".")[0] == "mxnet":
         name = "mxlite.horovod" + rest[len("mxnet") :]
     else:
-        return None
+        return _horovod_internals(rest)
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -172,4 +185,18 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
         raise MissingModuleError(
             f"horovod.{rest} is {name} for scripts on mxlite, which this build does not have"
         ) from None
+    if rest == "runner":
+        module.__dict__.setdefault("__path__", [])  # a package there: it has horovod.runner.util
     return ModuleSpec("horovod." + rest, _AliasLoader(module), origin=name)
+
+
+def _horovod_internals(rest: str) -> ModuleSpec | None:
+    """Return the spec of a module beside ``horovod.mxnet``; an installed horovod has its own."""
+    if getattr(sys.modules.get("horovod"), "__file__", None) is not None:
+        return None
+    content = importlib.import_module("mxlite.compat.horovod_modules").CONTENT
+    if rest not in content:
+        return None
+    holds_others = any(name.startswith(rest + ".") for name in content)
+    loader = _ContentLoader(content[rest])
+    return ModuleSpec("horovod." + rest, loader, origin="mxlite", is_package=holds_others)

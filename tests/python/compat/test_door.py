@@ -263,6 +263,28 @@ def test_the_door_leaves_other_horovod_modules_alone(door):
         importlib.import_module("horovod.no_such_framework")
 
 
+def test_modules_beside_horovod_for_mxnet(door):
+    from horovod.common import util
+    from horovod.common.exceptions import HorovodInternalError
+    from horovod.common.process_sets import ProcessSet
+    from horovod.runner.util.threads import in_thread
+
+    hvd = importlib.import_module("horovod.mxnet")
+    assert HorovodInternalError is hvd.elastic.HorovodInternalError
+    assert ProcessSet is hvd.ProcessSet
+    assert util.mpi_built(verbose=True) == hvd.mpi_built() and not util.gloo_built()
+    assert util.extension_available("mxnet") and not util.extension_available("torch")
+    found = []
+    in_thread(found.append, args=(3,)).join()
+    assert found == [3]
+    in_thread(lambda: 1 / 0, silent=True).join()
+    with pytest.raises(ValueError, match="a tuple expected"):
+        in_thread(found.append, args=3)
+    for name in ("horovod.common.no_such", "horovod.runner.util.network", "horovod.runner.js_run"):
+        with pytest.raises(ModuleNotFoundError, match=name):
+            importlib.import_module(name)
+
+
 def test_horovod_for_mxnet_is_mxlites(door):
     try:
         expected = importlib.import_module("mxlite.horovod")

@@ -1,0 +1,118 @@
+"""Modules of Horovod beside ``horovod.mxnet`` that scripts and its tests' helpers import."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..base import ValueError_
+from ..horovod import basics, process_sets
+from ..horovod.elastic.errors import HorovodInternalError, HostsUpdatedInterrupt
+
+__all__ = ["CONTENT"]
+
+
+def in_thread(
+    target: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    name: str | None = None,
+    daemon: bool = True,
+    silent: bool = False,
+) -> threading.Thread:
+    """Start a thread that calls a function.
+
+    Parameters
+    ----------
+    target : callable
+    args : tuple
+        Its arguments.
+    name : str, optional
+    daemon : bool
+        Whether the process may end before it.
+    silent : bool
+        Whether exceptions of the function are dropped.
+
+    Returns
+    -------
+    Thread
+
+    Raises
+    ------
+    ValueError
+        If ``args`` is no tuple.
+
+    Notes
+    -----
+    Matches ``horovod.runner.util.threads.in_thread``.
+    """
+    if not isinstance(args, tuple):
+        raise ValueError_(f"in_thread: args {args!r} given, a tuple expected")
+
+    def run() -> None:
+        with contextlib.suppress(*[Exception] if silent else []):
+            target(*args)
+
+    thread = threading.Thread(target=run, name=name, daemon=daemon)
+    thread.start()
+    return thread
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Return whether Horovod works with a framework here: only with ``mxnet``.
+
+    Parameters
+    ----------
+    ext_base_name : str
+    verbose : bool
+        Ignored.
+    """
+    return ext_base_name == "mxnet"
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Return whether the framework sees a GPU.
+
+    Parameters
+    ----------
+    ext_base_name : str
+    verbose : bool
+        Ignored.
+    """
+    device = importlib.import_module("mxlite.device")
+    return extension_available(ext_base_name) and device.num_gpus() > 0
+
+
+def _built(function: Callable[[], Any]) -> Callable[..., bool]:
+    """Return Horovod's form of a function, which takes ``verbose`` and ignores it here."""
+
+    @functools.wraps(function)
+    def answer(verbose: bool = False) -> bool:
+        return bool(function())
+
+    return answer
+
+
+# What each module has; those that are named here and have nothing hold others.
+CONTENT: dict[str, dict[str, Any]] = {
+    "common": {},
+    "common.exceptions": {
+        "HorovodInternalError": HorovodInternalError,
+        "HostsUpdatedInterrupt": HostsUpdatedInterrupt,
+    },
+    "common.process_sets": {name: getattr(process_sets, name) for name in process_sets.__all__},
+    "common.util": {
+        "_cache": functools.lru_cache(maxsize=None),
+        "extension_available": extension_available,
+        "gpu_available": gpu_available,
+        **{
+            name: _built(getattr(basics, name))
+            for name in ("ccl_built", "ddl_built", "gloo_built", "mpi_built", "nccl_built")
+        },
+    },
+    "runner.util": {},
+    "runner.util.threads": {"in_thread": in_thread},
+}
