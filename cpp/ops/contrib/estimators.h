@@ -1,6 +1,7 @@
 // Element-wise operators whose gradient is not their derivative, and the quadratic example.
 #pragma once
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/pointwise/math.h"
 
 namespace mxlite {
 
@@ -12,5 +13,18 @@ struct QuadraticParams {
                       field("c", &QuadraticParams::c, "Constant."));
   }
 };
+
+namespace pointwise {
+
+struct Quadratic {
+  static constexpr bool math = true;
+  static constexpr int num_args = 3;
+  template <class T>
+  static MX_HD T apply(T x, const T* p) {
+    return (p[0] * x + p[1]) * x + p[2];
+  }
+};
+
+}  // namespace pointwise
 
 }  // namespace mxlite

@@ -10,15 +10,6 @@ namespace mxlite {
 namespace pointwise {
 namespace {
 
-struct Quadratic {
-  static constexpr bool math = true;
-  static constexpr int num_args = 3;
-  template <class T>
-  static T apply(T x, const T* p) {
-    return (p[0] * x + p[1]) * x + p[2];
-  }
-};
-
 void quadratic_native(KernelContext&, const QuadraticParams& p, Inputs in, Outputs out) {
   const Compute c = compute_for_math(in[0].dtype);
   const std::array<double, 3> exact = {p.a, p.b, p.c};

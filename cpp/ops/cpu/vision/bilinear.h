@@ -9,6 +9,13 @@
 
 namespace mxlite::cpu {
 
+// Converts to an integer within [low, high]; NaN gives low.
+template <class Acc>
+MX_HOST_DEVICE int64_t clamp_index(Acc value, int64_t low, int64_t high) {
+  if (!(value > static_cast<Acc>(low))) return low;
+  return value >= static_cast<Acc>(high) ? high : static_cast<int64_t>(value);
+}
+
 template <class Acc>
 struct Neighbours {
   int64_t at[4];   // top left, top right, bottom left, bottom right

@@ -1,77 +1,15 @@
-#include "cpp/ops/cpu/vision/bilinear.h"
+#include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cpu/vision/regions.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/vision/register.h"
-#include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
 namespace {
 
 constexpr const char* kOp = "_contrib_DeformablePSROIPooling";
 
-// Bins and points of one call. A class is a set of output channels that share trans.
 template <class T>
-struct BinGeometry {
-  using Acc = ComputeType<T>;
-  const DeformablePsRoiPoolingParams& p;
-  int64_t height, width, classes;
-  const T* trans;  // null: bins stay
-
-  struct Bin {
-    Acc y, x, step_y, step_x;  // first point and distance of points
-    Acc size_y, size_x;        // of the region: unit of trans
-    int64_t group, part;       // plane of the output channel; place in one channel of trans
-    int64_t moved_class;
-  };
-
-  int64_t parts() const { return p.parts() * p.parts(); }
-  // First number of trans for a class of a region: x offsets, then y offsets.
-  int64_t trans_at(int64_t region, int64_t moved_class) const {
-    return (region * classes + moved_class) * 2 * parts();
-  }
-
-  Bin bin(const Acc* region, int64_t r, int64_t channel, int64_t i, int64_t j) const {
-    const Acc scale = static_cast<Acc>(p.spatial_scale), bins = static_cast<Acc>(p.pooled_size);
-    const Acc x0 = std::round(region[1]) * scale - Acc(0.5);
-    const Acc y0 = std::round(region[2]) * scale - Acc(0.5);
-    const Acc x1 = (std::round(region[3]) + 1) * scale - Acc(0.5);
-    const Acc y1 = (std::round(region[4]) + 1) * scale - Acc(0.5);
-    Bin b;
-    b.size_x = std::max(x1 - x0, Acc(0.1));
-    b.size_y = std::max(y1 - y0, Acc(0.1));
-    b.x = x0 + static_cast<Acc>(j) * b.size_x / bins;
-    b.y = y0 + static_cast<Acc>(i) * b.size_y / bins;
-    b.step_x = b.size_x / bins / static_cast<Acc>(p.sample_per_part);
-    b.step_y = b.size_y / bins / static_cast<Acc>(p.sample_per_part);
-    const int64_t groups = p.group_size;
-    b.group = i * groups / p.pooled_size * groups + j * groups / p.pooled_size;
-    b.part = i * p.parts() / p.pooled_size * p.parts() + j * p.parts() / p.pooled_size;
-    b.moved_class = channel / (p.output_dim / classes);
-    if (trans) {
-      const T* offset = trans + trans_at(r, b.moved_class) + b.part;
-      b.x += static_cast<Acc>(offset[0]) * static_cast<Acc>(p.trans_std) * b.size_x;
-      b.y += static_cast<Acc>(offset[parts()]) * static_cast<Acc>(p.trans_std) * b.size_y;
-    }
-    return b;
-  }
-
-  // fn(neighbours) for the points inside of the image; returns their number.
-  template <class F>
-  int64_t for_points(const Bin& b, F&& fn) const {
-    int64_t count = 0;
-    for (int64_t a = 0; a < p.sample_per_part; ++a) {
-      const Acc y = b.y + static_cast<Acc>(a) * b.step_y;
-      if (!(y >= Acc(-0.5) && y <= static_cast<Acc>(height) - Acc(0.5))) continue;
-      for (int64_t k = 0; k < p.sample_per_part; ++k) {
-        const Acc x = b.x + static_cast<Acc>(k) * b.step_x;
-        if (!(x >= Acc(-0.5) && x <= static_cast<Acc>(width) - Acc(0.5))) continue;
-        fn(cpu::combine(cpu::clamped(y, height), cpu::clamped(x, width), width));
-        ++count;
-      }
-    }
-    return count;
-  }
-};
+using BinGeometry = cpu::MovedBins<T, ComputeType<T>>;
 
 template <class T>
 BinGeometry<T> geometry(const DeformablePsRoiPoolingParams& p, const Shape& data,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/kernel.h"
 
 namespace mxlite::cpu {
@@ -34,13 +35,6 @@ Regions<Acc> read_regions(const char* op, const TensorRef& rois, int64_t batch, 
                   "] is of image ", image, ", data has ", batch);
   }
   return regions;
-}
-
-// Converts to an integer within [low, high]; NaN gives low.
-template <class Acc>
-int64_t clamp_index(Acc value, int64_t low, int64_t high) {
-  if (!(value > static_cast<Acc>(low))) return low;
-  return value >= static_cast<Acc>(high) ? high : static_cast<int64_t>(value);
 }
 
 }  // namespace mxlite::cpu

@@ -1,5 +1,5 @@
-#include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cpu/vision/regions.h"
+#include "cpp/ops/cpu/vision/rotated_grid.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/vision/register.h"
 #include "cpp/ops/vision/roi.h"
@@ -10,51 +10,9 @@ namespace {
 constexpr const char* kOp = "_contrib_RROIAlign";
 constexpr int64_t kPlanes = 16;  // channels that share the geometry of a point
 
-template <class Acc>
-struct RotatedGrid {
-  Acc centre_x, centre_y, bin_h, bin_w, start_h, start_w, cosine, sine;
-  int64_t samples_h, samples_w, height, width;
-
-  RotatedGrid(const RotatedRoiAlignParams& p, const Acc* region, const Shape& data)
-      : height(data[2]), width(data[3]) {
-    const Acc scale = static_cast<Acc>(p.spatial_scale);
-    centre_x = region[1] * scale;
-    centre_y = region[2] * scale;
-    const Acc w = std::max(region[3] * scale, Acc(1)), h = std::max(region[4] * scale, Acc(1));
-    const Acc angle = region[5] * static_cast<Acc>(3.14159265358979323846 / 180);
-    cosine = std::cos(angle);
-    sine = std::sin(angle);
-    bin_h = h / static_cast<Acc>(p.pooled_size[0]);
-    bin_w = w / static_cast<Acc>(p.pooled_size[1]);
-    start_h = -h / 2;
-    start_w = -w / 2;
-    // Regions far larger than the image need no more points than its pixels.
-    const int64_t most = 4 * (height + width);
-    samples_h =
-        p.sampling_ratio > 0 ? p.sampling_ratio : cpu::clamp_index(std::ceil(bin_h), 1, most);
-    samples_w =
-        p.sampling_ratio > 0 ? p.sampling_ratio : cpu::clamp_index(std::ceil(bin_w), 1, most);
-  }
-  Acc count() const { return static_cast<Acc>(samples_h) * static_cast<Acc>(samples_w); }
-
-  // fn(neighbours) for the points of bin (i, j) that touch the image.
-  template <class F>
-  void for_points(int64_t i, int64_t j, F&& fn) const {
-    for (int64_t a = 0; a < samples_h; ++a) {
-      const Acc down = start_h + static_cast<Acc>(i) * bin_h +
-                       (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
-      for (int64_t b = 0; b < samples_w; ++b) {
-        const Acc right = start_w + static_cast<Acc>(j) * bin_w +
-                          (static_cast<Acc>(b) + Acc(0.5)) * bin_w / static_cast<Acc>(samples_w);
-        const Acc x = right * cosine + down * sine + centre_x;
-        const Acc y = down * cosine - right * sine + centre_y;
-        if (!(y >= -1 && y <= static_cast<Acc>(height) && x >= -1 && x <= static_cast<Acc>(width)))
-          continue;
-        fn(cpu::combine(cpu::clamped(y, height), cpu::clamped(x, width), width));
-      }
-    }
-  }
-};
+cpu::RotatedBins region_bins(const RotatedRoiAlignParams& p, const Shape& data) {
+  return {p.pooled_size[0], p.pooled_size[1], p.sampling_ratio, data[2], data[3], p.spatial_scale};
+}
 
 void rotated_align_native(KernelContext& ctx, const RotatedRoiAlignParams& p, Inputs in,
                           Outputs out) {
@@ -74,7 +32,7 @@ void rotated_align_native(KernelContext& ctx, const RotatedRoiAlignParams& p, In
         std::fill_n(target, count * bins, static_cast<T>(value));
         return;
       }
-      const RotatedGrid<Acc> grid(p, regions.row(r), data);
+      const cpu::RotatedGrid<Acc> grid(region_bins(p, data), regions.row(r));
       const T* planes = in[0].as<T>() + (regions.image(r) * channels + c0) * plane;
       for (int64_t b = 0; b < bins; ++b) {
         Acc sum[kPlanes] = {};
@@ -112,7 +70,7 @@ void rotated_align_backward_native(KernelContext& ctx,
         std::fill_n(sums, count * plane, Acc(0));
         for (int64_t r = 0; r < regions.count; ++r) {
           if (regions.ignored(r) || regions.image(r) != n || !regions.finite(r)) continue;
-          const RotatedGrid<Acc> grid(p, regions.row(r), data);
+          const cpu::RotatedGrid<Acc> grid(region_bins(p, data), regions.row(r));
           const T* grad = in[0].as<T>() + (r * channels + c0) * bins;
           for (int64_t b = 0; b < bins; ++b)
             grid.for_points(b / o[3], b % o[3], [&](const cpu::Neighbours<Acc>& point) {

@@ -3,11 +3,14 @@
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/cuda/vision/regions.cuh"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
 namespace cuda {
 namespace {
+
+using mxlite::cpu::clamp_index;
 
 struct PoolArgs {
   const void *data, *rois, *grad;  // grad: of the output
@@ -50,26 +53,12 @@ __device__ inline Place place_of(const PoolArgs& a, int64_t at) {
   return {rest / a.out_channels, rest % a.out_channels, i, j};
 }
 
+// v: image, x1, y1, x2, y2.
 template <class C>
-struct Region {
-  C image, x1, y1, x2, y2;
-  __device__ bool ignored() const { return image < C(0); }
-  __device__ bool usable(int64_t batch) const {
-    return image < static_cast<C>(batch) && std::isfinite(x1) && std::isfinite(y1) &&
-           std::isfinite(x2) && std::isfinite(y2);
-  }
-};
+using Region = RegionRow<C, 5>;
 template <class C>
 __device__ Region<C> region_of(const PoolArgs& a, int64_t r) {
-  C v[5];
-  for (int k = 0; k < 5; ++k) v[k] = load_any<C>(a.rois, a.rois_dtype, 5 * r + k);
-  return {v[0], v[1], v[2], v[3], v[4]};
-}
-
-template <class C>
-__device__ int64_t clamp_index(C value, int64_t low, int64_t high) {
-  if (!(value > static_cast<C>(low))) return low;
-  return value >= static_cast<C>(high) ? high : static_cast<int64_t>(value);
+  return Region<C>::read(a.rois, a.rois_dtype, r);
 }
 
 // ---- ROIAlign ----------------------------------------------------------------------------------
@@ -128,8 +117,8 @@ __device__ void near_samples(const Axis<C>& axis, int64_t b, int64_t& first, int
 // fn(y, x) for every sample of the bin; returns what the sum is divided by.
 template <class C, class Fn>
 __device__ C for_samples(const PoolArgs& a, const Region<C>& r, const Place& p, Fn&& fn) {
-  const Axis<C> x = axis_of(a, r.x1, r.x2, a.bins_w, a.width);
-  const Axis<C> y = axis_of(a, r.y1, r.y2, a.bins_h, a.height);
+  const Axis<C> x = axis_of(a, r.v[1], r.v[3], a.bins_w, a.width);
+  const Axis<C> y = axis_of(a, r.v[2], r.v[4], a.bins_h, a.height);
   int64_t y_first, y_past, x_first, x_past;
   near_samples(y, p.i, y_first, y_past);
   near_samples(x, p.j, x_first, x_past);
@@ -159,7 +148,7 @@ __global__ void roi_align_kernel(const __grid_constant__ PoolArgs a) {
     if (!r.ignored() && !r.usable(a.batch)) {
       value = std::numeric_limits<C>::quiet_NaN();
     } else if (!r.ignored()) {
-      const int64_t plane = plane_of(a, static_cast<int64_t>(r.image), p);
+      const int64_t plane = plane_of(a, r.image(), p);
       C sum = 0;
       const auto pixel = [&](int64_t y, int64_t x) {
         return load_as<C>(a.data, a.dtype, plane + y * a.width + x);
@@ -213,10 +202,9 @@ __global__ void roi_align_backward_kernel(int64_t n, const __grid_constant__ Poo
     C sum = 0;
     for (int64_t k = 0; k < a.regions; ++k) {
       const Region<C> r = region_of<C>(a, k);
-      if (r.ignored() || !r.usable(a.batch) || static_cast<int64_t>(r.image) != plane / a.channels)
-        continue;
-      const Axis<C> x = axis_of(a, r.x1, r.x2, a.bins_w, a.width);
-      const Axis<C> y = axis_of(a, r.y1, r.y2, a.bins_h, a.height);
+      if (r.ignored() || !r.usable(a.batch) || r.image() != plane / a.channels) continue;
+      const Axis<C> x = axis_of(a, r.v[1], r.v[3], a.bins_w, a.width);
+      const Axis<C> y = axis_of(a, r.v[2], r.v[4], a.bins_h, a.height);
       const int64_t count = x.samples * y.samples;
       const C scale = C(1) / static_cast<C>(count > 1 ? count : 1);
       int64_t i_first, i_past, j_first, j_past;
@@ -294,9 +282,9 @@ __global__ void roi_pooling_kernel(const __grid_constant__ PoolArgs a) {
     if (!r.ignored() && !r.usable(a.batch)) {
       best = std::numeric_limits<C>::quiet_NaN();
     } else if (!r.ignored()) {
-      const int64_t plane = plane_of(a, static_cast<int64_t>(r.image), p);
-      const Pixels ys = pixels_of(a, r.y1, r.y2, p.i, a.bins_h, a.height);
-      const Pixels xs = pixels_of(a, r.x1, r.x2, p.j, a.bins_w, a.width);
+      const int64_t plane = plane_of(a, r.image(), p);
+      const Pixels ys = pixels_of(a, r.v[2], r.v[4], p.i, a.bins_h, a.height);
+      const Pixels xs = pixels_of(a, r.v[1], r.v[3], p.j, a.bins_w, a.width);
       for (int64_t y = ys.begin; y < ys.end; ++y)
         for (int64_t x = xs.begin; x < xs.end; ++x) {
           const C v = load_as<C>(a.data, a.dtype, plane + y * a.width + x);
@@ -387,10 +375,9 @@ __global__ void psroi_pooling_kernel(const __grid_constant__ GroupedArgs g) {
       value = std::numeric_limits<C>::quiet_NaN();
     } else if (!r.ignored()) {
       const int64_t channel = p.channel * g.groups * g.groups + g.group_of(p.i, p.j);
-      const int64_t plane =
-          (static_cast<int64_t>(r.image) * a.channels + channel) * a.height * a.width;
-      const Pixels ys = whole_pixels(a, r.y1, r.y2, p.i, a.bins_h, a.height);
-      const Pixels xs = whole_pixels(a, r.x1, r.x2, p.j, a.bins_w, a.width);
+      const int64_t plane = (r.image() * a.channels + channel) * a.height * a.width;
+      const Pixels ys = whole_pixels(a, r.v[2], r.v[4], p.i, a.bins_h, a.height);
+      const Pixels xs = whole_pixels(a, r.v[1], r.v[3], p.j, a.bins_w, a.width);
       for (int64_t y = ys.begin; y < ys.end; ++y)
         for (int64_t x = xs.begin; x < xs.end; ++x)
           value += load_as<C>(a.data, a.dtype, plane + y * a.width + x);
@@ -411,14 +398,13 @@ __global__ void psroi_pooling_backward_kernel(int64_t n, const __grid_constant__
     C sum = 0;
     for (int64_t k = 0; k < a.regions; ++k) {
       const Region<C> r = region_of<C>(a, k);
-      if (r.ignored() || !r.usable(a.batch) || static_cast<int64_t>(r.image) != plane / a.channels)
-        continue;
+      if (r.ignored() || !r.usable(a.batch) || r.image() != plane / a.channels) continue;
       for (int64_t i = 0; i < a.bins_h; ++i) {
-        const Pixels ys = whole_pixels(a, r.y1, r.y2, i, a.bins_h, a.height);
+        const Pixels ys = whole_pixels(a, r.v[2], r.v[4], i, a.bins_h, a.height);
         if (row < ys.begin || row >= ys.end) continue;
         for (int64_t j = 0; j < a.bins_w; ++j) {
           if (g.group_of(i, j) != channel % groups) continue;
-          const Pixels xs = whole_pixels(a, r.x1, r.x2, j, a.bins_w, a.width);
+          const Pixels xs = whole_pixels(a, r.v[1], r.v[3], j, a.bins_w, a.width);
           if (column < xs.begin || column >= xs.end) continue;
           const int64_t from =
               ((k * a.out_channels + channel / groups) * a.bins_h + i) * a.bins_w + j;

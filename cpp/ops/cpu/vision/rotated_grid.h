@@ -1,0 +1,61 @@
+// Points of the bins of a rotated region. For kernels of other devices too.
+#pragma once
+#include "cpp/ops/cpu/vision/bilinear.h"
+
+namespace mxlite::cpu {
+
+// What all regions of a call share.
+struct RotatedBins {
+  int64_t rows, columns, samples;  // samples: per bin and axis; not positive: one per pixel
+  int64_t height, width;           // of the image
+  float scale;
+};
+
+template <class Acc>
+struct RotatedGrid {
+  Acc centre_x, centre_y, bin_h, bin_w, start_h, start_w, cosine, sine;
+  int64_t samples_h, samples_w, height, width;
+
+  // region: image, centre, width, height, angle in degrees.
+  MX_HOST_DEVICE RotatedGrid(const RotatedBins& bins, const Acc* region)
+      : height(bins.height), width(bins.width) {
+    const Acc scale = static_cast<Acc>(bins.scale);
+    centre_x = region[1] * scale;
+    centre_y = region[2] * scale;
+    const Acc w = std::max(region[3] * scale, Acc(1)), h = std::max(region[4] * scale, Acc(1));
+    const Acc angle = region[5] * static_cast<Acc>(3.14159265358979323846 / 180);
+    cosine = std::cos(angle);
+    sine = std::sin(angle);
+    bin_h = h / static_cast<Acc>(bins.rows);
+    bin_w = w / static_cast<Acc>(bins.columns);
+    start_h = -h / 2;
+    start_w = -w / 2;
+    // Regions far larger than the image need no more points than its pixels.
+    const int64_t most = 4 * (height + width);
+    samples_h = bins.samples > 0 ? bins.samples : clamp_index(std::ceil(bin_h), 1, most);
+    samples_w = bins.samples > 0 ? bins.samples : clamp_index(std::ceil(bin_w), 1, most);
+  }
+  MX_HOST_DEVICE Acc count() const {
+    return static_cast<Acc>(samples_h) * static_cast<Acc>(samples_w);
+  }
+
+  // fn(neighbours) for the points of bin (i, j) that touch the image.
+  template <class F>
+  MX_HOST_DEVICE void for_points(int64_t i, int64_t j, F&& fn) const {
+    for (int64_t a = 0; a < samples_h; ++a) {
+      const Acc down = start_h + static_cast<Acc>(i) * bin_h +
+                       (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
+      for (int64_t b = 0; b < samples_w; ++b) {
+        const Acc right = start_w + static_cast<Acc>(j) * bin_w +
+                          (static_cast<Acc>(b) + Acc(0.5)) * bin_w / static_cast<Acc>(samples_w);
+        const Acc x = right * cosine + down * sine + centre_x;
+        const Acc y = down * cosine - right * sine + centre_y;
+        if (!(y >= -1 && y <= static_cast<Acc>(height) && x >= -1 && x <= static_cast<Acc>(width)))
+          continue;
+        fn(combine(clamped(y, height), clamped(x, width), width));
+      }
+    }
+  }
+};
+
+}  // namespace mxlite::cpu

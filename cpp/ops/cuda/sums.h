@@ -1,0 +1,23 @@
+// Sums over an output in the type of computation.
+#pragma once
+#include "cpp/ops/cuda/compute_type.h"
+#include "cpp/ops/cuda/memory.h"
+#include "cpp/ops/cuda/strided_copy.h"
+
+namespace mxlite::cuda {
+
+// fn(sums) adds to zeros of out's shape, in out's memory or, for the halves, in the call's scratch
+// memory, whence they are converted.
+template <class F>
+void with_sums(KernelContext& ctx, const TensorRef& out, F&& fn) {
+  dispatch_float_compute(out.dtype, [&]<class C>(C) {
+    TensorRef sums = out;
+    sums.dtype = DTypeOf<C>::value;
+    if (sums.dtype != out.dtype) sums.data = ctx.scratch(sums.bytes());
+    zero_bytes(ctx, sums.data, sums.bytes());
+    fn(sums.as<C>());
+    if (sums.dtype != out.dtype) convert_copy(ctx, sums, out);
+  });
+}
+
+}  // namespace mxlite::cuda
