@@ -7,6 +7,7 @@ namespace mxlite {
 // One line per file or family, in alphabetical order of folder and file.
 void register_count_sketch_cuda(OpRegistry&);              // contrib/
 void register_estimators_cuda(OpRegistry&);                // contrib/
+void register_hawkes_cuda(OpRegistry&);                    // contrib/
 void register_image_color_cuda(OpRegistry&);               // image/
 void register_image_geometry_cuda(OpRegistry&);            // image/
 void register_dot_cuda(OpRegistry&);                       // matrix/
@@ -80,6 +81,7 @@ void register_sampling_grid_cuda(OpRegistry&);             // vision/
 void register_all_ops_cuda(OpRegistry& ops) {
   register_count_sketch_cuda(ops);
   register_estimators_cuda(ops);
+  register_hawkes_cuda(ops);
   register_image_color_cuda(ops);
   register_image_geometry_cuda(ops);
   register_dot_cuda(ops);
