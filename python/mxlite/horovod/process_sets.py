@@ -215,6 +215,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; all ranks of the job call it.
 
+    Operations of the set that wait for other ranks fail on those that have called them.
+
     Parameters
     ----------
     process_set : ProcessSet
