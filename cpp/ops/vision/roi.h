@@ -3,6 +3,7 @@
 #pragma once
 #include <tuple>
 
+#include "cpp/base/host_device.h"
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
@@ -80,7 +81,7 @@ struct DeformablePsRoiPoolingParams {
         field("trans_std", &P::trans_std, "Unit of trans, relative to the size of the region."),
         field("no_trans", &P::no_trans, "Take no trans input: bins stay in place."));
   }
-  int64_t parts() const { return part_size > 0 ? part_size : pooled_size; }
+  MX_HOST_DEVICE int64_t parts() const { return part_size > 0 ? part_size : pooled_size; }
 };
 
 // Parameters of the gradients, which need the shape of data.
