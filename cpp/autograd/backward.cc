@@ -27,10 +27,14 @@ class Walk {
              " was not computed from a variable inside autograd.record(); call attach_grad on an "
              "input and compute it while recording");
     if (grad) {
-      MX_CHECK_SHAPE(grad->shape() == head->shape(), "backward: head gradient has shape ",
-                     grad->shape(), ", the head ", head->shape());
+      MX_CHECK_SHAPE(grad->shape().size() == head->shape().size(),
+                     "backward: head gradient has shape ", grad->shape(), ", the head ",
+                     head->shape());
       MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
                      grad->dtype(), ", the head ", head->dtype());
+      // Scripts give a column for a row, as 1.x looks at no shape.
+      if (grad->shape() != head->shape())
+        grad = call_op("_reshape_to", {grad}, {{"shape", head->shape()}}, head->device());
     } else {
       grad = filled("_ones", head->spec(), head->device());
     }

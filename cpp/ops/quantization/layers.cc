@@ -4,6 +4,7 @@
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/embedding.h"
 #include "cpp/ops/nn/fully_connected.h"
+#include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/quantization/quantization.h"
 #include "cpp/ops/tensor/concat.h"
@@ -44,8 +45,12 @@ Specs infer_fully_connected(const FullyConnectedParams& p, std::span<const Tenso
   return infer_product("_contrib_quantized_fully_connected", "FullyConnected", p, in);
 }
 
+void complete_ranges(std::span<TensorSpec> ends) {
+  for (TensorSpec& end : ends) complete_shape(end, Shape{1});
+}
+
 template <class P>
-void add_product(OpRegistry& ops, const char* name, const char* doc,
+void add_product(OpRegistry& ops, const char* name, const char* doc, const char* of,
                  Specs (*infer)(const P&, std::span<const TensorSpec>)) {
   ops.add(OpBuilder<P>(name)
               .inputs({"data", "weight", "bias", "min_data", "max_data", "min_weight", "max_weight",
@@ -54,6 +59,11 @@ void add_product(OpRegistry& ops, const char* name, const char* doc,
               .outputs(3)
               .doc(doc)
               .infer(infer)
+              .complete([of](const P& p, std::span<TensorSpec> in) {
+                const size_t arrays = p.no_bias ? 2 : 3;
+                mxlite::ops().get(of).complete(&p, in.first(arrays));
+                complete_ranges(in.subspan(arrays));
+              })
               .build());
 }
 
@@ -68,6 +78,7 @@ void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped
                 check_ranges(name, in, 1, 2);
                 return with_range({shaped(p, in), in[0].dtype});
               })
+              .complete([](const P&, std::span<TensorSpec> in) { complete_ranges(in.subspan(1)); })
               .build());
 }
 
@@ -139,10 +150,10 @@ void register_quantized_layers(OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   add_product<ConvolutionParams>(ops, "_contrib_quantized_conv",
                                  "Convolution of quantized data: int32 sums and their range.",
-                                 infer_convolution);
+                                 "Convolution", infer_convolution);
   add_product<FullyConnectedParams>(ops, "_contrib_quantized_fully_connected",
                                     "Linear layer on quantized data: int32 sums and their range.",
-                                    infer_fully_connected);
+                                    "FullyConnected", infer_fully_connected);
   add_layer<PoolingParams>(
       ops, "_contrib_quantized_pooling", "Maximum or average pooling of quantized data.",
       [](const PoolingParams& p, std::span<const TensorSpec> in) {
@@ -189,6 +200,10 @@ void register_quantized_layers(OpRegistry& ops) {
               .outputs(3)
               .doc("Rows of a quantized table that data's indices name.")
               .infer(infer_embedding)
+              .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
+                complete_shape(in[1], Shape{p.input_dim, p.output_dim});
+                complete_ranges(in.subspan(2));
+              })
               .build());
   ops.add(
       OpBuilder<BatchNormParams>("_contrib_quantized_batch_norm")

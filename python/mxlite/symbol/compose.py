@@ -291,12 +291,16 @@ def _complete_inputs(
                 f"{given.alias}() takes {count} inputs with these parameters, {len(taken)} given"
             )
         taken = dict(enumerate(entry for _, entry in sorted(taken.items())))
+    labels = list(given.schema["inputs"])
+    without_bias = "bias" in labels and call.params.get("no_bias")
+    if without_bias and max(taken, default=0) < labels.index("bias"):
+        labels = [label for label in labels if "bias" not in label]  # nor the ends of its range
     inputs: list[Entry] = []
     for i in range(count):
         if i in taken:
             inputs.append(taken[i])
             continue
-        label = f"arg{i}" if given.variadic else given.schema["inputs"][i]
+        label = f"arg{i}" if given.variadic else labels[i]
         own = _own_attrs(given, attrs)
         for key, value in attrs.items():
             moved = _input_attr(given, key)

@@ -48,6 +48,14 @@ _FREE_INPUTS: dict[str, tuple[int, ...]] = {
     "softmax": (1,), "log_softmax": (1,), "softmin": (1,), "_sample_multinomial": (0,),
     "_index_copy": (1,), "ravel_multi_index": (0,), "_scatter_set_nd": (2,), "CTCLoss": (1, 2, 3),
 }  # fmt: skip
+# How many inputs of an operator on quantized arrays are no ends of ranges, which are float32; those
+# behind the first are int8.
+_QUANTIZED = {
+    "_contrib_quantized_conv": 3, "_contrib_quantized_fully_connected": 3,
+    "_contrib_quantized_embedding": 2, "_contrib_quantized_pooling": 1,
+    "_contrib_quantized_act": 1, "_contrib_quantized_flatten": 1,
+    "_contrib_quantized_batch_norm": 1,
+}  # fmt: skip
 _LENGTHS = ("softmax", "log_softmax", "softmin")  # their second input has to be integers
 _HALVES = ("float16", "bfloat16")
 _FLOATS = ("float64", "float32", *_HALVES)  # widest first
@@ -82,6 +90,12 @@ def filled_types(node: Node, inputs: list[str | None], output: str | None) -> li
     """
     if node.op == "amp_multicast":
         return inputs
+    if node.op in _QUANTIZED:
+        arrays = _QUANTIZED[node.op]
+        if node.call.params.get("no_bias"):
+            arrays -= 1
+        ends = ["float32" if i >= arrays else "int8" for i in range(len(inputs))]
+        return [inputs[0] or "int8", *(given or end for given, end in zip(inputs[1:], ends[1:]))]
     free = _FREE_INPUTS.get(str(node.op), ())
     tied = [i for i in range(len(inputs)) if i not in free]
     known = next((inputs[i] for i in tied if inputs[i] is not None), None)
@@ -124,6 +138,10 @@ def output_type(node: Node, inputs: list[str | None], index: int) -> str | None:
         return inputs[0]  # integers stay
     if node.op in ("shape_array", "size_array"):
         return "int64"
+    if node.op in _QUANTIZED:
+        sums = node.op in ("_contrib_quantized_conv", "_contrib_quantized_fully_connected")
+        rows = 1 if node.op == "_contrib_quantized_embedding" else 0
+        return "float32" if index > 0 else "int32" if sums else inputs[rows]
     if node.op == "topk":
         kind = params.get("ret_typ")
         if kind == "value" or (kind == "both" and index == 0) or kind == "mask":

@@ -349,3 +349,9 @@ def test_errors(make_it: Any, message: str, tmp_path: Path, monkeypatch: Any) ->
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         make_it()
+
+
+@pytest.mark.parametrize("error", [AssertionError, ValueError])
+def test_a_context_that_does_not_exist_is_refused(error: Any) -> None:
+    with pytest.raises(error, match=r"gpu\(100\) is not available"):
+        est.Estimator(nn.Dense(2), gluon.loss.L2Loss(), context=[mx.cpu(), mx.gpu(100)])

@@ -71,3 +71,40 @@ def test_remainders_of_integers_have_no_gradient(dtype):
     want = ([0, 0, 0], [0, 0, 0]) if dtype == "int32" else ([2, 2, 2], [-3 - 4, 2 - 3, -2 - 2])
     for x, gradient in zip((a, b), want):
         np.testing.assert_array_equal(x.grad.asnumpy(), gradient)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_head_gradient_may_be_a_row_for_a_column(hybrid):
+    layer = mx.gluon.nn.Dense(1, use_bias=False, weight_initializer="ones")
+    layer.initialize()
+    if hybrid:
+        layer.hybridize()
+    x = nd.array([[1, 2], [3, 4], [5, 6]])
+    x.attach_grad()
+    with autograd.record():
+        y = layer(x)
+    y.backward(nd.array([1, 10, 100]))
+    np.testing.assert_array_equal(x.grad.asnumpy(), [[1, 1], [10, 10], [100, 100]])
+    np.testing.assert_array_equal(layer.weight.grad().asnumpy(), [[531, 642]])
+
+
+def test_a_head_gradient_of_another_shape_keeps_higher_orders():
+    x, head = nd.array([[1.0], [2.0]]), nd.array([3.0, 5.0])
+    x.attach_grad()
+    head.attach_grad()
+    with autograd.record():
+        y = x * x
+        (first,) = autograd.grad(y, [x], head_grads=[head], create_graph=True)
+        loss = (first * first).sum()  # (2 x head)^2
+    loss.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [[72], [400]])
+    np.testing.assert_array_equal(head.grad.asnumpy(), [24, 160])
+
+
+def test_a_head_gradient_of_another_size_is_refused():
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = x * x
+    with pytest.raises(ValueError, match=r"\(2, 2\), the head \(2, 3\)"):
+        y.backward(nd.ones((2, 2)))

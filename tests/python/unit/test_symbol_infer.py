@@ -274,3 +274,38 @@ def test_a_sum_known_to_be_shaped_like_a_weight_tells_the_weights_shape():
     net = mx.sym.FullyConnected(mx.sym.var("data"), shifted, num_hidden=11, no_bias=True)
     args, _, _ = net.infer_shape(data=(7, 100))
     assert dict(zip(net.list_arguments(), args))["weight"] == (11, 100)
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "names", "shapes", "out"),
+    [
+        ("fully_connected", {"num_hidden": 4}, "weight bias", [(4, 192), (4,)], "int32"),
+        ("fully_connected", {"num_hidden": 4, "no_bias": True}, "weight", [(4, 192)], "int32"),
+        (
+            "conv",
+            {"kernel": (3, 3), "num_filter": 4, "no_bias": True},
+            "weight",
+            [(4, 3, 3, 3)],
+            "int32",
+        ),
+        ("pooling", {"kernel": (2, 2)}, "", [], "int8"),
+        ("act", {"act_type": "relu"}, "", [], "int8"),
+        ("flatten", {}, "", [], "int8"),
+    ],
+)
+def test_quantized_layers_tell_their_weights_and_ranges(op, options, names, shapes, out) -> None:
+    net = getattr(sym.contrib, "quantized_" + op)(sym.var("data"), name="q", **options)
+    arrays = names.split()
+    ends = [f"q_{end}_{label}" for label in ["data", *arrays] for end in ("min", "max")]
+    assert net.list_arguments() == ["data", *(f"q_{label}" for label in arrays), *ends]
+    assert net.infer_shape(data=(2, 3, 8, 8))[0] == [(2, 3, 8, 8), *shapes, *[(1,)] * len(ends)]
+    args, outs, _ = net.infer_type(data="int8")
+    assert args == [np.int8] * (1 + len(arrays)) + [np.float32] * len(ends)
+    assert outs == [np.dtype(out).type, np.float32, np.float32]
+
+
+def test_a_quantized_embedding_tells_its_table() -> None:
+    net = sym.contrib.quantized_embedding(sym.var("data"), input_dim=7, output_dim=3, name="q")
+    args, outs, _ = net.infer_shape(data=(5,))
+    assert (args, outs) == ([(5,), (7, 3), (1,), (1,)], [(5, 3), (1,), (1,)])
+    assert net.infer_type(data="int32")[0] == [np.int32, np.int8, np.float32, np.float32]

@@ -40,6 +40,10 @@ _EVENTS = (TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd)
 Handlers = Any
 
 
+class _MissingContext(DeviceError, AssertionError):
+    """A device that does not exist; 1.x asserts that it does."""
+
+
 class Estimator:
     """Trains and evaluates a network.
 
@@ -334,7 +338,7 @@ def _checked_context(context: Any) -> list[Context]:
     known = [gpu(i) for i in range(count)]
     for ctx in contexts:
         if ctx not in known and not str(ctx).startswith("cpu"):
-            raise DeviceError(
+            raise _MissingContext(
                 f"{ctx} is not available, please make sure your context is in one of: mx.cpu(), "
                 f"{', '.join(map(str, known))}"
             )
