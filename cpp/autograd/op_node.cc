@@ -106,7 +106,9 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
     // The call itself writes its state (running statistics): no later change of the user's.
-    if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
+    // Constants are read when backward runs, as in 1.x; see Note [Renewed state].
+    if (op.mutates(static_cast<int>(i), training) || !inputs[i]->autograd())
+      saved_inputs_.back().version = kAnyVersion;
   }
   // Without the arrays' own link to this node, which would be a cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
@@ -120,11 +122,10 @@ OpNode::Saved OpNode::save(NDArrayRef array) {
 }
 
 const NDArrayRef& OpNode::checked(const Saved& saved, const std::string& what) const {
-  MX_CHECK_KIND(
-      saved.version == kAnyVersion || saved.array->storage()->var().version() == saved.version,
-      ErrorKind::kError, "backward: ", what, " of ", op_.name, ", an array of shape ",
-      saved.array->shape(),
-      ", was changed in place after it was recorded; its old value is needed");
+  MX_CHECK_KIND(saved.version == kAnyVersion || is_readable(*saved.array, saved.version),
+                ErrorKind::kError, "backward: ", what, " of ", op_.name, ", an array of shape ",
+                saved.array->shape(),
+                ", was changed in place after it was recorded; its old value is needed");
   return saved.array;
 }
 

@@ -69,4 +69,20 @@ void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
   array->set_autograd(make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype));
 }
 
+void note_renewal(const NDArray& a, uint64_t before) {
+  ArrayInfo* info = info_of(a);
+  if (!info || info->node) return;
+  if (info->renewed_from > info->renewed_to || info->renewed_to != before)
+    info->renewed_from = before;
+  info->renewed_to = version_of(a);
+}
+
+bool is_readable(const NDArray& a, uint64_t recorded) {
+  const uint64_t now = version_of(a);
+  if (now == recorded) return true;
+  const ArrayInfo* info = info_of(a);
+  return info && !info->node && info->renewed_to == now && info->renewed_from <= recorded &&
+         recorded < now;
+}
+
 }  // namespace mxlite::autograd

@@ -25,10 +25,21 @@ class ArrayInfo final : public AutogradInfo {
   GradReq req = GradReq::kNull;
   StorageType stype = StorageType::kDefault;  // of the gradient
   bool fresh = false;  // backward stored a gradient since the last step of a trainer
+  // Versions of a variable's memory that only set_data made one from another; none: from > to.
+  uint64_t renewed_from = 1, renewed_to = 0;
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
 inline ArrayInfo* info_of(const NDArray& a) { return static_cast<ArrayInfo*>(a.autograd().get()); }
+
+// Note [Renewed state]: layers (of spectral normalization) keep a state in a parameter and write
+// the next one with set_data before backward has read this one. As in 1.x backward takes the new
+// value. All other writes between recording and backward are errors.
+inline uint64_t version_of(const NDArray& a) { return a.storage()->var().version(); }
+// The array had the version `before` and was then written by set_data.
+void note_renewal(const NDArray& a, uint64_t before);
+// May backward read the array, which was recorded with this version?
+bool is_readable(const NDArray& a, uint64_t recorded);
 
 class TapeNode : public RefCounted {
  public:

@@ -120,6 +120,17 @@ void bind_autograd(py::module_& m) {
       "Attach a gradient array (None: one of storage type stype, made when needed); req: 0 null, "
       "1 write, 2 add.");
   m.def(
+      "array_version",
+      [](const py::handle& a) { return autograd::version_of(*any_array_of(a, "array_version")); },
+      py::arg("array"), "A number that every write into the array's memory raises.");
+  m.def(
+      "note_renewal",
+      [](const py::handle& a, uint64_t before) {
+        autograd::note_renewal(*any_array_of(a, "note_renewal"), before);
+      },
+      py::arg("array"), py::arg("before"),
+      "A variable of this version was written by set_data: backward may read the new value.");
+  m.def(
       "drop_grad", [](const py::handle& a) { any_array_of(a, "drop_grad")->set_autograd(nullptr); },
       py::arg("array"), "Forget gradient and history.");
   m.def(

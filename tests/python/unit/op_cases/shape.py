@@ -31,6 +31,7 @@ CASES = [
     op("Reshape", rand(10, 5, 4), shape=(-1, 0), ref=lambda x: x.reshape(40, 5)),
     op("Reshape", rand(10, 5, 4), shape=(-1, 0), reverse=True, ref=lambda x: x.reshape(50, 4)),
     op("Reshape", rand(6, 4), shape=(2, 3, -4, 0), reverse=True, ref=lambda x: x.reshape(2, 3, 4)),
+    op("Reshape", rand(2, 9), shape=(-2, 3, 3, -4), reverse=True, ref=lambda x: x.reshape(2, 3, 3)),
     op("Reshape", rand(6, 4), shape=(6, -1, 2, -4), reverse=True, ref=lambda x: x.reshape(6, 2, 2)),
     fails("Reshape", rand(6, 4), shape=(-4, 2, 3, 0), reverse=True, error=ValueError, match="-4"),
     op("Reshape", rand(2, 3, 4), target_shape=(4, 0), ref=lambda x: x.reshape(4, 6)),
