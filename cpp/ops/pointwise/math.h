@@ -272,7 +272,7 @@ MX_HD double digamma_of(double x) {
   constexpr double kPi = 3.14159265358979323846;
   double result = 0.0;
   if (x <= 0.0) {
-    if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
+    if (x == std::floor(x)) return std::numeric_limits<double>::infinity();  // as in 1.x
     result = -kPi / std::tan(kPi * x);
     x = 1.0 - x;
   }

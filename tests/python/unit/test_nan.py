@@ -66,3 +66,16 @@ def test_the_gradient_of_relu_at_nan_is_nan(dtype):
         y = nd.relu(x)
     y.backward(nd.array([3, 3, 3, 3], dtype=dtype))
     np.testing.assert_array_equal(x.grad.asnumpy(), [0, 0, 3, np.nan])
+
+
+@pytest.mark.parametrize("op", ["gamma", "gammaln"])
+def test_slopes_at_the_poles_of_gamma_are_infinite_as_in_1_x(op):
+    x = nd.array([0.0, -2.0, 1.0])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = getattr(nd, op)(x)
+    y.backward()
+    # gamma is NaN at -1, -2, ..: neither side of such a pole is the value.
+    np.testing.assert_allclose(
+        x.grad.asnumpy(), [np.inf, np.inf if op == "gammaln" else np.nan, -0.5772157], rtol=1e-5
+    )
