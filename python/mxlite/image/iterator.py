@@ -60,7 +60,8 @@ class ImageIter(DataIter):
         Type of the labels.
     last_batch_handle : {'pad', 'discard', 'roll_over'}
         The last batch is filled from the beginning (and `DataBatch.pad` counts what was added),
-        dropped, or begins the next pass.
+        dropped, or begins the next pass; in that pass's first batch `DataBatch.pad` counts the
+        samples of the pass itself.
 
     Raises
     ------
@@ -69,7 +70,7 @@ class ImageIter(DataIter):
 
     Notes
     -----
-    Matches ``mxnet.image.ImageIter``, whose first batch after a roll over has a wrong ``pad``.
+    Matches ``mxnet.image.ImageIter``.
     """
 
     def __init__(
@@ -278,6 +279,7 @@ class ImageIter(DataIter):
         if self._exhausted:
             raise StopIteration
         samples, self._rolled = self._rolled, []
+        rolled = len(samples)
         self._gather(samples)
         pad = self.batch_size - len(samples)
         if not samples:
@@ -292,6 +294,8 @@ class ImageIter(DataIter):
             self._gather(samples)
         data = stack(*(picture for picture, _ in samples), axis=0)
         labels = np.stack([label for _, label in samples])
+        if rolled:
+            pad = self.batch_size - rolled
         return DataBatch([data], [array(labels, dtype=labels.dtype)], pad=pad)
 
     def _gather(self, samples: list[tuple[NDArray, Any]]) -> None:
