@@ -73,6 +73,55 @@ MX_HOST_DEVICE inline Place place_of(Interpolation kind, int64_t o, int64_t from
   return {static_cast<int64_t>(below), center - below};
 }
 
+// uint8 in integers, as OpenCV: two pixels of the source and their weights in 2048ths.
+struct FixedTap {
+  int64_t first, second;
+  int32_t weight[2];
+};
+
+MX_HOST_DEVICE inline FixedTap fixed_tap(int64_t first, int64_t second, float fraction) {
+  constexpr float kOne = 2048;
+  return {first,
+          second,
+          {static_cast<int32_t>(std::nearbyint((1 - fraction) * kOne)),
+           static_cast<int32_t>(std::nearbyint(fraction * kOne))}};
+}
+
+// Beyond the left and right border the second pixel is left out.
+MX_HOST_DEVICE inline FixedTap column_tap(const Place& place, int64_t from) {
+  if (place.pixel < 0) return fixed_tap(0, 0, 0);
+  if (place.pixel >= from - 1) return fixed_tap(from - 1, from - 1, 0);
+  return fixed_tap(place.pixel, place.pixel + 1, place.fraction);
+}
+
+// Above and below the image its border row repeats; the weights stay.
+MX_HOST_DEVICE inline FixedTap row_tap(const Place& place, int64_t from) {
+  const int64_t last = from - 1, pixel = place.pixel;
+  return fixed_tap(pixel < 0      ? 0
+                   : pixel < last ? pixel
+                                  : last,
+                   pixel < last ? pixel + 1 : last, place.fraction);
+}
+
+// A row's sum of two pixels, in 128ths, fits 16 bits; of two rows the upper halves are added.
+MX_HOST_DEVICE inline int32_t along_row(const FixedTap& t, uint8_t first, uint8_t second) {
+  return (first * t.weight[0] + second * t.weight[1]) >> 4;
+}
+MX_HOST_DEVICE inline uint8_t along_column(const FixedTap& t, int32_t above, int32_t below) {
+  const int32_t value = (((above * t.weight[0]) >> 16) + ((below * t.weight[1]) >> 16) + 2) >> 2;
+  return static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+// Whether uint8 is resized by the taps above; halving takes means of four instead.
+MX_HOST_DEVICE inline bool is_fixed(Interpolation kind) {
+  return kind == Interpolation::kBilinear || kind == Interpolation::kAreaEnlarging;
+}
+inline bool halves(Interpolation kind, int64_t from_width, int64_t from_height, int64_t to_width,
+                   int64_t to_height) {
+  return (is_fixed(kind) || kind == Interpolation::kArea) && from_width == 2 * to_width &&
+         from_height == 2 * to_height;
+}
+
 // How one axis of `from` pixels makes one of `to`: `taps` input indices and weights per output.
 struct AxisWeights {
   int64_t from, to, taps;

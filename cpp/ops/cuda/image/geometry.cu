@@ -142,11 +142,44 @@ __global__ void resample_rows(int64_t n, AxisWeights w, int64_t row, const float
   }
 }
 
+__global__ void resample_fixed(int64_t n, Interpolation kind, bool halves, ImageView from,
+                               ImageView to, const uint8_t* in, uint8_t* out) {
+  for (int64_t i = global_index(); i < n; i += grid_stride()) {
+    const int64_t c = i % to.channels, x = i / to.channels % to.width;
+    const int64_t y = i / (to.channels * to.width) % to.height;
+    const int64_t image = i / (to.channels * to.width * to.height);
+    const auto pixel = [&](int64_t row, int64_t column) {
+      return in[((image * from.height + row) * from.width + column) * from.channels + c];
+    };
+    if (halves) {
+      const int sum = pixel(2 * y, 2 * x) + pixel(2 * y, 2 * x + 1) + pixel(2 * y + 1, 2 * x) +
+                      pixel(2 * y + 1, 2 * x + 1);
+      out[i] = static_cast<uint8_t>((sum + 2) >> 2);
+      continue;
+    }
+    const resampling::FixedTap column =
+        resampling::column_tap(resampling::place_of(kind, x, from.width, to.width), from.width);
+    const resampling::FixedTap row =
+        resampling::row_tap(resampling::place_of(kind, y, from.height, to.height), from.height);
+    const auto wide = [&](int64_t at) {
+      return resampling::along_row(column, pixel(at, column.first), pixel(at, column.second));
+    };
+    out[i] = resampling::along_column(row, wide(row.first), wide(row.second));
+  }
+}
+
 void resize(KernelContext& ctx, const ImageResizeParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const ImageView from = view_of(in[0]), to = view_of(out[0]);
   const Interpolation kind = resampling::resolve(static_cast<Interpolation>(p.interp),
                                                  to.width > from.width || to.height > from.height);
+  const bool halves = resampling::halves(kind, from.width, from.height, to.width, to.height);
+  if (in[0].dtype == DType::kUInt8 && (halves || resampling::is_fixed(kind))) {
+    const int64_t n = out[0].size();
+    launch_items(ctx, resample_fixed, n, n, kind, halves, from, to, in[0].as<uint8_t>(),
+                 out[0].as<uint8_t>());
+    return;
+  }
   AxisWeights columns{from.width, to.width, resampling::count_taps(kind, from.width, to.width)};
   AxisWeights rows{from.height, to.height, resampling::count_taps(kind, from.height, to.height)};
   const int64_t row = to.width * from.channels, wide = from.height * row;
