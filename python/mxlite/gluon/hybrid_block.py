@@ -213,7 +213,13 @@ class HybridBlock(Formats, Block):
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
         if len(args) > 1 and has_symbol(args):
             raise mixed_inputs(self)
-        flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
+        try:
+            flat, layout = flatten(args, f"{self.name}: inputs of a hybridized block")
+        except InputError:
+            if type(self).forward is HybridBlock.forward:
+                raise
+            # As in 1.x a forward of the class's own may take dicts and numbers apart by itself.
+            return self.forward(*args)
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
@@ -331,8 +337,10 @@ class HybridBlock(Formats, Block):
         if STATE.traces and stand_ins() is not None:
             functions, params = symbolic.traced_operands(self)
             return self.hybrid_forward(functions, x, *args, **params)
-        if self._active and isinstance(x, NDArray) and self._compiles((x, *args)):
-            return self._dispatch((x, *args))  # called by its name: the graph runs all the same
+        # Called by its name the graph runs all the same, unless a forward of the class's own calls.
+        if self._active and isinstance(x, NDArray) and type(self).forward is HybridBlock.forward:
+            if self._compiles((x, *args)):
+                return self._dispatch((x, *args))
         self._resolve_deferred((x, *args))
         array = x if isinstance(x, NDArray) else first_array((x, args))
         if array is None:

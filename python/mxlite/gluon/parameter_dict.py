@@ -175,12 +175,12 @@ class ParameterDict:
                 )
         return param
 
-    def update(self, other: ParameterDict) -> None:
+    def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
         """Take over all parameters of another dictionary.
 
         Parameters
         ----------
-        other : ParameterDict
+        other : ParameterDict or dict of str to Parameter
 
         Raises
         ------
@@ -193,7 +193,7 @@ class ParameterDict:
                     "Cannot update self with other because they have different Parameters with the "
                     f"same name {name!r}"
                 )
-        self._params.update(other._params)
+        self._params.update(other.items())
 
     def initialize(
         self,

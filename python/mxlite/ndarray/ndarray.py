@@ -49,6 +49,8 @@ def _asscalar(self: NDArray) -> Any:
 
 def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
     """Return the values in another dtype; the array itself if copy is False and nothing changes."""
+    if isinstance(dtype, (NDArray, np.ndarray)):  # as in NumPy an array stands for its own type
+        dtype = dtype.dtype
     if not copy and self.dtype == _core.dtype_type(dtype):
         return self
     return _cast(self, dtype=dtype)

@@ -426,3 +426,51 @@ def test_a_hybridized_call_adds_little_python() -> None:
         return min(times) / 200
 
     assert best(net) - best(graph) < 2e-6
+
+
+class Chosen(gluon.HybridBlock):
+    """Takes its inputs out of dicts before the compiled part, as losses of Sockeye do."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = self.params.get("scale", shape=(1,), init="ones")
+
+    def forward(self, outputs, labels):
+        if isinstance(outputs, float):
+            return outputs - labels
+        return super().forward(outputs["out"], labels["label"])
+
+    def hybrid_forward(self, F, out, label, scale):
+        return F.broadcast_mul(out, scale) - label
+
+
+def test_a_forward_of_its_own_takes_dicts_and_numbers():
+    net = Chosen()
+    net.initialize()
+    net.hybridize()
+    assert net(5.0, 3) == 2.0
+    with autograd.record():
+        loss = net({"out": nd.array([3, 4])}, {"label": nd.array([1, 1])})
+    loss.backward()
+    assert loss.asnumpy().tolist() == [2, 3]
+    assert net.scale.grad().asscalar() == 7
+    plain = nn.Dense(2, in_units=2)
+    plain.initialize()
+    plain.hybridize()
+    with pytest.raises(ValueError, match="3 of type int"):
+        plain(3)
+
+
+def test_a_forward_of_its_own_is_called_by_its_name():
+    class Doubled(gluon.HybridBlock):
+        def forward(self, x):
+            return super().forward(2 * x)
+
+        def hybrid_forward(self, F, x):
+            return x + 1
+
+    net = Doubled()
+    x = nd.array([1, 2])
+    for _ in range(2):
+        assert net(x).asnumpy().tolist() == net.forward(x).asnumpy().tolist() == [3, 5]
+        net.hybridize()

@@ -273,3 +273,13 @@ def test_load_dict_restores_a_prefix_and_names_the_file() -> None:
     np.testing.assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
     with pytest.raises(ValueError, match="file 'some.params'"):
         net.collect_params().load_dict(arrays, filename="some.params")
+
+
+def test_a_dictionary_takes_parameters_from_a_dict():
+    params = gluon.ParameterDict("net_")
+    mine = gluon.Parameter("shared_weight", shape=(2,))
+    params.update({mine.name: mine})
+    assert params["shared_weight"] is mine
+    params.update({mine.name: mine})
+    with pytest.raises(ValueError, match="'shared_weight'"):
+        params.update({"shared_weight": gluon.Parameter("shared_weight", shape=(2,))})

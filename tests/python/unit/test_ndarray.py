@@ -348,6 +348,15 @@ def test_transfer_memory_goes_with_any_cpu(kind):
     np.testing.assert_array_equal(y.grad.asnumpy(), [1, 2])
 
 
+def test_an_array_stands_for_its_type():
+    x = nd.array([1.5, 2])
+    assert x.astype(nd.zeros((3,), dtype="int32")).dtype == np.int32
+    assert x.astype(np.zeros(1, "float16")).dtype == np.float16
+    assert x.astype(nd.zeros((1,)), copy=False) is x
+    with pytest.raises(TypeError, match="dtype"):
+        x.astype(object())
+
+
 def test_out_and_name_may_follow_the_parameters():
     x, out = nd.array([[4, 9]]), nd.zeros((1, 2))
     assert nd.sqrt(x, out) is out
