@@ -23,11 +23,12 @@ endif()
 list(APPEND flags -fno-math-errno -fno-trapping-math)
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
 # nvcc hands the host compiler's flags on. It calls constexpr functions of the C++ library in kernels.
-# Warnings stay warnings: some are about code that nvcc generates. OpenMP is for the .cc files.
+# Warnings stay warnings: some are about code that nvcc generates. But a kernel that calls a function of the host does
+# nothing there, in silence. OpenMP is for the .cc files.
 set(cuda_flags ${flags} -Wno-parentheses -Wno-unknown-pragmas)
 list(REMOVE_ITEM cuda_flags -Werror)
 list(JOIN cuda_flags "," cuda_host_flags)
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=${cuda_host_flags}>")
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werror=cross-execution-space-call;-Xcompiler=${cuda_host_flags}>")
 
 if(MXLITE_SANITIZE)
   if(NOT MXLITE_SANITIZE MATCHES "^(address|thread)$")
