@@ -1590,6 +1590,11 @@ def array_shape(array: Any) -> tuple[Any, ...]:
     Shape of an array of any storage.
     """
 
+def array_version(array: Any) -> int:
+    """
+    A number that every write into the array's memory raises.
+    """
+
 def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: bool) -> None:
     """
     Gradients of heads into the variables' grad arrays.
@@ -1890,6 +1895,11 @@ def mpi_threads_supported() -> bool: ...
 def mpi_version() -> str:
     """
     Of the MPI library.
+    """
+
+def note_renewal(array: Any, before: int) -> None:
+    """
+    A variable of this version was written by set_data: backward may read the new value.
     """
 
 def num_gpus() -> int:
