@@ -19,17 +19,6 @@ bool needs_gradient(const NDArray& a) {
   return info && (info->node || info->req != GradReq::kNull);
 }
 
-constexpr uint64_t kAnyVersion = ~uint64_t{0};
-
-// Constants may change until backward reads them, see Note [Renewed state].
-uint64_t version_to_keep(const NDArrayRef& a) {
-  return a->autograd() ? version_of(*a) : kAnyVersion;
-}
-
-bool is_version(const NDArrayRef& a, uint64_t kept) {
-  return kept == kAnyVersion || is_readable(*a, kept);
-}
-
 // Runs a graph's nodes as eager calls.
 class Replay {
  public:
@@ -150,10 +139,10 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
     const NDArrayRef& from = (s.is_input ? inputs : outputs)[static_cast<size_t>(s.index)];
     // Without an output's own link to this node, which would be a cycle.
     saved_.push_back(s.is_input ? from : from->detached());
-    saved_versions_.push_back(s.is_input ? version_to_keep(from) : version_of(*from));
+    saved_versions_.push_back(version_of(*from));
   }
   for (int i : recorded.read_parameters())
-    parameter_versions_.push_back(version_to_keep((*ready_.parameters)[static_cast<size_t>(i)]));
+    parameter_versions_.push_back(version_of(*(*ready_.parameters)[static_cast<size_t>(i)]));
 }
 
 void GraphNode::check_versions(const graph::RecordedGraph::Backward& plan) const {
@@ -161,15 +150,16 @@ void GraphNode::check_versions(const graph::RecordedGraph::Backward& plan) const
       ", was changed in place after it was recorded; its old value is needed";
   for (int i : plan.saved) {
     const auto at = static_cast<size_t>(i);
-    MX_CHECK_KIND(is_version(saved_[at], saved_versions_[at]), ErrorKind::kError,
+    MX_CHECK_KIND(is_readable(*saved_[at], saved_versions_[at]), ErrorKind::kError,
                   "backward: a value of ", name_, ", an array of shape ", saved_[at]->shape(),
                   kChanged);
   }
   const std::vector<int>& read = ready_.entry->recorded->read_parameters();
   for (size_t k = 0; k < read.size(); ++k) {
     const NDArrayRef& p = (*ready_.parameters)[static_cast<size_t>(read[k])];
-    MX_CHECK_KIND(is_version(p, parameter_versions_[k]), ErrorKind::kError, "backward: parameter ",
-                  read[k], " of ", name_, ", an array of shape ", p->shape(), kChanged);
+    MX_CHECK_KIND(is_readable(*p, parameter_versions_[k]), ErrorKind::kError,
+                  "backward: parameter ", read[k], " of ", name_, ", an array of shape ",
+                  p->shape(), kChanged);
   }
 }
 

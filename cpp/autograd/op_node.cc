@@ -106,9 +106,7 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
     // The call itself writes its state (running statistics): no later change of the user's.
-    // Constants are read when backward runs, as in 1.x; see Note [Renewed state].
-    if (op.mutates(static_cast<int>(i), training) || !inputs[i]->autograd())
-      saved_inputs_.back().version = kAnyVersion;
+    if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
   }
   // Without the arrays' own link to this node, which would be a cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));

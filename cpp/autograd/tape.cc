@@ -69,9 +69,14 @@ void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
   array->set_autograd(make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype));
 }
 
-void note_renewal(const NDArray& a, uint64_t before) {
+void note_renewal(NDArray& a, uint64_t before) {
+  if (!a.autograd()) {
+    auto note = make_ref<ArrayInfo>(nullptr, GradReq::kNull);
+    note->is_note = true;
+    a.set_autograd(std::move(note));
+  }
   ArrayInfo* info = info_of(a);
-  if (!info || info->node) return;
+  if (info->node) return;
   if (info->renewed_from > info->renewed_to || info->renewed_to != before)
     info->renewed_from = before;
   info->renewed_to = version_of(a);

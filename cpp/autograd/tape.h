@@ -27,6 +27,7 @@ class ArrayInfo final : public AutogradInfo {
   bool fresh = false;  // backward stored a gradient since the last step of a trainer
   // Versions of a variable's memory that only set_data made one from another; none: from > to.
   uint64_t renewed_from = 1, renewed_to = 0;
+  bool is_note = false;  // of a constant: only the versions count
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
@@ -37,7 +38,7 @@ inline ArrayInfo* info_of(const NDArray& a) { return static_cast<ArrayInfo*>(a.a
 // value. All other writes between recording and backward are errors.
 inline uint64_t version_of(const NDArray& a) { return a.storage()->var().version(); }
 // The array had the version `before` and was then written by set_data.
-void note_renewal(const NDArray& a, uint64_t before);
+void note_renewal(NDArray& a, uint64_t before);
 // May backward read the array, which was recorded with this version?
 bool is_readable(const NDArray& a, uint64_t recorded);
 
