@@ -79,7 +79,7 @@ TEST(PointwiseMath, SpecialFunctionsMeetTheirDefiningEquations) {
     EXPECT_NEAR(digamma_of(x + 1), digamma_of(x) + 1 / x, 1e-11);
     EXPECT_NEAR(trigamma_of(x + 1), trigamma_of(x) - 1 / (x * x), 1e-9);
   }
-  EXPECT_TRUE(std::isnan(digamma_of(-2.0)));
+  EXPECT_EQ(digamma_of(-2.0), kInf);  // as 1.x has it at the poles
   for (const double x : {1e-40, 0.3, 0.99999994, 1.0, 2.5, 7.99, 8.0, 25.0, 33.0, 1e5, 1e30}) {
     const ShiftedGamma g = shifted_gamma(x);
     const double want = std::lgamma(x);
