@@ -46,6 +46,8 @@ def make_photos(folder: Path, count: int) -> Path:
         return record
     images = folder / "images"
     images.mkdir(parents=True, exist_ok=True)
+    for other in folder.glob("ready-*"):  # the record will hold another number of pictures
+        other.unlink()
     rng = np.random.RandomState(0)
     sources = photographs()
     with (

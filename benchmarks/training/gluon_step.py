@@ -57,6 +57,7 @@ def gluon(mx, net, dtype, batch, size):
     data = mx.nd.array(values.images(batch, size), ctx=device)
     label = mx.nd.array(labels(batch), ctx=device)
     net.collect_params().reset_ctx(device)
+    mx.nd.waitall()  # the copies that set the parameters are not a step's memory
     if dtype != "float32":
         net.cast(dtype)
         data = data.astype(dtype)
