@@ -202,7 +202,7 @@ __global__ void roi_align_backward_kernel(int64_t n, const __grid_constant__ Poo
     C sum = 0;
     for (int64_t k = 0; k < a.regions; ++k) {
       const Region<C> r = region_of<C>(a, k);
-      if (r.ignored() || !r.usable(a.batch) || r.image() != plane / a.channels) continue;
+      if (!r.reads(plane / a.channels, a.batch)) continue;
       const Axis<C> x = axis_of(a, r.v[1], r.v[3], a.bins_w, a.width);
       const Axis<C> y = axis_of(a, r.v[2], r.v[4], a.bins_h, a.height);
       const int64_t count = x.samples * y.samples;
@@ -398,7 +398,7 @@ __global__ void psroi_pooling_backward_kernel(int64_t n, const __grid_constant__
     C sum = 0;
     for (int64_t k = 0; k < a.regions; ++k) {
       const Region<C> r = region_of<C>(a, k);
-      if (r.ignored() || !r.usable(a.batch) || r.image() != plane / a.channels) continue;
+      if (!r.reads(plane / a.channels, a.batch)) continue;
       for (int64_t i = 0; i < a.bins_h; ++i) {
         const Pixels ys = whole_pixels(a, r.v[2], r.v[4], i, a.bins_h, a.height);
         if (row < ys.begin || row >= ys.end) continue;
