@@ -17,11 +17,14 @@ from .serialization import fromjson, load, load_json
 from .creation import *  # noqa: F403
 from .custom import Custom
 from .histogram import histogram
+from .inlined import cached_op as _cached_op
 from .sparse_calls import cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
 from . import contrib_functions, control_flow, random
 
+# Operators that the engine knows by another name.
+_SCATTER_OPS = ("_scatter_elemwise_div", "_scatter_minus_scalar", "_scatter_plus_scalar")
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 
 
@@ -58,8 +61,10 @@ image = _namespace("image", ("_image_",))
 sparse = _namespace("sparse", ("_sparse_",))
 sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
 _internal.__dict__.update(
-    _square_sum=_square_sum, _sparse_retain=_retain, cast_storage=cast_storage
-)
+    _CachedOp=_cached_op, _square_sum=_square_sum, _sparse_retain=_retain,
+    cast_storage=cast_storage,
+    **{_name: _SymbolOp(_name) for _name in _SCATTER_OPS},
+)  # fmt: skip
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
 for _name, _op in op.__dict__.items():

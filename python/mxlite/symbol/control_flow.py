@@ -302,6 +302,10 @@ def _symbol(call: Call, inputs: list[Entry]) -> list[Symbol]:
     return [Symbol([(node, i)]) for i in range(call.outputs)]
 
 
+class UnusedInputError(ValueError_, AssertionError):
+    """A loop gets a symbol that its body does not use (1.x: ``AssertionError``)."""
+
+
 def foreach(
     body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach"
 ) -> tuple[Any, Any]:
@@ -319,6 +323,11 @@ def foreach(
     Returns
     -------
     outputs, states : Symbol or nested lists of Symbol
+
+    Raises
+    ------
+    ValueError
+        If ``body`` uses a slice or a state not at all, neither in its output nor in its states.
 
     Notes
     -----
@@ -344,6 +353,11 @@ def foreach(
         return flat + new
 
     graph = SubGraph(name, function, len(data_entries) + len(state_entries))
+    unused = set(range(len(data_entries) + len(state_entries))) - set(graph.order())
+    for i in sorted(unused):
+        is_data = i < len(data_entries)
+        kind, number = ("data", i) if is_data else ("state", i - len(data_entries))
+        raise UnusedInputError(f"foreach: body does not use {kind} {number}; leave it out")
     call = ForeachCall(graph, len(data_entries), len(state_entries))
     results = _symbol(call, data_entries + state_entries + graph.imports)
     count = len(results) - len(state_entries)

@@ -9,6 +9,7 @@ from .. import _core
 from .._core import NDArray
 from ..base import ValueError_
 from ..context import Context
+from ..ndarray.sparse import dispatch
 from ..ndarray.sparse.storage import is_sparse
 from .node import Entry, Node, topological_order
 
@@ -58,25 +59,25 @@ def evaluate(
             call = node.call if calls is None else calls.get(id(node), node.call)
             inputs = [outputs[id(source)][i] for source, i in node.inputs]
             if contexts is None:
-                outputs[id(node)] = _run(call, inputs)
+                outputs[id(node)] = _run(node, call, inputs)
             else:
-                outputs[id(node)] = _run_at(contexts[id(node)], call, inputs)
+                outputs[id(node)] = _run_at(contexts[id(node)], node, call, inputs)
         if watch is not None:
             watch(node, inputs, outputs[id(node)])
     return [outputs[id(node)][index] for node, index in heads]
 
 
-def _run(call: Any, inputs: list[NDArray]) -> list[NDArray]:
+def _run(node: Node, call: Any, inputs: list[NDArray]) -> list[NDArray]:
     if getattr(call, "eager", False) or not any(map(is_sparse, inputs)):
         return list(call.run(inputs))
     if not isinstance(call, _core.OpCall):
         return list(call.run([array.tostype("default") for array in inputs]))
     # Not given and None mean the same to every operator.
     params = {key: value for key, value in call.params.items() if value is not None}
-    result = _core.op(call.name)(*inputs, **params)
+    result = dispatch.run(_core.op(call.name), tuple(inputs), params, node.op)
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
-def _run_at(context: Context, call: Any, inputs: list[NDArray]) -> list[NDArray]:
+def _run_at(context: Context, node: Node, call: Any, inputs: list[NDArray]) -> list[NDArray]:
     with context:
-        return _run(call, [array.as_in_context(context) for array in inputs])
+        return _run(node, call, [array.as_in_context(context) for array in inputs])

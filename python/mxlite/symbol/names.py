@@ -85,7 +85,8 @@ VARIADIC_COUNT["amp_multicast"] = "num_outputs"
 # Element-wise operators of 1.x that are broadcasting ones here: files keep 1.x's name.
 _KEPT = frozenset(
     """_equal _not_equal _greater _greater_equal _lesser _lesser_equal _logical_and _logical_or
-    _logical_xor _maximum _minimum _mod _power _hypot _grad_add _contrib_SparseEmbedding""".split()
+    _logical_xor _maximum _minimum _mod _power _hypot _grad_add _contrib_SparseEmbedding
+    _scatter_elemwise_div _scatter_plus_scalar _scatter_minus_scalar""".split()
 )
 _RENAMED = {
     "shuffle": "_shuffle",
@@ -98,7 +99,13 @@ _RENAMED = {
 
 
 # Names in 1.x files under which the engine has no operator.
-_ENGINE_NAMES = {"_np_cumsum": "cumsum", "_contrib_SparseEmbedding": "Embedding"}
+_ENGINE_NAMES = {
+    "_np_cumsum": "cumsum",
+    "_contrib_SparseEmbedding": "Embedding",
+    "_scatter_elemwise_div": "elemwise_div",
+    "_scatter_plus_scalar": "_plus_scalar",
+    "_scatter_minus_scalar": "_minus_scalar",
+}
 
 
 def engine_name(op: str) -> str:

@@ -10,6 +10,7 @@ from .. import _core
 from ..base import NotImplementedForSymbol, TypeError_
 from ..ndarray.methods import METHODS
 from .compose import compose
+from .names import engine_name
 from .symbol import Symbol
 
 __all__ = ["SymbolOp"]
@@ -30,7 +31,7 @@ class SymbolOp:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return _core.op(self._alias).__doc__
+        return _core.op(engine_name(self._alias)).__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make a node; arguments as for the operator on arrays, ``name`` and ``attr`` besides."""

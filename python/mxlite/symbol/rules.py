@@ -21,7 +21,7 @@ _ELEMENTWISE = frozenset(
     _mod _power _hypot LinearRegressionOutput MAERegressionOutput LogisticRegressionOutput
     smooth_l1 Activation BlockGrad make_loss MakeLoss Cast amp_cast _copy identity SoftmaxActivation
     softmax log_softmax softmin zeros_like ones_like clip Dropout
-    _identity_with_attr_like_rhs""".split()
+    _identity_with_attr_like_rhs _scatter_elemwise_div""".split()
 )
 # The first output has the first input's shape.
 _LIKE_FIRST = frozenset(

@@ -285,6 +285,17 @@ class Symbol:
             )
         return Symbol([moved(entry) for entry in self._outputs])
 
+    def _gen_atomic_symbol(self) -> Symbol:
+        """Return the output's operator with the same parameters, on new variables."""
+        node = self._node("_gen_atomic_symbol")
+        if node.op is None:
+            raise ValueError_(f"_gen_atomic_symbol: {node.name} is a variable, it has no operator")
+        inputs: list[Entry] = [
+            (Node(None, f"{node.name}_{node.call.input_name(i)}", {}, []), 0)
+            for i in range(len(node.inputs))
+        ]
+        return Symbol._single(Node(node.op, node.name, dict(node.attrs), inputs, node.call))
+
     def __copy__(self) -> Symbol:
         return self._substituted({})
 

@@ -46,3 +46,45 @@ def test_wrong_calls_are_named() -> None:
 def test_an_executor_shows_its_symbol() -> None:
     net = sym.relu(sym.var("x"))
     assert net.simple_bind(mx.cpu(), x=(2,)).get_optimized_symbol() is net
+
+
+def test_a_symbol_in_json_is_called_like_an_operator() -> None:
+    inner = sym.BatchNorm(sym.var("x") * sym.var("w"), momentum=0, fix_gamma=False, name="norm")
+    assert inner.list_inputs()[2:] == ["norm_gamma", "norm_beta", "norm_moving_mean",
+                                       "norm_moving_var"]  # fmt: skip
+    data, scale = sym.var("data"), sym.var("scale")
+    net = sym._internal._CachedOp(data + 1, scale, subgraph=inner.tojson(), name="part") * 2
+    assert net.list_arguments() == ["data", "scale", "part_norm_gamma", "part_norm_beta"]
+    assert net.list_auxiliary_states() == ["part_norm_moving_mean", "part_norm_moving_var"]
+    x = nd.array(np.arange(6).reshape(3, 2))
+    values = {
+        "data": x, "scale": nd.ones((3, 2)), "part_norm_gamma": nd.ones((2,)),
+        "part_norm_beta": nd.full((2,), 5),
+    }  # fmt: skip
+    states = {"part_norm_moving_mean": nd.zeros((2,)), "part_norm_moving_var": nd.ones((2,))}
+    executor = net.bind(mx.cpu(), values, aux_states=states)
+    (out,) = executor.forward(is_train=True)
+    np.testing.assert_allclose(out.asnumpy().mean(axis=0), [10, 10], rtol=1e-5)
+    np.testing.assert_allclose(states["part_norm_moving_mean"].asnumpy(), [3, 4])
+    twice = sym._internal._CachedOp(data, data, subgraph=(sym.var("a") - sym.var("b")).tojson())
+    (zeros,) = twice.bind(mx.cpu(), {"data": x}).forward()
+    np.testing.assert_array_equal(zeros.asnumpy(), np.zeros((3, 2)))
+
+
+def test_wrong_calls_of_symbols_in_json_are_named() -> None:
+    text = (sym.var("a") * 2).tojson()
+    with pytest.raises(TypeError, match="subgraph None given, a symbol's JSON text expected"):
+        sym._internal._CachedOp(sym.var("x"))
+    with pytest.raises(TypeError, match=r"2 inputs given, 1 expected: \['a'\]"):
+        sym._internal._CachedOp(sym.var("x"), sym.var("y"), subgraph=text)
+    with pytest.raises(TypeError, match="a: 3 given, a Symbol of one output expected"):
+        sym._internal._CachedOp(3, subgraph=text)
+
+
+def test_an_operator_of_a_symbol_on_new_variables() -> None:
+    inner = sym.FullyConnected(sym.relu(sym.var("x")), num_hidden=3, name="fc")
+    atomic = inner._gen_atomic_symbol()
+    assert atomic.list_arguments() == ["fc_data", "fc_weight", "fc_bias"]
+    assert atomic.infer_shape(fc_data=(2, 4))[1] == [(2, 3)]
+    with pytest.raises(ValueError, match="x is a variable"):
+        sym.var("x")._gen_atomic_symbol()

@@ -113,3 +113,90 @@ def test_storage_is_converted_and_rows_are_kept_inside_of_a_symbol() -> None:
         np.testing.assert_array_equal(sums.asnumpy(), [[5], [0], [25]])
     with pytest.raises(ValueError, match="stype 'rows' given"):
         sym.cast_storage(x, stype="rows")
+
+
+LEFT = np.array([[1, 0, -2], [0, 0, 0], [3, 0, 0], [0, 0, 0]], np.float32)
+RIGHT = np.array([[0, 0, 0], [0, -4, 0], [5, 0, 1], [0, 0, 0]], np.float32)
+
+
+@pytest.mark.parametrize("stype", ["csr", "row_sparse"])
+@pytest.mark.parametrize("name", ["maximum", "minimum", "hypot"])
+def test_the_larger_of_sparse_arrays_is_sparse_by_its_elementwise_name(
+    name: str, stype: str
+) -> None:
+    expected = getattr(np, name)(LEFT, RIGHT)
+    left, right = (nd.array(value).tostype(stype) for value in (LEFT, RIGHT))
+    (out,) = getattr(sym, name)(sym.var("a"), sym.var("b")).bind(
+        mx.cpu(), {"a": left, "b": right}
+    ).forward()  # fmt: skip
+    assert out.stype == stype
+    np.testing.assert_allclose(out.asnumpy(), expected, rtol=1e-6)
+    eager = getattr(nd._internal, f"_{name}")
+    assert eager(left, right).stype == stype
+    np.testing.assert_allclose(eager(left, right).asnumpy(), expected, rtol=1e-6)
+    # The broadcasting operators, and other pairs of storage types, are dense as in 1.x.
+    assert getattr(nd, f"broadcast_{name}")(left, right).stype == "default"
+    mixed = eager(left, nd.array(RIGHT))
+    assert mixed.stype == "default"
+    np.testing.assert_allclose(mixed.asnumpy(), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=f"_{name}: lhs has shape"):
+        eager(left, nd.array(RIGHT[:2]).tostype(stype))
+
+
+def test_the_larger_of_sparse_arrays_has_a_gradient() -> None:
+    a, b = (nd.array(value).tostype("row_sparse") for value in (LEFT, RIGHT))
+    grads = {"a": nd.zeros(LEFT.shape), "b": nd.zeros(LEFT.shape)}
+    executor = sym.maximum(sym.var("a"), sym.var("b")).bind(mx.cpu(), {"a": a, "b": b}, grads)
+    executor.forward(is_train=True)
+    executor.backward(nd.full(LEFT.shape, 3))
+    np.testing.assert_array_equal(grads["b"].asnumpy(), 3 * (LEFT < RIGHT))
+    np.testing.assert_array_equal(grads["a"].asnumpy(), 3 * (LEFT >= RIGHT))
+
+
+@pytest.mark.parametrize("stype", ["default", "csr", "row_sparse"])
+@pytest.mark.parametrize(("name", "sign"), [("plus", 1), ("minus", -1)])
+def test_scatter_adds_to_what_is_stored(name: str, sign: int, stype: str) -> None:
+    stored = {
+        "default": np.ones_like(LEFT), "csr": LEFT != 0,
+        "row_sparse": LEFT.any(axis=1, keepdims=True),
+    }[stype]  # fmt: skip
+    data = nd.array(LEFT).tostype(stype)
+    symbol = getattr(sym._internal, f"_scatter_{name}_scalar")(sym.var("a"), scalar=2)
+    assert f'"op": "_scatter_{name}_scalar"' in symbol.tojson()
+    (bound,) = sym.load_json(symbol.tojson()).bind(mx.cpu(), {"a": data}).forward()
+    eager = getattr(nd._internal, f"_scatter_{name}_scalar")(data, scalar=2)
+    for out in (bound, eager):
+        assert out.stype == stype
+        np.testing.assert_array_equal(out.asnumpy(), LEFT + sign * 2 * stored)
+
+
+def test_scatter_divides_what_is_stored() -> None:
+    division = sym._internal._scatter_elemwise_div(sym.var("a"), sym.var("b"))
+    by = np.full(LEFT.shape, 4, np.float32)
+    by[1] = 0  # no row of LEFT is stored there
+    for stype, expected in (("row_sparse", "row_sparse"), ("csr", "default")):
+        values = {"a": nd.array(LEFT).tostype(stype), "b": nd.array(by)}
+        (out,) = division.bind(mx.cpu(), values).forward()
+        assert out.stype == expected
+        wanted = LEFT / np.where(by == 0, 1, by)
+        if stype == "csr":
+            wanted[1] = np.nan
+        np.testing.assert_array_equal(out.asnumpy(), wanted)
+
+
+def test_states_that_another_executor_renews_do_not_stop_backward() -> None:
+    data = nd.array(LEFT).tostype("row_sparse")
+    norm = sym.BatchNorm(sym.var("data", stype="row_sparse"), fix_gamma=False, name="bn")
+    states = {"bn_moving_mean": nd.zeros((3,)), "bn_moving_var": nd.ones((3,))}
+    values = {"data": data, "bn_gamma": nd.ones((3,)), "bn_beta": nd.zeros((3,))}
+    grads = [{name: nd.zeros(value.shape) for name, value in values.items()} for _ in range(2)]
+    first, second = (norm.bind(mx.cpu(), values, g, aux_states=states) for g in grads)
+    first.forward(is_train=True)
+    second.forward(is_train=True)
+    mean = states["bn_moving_mean"].asnumpy()
+    np.testing.assert_allclose(mean, LEFT.mean(axis=0) * (1 - 0.9**2), rtol=1e-5, atol=1e-7)
+    for executor in (first, second):
+        executor.backward(nd.ones(LEFT.shape))
+    np.testing.assert_array_equal(states["bn_moving_mean"].asnumpy(), mean)
+    for found in grads:
+        np.testing.assert_array_equal(found["bn_beta"].asnumpy(), [4, 4, 4])

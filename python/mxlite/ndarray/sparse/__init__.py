@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import _core
 from ..._core import NDArray
-from . import dispatch, functions, products, rules, updates
+from . import aliases, dispatch, functions, products, rules, updates
 from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast_storage
 from .creation import array, csr_matrix, empty, row_sparse_array, zeros
 from .functions import add, divide, multiply, retain, subtract

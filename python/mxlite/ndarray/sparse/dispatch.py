@@ -20,6 +20,7 @@ from .storage import dense, is_sparse, unrecorded
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # computed outside the tape; recorded as a whole
 TAPED: dict[str, Rule] = {}  # record themselves
+ALIASES: dict[str, Rule] = {}  # of operators that keep less sparse under their other names
 QUIET = {"elemwise_div", "where"}  # dense results are what 1.x computes too
 
 _logger = logging.getLogger("mxlite")
@@ -38,12 +39,21 @@ def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
     return enter
 
 
-def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator of which an argument or ``out=`` is sparse."""
+def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | None = None) -> Any:
+    """Run an operator of which an argument or ``out=`` is sparse.
+
+    Parameters
+    ----------
+    op : _core.Op
+    args : tuple
+    kwargs : dict
+    alias : str, optional
+        The name that it was called by; `ALIASES` may have a rule for it.
+    """
     out = kwargs.pop("out", None)
     for label in ("name", "attr", "stype"):
         kwargs.pop(label, None)
-    result = _run(op, args, kwargs, out)
+    result = _run(op, args, kwargs, alias)
     if out is None:
         return result
     results = result if isinstance(result, (list, tuple)) else [result]
@@ -53,7 +63,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return out
 
 
-def _run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+def _run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | None) -> Any:
     name = op.__name__
     taped = TAPED.get(name)
     if taped is not None:
@@ -63,9 +73,9 @@ def _run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> An
     arrays = _arrays(args, kwargs)
     if not any(is_sparse(a) for a in arrays):
         return op(*args, **kwargs)  # only out= is sparse
+    function = ALIASES.get(alias or name, RULES.get(name))
     recording = _core.is_recording()
     if not (recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))):
-        function = RULES.get(name)
         if function is not None and not (recording and any(map(_core.is_recorded, arrays))):
             with unrecorded():
                 result = function(*args, **kwargs)
@@ -73,7 +83,6 @@ def _run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> An
                 return result
         return _fallback(op, args, kwargs)
     with unrecorded():
-        function = RULES.get(name)
         result = NotImplemented if function is None else function(*args, **kwargs)
         if result is NotImplemented:
             result = _fallback(op, args, kwargs)
@@ -122,6 +131,12 @@ def _mutated_inputs(name: str) -> tuple[list[str], list[int]]:
     return _mutated[name]
 
 
+def _mutated_arrays(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[NDArray]:
+    names, mutated = _mutated_inputs(name)
+    found = [args[i] if i < len(args) else kwargs.get(names[i]) for i in mutated]
+    return [array for array in found if isinstance(array, NDArray)]
+
+
 def log_fallback(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Warn, once per operator and storage types, that sparse arrays are made dense.
 
@@ -162,6 +177,8 @@ def _recorded(
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
     saved = {id(a): _snapshot(a) for a in arrays}
     versions = {key: _versions(a) for key, a in saved.items()}
+    # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
+    states = {id(a) for a in _mutated_arrays(op.__name__, args, kwargs)}
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]
     training = _core.is_training()
@@ -172,12 +189,15 @@ def _recorded(
 
     def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
         for key, array in saved.items():
-            if _versions(array) != versions[key]:
+            if key not in states and _versions(array) != versions[key]:
                 raise MXNetError(
                     f"backward: an input of {op.__name__}, an array of shape {array.shape}, was "
                     "changed in place after it was recorded; its old value is needed"
                 )
-        variables = {key: dense(array).detach() for key, array in saved.items()}
+        variables = {
+            key: dense(array).copy() if key in states else dense(array).detach()
+            for key, array in saved.items()
+        }
         chosen = [key for key in variables if needed[key]]
         for key in chosen:
             _core.mark_variable(variables[key], None, 1)

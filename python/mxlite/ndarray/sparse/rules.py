@@ -69,7 +69,8 @@ _with_scalar("_lesser_equal_scalar", lambda s: s < 0)
 # ---- two arrays ----------------------------------------------------------------------------------
 
 
-def _check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
+def check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
+    """Refuse two arrays of different shapes."""
     if lhs.shape != rhs.shape:
         raise ShapeError(f"{name}: lhs has shape {lhs.shape}, rhs has {rhs.shape}")
 
@@ -112,7 +113,7 @@ def _add_csr(lhs: NDArray, rhs: NDArray) -> NDArray:
 
 
 def _sum(name: str, lhs: NDArray, rhs: NDArray) -> Any:
-    _check_shapes(name, lhs, rhs)
+    check_shapes(name, lhs, rhs)
     stypes = stype_of(lhs), stype_of(rhs)
     minus = name == "elemwise_sub"
     if stypes in (("csr", "csr"), ("row_sparse", "row_sparse")) and lhs.dtype == rhs.dtype:
@@ -133,7 +134,7 @@ def _elemwise_sub(lhs: NDArray, rhs: NDArray) -> Any:
     return _sum("elemwise_sub", lhs, rhs)
 
 
-def _looked_up(array: NDArray, pattern: NDArray) -> NDArray:
+def looked_up(array: NDArray, pattern: NDArray) -> NDArray:
     """Return the values of an array where a sparse one stores values."""
     _, indices, indptr = parts(pattern)
     if indptr is not None:
@@ -149,12 +150,12 @@ def _looked_up(array: NDArray, pattern: NDArray) -> NDArray:
 
 @rule("elemwise_mul")
 def _elemwise_mul(lhs: NDArray, rhs: NDArray) -> Any:
-    _check_shapes("elemwise_mul", lhs, rhs)
+    check_shapes("elemwise_mul", lhs, rhs)
     stypes = {stype_of(lhs), stype_of(rhs)}
     if stypes == {"csr", "row_sparse"} or lhs.dtype != rhs.dtype:
         return NotImplemented
     pattern, other = (lhs, rhs) if is_sparse(lhs) else (rhs, lhs)
-    return with_values(pattern, parts(pattern)[0] * _looked_up(other, pattern))
+    return with_values(pattern, parts(pattern)[0] * looked_up(other, pattern))
 
 
 @rule("_contrib_quadratic")
@@ -162,14 +163,6 @@ def _quadratic(data: NDArray, a: float = 0.0, b: float = 0.0, c: float = 0.0) ->
     if stype_of(data) != "csr" or c != 0:
         return NotImplemented
     return with_values(data, _core.op("_contrib_quadratic")(parts(data)[0], a=a, b=b))
-
-
-def scatter_div(lhs: NDArray, rhs: NDArray) -> Any:
-    """Return the stored rows of ``lhs`` divided by those of ``rhs``."""
-    _check_shapes("_scatter_elemwise_div", lhs, rhs)
-    if stype_of(lhs) != "row_sparse":
-        return _core.op("elemwise_div")(dense(lhs), dense(rhs))
-    return with_values(lhs, parts(lhs)[0] / _looked_up(dense(rhs), lhs))
 
 
 def _broadcast(name: str, elemwise: str, lhs: NDArray, rhs: NDArray) -> Any:
@@ -180,7 +173,7 @@ def _broadcast(name: str, elemwise: str, lhs: NDArray, rhs: NDArray) -> Any:
     if not fits:
         return NotImplemented
     matrix = rhs.reshape((1,) * (2 - rhs.ndim) + rhs.shape)
-    return with_values(lhs, op(parts(lhs)[0], _looked_up(matrix, lhs)))
+    return with_values(lhs, op(parts(lhs)[0], looked_up(matrix, lhs)))
 
 
 @rule("broadcast_mul")
@@ -214,5 +207,5 @@ def _add_n(*args: Any, **kwargs: Any) -> Any:
     if any(stype_of(a) != "row_sparse" for a in arrays):
         return NotImplemented
     for array in arrays[1:]:
-        _check_shapes("add_n", arrays[0], array)
+        check_shapes("add_n", arrays[0], array)
     return add_rows(arrays)

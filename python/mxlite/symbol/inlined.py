@@ -1,0 +1,74 @@
+"""``mx.sym._internal._CachedOp``: a symbol, given as JSON, called like an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import name as _name
+from ..base import TypeError_
+from .compose import user_attrs
+from .node import Node, topological_order
+from .serialization import load_json
+from .symbol import Symbol
+
+__all__ = ["cached_op"]
+
+
+def cached_op(
+    *args: Symbol,
+    subgraph: str | None = None,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Symbol:
+    """Put a copy of a symbol between its inputs and what uses its outputs.
+
+    Parameters
+    ----------
+    *args : Symbol
+        For the symbol's ``list_inputs``, in their order; inputs that are left out become variables
+        ``<name>_<input>``.
+    subgraph : str
+        The symbol as ``tojson`` writes it.
+    name : str, optional
+        Beginning of the names of the copy's nodes.
+    attr : dict of str to str, optional
+    **kwargs
+        ``data`` and other flags of a cached operator; graphs are always compiled as a whole.
+
+    Returns
+    -------
+    Symbol
+
+    Raises
+    ------
+    TypeError
+        Without ``subgraph``, for more arguments than the symbol has inputs, or others than symbols
+        of one output.
+
+    Notes
+    -----
+    Matches ``mxnet.sym._internal._CachedOp``, which keeps the symbol as one node.
+    """
+    if not isinstance(subgraph, str):
+        raise TypeError_(f"_CachedOp: subgraph {subgraph!r} given, a symbol's JSON text expected")
+    inner = load_json(subgraph)
+    names = inner.list_inputs()
+    if len(args) > len(names):
+        raise TypeError_(f"_CachedOp: {len(args)} inputs given, {len(names)} expected: {names}")
+    for key, value in zip(names, args):
+        if not isinstance(value, Symbol) or len(value) != 1:
+            raise TypeError_(f"_CachedOp: {key}: {value!r} given, a Symbol of one output expected")
+    attrs = user_attrs(dict(attr) if attr is not None else None)
+    prefix = _name.current().get(name, "_cachedop") + "_"
+    entries = {key: value._outputs[0] for key, value in zip(names, args)}
+    for key in names[len(args) :]:
+        entries[key] = (Node(None, prefix + key, {}, []), 0)
+    result = inner._substituted(entries)
+    outside = {id(node) for entry in entries.values() for node in topological_order([entry])}
+    for node in result._nodes():
+        if id(node) not in outside:
+            node.name = prefix + node.name
+            node.attrs.update(attrs)
+    return result
