@@ -16,7 +16,6 @@ ALLOWED: dict[str, str] = {
     "python/mxlite/gluon/parameter.py": "Parameter and Constant: one class, most of it docstrings",
     "python/mxlite/initializer.py": "one class per initializer, none over 60 lines",
     "python/mxlite/ndarray/serialization.py": "five versions of one byte format",
-    "tests/cpp/planned_kernel_test.cc": "one test per planned kernel over shared helpers",
 }
 
 

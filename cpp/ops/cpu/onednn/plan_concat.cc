@@ -1,63 +1,120 @@
-// Concat of channels-last tensors: rows of every input side by side, in one pass.
+// Concat, and slice_axis, which its gradient is made of, in the layout of their producers: what one
+// tensor has of a row of memory is one copy.
 #include <cstring>
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/tensor/concat.h"
+#include "cpp/ops/tensor/slice.h"
 
 namespace mxlite::onednn {
 namespace {
 
-std::optional<Plan> plan(const PlanRequest& r) {
-  const Shape& shape = r.outputs[0].shape;
-  const int ndim = shape.ndim();
+constexpr int64_t kBlock = 16;  // channels, in blocked memory
+
+bool can_be_blocked(const Shape& shape) { return shape.ndim() == 4 && shape[1] % kBlock == 0; }
+
+Desc desc_in(bool blocked, const TensorSpec& s) {
+  return blocked ? blocked_of(s.shape, s.dtype) : channels_last_of(s.shape, s.dtype);
+}
+
+bool lies_in(bool blocked, const Layout& layout, const TensorSpec& s) {
+  return !layout.is_plain() && (!blocked || can_be_blocked(s.shape)) &&
+         same_memory(format_of(layout).desc, desc_in(blocked, s));
+}
+
+// Bytes from one index of the axis' outer dimensions to the next, in memory's order of dimensions:
+// N, spatial, C, or N, C / 16, spatial, 16.
+size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
+  const Shape& shape = s.shape;
+  int64_t n = 1;
+  for (int i = axis; i < shape.ndim(); ++i) n *= shape[i];
+  if (axis > 1) n *= blocked ? kBlock : shape[1];
+  if (axis == 1 && !blocked) n = shape[1];
+  return static_cast<size_t>(n) * dtype_size(s.dtype);
+}
+
+// copy(row) for all rows.
+template <class F>
+void for_rows(int64_t rows, size_t bytes, F&& copy) {
+  constexpr size_t kParallelBytes = 1 << 17;
+#pragma omp parallel for if (bytes > kParallelBytes) num_threads(cpu_threads())
+  for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
+}
+
+// Blocks where most of the data lies in them, else channels-last. Inputs that lie otherwise are
+// reordered.
+bool prefers_blocks(const PlanRequest& r) {
+  size_t blocked = 0, last = 0;
+  for (size_t i = 0; i < r.inputs.size(); ++i) {
+    if (!can_be_blocked(r.inputs[i].shape)) return false;
+    if (lies_in(true, r.layouts[i], r.inputs[i])) blocked += r.inputs[i].bytes();
+    if (lies_in(false, r.layouts[i], r.inputs[i])) last += r.inputs[i].bytes();
+  }
+  return blocked > last;
+}
+
+std::optional<Plan> plan_concat_rows(const PlanRequest& r) {
+  const TensorSpec& output = r.outputs[0];
+  const int ndim = output.shape.ndim();
   bool any_packed = false;
   for (const Layout& l : r.layouts) any_packed |= !l.is_plain();
   if (!any_packed || ndim < 3 || ndim > 5 || !is_plannable(r)) return std::nullopt;
   const int axis = normalize_axis("Concat", static_cast<const ConcatParams*>(r.params)->dim, ndim);
-  const DType dtype = r.outputs[0].dtype;
-  // Inputs that are neither channels-last yet nor equal to it in memory are reordered.
+  const bool blocked = prefers_blocks(r);
   Plan plan;
-  for (const TensorSpec& s : r.inputs) {
-    if (s.dtype != dtype) return std::nullopt;
-    plan.inputs.push_back(make_layout(channels_last_of(s.shape, dtype)));
-  }
-  plan.outputs = {make_layout(channels_last_of(shape, dtype))};
-  // Position of the axis in memory: N, spatial, C.
-  const auto inner_size = [&](const Shape& s) {
-    int64_t n = s[axis];
-    if (axis == 1) return n;
-    n *= s[1];
-    for (int i = axis == 0 ? 2 : axis + 1; i < ndim; ++i) n *= s[i];
-    return n;
-  };
   std::vector<size_t> widths;
-  size_t row = 0;
   for (const TensorSpec& s : r.inputs) {
-    widths.push_back(static_cast<size_t>(inner_size(s.shape)) * dtype_size(dtype));
-    row += widths.back();
+    if (s.dtype != output.dtype) return std::nullopt;
+    plan.inputs.push_back(make_layout(desc_in(blocked, s)));
+    widths.push_back(row_bytes(blocked, s, axis));
   }
-  const int64_t rows = row ? static_cast<int64_t>(r.outputs[0].bytes() / row) : 0;
-  plan.run = [widths, row, rows](KernelContext&, std::span<void* const> in,
-                                 std::span<void* const> out, void*) {
-    constexpr size_t kParallelBytes = 1 << 17;
-    auto* const target = static_cast<std::byte*>(out[0]);
-#pragma omp parallel for if (row * rows > kParallelBytes) num_threads(cpu_threads())
-    for (int64_t i = 0; i < rows; ++i) {
-      std::byte* at = target + static_cast<size_t>(i) * row;
+  plan.outputs = {make_layout(desc_in(blocked, output))};
+  const size_t row = row_bytes(blocked, output, axis), bytes = output.bytes();
+  plan.run = [widths, row, bytes](KernelContext&, std::span<void* const> in,
+                                  std::span<void* const> out, void*) {
+    for_rows(static_cast<int64_t>(bytes / row), bytes, [&](size_t i) {
+      std::byte* at = static_cast<std::byte*>(out[0]) + i * row;
       for (size_t k = 0; k < widths.size(); ++k) {
-        std::memcpy(at, static_cast<const std::byte*>(in[k]) + static_cast<size_t>(i) * widths[k],
-                    widths[k]);
+        std::memcpy(at, static_cast<const std::byte*>(in[k]) + i * widths[k], widths[k]);
         at += widths[k];
       }
-    }
+    });
+  };
+  return plan;
+}
+
+std::optional<Plan> plan_slice_rows(const PlanRequest& r) {
+  const TensorSpec &input = r.inputs[0], &output = r.outputs[0];
+  const int ndim = input.shape.ndim();
+  if (r.layouts[0].is_plain() || ndim < 3 || ndim > 5 || !is_plannable(r)) return std::nullopt;
+  const auto& p = *static_cast<const SliceAxisParams*>(r.params);
+  const int axis = normalize_axis("slice_axis", p.axis, ndim);
+  const int64_t begin = resolve_slice(p, input.shape).begin[axis];
+  const bool blocked = lies_in(true, r.layouts[0], input) &&
+                       begin % (axis == 1 ? kBlock : 1) == 0 && can_be_blocked(output.shape);
+  if (!blocked && !lies_in(false, r.layouts[0], input)) return std::nullopt;
+  Plan plan;
+  plan.inputs = {r.layouts[0]};
+  plan.outputs = {make_layout(desc_in(blocked, output))};
+  const size_t from = row_bytes(blocked, input, axis), to = row_bytes(blocked, output, axis);
+  const size_t first = from / static_cast<size_t>(input.shape[axis]) * static_cast<size_t>(begin);
+  plan.run = [=, bytes = output.bytes()](KernelContext&, std::span<void* const> in,
+                                         std::span<void* const> out, void*) {
+    for_rows(static_cast<int64_t>(bytes / to), bytes, [&](size_t i) {
+      std::memcpy(static_cast<std::byte*>(out[0]) + i * to,
+                  static_cast<const std::byte*>(in[0]) + i * from + first, to);
+    });
   };
   return plan;
 }
 
 }  // namespace
 
-void plan_concat() { add_planned_kernel("Concat", DeviceType::kCPU, {plan}); }
+void plan_concat() {
+  add_planned_kernel("Concat", DeviceType::kCPU, {plan_concat_rows});
+  add_planned_kernel("slice_axis", DeviceType::kCPU, {plan_slice_rows});
+}
 
 }  // namespace mxlite::onednn

@@ -68,6 +68,17 @@ std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
   });
 }
 
+// Without data the gradient's layout decides, which is of another shape.
+Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
+  const TensorSpec& spec = r.inputs[0];
+  const Shape& data = static_cast<const PoolingGradParams*>(r.params)->data_shape;
+  if (is_channels_last(grad)) return channels_last_of(data, spec.dtype);
+  if (data.ndim() == 4 && data[1] % 16 == 0 &&
+      same_memory(grad, blocked_of(spec.shape, spec.dtype)))
+    return blocked_of(data, spec.dtype);
+  return plain_desc(data, spec.dtype);
+}
+
 // The gradient of max pooling runs the forward again: its workspace (which element won) is not
 // kept.
 std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
@@ -79,10 +90,7 @@ std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
     const bool last = p.channels_last(), max = r.inputs.size() > 1;
     Desc data = max ? desc_of(r.layouts[1], r.inputs[1]) : desc_of(r.layouts[0], r.inputs[0]);
     if (last) data = channels_to_second(data);
-    // Without data the gradient's layout decides, which is another shape: channels-last or plain.
-    if (!max)
-      data = !last && is_channels_last(data) ? channels_last_of(p.data_shape, r.inputs[0].dtype)
-                                             : d->data;
+    if (!max) data = last ? d->data : data_like_grad(r, data);
     const dnnl::pooling_forward::primitive_desc forward(
         engine(), dnnl::prop_kind::forward_training, d->algorithm, data, any_desc(d->output),
         d->stride, d->kernel, d->dilate, d->pad, d->pad_end, user_scratchpad(),
