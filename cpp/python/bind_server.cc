@@ -3,6 +3,8 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "cpp/engine/deferred.h"
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/scheduler.h"
@@ -34,16 +36,38 @@ void raise_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-void run_server_role(const std::string& name) {
+// A Python error of the program's function becomes one that a worker can be told.
+void call_profile(const py::function& profile, int rank, const std::string& name,
+                  const std::string& text) {
+  const py::gil_scoped_acquire held;
+  try {
+    profile(rank, name, text);
+  } catch (const py::error_already_set& e) {
+    if (!e.matches(PyExc_Exception)) throw;  // Ctrl-C
+    const auto kind = e.matches(PyExc_OSError)      ? ErrorKind::kRecord
+                      : e.matches(PyExc_TypeError)  ? ErrorKind::kType
+                      : e.matches(PyExc_ValueError) ? ErrorKind::kValue
+                                                    : ErrorKind::kError;
+    fail(kind, py::str(e.value()).cast<std::string>());
+  }
+}
+
+void run_server_role(const std::string& name, const std::optional<py::function>& profile) {
   const ps::Role role = ps::role_from_name(name);
   MX_CHECK(role != ps::Role::kWorker, "run_server_role: scheduler or server expected, '", name,
            "' given");
   const ps::Options options = options_of(role);
+  ps::ServerHooks hooks;
+  hooks.interrupted = raise_signals;
+  if (profile)
+    hooks.profile = [&profile](int rank, const std::string& what, const std::string& text) {
+      call_profile(*profile, rank, what, text);
+    };
   const py::gil_scoped_release released;
   if (role == ps::Role::kScheduler)
     ps::Scheduler(options).run(raise_signals);
   else
-    ps::Server(options).run(raise_signals);
+    ps::Server(options).run(hooks);
 }
 
 class ServerTask final : public engine::DeferredTask {
@@ -237,8 +261,9 @@ auto without_gil(R (ps::Client::*method)(Args...)) {
 
 void bind_server(py::module_& m) {
   ps::set_update_runner(&run_update_of_server);
-  m.def("run_server_role", &run_server_role, py::arg("role"),
-        "Be the scheduler or a server of the job that DMLC_* describe, until it has ended.");
+  m.def("run_server_role", &run_server_role, py::arg("role"), py::arg("profile") = py::none(),
+        "Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A "
+        "server calls profile(rank, name, text) with the workers' commands for its profiler.");
   py::class_<PyClient>(m, "ServerClient", "A worker of a job with a parameter server.")
       .def(py::init<>())
       .def_property_readonly("rank", &PyClient::rank)
@@ -269,6 +294,8 @@ void bind_server(py::module_& m) {
       .def("set_compression", &PyClient::set_compression, py::arg("type"),
            py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
       .def("command", without_gil(&ps::Client::command), py::arg("head"), py::arg("body"))
+      .def("profile_servers", without_gil(&ps::Client::profile_servers), py::arg("name"),
+           py::arg("text"), "Tell the servers' profilers; raises what went wrong on a server.")
       .def("barrier", without_gil(&ps::Client::barrier), "Wait for all workers.")
       .def("pushed", without_gil(&ps::Client::pushed), py::arg("key"),
            "How many pushes of this rank the servers have taken.")

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <future>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "cpp/engine/engine.h"
@@ -52,7 +54,7 @@ struct Job {
     }));
     for (int s = 0; s < options.num_servers; ++s)
       others.push_back(std::async(std::launch::async, [&, this] {
-        return guarded([&] { Server(of(Role::kServer)).run([] {}); });
+        return guarded([&] { Server(of(Role::kServer)).run(hooks); });
       }));
     std::vector<std::thread> workers;
     for (int w = 0; w < options.num_workers; ++w)
@@ -67,6 +69,7 @@ struct Job {
     return texts;
   }
   Options options;
+  ServerHooks hooks;
 };
 
 NDArrayRef filled(int64_t count, float value) {
@@ -138,6 +141,56 @@ TEST(ServerJob, RowsGoToTheServersThatHaveThem) {
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
+// Commands for the profiler take a while, are lost and repeated, and are done once by every server.
+TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
+  Job job(2, 2);
+  job.options.faults = {.drop = 10, .duplicate = 20, .delay = 10, .delay_ms = 30, .seed = 7};
+  std::mutex mutex;
+  std::map<std::pair<int, std::string>, int> done;  // by server and command
+  job.hooks.profile = [&](int rank, const std::string& name, const std::string& text) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (name == "dump") fail(ErrorKind::kRecord, text, ": no such folder");
+    std::lock_guard lock(mutex);
+    ++done[{rank, name + " " + text}];
+  };
+  const int repeats = 5;
+  const auto texts = job.run([&](Client& c) {
+    for (int i = 0; i < repeats; ++i) {
+      c.profile_servers("config", str(c.rank(), "-", i));
+      c.profile_servers("state", str(c.rank(), "-", i));
+      try {
+        c.profile_servers("dump", "file");
+        ADD_FAILURE() << "a failure on a server was not told";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind(), ErrorKind::kRecord);
+        EXPECT_NE(std::string(e.what()).find(": file: no such folder"), std::string::npos)
+            << e.what();
+        EXPECT_EQ(std::string(e.what()).find("server "), 0U) << e.what();
+      }
+    }
+    exact_sums(c, 3);
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "");
+  std::lock_guard lock(mutex);
+  EXPECT_EQ(done.size(), static_cast<size_t>(2 * 2 * 2 * repeats));
+  for (const auto& [what, times] : done)
+    EXPECT_EQ(times, 1) << "server " << what.first << ": " << what.second;
+}
+
+TEST(ServerJob, AProgramWithoutProfilerSaysSo) {
+  Job job(1, 1);
+  const auto texts = job.run([](Client& c) {
+    try {
+      c.profile_servers("state", "run");
+      ADD_FAILURE() << "nobody can have done it";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kNotSupported);
+      EXPECT_STREQ(e.what(), "server 0: this program has no profiler");
+    }
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "");
+}
+
 TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
   Job job(2, 1);
   std::atomic<int> told{0};
@@ -150,7 +203,7 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
     return std::string();
   });
   std::future<void> server = std::async(
-      std::launch::async, [&] { EXPECT_THROW(Server(job.of(Role::kServer)).run([] {}), Error); });
+      std::launch::async, [&] { EXPECT_THROW(Server(job.of(Role::kServer)).run({}), Error); });
   // One registers as a worker and goes away; the other waits for its push.
   std::thread lost([&] {
     Node node(job.of(Role::kWorker));
@@ -250,13 +303,13 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
       std::async(std::launch::async, [&] { Scheduler(job.of(Role::kScheduler)).run([] {}); });
   auto servers = std::async(std::launch::async, [&] {
     try {
-      Server(job.of(Role::kServer)).run([&] {
+      Server(job.of(Role::kServer)).run({.interrupted = [&] {
         if (kill) throw std::runtime_error("killed");
-      });
+      }});
     } catch (const std::runtime_error&) {
     }
     killed = true;
-    Server(job.of(Role::kServer)).run([] {});
+    Server(job.of(Role::kServer)).run({});
   });
   std::vector<std::thread> workers;
   for (int w = 0; w < 2; ++w)

@@ -63,6 +63,8 @@ class Client {
   void update_optimizer(const std::string& json);
   void set_compression(const Compression& how);
   void command(int head, const std::string& text);
+  // Any worker's: what is told to the servers' profilers. Throws what went wrong on a server.
+  void profile_servers(const std::string& name, const std::string& text);
   void barrier();
   uint64_t pushed(const std::string& key);  // this worker's pushes that the servers have
   std::string report();                     // JSON

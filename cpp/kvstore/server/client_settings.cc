@@ -52,6 +52,12 @@ void Client::command(int head, const std::string& text) {
   tell_servers(head, "", text);
 }
 
+void Client::profile_servers(const std::string& name, const std::string& text) {
+  const engine::BlockingScope blocking;
+  std::lock_guard calls(call_mutex_);
+  tell_servers(kProfiler, name, text);
+}
+
 void Client::barrier() {
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);

@@ -114,7 +114,12 @@ struct Command {
   std::string name, text;
 };
 // Commands of the store itself; a user's have heads from 0.
-enum CommandHead : int32_t { kSetSync = -1, kSetOptimizer = -2, kUpdateOptimizer = -3 };
+enum CommandHead : int32_t {
+  kSetSync = -1,
+  kSetOptimizer = -2,
+  kUpdateOptimizer = -3,
+  kProfiler = -4,  // names: "config" (text: JSON), "state" (run, stop, pause, resume), "dump"
+};
 
 Body encode(const Hello& m);
 Body encode(const Welcome& m);

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cpp/core/profile_hooks.h"
+
 namespace mxlite::ps {
 namespace {
 
@@ -235,6 +237,7 @@ void Reactor::watch(Connection& c, bool write) {
 }
 
 void Reactor::read(Connection& first) {
+  const ProfileScope profile("receive", ProfileKind::kComm);
   const ConnectionId id = first.id;
   size_t total = 0;
   while (total < kReadAtOnce) {
@@ -349,6 +352,7 @@ bool Reactor::write(Connection& c) {
   const ConnectionId id = c.id;
   if (!write_preamble(c)) return false;
   while (c.sealed && (c.writing || !c.waiting.empty())) {
+    const ProfileScope profile("send", ProfileKind::kComm);
     if (!c.writing) {
       c.current = std::move(c.waiting.begin()->second);
       c.waiting.erase(c.waiting.begin());

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cpp/core/profile_hooks.h"
 #include "cpp/core/threads.h"
 #include "cpp/kvstore/server/snapshot.h"
 
@@ -16,6 +17,23 @@ constexpr int kUsualThreads = 4;
 
 int thread_count(const Options& options) {
   return options.threads > 0 ? options.threads : std::clamp(cpu_threads(), 1, kUsualThreads);
+}
+
+const char* request_name(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+      return "request: hello";
+    case FrameType::kInit:
+      return "request: init";
+    case FrameType::kPush:
+      return "request: push";
+    case FrameType::kPull:
+      return "request: pull";
+    case FrameType::kCommand:
+      return "request: command";
+    default:
+      return "request";
+  }
 }
 
 }  // namespace
@@ -36,7 +54,7 @@ Server::~Server() {
   pool_.stop();
 }
 
-void Server::run(const std::function<void()>& interrupted) {
+void Server::run(const ServerHooks& hooks) {
   // Workers say hello only after start_afresh_or_restore: they learn the address from the state
   // that the scheduler sends when all have come, and until then frames are refused.
   Node::Events events;
@@ -56,10 +74,13 @@ void Server::run(const std::function<void()>& interrupted) {
   if (options_.verbose) std::fprintf(stderr, "mxlite: %s runs\n", node_.self().c_str());
   std::unique_lock lock(mutex_);
   while (!over_) {
-    over_changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return over_; });
+    over_changed_.wait_for(lock, std::chrono::milliseconds(100),
+                           [this] { return over_ || !todo_.empty(); });
     if (over_) break;
+    const auto todo = std::exchange(todo_, {});
     lock.unlock();
-    interrupted();
+    for (const auto& work : todo) work(hooks);
+    hooks.interrupted();
     lock.lock();
   }
   lock.unlock();
@@ -167,6 +188,7 @@ void Server::take_hello(ConnectionId id, const Hello& hello) {
 }
 
 void Server::take_frame(ConnectionId id, Frame frame) {
+  const ProfileScope profile(request_name(frame.type), ProfileKind::kComm);
   if (frame.type == FrameType::kHello) return take_hello(id, decode<Hello>(frame.body));
   const auto found = workers_.find(id);
   if (found == workers_.end())
@@ -260,6 +282,7 @@ void Server::command(ConnectionId id, int worker, const Frame& frame) {
   const auto c = decode<Command>(frame.body);
   Reply reply;
   uint64_t& done = commands_done_[worker];
+  if (c.head == kProfiler && c.number > done) return profile(id, worker, frame.request, c);
   if (c.number > done) {
     try {
       obey(c);
@@ -282,6 +305,15 @@ void Server::obey(const Command& c) {
       context_.set_optimizer(Optimizer::make(c.name, c.text));
       std::erase_if(settings_, [](const Command& old) {
         return old.head == kSetOptimizer || old.head == kUpdateOptimizer;
+      });
+      break;
+    case kProfiler:  // of the server whose place this one takes
+      on_run_thread([this, c](const ServerHooks& hooks) {
+        try {
+          hooks.profile(registered_.rank, c.name, c.text);
+        } catch (const Error& e) {
+          std::fprintf(stderr, "mxlite: %s: profiler: %s\n", node_.self().c_str(), e.what());
+        }
       });
       break;
     case kUpdateOptimizer: {

@@ -9,18 +9,33 @@
 
 namespace mxlite::ps {
 
+// What the program does for its server, on the thread that calls run.
+struct ServerHooks {
+  std::function<void()> interrupted = [] {};  // asked ten times a second
+  // A worker's command for the profiler of this process; an Error goes back to the worker.
+  std::function<void(int rank, const std::string& name, const std::string& text)> profile =
+      [](int, const std::string&, const std::string&) {
+        fail(ErrorKind::kNotSupported, "this program has no profiler");
+      };
+};
+
 class Server {
  public:
   explicit Server(const Options& options);
   ~Server();
 
-  // Until the job has ended; throws why it failed. `interrupted` is asked ten times a second.
-  void run(const std::function<void()>& interrupted);
+  // Until the job has ended; throws why it failed.
+  void run(const ServerHooks& hooks);
 
  private:
   struct Worker {
     int rank = -1;
     uint32_t incarnation = 0;
+  };
+  struct ProfileRequest {
+    uint64_t number = 0;  // of the worker's last command
+    bool under_way = false;
+    Answer answer;
   };
 
   void start_afresh_or_restore(const Registered& registered);
@@ -33,6 +48,9 @@ class Server {
   SlotQueue& create(const PartName& name);
   void command(ConnectionId id, int worker, const Frame& frame);
   void obey(const Command& command);
+  void profile(ConnectionId id, int worker, uint64_t request, const Command& command);
+  void keep_profile_command(const Command& command);
+  void on_run_thread(std::function<void(const ServerHooks&)> work);
   void save_settings();
   void answer_all_saved(ConnectionId id, uint64_t request);
   std::string report();
@@ -47,14 +65,16 @@ class Server {
   // Of the reactor's thread.
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
-  std::map<int, uint64_t> commands_done_;  // by worker
-  std::vector<Command> settings_;          // for a server that takes this one's place
+  std::map<int, uint64_t> commands_done_;           // by worker
+  std::vector<Command> settings_;                   // for a server that takes this one's place
+  std::map<int, ProfileRequest> profile_requests_;  // by worker
   uint64_t next_file_ = 0;
   Clock::time_point looked_{};
 
   std::mutex mutex_;
   std::condition_variable over_changed_;
-  bool over_ = false;  // guarded by mutex_
+  bool over_ = false;                                          // guarded by mutex_
+  std::vector<std::function<void(const ServerHooks&)>> todo_;  // of run; guarded by mutex_
   Node node_;
   SlotPool pool_;  // ends before what its work uses
 };

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/core/profile_hooks.h"
 #include "cpp/kvstore/compression.h"
 #include "cpp/kvstore/reduce.h"
-#include "cpp/kvstore/server/snapshot.h"
+#include "cpp/kvstore/server/trace_name.h"
 
 namespace mxlite::ps {
 namespace {
@@ -25,15 +26,6 @@ Compression compression_of(const PushHeader& header) {
           header.threshold};
 }
 
-std::vector<uint64_t> read_counts(FrameReader& reader) {
-  const std::vector<int64_t> numbers = reader.numbers();
-  return {numbers.begin(), numbers.end()};
-}
-
-void put_counts(FrameWriter& writer, const std::vector<uint64_t>& counts) {
-  writer.numbers(std::vector<int64_t>(counts.begin(), counts.end()));
-}
-
 }  // namespace
 
 std::shared_ptr<const Optimizer> SlotContext::optimizer() {
@@ -49,6 +41,7 @@ void SlotContext::set_optimizer(std::shared_ptr<const Optimizer> optimizer) {
 std::string Slot::name() const { return str("key '", key_, "'"); }
 
 void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) {
+  const ProfileScope profile(trace_name("init", key_), ProfileKind::kComm);
   if (ready_) {
     // A worker that has come back, or the answer was lost.
     const bool same = spec.dtype == spec_.dtype && spec.count == spec_.count;
@@ -111,6 +104,7 @@ Body Slot::progress(int worker) const {
 }
 
 void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer) {
+  const ProfileScope profile(trace_name("push", key_), ProfileKind::kComm);
   MX_CHECK_KIND(ready_, ErrorKind::kValue, "push: init ", name(), " first");
   const auto w = static_cast<size_t>(worker);
   if (header.step <= taken_[w]) {
@@ -157,6 +151,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
     OwnBuffer memory;
     Gradient gradient = merged(pushes, memory);
     if (const auto optimizer = context_.optimizer()) {
+      const ProfileScope profile(trace_name("update", key_));
       optimizer->update(key_, weight_, gradient);
     } else if (gradient.by_rows) {
       // The value becomes the sum, which has no other rows.
@@ -183,6 +178,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
 }
 
 OwnBuffer Slot::dense(const Contribution& c) const {
+  const ProfileScope profile(trace_name("decode", key_));
   OwnBuffer out = OwnBuffer::allocate(spec_.bytes());
   if (is_compressed(c.header.form)) {
     decompress(compression_of(c.header), reinterpret_cast<const uint32_t*>(c.data.data),
@@ -203,6 +199,7 @@ OwnBuffer Slot::dense(const Contribution& c) const {
 }
 
 Gradient Slot::merged(std::map<int, Contribution>& pushes, OwnBuffer& memory) const {
+  const ProfileScope profile(trace_name("merge", key_));
   Gradient gradient;
   gradient.dtype = spec_.dtype;
   gradient.by_rows = std::all_of(pushes.begin(), pushes.end(), [](const auto& p) {
@@ -269,6 +266,7 @@ void Slot::note_staleness(int worker) {
 }
 
 void Slot::pull(int worker, uint64_t request, PullHeader header, Answer answer) {
+  const ProfileScope profile(trace_name("pull", key_), ProfileKind::kComm);
   // Sent again: answer where the worker is now.
   std::erase_if(pulls_,
                 [&](const WaitingPull& p) { return p.worker == worker && p.request == request; });
@@ -297,6 +295,7 @@ void Slot::answer_pulls() {
 }
 
 void Slot::answer_pull(WaitingPull& p) {
+  const ProfileScope profile(trace_name("reply", key_), ProfileKind::kComm);
   try {
     MX_CHECK_KIND(error_.empty(), ErrorKind::kError, error_);
     ++context_.pulls;
@@ -417,70 +416,6 @@ void Slot::set_states(const Body& body, const Buffer& data, const Answer& answer
   weight_.states = std::move(arrays);
   save();
   answer({});
-}
-
-// What follows the value is repeated by the workers: they keep pushes until these are in here.
-void Slot::save() {
-  if (context_.folder.empty() || !ready_) return;
-  FrameWriter w;
-  w.number(context_.epoch);
-  const Body spec = encode(spec_);
-  w.text(std::string(reinterpret_cast<const char*>(spec.data()), spec.size()));
-  w.number(version_);
-  w.number(weight_.updates);
-  const std::vector<uint64_t> inside =
-      context_.sync ? std::vector<uint64_t>(taken_.size(), version_) : taken_;
-  put_counts(w, inside);
-  w.number(uint8_t{weight_.master.memory != nullptr});
-  w.number(static_cast<uint32_t>(weight_.states.size()));
-  const Body head = w.take();
-  std::vector<std::span<const std::byte>> parts = {head,
-                                                   {weight_.value.data(), weight_.value.bytes}};
-  if (weight_.master.memory) parts.emplace_back(weight_.master.data(), weight_.master.bytes);
-  for (const OwnBuffer& state : weight_.states) parts.emplace_back(state.data(), state.bytes);
-  try {
-    write_snapshot(file_, parts);
-  } catch (const Error& e) {
-    return context_.fail_job(e.what());
-  }
-  durable_ = inside;
-  since_snapshot_ = 0;
-  ++context_.snapshots;
-}
-
-std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) {
-  const std::vector<std::byte> bytes = read_snapshot(file);
-  FrameReader r(bytes);
-  if (r.number<uint32_t>() != context.epoch) return nullptr;
-  const std::string text = r.text();
-  const auto* p = reinterpret_cast<const std::byte*>(text.data());
-  const auto spec = decode<PartSpec>(Body(p, p + text.size()));
-  auto slot = std::make_unique<Slot>(context, spec.key, spec.part, file);
-  slot->spec_ = spec;
-  slot->version_ = r.number<uint64_t>();
-  Weight& w = slot->weight_;
-  w.dtype = spec.dtype;
-  w.count = spec.count;
-  w.row_size = spec.row_size;
-  w.updates = r.number<uint64_t>();
-  slot->durable_ = slot->taken_ = read_counts(r);
-  slot->pulled_version_.assign(slot->taken_.size(), slot->version_);
-  const bool master = r.number<uint8_t>() != 0;
-  const auto states = r.number<uint32_t>();
-  MX_CHECK_KIND(slot->taken_.size() == static_cast<size_t>(context.num_workers) && states <= 8,
-                ErrorKind::kRecord, "parameter server: the snapshot ", file, " is of another job");
-  const auto buffer = [&r](size_t n) {
-    const OwnBuffer b = OwnBuffer::allocate(n);
-    r.bytes(b.data(), n);
-    return b;
-  };
-  w.value = buffer(spec.bytes());
-  if (master) w.master = buffer(static_cast<size_t>(spec.count) * sizeof(float));
-  for (uint32_t i = 0; i < states; ++i)
-    w.states.push_back(buffer(static_cast<size_t>(spec.count) * dtype_size(w.exact())));
-  slot->bytes_ = spec.bytes();
-  slot->ready_ = true;
-  return slot;
 }
 
 }  // namespace mxlite::ps

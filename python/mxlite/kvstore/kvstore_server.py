@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from ..base import MXNetError
+from ..profiler.serving import obey
 
 __all__ = ["KVStoreServer"]
 
@@ -39,7 +40,7 @@ class KVStoreServer:
         MXNetError
             If the others cannot be reached, or one of them is lost.
         """
-        _core.run_server_role(os.environ.get("DMLC_ROLE", "server"))
+        _core.run_server_role(os.environ.get("DMLC_ROLE", "server"), profile=obey)
 
 
 def _init_kvstore_server_module() -> None:

@@ -55,6 +55,11 @@ class KVStore(KVStoreBase):
         self._updater: Any = None
         self._compression: Compression | None = None
 
+    @property
+    def handle(self) -> KVStore:
+        """The store itself, for ``mx.profiler.set_kvstore_handle`` (1.x: a pointer)."""
+        return self
+
     # -- values ----------------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:

@@ -18,6 +18,7 @@ from ..base import NotSupportedError, ValueError_
 from ..context import cpu
 from ..horovod.submitting import contiguous
 from ..ndarray import NDArray
+from ..profiler import set_kvstore_handle
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import summed
 from .compression import Compression
@@ -109,6 +110,7 @@ class ServerStore(KVStore):
             self._client.set_sync("async" not in name)
             self._client.barrier()  # nobody pushes before the servers know
         connection.stores.append(self)
+        set_kvstore_handle(self)
 
     def _name(self, key: Any) -> str:
         """Return what the servers call a key."""
@@ -310,6 +312,10 @@ class ServerStore(KVStore):
     def report(self) -> Any:
         """Return what the servers counted: pushes, staleness, refused frames, by server."""
         return self._client.report()
+
+    def _profile_servers(self, name: str, text: str) -> None:
+        """Tell the servers' profilers what to do: see mxlite.profiler.serving."""
+        self._client.profile_servers(name, text)
 
     def barrier(self) -> None:
         """Wait for all workers."""

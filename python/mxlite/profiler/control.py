@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import threading
 import warnings
@@ -23,21 +24,39 @@ _FLAGS = {
     "continuous_dump": True,
     "aggregate_stats": False,
 }
-_OTHER = {"filename": "profile.json", "dump_period": 1.0, "profile_process": "worker"}
+_OTHER = {"filename": "profile.json", "dump_period": 1.0}
 _SORT_KEYS = ("total", "avg", "min", "max", "count")
 
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
 _finished = False  # a finished dump ends recording until set_state("run")
+_named = False  # set_config gave the file's name
+_written: tuple[str, int] | None = None  # the file is there, with so many events
+_kvstore: Any = None  # whose servers are profiled
 
 
-def _check_process(profile_process: str) -> None:
+def _of_servers(profile_process: str) -> bool:
     if profile_process not in ("worker", "server"):
         raise ValueError_(
             f"profiler: profile_process={profile_process!r} given, 'worker' or 'server' expected"
         )
-    if profile_process == "server":
-        raise NotSupportedError("profiler: profile_process='server' is not built; profile a worker")
+    return profile_process == "server"
+
+
+def _tell_servers(name: str, text: str) -> None:
+    if _kvstore is None:
+        raise NotSupportedError(
+            "profiler: profile_process='server' needs a kvstore with servers: start the job by "
+            "launch.py -n 2 -s 2, and call mx.kv.create('dist_sync') first"
+        )
+    tell = getattr(_kvstore, "_profile_servers", None)
+    if tell is None:
+        raise NotSupportedError(
+            "profiler: profile_process='server': the kvstore of type "
+            f"{getattr(_kvstore, 'type', _kvstore)!r} has no servers; profile a worker, or start "
+            "the job by launch.py -n 2 -s 2"
+        )
+    tell(name, text)
 
 
 def set_config(**kwargs: Any) -> None:
@@ -48,28 +67,36 @@ def set_config(**kwargs: Any) -> None:
     **kwargs
         ``filename`` (str, ``"profile.json"``), ``profile_all``, ``profile_symbolic``,
         ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool: let
-        ``dumps`` count), ``continuous_dump`` and ``dump_period`` (accepted: ``dump`` writes the
-        file whole), ``profile_process`` (``"worker"``).
+        ``dumps`` count), ``continuous_dump`` (a named file is also written when recording starts
+        and stops), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or ``"server"``:
+        the servers of a kvstore; their files begin with ``rank0_``, ``rank1_``, ...).
 
     Raises
     ------
     TypeError
         An unknown name or a value of the wrong type.
+    NotSupportedError
+        ``"server"`` without a kvstore that has servers; so do the other functions.
 
     Notes
     -----
     Matches ``mxnet.profiler.set_config``.
     """
+    known = [*_config, "profile_process"]
     for name, value in kwargs.items():
-        if name not in _config:
+        if name not in known:
             raise TypeError_(
-                f"profiler.set_config: unknown argument {name!r}{suggestion(name, _config)}"
+                f"profiler.set_config: unknown argument {name!r}{suggestion(name, known)}"
             )
         if name in _FLAGS and not isinstance(value, (bool, int)):
             raise TypeError_(f"profiler.set_config: {name}={value!r} given, a bool expected")
-    _check_process(kwargs.get("profile_process", "worker"))
     if "filename" in kwargs:
         kwargs["filename"] = os.fspath(kwargs["filename"])
+    if _of_servers(kwargs.pop("profile_process", "worker")):
+        _tell_servers("config", json.dumps(kwargs))
+        return
+    global _named
+    _named = _named or "filename" in kwargs
     _config.update(kwargs)
 
 
@@ -92,8 +119,8 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     ----------
     state : {"run", "stop"}
         What to do. ``"stop"`` waits for work in flight, so that it is seen.
-    profile_process : {"worker"}
-        Whose profiler.
+    profile_process : {"worker", "server"}
+        Whose profiler: that of this process, or those of the kvstore's servers.
 
     Raises
     ------
@@ -101,9 +128,13 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
         Another state.
     """
     global _finished
-    _check_process(profile_process)
     if state not in ("run", "stop"):
         raise ValueError_(f"profiler.set_state: {state!r} given, 'run' or 'stop' expected")
+    if _of_servers(profile_process):
+        if state == "stop":
+            _wait_for_all()  # the servers have done what this worker pushed
+        _tell_servers("state", state)
+        return
     with _lock:
         if state == "run":
             _finished = False
@@ -114,11 +145,34 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
             _wait()
             _core.profiler_stop()
             record.running = False
+        _write_by_the_way()
+
+
+def _write_by_the_way() -> None:
+    """Write a file that was asked for: 1.x does every second, programs count on it."""
+    if not (_named and _config["continuous_dump"]) or _finished:
+        return
+    try:
+        _write()
+    except OSError as error:  # dump raises it
+        warnings.warn(f"profiler: the trace cannot be written: {error}", stacklevel=3)
+
+
+def _write() -> None:
+    global _written
+    path, events = str(_config["filename"]), record.events()
+    if _written == (path, len(events)) and os.path.exists(path):
+        return
+    write_trace(path, events)
+    _written = (path, len(events))
 
 
 def _wait() -> None:
-    if not _core.profiler_runs():
-        return
+    if _core.profiler_runs():
+        _wait_for_all()
+
+
+def _wait_for_all() -> None:
     try:
         _core.waitall()
     except RuntimeError as error:  # belongs to whoever reads the value; the trace is wanted now
@@ -127,14 +181,18 @@ def _wait() -> None:
 
 def pause(profile_process: str = "worker") -> None:
     """Stop recording for a while; ``resume`` goes on."""
-    _check_process(profile_process)
+    if _of_servers(profile_process):
+        _tell_servers("state", "pause")
+        return
     _core.profiler_stop()
     record.running = False
 
 
 def resume(profile_process: str = "worker") -> None:
     """Go on after ``pause``."""
-    _check_process(profile_process)
+    if _of_servers(profile_process):
+        _tell_servers("state", "resume")
+        return
     if not _finished:
         set_state("run")
 
@@ -146,7 +204,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     ----------
     finished : bool
         Stop recording and forget what was written; otherwise a later dump holds it again.
-    profile_process : {"worker"}
+    profile_process : {"worker", "server"}
         Whose profiler.
 
     Raises
@@ -154,17 +212,26 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     OSError
         The file cannot be written; an older file then stays as it is.
     """
-    global _finished
-    _check_process(profile_process)
+    global _finished, _written
+    if _of_servers(profile_process):
+        _wait_for_all()
+        _tell_servers("dump", "1" if finished else "0")
+        return
     with _lock:
         _wait()
         if finished:
             _core.profiler_stop()
             record.running = False
-        write_trace(str(_config["filename"]), record.events())
+        _write()
         if finished:
             _finished = True
+            _written = None
             record.clear()
+
+
+def is_finished() -> bool:
+    """Say whether nothing was recorded since a finished dump."""
+    return _finished
 
 
 def dumps(
@@ -233,7 +300,15 @@ def dump_profile() -> None:
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Name the kvstore whose servers are profiled: nothing to do for workers."""
+    """Name the kvstore whose servers ``profile_process="server"`` profiles.
+
+    Parameters
+    ----------
+    handle : KVStore
+        ``kv.handle``, or the store. ``mx.kv.create`` calls this for a store with servers.
+    """
+    global _kvstore
+    _kvstore = handle
 
 
 def _autostart() -> None:

@@ -178,6 +178,63 @@ def test_bad_arguments(tmp_path: Path) -> None:
         profiler.dump()
 
 
+def test_a_named_file_is_there_when_recording_starts_and_stops(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    profiler.set_config(filename=path)
+    profiler.set_state("run")
+    assert not named(json.loads(path.read_text())["traceEvents"], "cos")
+    nd.cos(nd.zeros((3,))).wait_to_read()
+    profiler.set_state("stop")
+    assert named(json.loads(path.read_text())["traceEvents"], "cos")
+    profiler.dump()
+    assert named(json.loads(path.read_text())["traceEvents"], "cos")
+    path.unlink()
+    profiler.set_config(continuous_dump=False)
+    try:
+        profiler.set_state("run")
+        profiler.set_state("stop")
+        assert not path.exists()
+    finally:
+        profiler.set_config(continuous_dump=True)
+
+
+def test_a_trace_that_cannot_be_written_warns_before_dump_raises(tmp_path: Path) -> None:
+    profiler.set_config(filename=str(tmp_path / "none" / "p.json"))
+    with pytest.warns(UserWarning, match=r"trace cannot be written.*p\.json"):
+        profiler.set_state("run")
+    with pytest.raises(OSError, match=r"p\.json"):
+        profiler.dump()
+
+
+def test_servers_are_profiled_through_a_store() -> None:
+    class Store:
+        type = "dist_sync"
+        told: list[tuple[str, str]] = []
+
+        def _profile_servers(self, name: str, text: str) -> None:
+            self.told.append((name, text))
+
+    profiler.set_kvstore_handle(Store())
+    try:
+        profiler.set_config(filename=Path("s.json"), profile_all=True, profile_process="server")
+        profiler.set_state("run", "server")
+        profiler.pause("server")
+        profiler.resume("server")
+        profiler.set_state("stop", "server")
+        profiler.dump(False, "server")
+        profiler.dump(profile_process="server")
+        with pytest.raises(ValueError, match="'servers' given"):
+            profiler.pause("servers")
+        with pytest.raises(TypeError, match="'filenam'.*filename"):
+            profiler.set_config(filenam="a", profile_process="server")
+    finally:
+        profiler.set_kvstore_handle(None)
+    assert json.loads(Store.told[0][1]) == {"filename": "s.json", "profile_all": True}
+    assert [name for name, _ in Store.told] == ["config", *["state"] * 4, "dump", "dump"]
+    assert [text for _, text in Store.told[1:]] == ["run", "pause", "resume", "stop", "0", "1"]
+    assert not profiler.control._config["profile_all"]  # type: ignore[attr-defined]
+
+
 def test_old_names_warn(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="deprecated"):
         profiler.profiler_set_config(mode="all", filename=str(tmp_path / "p.json"))

@@ -1,0 +1,52 @@
+// Commands of workers for the profiler of a server's process. Writing a trace takes a while, so
+// they are done by the thread of run, and the reactor goes on meanwhile.
+#include <algorithm>
+
+#include "cpp/kvstore/server/server.h"
+
+namespace mxlite::ps {
+
+void Server::on_run_thread(std::function<void(const ServerHooks&)> work) {
+  std::lock_guard lock(mutex_);
+  todo_.push_back(std::move(work));
+  over_changed_.notify_all();
+}
+
+void Server::profile(ConnectionId id, int worker, uint64_t request, const Command& c) {
+  ProfileRequest& asked = profile_requests_[worker];
+  if (c.number < asked.number) return;    // a late copy: the worker has its answer
+  asked.answer = answer_to(id, request);  // sent again: answer where the worker is now
+  if (c.number == asked.number && asked.under_way) return;
+  asked.number = c.number;
+  asked.under_way = true;
+  on_run_thread([this, worker, c](const ServerHooks& hooks) {
+    std::optional<Error> error;
+    try {
+      hooks.profile(registered_.rank, c.name, c.text);
+    } catch (const Error& e) {
+      error.emplace(e.kind(), str(node_.self(), ": ", e.what()));
+    }
+    node_.reactor().post([this, worker, c, error] {
+      if (!error) {
+        keep_profile_command(c);
+        commands_done_[worker] = std::max(commands_done_[worker], c.number);
+        save_settings();
+      }
+      ProfileRequest& answered = profile_requests_[worker];
+      if (answered.number != c.number) return;
+      answered.under_way = false;
+      answered.answer({error, {}, {}});
+    });
+  });
+}
+
+// A server that takes this one's place is configured the same and records if this one does.
+void Server::keep_profile_command(const Command& c) {
+  std::erase_if(settings_, [&](const Command& old) {
+    if (old.head != kProfiler) return false;
+    return c.name == "config" ? old.name == c.name && old.text == c.text : old.name == "state";
+  });
+  if (c.name != "dump") settings_.push_back(c);
+}
+
+}  // namespace mxlite::ps

@@ -1,0 +1,59 @@
+"""The profiler of a server's process: told what to do by the workers, through their store."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ..base import ValueError_
+from . import control
+
+__all__ = ["obey"]
+
+_named = False  # the file has a name of this server
+
+
+def _own_name(rank: int, filename: str) -> str:
+    folder, name = os.path.split(filename)
+    return os.path.join(folder, f"rank{rank}_{name}")
+
+
+def obey(rank: int, name: str, text: str) -> None:
+    """Do what a worker asks.
+
+    Parameters
+    ----------
+    rank : int
+        Of this server; its files begin with ``rank{rank}_``.
+    name : {"config", "state", "dump"}
+    text : str
+        JSON of the options; "run", "stop", "pause" or "resume"; "1" for a finished dump or "0".
+
+    Raises
+    ------
+    ValueError
+        For another name, state or option.
+    OSError
+        If the trace cannot be written.
+    """
+    global _named
+    options: dict[str, Any] = json.loads(text) if name == "config" else {}
+    if "filename" in options or not _named:
+        options["filename"] = _own_name(rank, options.get("filename", "profile.json"))
+        control.set_config(**options)
+        _named = True
+    elif options:
+        control.set_config(**options)
+    if name == "state":
+        change = {"pause": control.pause, "resume": control.resume}.get(text)
+        if change is None:
+            control.set_state(text)
+        else:
+            change()
+    elif name == "dump":
+        # Each worker may ask for it: nothing was recorded since the first one's.
+        if not control.is_finished():
+            control.dump(finished=text == "1")
+    elif name != "config":
+        raise ValueError_(f"profiler: command {name!r} given, config, state or dump expected")
