@@ -1,5 +1,6 @@
 #include "cpp/graph/trace.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace mxlite::graph {
@@ -9,7 +10,10 @@ std::atomic<uint64_t> num_traces{0};
 }  // namespace
 
 Trace::Trace(std::string name, Device device, bool training)
-    : outer_(current_trace), serial_(++num_traces), device_(device) {
+    : outer_(current_trace),
+      serial_(++num_traces),
+      device_(device),
+      later_(std::make_shared<EndedTrace>()) {
   graph_.name = std::move(name);
   graph_.training = training;
   current_trace = this;
@@ -25,7 +29,18 @@ Trace::Trace(std::string name, PartOfCurrent)
   current_trace = this;
 }
 
-Trace::~Trace() { current_trace = outer_; }
+Trace::~Trace() {
+  current_trace = outer_;
+  remember(std::move(graph_));
+}
+
+void Trace::remember(Graph graph) {
+  // One of the holders is this trace: without others nobody will ask.
+  if (!later_ || later_->ended || later_.use_count() == 1) return;
+  later_->graph = std::move(graph);
+  later_->owner = owner_;
+  later_->ended = true;
+}
 
 Trace* Trace::current() { return current_trace; }
 
@@ -42,7 +57,7 @@ void Trace::fail_outside(const OpSchema& op, int input) {
 }
 
 NDArrayRef Trace::make_array(ValueId value) {
-  return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value));
+  return NDArray::traced(graph_.spec(value), device_, make_ref<TraceValue>(serial_, value, later_));
 }
 
 ValueId Trace::add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value) {
@@ -78,10 +93,61 @@ ValueId Trace::import(const NDArrayRef& array) {
   return own;
 }
 
+ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
+  if (leaf.value) return value_of(leaf.value);
+  const auto leaves = [&](const Graph& graph) -> const std::vector<int32_t>& {
+    return leaf.kind == NodeKind::kInput ? graph.inputs : graph.parameters;
+  };
+  // Arrays that forward takes from elsewhere are leaves, too: behind the others.
+  const auto count = [&](const Graph& graph) {
+    return std::count_if(leaves(graph).begin(), leaves(graph).end(),
+                         [&](int32_t id) { return !graph.node(id).value; });
+  };
+  const std::vector<int32_t>& list = leaves(graph_);
+  const auto at = static_cast<size_t>(leaf.index);
+  const bool known = owner_ != 0 && owner_ == from.owner && count(graph_) == count(from.graph) &&
+                     graph_.spec({list[at], 0}).dtype == leaf.outputs[0].dtype;
+  MX_CHECK_KIND(known, ErrorKind::kError, graph_.name,
+                ": an array that was made while another hybridized forward was traced has no "
+                "data and cannot be used here; return it from that forward instead of keeping it");
+  return {list[at], 0};
+}
+
+ValueId Trace::repeat(const std::shared_ptr<EndedTrace>& from, ValueId value) {
+  // Nodes before `value` in topological order; recursion could be as deep as the network.
+  std::vector<ValueId> own(static_cast<size_t>(value.node) + 1);
+  std::vector<uint8_t> needed(own.size());
+  needed.back() = 1;
+  for (size_t i = own.size(); i-- > 0;)
+    if (needed[i])
+      for (ValueId v : from->graph.nodes[i].inputs) needed[static_cast<size_t>(v.node)] = 1;
+  for (const Repeated& known : repeated_)
+    if (known.from == from && known.node <= value.node)
+      own[static_cast<size_t>(known.node)] = {known.own, 0};
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!needed[i] || own[i].node >= 0) continue;
+    const Node& n = from->graph.nodes[i];
+    if (n.kind != NodeKind::kOp) {
+      own[i] = same_leaf(*from, n);
+      continue;
+    }
+    std::vector<ValueId> inputs;
+    for (ValueId v : n.inputs) {
+      const ValueId leaf_or_node = own[static_cast<size_t>(v.node)];
+      inputs.push_back({leaf_or_node.node, v.output});
+    }
+    check_mutation(*n.op, inputs);
+    own[i] = graph_.add_op(*n.op, n.params, std::move(inputs), n.name);
+    repeated_.push_back({from, static_cast<int32_t>(i), own[i].node});
+  }
+  return {own.back().node, value.output};
+}
+
 ValueId Trace::value_of(const NDArrayRef& array) {
   const auto* info = static_cast<const TraceValue*>(array->trace().get());
   if (info && info->trace == serial_) return info->value;
   if (is_part_) return import(array);
+  if (info && info->later && info->later->ended) return repeat(info->later, info->value);
   MX_CHECK_KIND(!info, ErrorKind::kError, graph_.name,
                 ": an array that was made while another hybridized forward was traced has no "
                 "data and cannot be used here; return it from that forward instead of keeping it");
@@ -169,6 +235,7 @@ std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const 
 
 Graph Trace::finish(std::span<const NDArrayRef> outputs) {
   for (const NDArrayRef& a : outputs) graph_.outputs.push_back(value_of(a));
+  remember(graph_);
   return std::move(graph_);
 }
 

@@ -1,5 +1,8 @@
 // Runs a block's forward on arrays without data and writes down every operator call.
 #pragma once
+#include <atomic>
+#include <memory>
+
 #include "cpp/graph/graph.h"
 #include "cpp/ops/invoke.h"
 
@@ -7,12 +10,21 @@ namespace mxlite::graph {
 
 class Trace;
 
+// What was recorded by a trace that ended, as long as one of its arrays is kept.
+struct EndedTrace {
+  std::atomic<bool> ended = false;  // `graph` is only read from then on
+  Graph graph;
+  int64_t owner = 0;
+};
+
 // The link from a traced array to its value in the graph.
 class TraceValue final : public TraceInfo {
  public:
-  TraceValue(uint64_t t, ValueId v) : trace(t), value(v) {}
+  TraceValue(uint64_t t, ValueId v, std::shared_ptr<EndedTrace> l)
+      : trace(t), value(v), later(std::move(l)) {}
   uint64_t trace;  // serial number; the trace may have ended
   ValueId value;
+  std::shared_ptr<EndedTrace> later;  // null in parts of other traces
 };
 
 class Trace {
@@ -45,6 +57,12 @@ class Trace {
   Device device() const { return device_; }
   // Nodes recorded from now on are named "<scope>_<op>"; returns the old scope.
   std::string set_scope(std::string scope) { return std::exchange(scope_, std::move(scope)); }
+  // Names the block whose forward is traced; the first call counts. Arrays that the block keeps
+  // from one trace are written down again in the next one, where they use inputs and parameters by
+  // position. Without an owner this holds for what needs neither.
+  void set_owner(int64_t owner) {
+    if (owner_ == 0) owner_ = owner;
+  }
   // Shape of parameter i as far as it is known by now.
   const TensorSpec& parameter_spec(int i) const;
   // Arrays of the outer trace that this part of it uses, in two groups: behind the inputs added
@@ -56,6 +74,9 @@ class Trace {
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
   ValueId import(const NDArrayRef& array);
+  ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);
+  ValueId same_leaf(const EndedTrace& from, const Node& leaf);
+  void remember(Graph graph);
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
   void complete(ValueId value, const TensorSpec& spec);
   void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;
@@ -64,6 +85,7 @@ class Trace {
   const bool is_part_ = false;
   uint64_t serial_;
   Device device_;
+  int64_t owner_ = 0;
   Graph graph_;
   std::string scope_;
   std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // concrete arrays used in forward
@@ -71,6 +93,12 @@ class Trace {
     ValueId outer, own;
   };
   std::vector<Import> imports_;
+  std::shared_ptr<EndedTrace> later_;  // null in parts
+  struct Repeated {
+    std::shared_ptr<EndedTrace> from;
+    int32_t node, own;
+  };
+  std::vector<Repeated> repeated_;  // nodes of ended traces that were written down again
   std::vector<NDArrayRef> imported_inputs_, imported_parameters_;
 };
 

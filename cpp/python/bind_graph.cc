@@ -208,6 +208,13 @@ void bind_graph(py::module_& m) {
       py::arg("trace"), py::arg("inputs"), py::arg("specs"),
       "Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).");
   m.def(
+      "set_trace_owner",
+      [](int64_t owner) {
+        if (graph::Trace* trace = graph::Trace::current()) trace->set_owner(owner);
+      },
+      py::arg("owner"),
+      "Say which block the current trace is of; arrays it keeps can be used in its next traces.");
+  m.def(
       "set_trace_scope",
       [](const std::string& scope) -> std::string {
         graph::Trace* trace = graph::Trace::current();

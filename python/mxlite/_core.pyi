@@ -2029,6 +2029,11 @@ def set_symbol_type(type: type, compose: Any) -> None:
     Operators called on instances of type return compose(op, args, kwargs).
     """
 
+def set_trace_owner(owner: int) -> None:
+    """
+    Say which block the current trace is of; arrays it keeps can be used in its next traces.
+    """
+
 def set_trace_scope(scope: str) -> str:
     """
     Name nodes of the running trace after this scope; returns the old one.

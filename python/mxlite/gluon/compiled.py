@@ -87,6 +87,7 @@ def traced_forward(
     used: set[int] | None = None,
 ) -> tuple[list[NDArray], Layout]:
     """Run a block's forward on traced arrays; ``used`` gets the ids of parameters it asks for."""
+    _core.set_trace_owner(block._trace_owner)
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))
     return flatten(outputs, f"{block.name}: outputs of a hybridized block")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from .. import _core
@@ -36,6 +37,8 @@ from .tracing import STATE, stand_ins
 
 __all__ = ["HybridBlock"]
 
+_OWNERS = itertools.count(1)
+
 
 class HybridBlock(Formats, Block):
     """A block whose forward uses only operators, so that it can run as one graph.
@@ -63,6 +66,7 @@ class HybridBlock(Formats, Block):
         self._active = False
         self._sparse_use = SparseUse()
         self._dynamic = False  # its graph has shapes that depend on values
+        self._trace_owner = next(_OWNERS)  # by which traces of one block know each other
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
         self._fast: Any = None  # the graph that __call__ may run at once
