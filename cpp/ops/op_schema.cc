@@ -103,11 +103,30 @@ std::string OpSchema::signature() const {
   return s + ") -> NDArray";
 }
 
+namespace {
+
+// As Python prints it: 2.0 must not look like the int that was expected.
+std::string real_text(double value) {
+  const std::string text = attr_text(value);
+  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+}
+
+std::string given_text(const AttrValue& given) {
+  if (const auto* one = std::get_if<double>(&given)) return real_text(*one);
+  const auto* several = std::get_if<std::vector<double>>(&given);
+  if (!several) return attr_text(given);
+  std::string text;
+  for (const double v : *several) text += str(text.empty() ? "" : ", ", real_text(v));
+  return str("(", text, several->size() == 1 ? ",)" : ")");
+}
+
+}  // namespace
+
 void throw_attr_mismatch(const std::string& op, const std::string& param, const AttrValue& given,
                          const std::string& expected) {
   const bool text = std::holds_alternative<std::string>(given);
   fail(text ? ErrorKind::kValue : ErrorKind::kType, op, ": parameter ", param, ": ",
-       text ? "'" : "", attr_text(given), text ? "'" : "", " given, ", expected, " expected");
+       text ? "'" : "", given_text(given), text ? "'" : "", " given, ", expected, " expected");
 }
 
 void throw_missing_param(const std::string& op, const std::string& param) {

@@ -32,6 +32,7 @@ _lock = threading.Lock()
 _finished = False  # a finished dump ends recording until set_state("run")
 _named = False  # set_config gave the file's name
 _written: tuple[str, int] | None = None  # the file is there, with so many events
+_writes_at_exit = False
 _kvstore: Any = None  # whose servers are profiled
 
 
@@ -68,7 +69,7 @@ def set_config(**kwargs: Any) -> None:
         ``filename`` (str, ``"profile.json"``), ``profile_all``, ``profile_symbolic``,
         ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool: let
         ``dumps`` count), ``continuous_dump`` (a named file is also written when recording starts
-        and stops), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or ``"server"``:
+        and stops, and at exit), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or ``"server"``:
         the servers of a kvstore; their files begin with ``rank0_``, ``rank1_``, ...).
 
     Raises
@@ -141,6 +142,7 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
             record.running = True
             memory = bool(_config["profile_all"] or _config["profile_memory"])
             _core.profiler_start(_kinds(), memory)
+            _write_at_exit()
         else:
             _wait()
             _core.profiler_stop()
@@ -156,6 +158,21 @@ def _write_by_the_way() -> None:
         _write()
     except OSError as error:  # dump raises it
         warnings.warn(f"profiler: the trace cannot be written: {error}", stacklevel=3)
+
+
+def _write_at_exit() -> None:
+    """Let a program that ends while it records leave a file, as in 1.x."""
+    global _writes_at_exit
+    process = os.getpid()
+
+    def write() -> None:
+        if os.getpid() == process and not _finished:
+            _wait()
+            _write_by_the_way()
+
+    if not _writes_at_exit:
+        _writes_at_exit = True
+        atexit.register(write)
 
 
 def _write() -> None:

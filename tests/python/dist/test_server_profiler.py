@@ -222,3 +222,21 @@ def test_stores_without_servers_say_so(name: str) -> None:
         mx.profiler.set_kvstore_handle(None)
     with pytest.raises(NotImplementedError, match="needs a kvstore with servers"):
         mx.profiler.set_config(filename="s.json", profile_process="server")
+
+
+def test_a_job_that_ends_while_servers_record_leaves_their_traces(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    serve(
+        PRELUDE
+        + """
+kv.init("w", nd.zeros((1200, 1100)))
+profiler.set_config(filename="s.json", profile_all=True, profile_process="server")
+profiler.set_state("run", profile_process="server")
+kv.barrier()
+train(2)
+""",
+    )
+    for rank in range(2):
+        begun = count_begun(events_of(tmp_path / f"rank{rank}_s.json"))
+        assert begun["push w"] == 2 * begun["merge w"] > 0

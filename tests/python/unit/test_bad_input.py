@@ -30,6 +30,8 @@ CASES = {
     ),
     "negative": (lambda: nd.zeros((-2, 3)), ValueError, r"\(-2, 3\)"),
     "reshape": (lambda: X.reshape((4, 4)), ValueError, r"\(2, 3\)"),
+    "real sizes": (lambda: X.reshape((6 / 2, 2)), TypeError, r"\(3\.0, 2\.0\) given.* ints"),
+    "real size": (lambda: nd.zeros(shape=2.0), TypeError, r"2\.0 given.* ints"),
     "two unknown": (lambda: nd.reshape(X, shape=(-1, -1)), ValueError, r"Reshape.*\(-1, -1\)"),
     "out": (lambda: nd.exp(X, out=ones(3, 3)), ValueError, r"exp.*\(3, 3\).*\(2, 3\)"),
     "kernel": (

@@ -198,6 +198,23 @@ def test_a_named_file_is_there_when_recording_starts_and_stops(tmp_path: Path) -
         profiler.set_config(continuous_dump=True)
 
 
+def test_a_program_that_ends_while_it_records_leaves_a_trace(tmp_path: Path) -> None:
+    code = """
+import mxlite as mx
+mx.profiler.set_config(filename="p.json")
+mx.profiler.set_state("run")
+mx.nd.cos(mx.nd.zeros((3,))).wait_to_read()
+"""
+    package = str(Path(mx.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": package},
+    )
+    assert named(json.loads((tmp_path / "p.json").read_text())["traceEvents"], "cos")
+
+
 def test_a_trace_that_cannot_be_written_warns_before_dump_raises(tmp_path: Path) -> None:
     profiler.set_config(filename=str(tmp_path / "none" / "p.json"))
     with pytest.warns(UserWarning, match=r"trace cannot be written.*p\.json"):
