@@ -69,8 +69,8 @@ def set_config(**kwargs: Any) -> None:
         ``filename`` (str, ``"profile.json"``), ``profile_all``, ``profile_symbolic``,
         ``profile_imperative``, ``profile_memory``, ``profile_api``, ``aggregate_stats`` (bool: let
         ``dumps`` count), ``continuous_dump`` (a named file is also written when recording starts
-        and stops, and at exit), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or ``"server"``:
-        the servers of a kvstore; their files begin with ``rank0_``, ``rank1_``, ...).
+        and stops, and at exit), ``dump_period`` (accepted), ``profile_process`` (``"worker"``, or
+        ``"server"``: the servers of a kvstore; their files begin with ``rank0_``, ...).
 
     Raises
     ------
