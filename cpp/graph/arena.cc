@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cpp/core/accelerator.h"
+#include "cpp/core/cpu/large_blocks.h"
 #include "cpp/engine/engine.h"
 
 namespace mxlite::graph {
@@ -30,9 +31,9 @@ Block Arena::allocate(size_t bytes) const {
   return cpu_allocator().allocate(bytes);
 }
 
-void Arena::free(Block block) const noexcept {
+void Arena::free(Block block, bool keep) const noexcept {
   if (device_.type != DeviceType::kCUDA)
-    cpu_allocator().free(block);
+    keep ? cpu_allocator().free(block) : discard(block);
   else if (!engine::in_forked_child())
     accelerator()->free(device_.index, block);
 }
@@ -42,7 +43,7 @@ Arena::Use::Use(Arena& arena, size_t bytes) : arena_(arena) {
   lock_ = std::unique_lock(arena.mutex_, std::try_to_lock);
   Block& block = lock_ ? arena.block_ : own_;
   if (block.bytes < bytes) {
-    if (block.data) arena.free(block);
+    if (block.data) arena.free(block, /*keep=*/false);
     block = {};
     block = arena.allocate(bytes);
   }

@@ -35,7 +35,8 @@ class Arena {
 
  private:
   Block allocate(size_t bytes) const;
-  void free(Block block) const noexcept;
+  // keep: for the next allocation of its size.
+  void free(Block block, bool keep = true) const noexcept;
 
   const Device device_;
   std::mutex mutex_;

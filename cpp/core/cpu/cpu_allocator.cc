@@ -110,6 +110,16 @@ class CpuAllocator final : public Allocator {
     system_free(block.data, bytes);
   }
 
+  void discard(Block block) noexcept {
+    const size_t bytes = size_class(block.bytes);
+    if (bytes < kOwnPages) return free(block);
+    {
+      std::lock_guard lock(mutex_);
+      stats_.in_use -= bytes;
+    }
+    system_free(block.data, bytes);
+  }
+
   void release_cached() override {
     std::lock_guard lock(mutex_);
     release_locked();
@@ -213,6 +223,7 @@ Allocator& cpu_allocator() { return instance(); }
 std::optional<LargeBlock> large_block_at(const void* address) {
   return instance().large_block_at(address);
 }
+void discard(Block block) noexcept { instance().discard(block); }
 void lock_cpu_allocator() { instance().lock(); }
 void unlock_cpu_allocator() { instance().unlock(); }
 

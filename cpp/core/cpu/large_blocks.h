@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "cpp/core/allocator.h"
+
 namespace mxlite {
 
 inline constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
@@ -15,5 +17,8 @@ struct LargeBlock {
 
 // The block around an address, in use or cached.
 std::optional<LargeBlock> large_block_at(const void* address);
+
+// Frees a block that none will be like: a large one goes back to the system instead of the cache.
+void discard(Block block) noexcept;
 
 }  // namespace mxlite

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import time
@@ -181,6 +180,8 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
     -------
     bool
     """
+    import hashlib
+
     digest = hashlib.sha1()
     with open(filename, "rb") as stream:
         while True:
@@ -251,6 +252,8 @@ def download(
     if fits and not overwrite:
         return target
     content = _fetch(url, os.path.abspath(target), retries, verify_ssl)
+    import hashlib
+
     found = hashlib.sha1(content).hexdigest()
     if sha1_hash and found != sha1_hash:
         raise FileFormatError(

@@ -7,7 +7,6 @@ arrays as ``{"array": number}`` and containers by kind, so that keys keep their 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from typing import Any
@@ -53,7 +52,7 @@ def dump_states(states: dict[Any, Any], optimizer: Optimizer | None) -> bytes:
             blob,
         ]
     )
-    return body + hashlib.sha256(body).digest()
+    return body + _checksum(body)
 
 
 def load_states(
@@ -162,8 +161,14 @@ def copied(tree: Any) -> Any:
     return tree
 
 
+def _checksum(data: bytes) -> bytes:
+    import hashlib  # with OpenSSL, 4 MB that import mxlite can do without
+
+    return hashlib.sha256(data).digest()
+
+
 def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
-    if len(data) < 60 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+    if len(data) < 60 or _checksum(data[:-32]) != data[-32:]:
         raise FileFormatError(
             f"load_states: {source} of {len(data)} bytes is truncated or damaged: the checksum of "
             "its last 32 bytes does not fit"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-import zipfile
 
 from ...base import MissingFileError
 from ...gluon.utils import check_sha1
@@ -56,6 +55,8 @@ def published_file(where: str, folder: str, name: str, archive: str, sha1: str) 
 
 
 def _unpack(packed: str, name: str, path: str) -> None:
+    import zipfile
+
     with zipfile.ZipFile(packed) as files:
         for member in files.namelist():
             if os.path.basename(member) == name:

@@ -6,7 +6,6 @@ put there. MXNet's own file names carry the first eight digits of the file's SHA
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 
@@ -143,6 +142,8 @@ def get_model_file(name: str, root: str | None = None) -> str:
 
 
 def _warn_if_changed(path: str, digits: str) -> None:
+    import hashlib
+
     digest = hashlib.sha1()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import struct
-import tarfile
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -134,6 +133,8 @@ def _folders(folder: str) -> list[str]:
 def _archived_files(archive: str, files: Sequence[str]) -> list[bytes] | None:
     if not os.path.exists(archive):
         return None
+    import tarfile
+
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(archive) as tar:
