@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
-import random
-import zlib
-from collections import deque
 from collections.abc import Iterator
-from multiprocessing.reduction import ForkingPickler  # noqa: F401  (GluonNLP takes it from here)
-from typing import Any, Callable, Protocol
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
 from ... import ndarray as nd
-from ... import random as mx_random
 from ...base import TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
 from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
+from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
 from .order import Order, left_over, set_left_over
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from .worker_pool import WorkerDiedError, WorkerError, WorkerPool, WorkerTimeoutError
+
+if TYPE_CHECKING:
+    from .pools import Pool, WorkerPool
 
 __all__ = [
     "DataLoader",
@@ -75,6 +72,14 @@ def _as_in_context(data: Any, ctx: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_as_in_context(part, ctx) for part in data]
     return data
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ForkingPickler":  # GluonNLP takes it from here
+        from multiprocessing.reduction import ForkingPickler
+
+        return ForkingPickler
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _unchanged(batch: Any) -> Any:
@@ -235,19 +240,22 @@ class DataLoader:
         order = self._refreshed = Order(self._batch_sampler, resumed)
         if self._num_workers == 0:
             self._iter = (self._finish(prepare(indices)) for indices in order)
-        elif self._thread_pool:
-            self._iter = self._start(_Threads(self._num_workers, prepare), order)
+            return
+        from . import pools
+
+        if self._thread_pool:
+            self._iter = self._start(pools.Threads(self._num_workers, prepare), order)
         else:
             if self._processes is None or not self._processes.usable:
-                self._processes = WorkerPool(self._num_workers, prepare)
-            entropy = order.start(_draw_entropy)
-            self._iter = self._start(_Processes(self._processes, entropy, order.taken), order)
+                self._processes = pools.WorkerPool(self._num_workers, prepare)
+            entropy = order.start(pools.draw_entropy)
+            self._iter = self._start(pools.Processes(self._processes, entropy, order.taken), order)
 
     def clean(self) -> None:
         """Drop a pass that was started and not taken."""
         self._iter = None
 
-    def _start(self, pool: _Pool, order: Order) -> _MultiWorkerIter:
+    def _start(self, pool: Pool, order: Order) -> _MultiWorkerIter:
         return _MultiWorkerIter(pool, order, self._prefetch, self._timeout, self._finish)
 
     def state_dict(self) -> dict[str, Any]:
@@ -296,25 +304,12 @@ class _Prepare:
             return self._batchify_fn([self._dataset[index] for index in indices])
 
 
-class _Pool(Protocol):
-    """Prepares the batches of one pass."""
-
-    def submit(self, indices: Any) -> None:
-        """Ask for a batch."""
-
-    def take(self, timeout: float) -> Any:
-        """Wait for the oldest batch that was asked for."""
-
-    def end(self) -> None:
-        """Forget batches that were not taken."""
-
-
 class _MultiWorkerIter:
     """One pass over batches that others prepare, in order.
 
     Parameters
     ----------
-    pool : _Pool
+    pool : Pool
     order : Order
     prefetch : int
         Batches asked for at once; then one more for each that is taken.
@@ -325,7 +320,7 @@ class _MultiWorkerIter:
 
     def __init__(
         self,
-        pool: _Pool,
+        pool: Pool,
         order: Order,
         prefetch: int,
         timeout: float,
@@ -380,76 +375,3 @@ class _MultiWorkerIter:
         if not self._ended:
             self._ended = True
             self._pool.end()
-
-
-class _Processes:
-    """A pass in a pool of processes, which outlives it."""
-
-    def __init__(self, pool: WorkerPool, entropy: tuple[int, ...], first: int) -> None:
-        self._workers = pool
-        self._numbers: deque[int] = deque()
-        self._count = first
-        self._entropy = entropy
-
-    def submit(self, indices: Any) -> None:
-        try:
-            number = self._workers.submit(self._count, indices, (*self._entropy, self._count))
-        except WorkerDiedError:
-            self._workers.close()
-            raise
-        self._numbers.append(number)
-        self._count += 1
-
-    def take(self, timeout: float) -> Any:
-        try:
-            batch = self._workers.result(self._numbers[0], timeout)
-        except (WorkerDiedError, WorkerTimeoutError):
-            self._workers.close()
-            raise
-        self._numbers.popleft()
-        return batch
-
-    def end(self) -> None:
-        self._workers.forget(list(self._numbers))
-
-
-class _Threads:
-    """A pass in threads of its own."""
-
-    def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
-        self._executor = concurrent.futures.ThreadPoolExecutor(
-            size, thread_name_prefix="mxlite-dataloader"
-        )
-        self._size = size
-        self._prepare = prepare
-        self._futures: deque[concurrent.futures.Future[Any]] = deque()
-
-    def submit(self, indices: Any) -> None:
-        self._futures.append(self._executor.submit(self._prepare, indices))
-
-    def take(self, timeout: float) -> Any:
-        future = self._futures.popleft()
-        if not concurrent.futures.wait([future], timeout).done:
-            raise WorkerTimeoutError(f"any of {self._size} threads", timeout)
-        return future.result()
-
-    def end(self) -> None:
-        for future in self._futures:
-            future.cancel()
-        self._executor.shutdown(wait=False)
-
-
-def _draw_entropy() -> tuple[int, ...]:
-    """Return numbers that follow the seeds of this process and differ from pass to pass.
-
-    NumPy's and Python's generators are only looked at: shuffling stays as without workers.
-    """
-    drawn = int(mx_random.randint(0, 2**31 - 1, shape=(1,)).asscalar())
-    numpy_state = np.random.get_state(legacy=False)["state"]
-    _, python_state, _ = random.getstate()
-    return (
-        drawn,
-        zlib.crc32(numpy_state["key"].tobytes()),
-        int(numpy_state["pos"]),
-        zlib.crc32(np.asarray(python_state, np.uint32).tobytes()),
-    )

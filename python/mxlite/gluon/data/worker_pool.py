@@ -26,41 +26,16 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 
 from ... import random as mx_random
-from ...base import MXNetError
 from ...ndarray import waitall
 from .channel import Channel
+from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
 
-__all__ = [
-    "Task",
-    "WorkerDiedError",
-    "WorkerError",
-    "WorkerPool",
-    "WorkerTimeoutError",
-    "WorkerTraceback",
-]
+__all__ = ["Task", "WorkerPool", "WorkerTraceback"]
 
 _POLL_SECONDS = 1.0
 _STOPPED_SECONDS = 2.0  # a stopped worker (SIGSTOP, debugger) is an error after that long
 _EXIT_SECONDS = 2.0
 _QUEUED = 2  # tasks at a worker: one under way and one to go on with
-
-
-class WorkerError(MXNetError):
-    """A worker failed with something that cannot be raised again here."""
-
-
-class WorkerDiedError(MXNetError):
-    """The process of a worker is gone or stopped."""
-
-
-class WorkerTimeoutError(MXNetError, TimeoutError):
-    """A worker did not deliver its batch in time."""
-
-    def __init__(self, worker: str, timeout: float) -> None:
-        super().__init__(
-            f"DataLoader: {worker} did not deliver its batch within {timeout} seconds; make the "
-            "data set faster or timeout longer"
-        )
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, as its text

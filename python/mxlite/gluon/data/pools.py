@@ -1,0 +1,112 @@
+"""Who prepares the batches of one pass of a DataLoader: processes or threads.
+
+Imported by the first loader that has workers: what processes need takes megabytes.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import random
+import zlib
+from collections import deque
+from typing import Any, Callable, Protocol
+
+import numpy as np
+
+from ... import random as mx_random
+from .errors import WorkerDiedError, WorkerTimeoutError
+from .worker_pool import WorkerPool
+
+__all__ = ["Pool", "Processes", "Threads", "WorkerPool", "draw_entropy"]
+
+
+class Pool(Protocol):
+    """Prepares the batches of one pass."""
+
+    def submit(self, indices: Any) -> None:
+        """Ask for a batch."""
+
+    def take(self, timeout: float) -> Any:
+        """Wait for the oldest batch that was asked for."""
+
+    def end(self) -> None:
+        """Forget batches that were not taken."""
+
+
+class Processes:
+    """A pass in a pool of processes, which outlives it."""
+
+    def __init__(self, pool: WorkerPool, entropy: tuple[int, ...], first: int) -> None:
+        self._workers = pool
+        self._numbers: deque[int] = deque()
+        self._count = first
+        self._entropy = entropy
+
+    def submit(self, indices: Any) -> None:
+        """Ask for a batch."""
+        try:
+            number = self._workers.submit(self._count, indices, (*self._entropy, self._count))
+        except WorkerDiedError:
+            self._workers.close()
+            raise
+        self._numbers.append(number)
+        self._count += 1
+
+    def take(self, timeout: float) -> Any:
+        """Wait for the oldest batch that was asked for."""
+        try:
+            batch = self._workers.result(self._numbers[0], timeout)
+        except (WorkerDiedError, WorkerTimeoutError):
+            self._workers.close()
+            raise
+        self._numbers.popleft()
+        return batch
+
+    def end(self) -> None:
+        """Forget batches that were not taken."""
+        self._workers.forget(list(self._numbers))
+
+
+class Threads:
+    """A pass in threads of its own."""
+
+    def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
+        self._executor = concurrent.futures.ThreadPoolExecutor(
+            size, thread_name_prefix="mxlite-dataloader"
+        )
+        self._size = size
+        self._prepare = prepare
+        self._futures: deque[concurrent.futures.Future[Any]] = deque()
+
+    def submit(self, indices: Any) -> None:
+        """Ask for a batch."""
+        self._futures.append(self._executor.submit(self._prepare, indices))
+
+    def take(self, timeout: float) -> Any:
+        """Wait for the oldest batch that was asked for."""
+        future = self._futures.popleft()
+        if not concurrent.futures.wait([future], timeout).done:
+            raise WorkerTimeoutError(f"any of {self._size} threads", timeout)
+        return future.result()
+
+    def end(self) -> None:
+        """Forget batches that were not taken."""
+        for future in self._futures:
+            future.cancel()
+        self._executor.shutdown(wait=False)
+
+
+def draw_entropy() -> tuple[int, ...]:
+    """Return numbers that follow the seeds of this process and differ from pass to pass.
+
+    NumPy's and Python's generators are only looked at: shuffling stays as without workers.
+    """
+    drawn = int(mx_random.randint(0, 2**31 - 1, shape=(1,)).asscalar())
+    numpy_state = np.random.get_state(legacy=False)["state"]
+    _, python_state, _ = random.getstate()
+    return (
+        drawn,
+        zlib.crc32(numpy_state["key"].tobytes()),
+        int(numpy_state["pos"]),
+        zlib.crc32(np.asarray(python_state, np.uint32).tobytes()),
+    )
