@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import os
 import time
@@ -268,23 +270,18 @@ def download(
 
 
 def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
-    # These take longer to import than the rest of mxlite's Python.
-    import ssl
+    # This takes longer to import than the rest of mxlite's Python.
     import urllib.error
-    import urllib.request
 
-    context = None
     if not verify_ssl:
         warnings.warn(
             "Unverified HTTPS request is being made (verify_ssl=False). Adding certificate "
             "verification is strongly advised.",
             stacklevel=3,
         )
-        context = ssl._create_unverified_context()
     for attempt in range(retries + 1):
         try:
-            with urllib.request.urlopen(url, timeout=30, context=context) as answer:
-                return bytes(answer.read())
+            return _read(url, verify_ssl)
         except (urllib.error.URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             failure = error
@@ -295,3 +292,24 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
     raise DownloadError(
         f"download: {url} cannot be fetched ({reason}); without network, put the file at {target!r}"
     ) from failure
+
+
+def _read(url: str, verify_ssl: bool) -> bytes:
+    """Return what is at a URL: by ``requests``, which 1.x needs, where that is installed."""
+    import ssl
+    import urllib.error
+    import urllib.request
+
+    requests: Any = None
+    if url.startswith(("http://", "https://")):
+        with contextlib.suppress(ImportError):
+            requests = importlib.import_module("requests")
+    if requests is not None:
+        answer = requests.get(url, verify=verify_ssl, timeout=30)
+        if answer.status_code != 200:
+            reason = answer.reason or f"status {answer.status_code}"
+            raise urllib.error.HTTPError(url, answer.status_code, reason, answer.headers, None)
+        return bytes(answer.content)
+    context = None if verify_ssl else ssl._create_unverified_context()
+    with urllib.request.urlopen(url, timeout=30, context=context) as opened:
+        return bytes(opened.read())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,40 @@ def test_a_failed_download_names_url_and_path(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=words) as caught:
         utils.download(url, str(tmp_path / "copy.bin"), retries=0)
     assert isinstance(caught.value, MXNetError)
+
+
+class _Answer:
+    reason = "Not Found"
+    headers: Any = {}
+
+    def __init__(self, status: int, content: bytes) -> None:
+        self.status_code, self.content = status, content
+
+
+def test_a_download_uses_requests_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, bool]] = []
+    answers = [_Answer(200, b"content"), _Answer(503, b""), _Answer(200, b"later"),
+               _Answer(404, b"")]  # fmt: skip
+    module: Any = types.ModuleType("requests")
+
+    def get(url: str, verify: bool, timeout: float) -> _Answer:
+        asked.append((url, verify))
+        return answers.pop(0)
+
+    module.get = get
+    monkeypatch.setitem(sys.modules, "requests", module)
+    url, target = "https://example.invalid/a.bin", str(tmp_path / "a.bin")
+    with pytest.warns(UserWarning, match="^Unverified HTTPS request"):
+        utils.download(url, target, verify_ssl=False)
+    assert Path(target).read_bytes() == b"content"
+    utils.download(url, target, overwrite=True, retries=1)  # after a server's error once more
+    assert Path(target).read_bytes() == b"later"
+    with pytest.raises(OSError, match=r"a\.bin cannot be fetched \(Not Found\)"):
+        utils.download(url, target, overwrite=True)
+    assert asked == [(url, False), (url, True), (url, True), (url, True)]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]
 
 
 def test_the_names_of_mxnet_are_there() -> None:
