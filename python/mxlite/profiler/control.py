@@ -329,8 +329,12 @@ def set_kvstore_handle(handle: Any) -> None:
 
 
 def _autostart() -> None:
-    if os.environ.get("MXNET_PROFILER_AUTOSTART", "0") in ("", "0"):
+    role = os.environ.get("DMLC_ROLE")
+    if os.environ.get("MXNET_PROFILER_AUTOSTART", "0") in ("", "0") or role == "scheduler":
         return
+    if role == "server":  # the file of the workers is not its own, and it ends after them
+        rank = os.environ.get("MXLITE_PS_RANK", os.getpid())
+        set_config(filename=f"server{rank}_profile.json")
     text = os.environ.get("MXNET_PROFILER_MODE", "15")
     if not text.isdigit():
         raise ValueError_(f"MXNET_PROFILER_MODE={text!r} given, a sum of 1, 2, 4 and 8 expected")
@@ -338,4 +342,5 @@ def _autostart() -> None:
     names = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
     set_config(**{name: bool(bits >> i & 1) for i, name in enumerate(names)})
     set_state("run")
-    atexit.register(lambda: None if _finished else dump())
+    # launch.py has the variables of its workers, records nothing, and ends after them.
+    atexit.register(lambda: None if _finished or not record.events() else dump())

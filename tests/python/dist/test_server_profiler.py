@@ -144,6 +144,25 @@ for process in ("server", "worker"):
         assert any(event["cat"] == "communication" for event in events if event["ph"] == "B")
 
 
+def test_autostart_gives_servers_files_of_their_own(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    serve(
+        PRELUDE
+        + """
+kv.init("w", nd.zeros((1200, 1100)))
+train(2)
+""",
+        workers=1,
+        env={"MXNET_PROFILER_AUTOSTART": "1"},
+    )
+    files = {path.name: count_begun(events_of(path)) for path in tmp_path.glob("*.json")}
+    assert set(files) == {"profile.json", "server0_profile.json", "server1_profile.json"}
+    assert files["profile.json"]["KVStore: push"] == 2
+    assert files["server0_profile.json"]["merge w"] > 0
+    assert files["server1_profile.json"]["merge w"] > 0
+
+
 def test_what_fails_on_a_server_reaches_the_worker_that_asked(serve: Callable[..., Any]) -> None:
     serve(
         PRELUDE
