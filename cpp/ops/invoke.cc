@@ -87,10 +87,12 @@ void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
                   "; copy one with as_in_context");
 }
 
-// Where an operator runs and puts results of its own: like 1.x not in pinned or shared memory.
-Device place_of(std::span<const NDArrayRef> inputs, const Device& otherwise) {
-  if (inputs.empty()) return otherwise;
-  const Device first = inputs[0]->device();
+// Where an operator runs and puts results of its own: like 1.x not in pinned or shared memory, and
+// without inputs where out= is, whatever ctx= says.
+Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
+  const bool from_out = inputs.empty() && !options.out.empty() && options.out[0];
+  if (inputs.empty() && !from_out) return options.device;
+  const Device first = (from_out ? options.out[0] : inputs[0])->device();
   return is_transfer_memory(first) ? Device{DeviceType::kCPU, 0} : first;
 }
 
@@ -142,7 +144,7 @@ Specs infer_outputs(const OpSchema& op, const void* params, std::span<const Tens
 NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                 const InvokeOptions& options) {
   check_devices(op, inputs);
-  const Device device = place_of(inputs, options.device);
+  const Device device = place_of(inputs, options);
   SmallVector<TensorSpec, 4> in_specs;
   for (const NDArrayRef& a : inputs) in_specs.push_back(a->spec());
   const Specs out_specs = infer_outputs(op, params.get(), in_specs);

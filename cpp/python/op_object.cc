@@ -25,7 +25,8 @@ struct OpObject {
   const OpSchema* op;
   // Interned keyword -> input (>= 0), parameter (-1 - index).
   std::unordered_map<PyObject*, int>* keywords;
-  int ctx_param;  // index of a parameter named ctx, -1 without
+  int ctx_param;    // index of a parameter named ctx, -1 without
+  int shape_param;  // index of a parameter named shape of an operator without inputs, else -1
 };
 
 PyTypeObject* op_type = nullptr;
@@ -196,6 +197,15 @@ struct Arguments {
          did_you_mean(name, names));
   }
 
+  // 1.x takes the shape that nobody gives from out=.
+  void take_shape_of_out() {
+    if (object.shape_param < 0 || out.empty()) return;
+    const auto i = static_cast<size_t>(object.shape_param);
+    if ((given >> i & 1) && !std::holds_alternative<std::monostate>(values[i])) return;
+    values[i] = out[0]->shape();
+    given |= uint64_t{1} << i;
+  }
+
   ParamsRef make_params() const {
     if (given == 0 && op.default_params) return op.default_params;
     try {
@@ -257,6 +267,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     if (a.symbolic) return compose_symbol(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));
+    a.take_shape_of_out();
     const ParamsRef params = a.make_params();
     a.check_inputs(params.get());
     NDArrays outputs = autograd::call(
@@ -361,6 +372,7 @@ py::object make_op_object(const OpSchema& op) {
     for (size_t i = 0; i < op.params.size(); ++i)
       (*o->keywords)[interned(op.params[i].name.c_str())] = -1 - static_cast<int>(i);
     o->ctx_param = op.param_index("ctx");
+    o->shape_param = op.inputs.empty() && !op.variadic ? op.param_index("shape") : -1;
     slot = reinterpret_cast<PyObject*>(o);
   }
   return py::reinterpret_borrow<py::object>(slot);

@@ -26,6 +26,7 @@ from .symbol.infer import Inference, completed_calls
 from .symbol.node import Node
 from .symbol.placement import checked_groups, place
 from .symbol.rules import weight_names
+from .symbol.shown import renew, show
 from .symbol.watched import WatchedRun
 
 __all__ = ["Executor", "resized"]
@@ -59,7 +60,8 @@ class Executor:
         self._requests = requests
         self._arg_names = symbol.list_arguments()
         self._aux_names = symbol.list_auxiliary_states()
-        self._outputs: list[NDArray] | None = None
+        self._outputs: list[NDArray] = []  # of the last forward
+        self._shown: list[NDArray] | None = None  # what `outputs` gives, renewed by every forward
         self._recorded = False
         self._on_graph = False  # the last forward was a call of the compiled graph
         self._spent = False  # backward has given up what that saved
@@ -125,8 +127,7 @@ class Executor:
         symbol, calls = self._symbol, self._calls
 
         def trace(arrays: list[NDArray], parameters: list[NDArray]) -> list[NDArray]:
-            values = dict(zip(order[0], arrays))
-            values.update(zip(order[1], parameters))
+            values = {**dict(zip(order[0], arrays)), **dict(zip(order[1], parameters))}
             return evaluate(symbol._outputs, values, calls)
 
         self._input_positions = inputs
@@ -164,14 +165,18 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The outputs of the last forward; zeros before the first."""
-        if self._outputs is None:
-            where = self._contexts or {}
-            self._outputs = [
-                nd.zeros(shape, ctx=where.get(id(node), self._ctx), dtype=dtype)
+        """The outputs of the last forward, in the same arrays each time; zeros before the first."""
+        if self._shown is None:
+            self._shown = show(self._outputs) or [
+                nd.zeros(shape, ctx=(self._contexts or {}).get(id(node), self._ctx), dtype=dtype)
                 for (shape, dtype), (node, _) in zip(self._output_specs, self._symbol._outputs)
             ]
-        return self._outputs
+        return self._shown
+
+    def _keep(self, outputs: list[NDArray]) -> None:
+        self._outputs = outputs
+        if self._shown is not None:
+            renew(self._shown, outputs)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -196,10 +201,9 @@ class Executor:
         ValueError
             For a value of another shape.
         """
-        if kwargs:
-            arguments = self.arg_dict
-            for name, value in kwargs.items():
-                self._assign(arguments, name, value)
+        arguments = self.arg_dict if kwargs else {}
+        for name, value in kwargs.items():
+            self._assign(arguments, name, value)
         if self._monitor is not None:
             return self._forward_watched(is_train)
         self._watched = None
@@ -229,7 +233,7 @@ class Executor:
         with self._ctx, scope:
             compiled = bool(inputs) and self._compiled and not _core.anomaly_checks()
             outputs = self._graph(*inputs) if compiled else self._evaluate()
-        self._outputs = [outputs] if isinstance(outputs, NDArray) else list(outputs)
+        self._keep([outputs] if isinstance(outputs, NDArray) else list(outputs))
         self._recorded, self._training = record, training
         self._on_graph, self._spent = compiled, False
 
@@ -252,9 +256,8 @@ class Executor:
         return evaluate(self._symbol._outputs, values, self._calls, watch, self._contexts)
 
     def _values(self) -> dict[str, NDArray]:
-        values = dict(zip(self._arg_names, self._arg_handles))
-        values.update(zip(self._aux_names, self._aux_handles))
-        return values
+        arguments = dict(zip(self._arg_names, self._arg_handles))
+        return {**arguments, **dict(zip(self._aux_names, self._aux_handles))}
 
     def _forward_watched(self, is_train: bool) -> list[NDArray]:
         """Run node by node, so that the monitor sees every output."""
@@ -278,12 +281,12 @@ class Executor:
             if is_train and self._compiled:
                 heads = self._symbol._outputs
                 self._watched = WatchedRun(heads, self._values(), self._calls, watch)
-                self._outputs = self._watched.outputs
+                self._keep(self._watched.outputs)
             else:
                 with autograd.record(True) if is_train else autograd.pause(False):
-                    self._outputs = self._evaluate(watch)
+                    self._keep(self._evaluate(watch))
         self._recorded = bool(is_train)
-        return self._outputs
+        return self.outputs
 
     def _backward_watched(self, run: WatchedRun, heads: list[NDArray | None]) -> None:
         """Run back node by node, so that the monitor sees every gradient."""
@@ -339,7 +342,7 @@ class Executor:
             self._run(bool(is_train), True)
         elif self._spent:
             self._run_again()
-        outputs = self.outputs
+        outputs = self._outputs
         if len(heads) > len(outputs):
             raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
         if heads:  # what follows has no influence

@@ -141,6 +141,16 @@ class NDArrayIter(DataIter):
         """What the labels of a batch look like."""
         return self._descriptions(self.label)
 
+    @property
+    def data_list(self) -> list[Any]:
+        """The arrays without their names, data first; what is written to them is delivered."""
+        return [value for _, value in self.data + self.label]
+
+    @property
+    def num_source(self) -> int:
+        """How many arrays there are, labels included."""
+        return len(self.data) + len(self.label)
+
     def hard_reset(self) -> None:
         """Begin again and forget what was left over."""
         self._shuffle()

@@ -41,6 +41,15 @@ def test_discard_and_roll_over() -> None:
     assert epoch(batches)[0] == ([0, 1, 2], 0)
 
 
+def test_what_is_written_to_the_arrays_is_delivered() -> None:
+    batches = mx.io.NDArrayIter({"x": rows(4)}, {"y": np.zeros((4, 2))}, batch_size=2)
+    assert batches.num_source == 2
+    assert [array.shape for array in batches.data_list] == [(4, 2), (4, 2)]
+    batches.data_list[1][:] = rows(4) + 1
+    labels = [batch.label[0].asnumpy() for batch in batches]
+    np.testing.assert_array_equal(np.concatenate(labels), rows(4) + 1)
+
+
 def test_labels_follow_shuffled_data() -> None:
     batches = mx.io.NDArrayIter(rows(20), rows(20)[:, 1], batch_size=4, shuffle=True)
     orders = []

@@ -82,6 +82,38 @@ def test_values_of_arguments_can_be_given_to_forward() -> None:
         executor.forward(a=[1, 2])
 
 
+@pytest.mark.parametrize("monitored", [False, True])
+@pytest.mark.parametrize("is_train", [False, True])
+def test_outputs_taken_once_have_the_values_of_every_forward(
+    monitored: bool, is_train: bool
+) -> None:
+    a = sym.var("a")
+    net = sym.Group([a * sym.var("b"), a, a + 1])
+    executor = net.simple_bind(mx.cpu(), a=(2,), b=(2,))
+    if monitored:
+        executor.set_monitor_callback(lambda name, array: None)
+    taken, by_name = executor.outputs, executor.output_dict
+    first = taken[0]
+    executor.forward(is_train=is_train, b=nd.array([3, 4]), a=nd.array([1, 2]))
+    assert first.asnumpy().tolist() == [3, 8]
+    returned = executor.forward(is_train=is_train, a=nd.array([5, 6]))
+    executor.forward(is_train=is_train, a=nd.array([7, 8]))
+    for outputs in (taken, list(by_name.values()), returned, executor.outputs):
+        assert [x.asnumpy().tolist() for x in outputs] == [[21, 32], [7, 8], [8, 9]]
+    executor.backward([nd.ones((2,)), nd.zeros((2,)), nd.ones((2,))])
+    assert executor.grad_dict["a"].asnumpy().tolist() == [4, 5]
+    assert executor.arg_dict["a"].asnumpy().tolist() == [7, 8]
+
+
+def test_results_made_of_an_earlier_output_keep_their_values() -> None:
+    executor = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    (output,) = executor.forward(a=nd.array([1, 2]), b=nd.array([3, 4]))
+    doubled = output * 2
+    executor.forward(a=nd.array([5, 6]))
+    assert doubled.asnumpy().tolist() == [6, 16]
+    assert output.asnumpy().tolist() == [15, 24]
+
+
 def test_outputs_before_forward_have_the_inferred_shapes() -> None:
     net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
     executor = net.simple_bind(mx.cpu(), x=(4, 2))

@@ -39,6 +39,14 @@ def test_a_parameter_s_own_initializer_wins() -> None:
     np.testing.assert_array_equal(array.asnumpy(), [1, 1])
 
 
+@pytest.mark.parametrize("kind", ["Uniform", "Normal", "Xavier", "MSRAPrelu", "Orthogonal", "One"])
+def test_arrays_are_filled_where_they_are(kind: str) -> None:
+    array = nd.zeros((40, 30), ctx=mx.cpu(1))
+    getattr(init, kind)()(init.InitDesc("w_weight"), array)
+    assert array.ctx == mx.cpu(1)
+    assert (array.asnumpy() != 0).mean() > 0.99
+
+
 def test_uniform_fills_the_interval() -> None:
     values = filled(init.Uniform(0.5), "w_weight", (100, 100))
     assert -0.5 <= values.min() < -0.49

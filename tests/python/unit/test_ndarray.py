@@ -326,6 +326,31 @@ def test_two_contexts_in_one_operation_are_named():
         nd.ones((2,)) + nd.ones((2,), ctx=mx.cpu(1))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda out: nd.zeros((2, 3), out=out),
+        lambda out: nd.full((2, 3), 4, ctx=mx.cpu(0), out=out),
+        lambda out: nd.random.normal(0, 1, out=out),
+        lambda out: nd.random_uniform(2, 3, out=out),
+        lambda out: nd.random_uniform(2, 3, shape=None, ctx=mx.cpu(0), out=out),
+        lambda out: nd.random.randint(3, 9, dtype="int32", out=out.astype("int32")),
+    ],
+)
+def test_without_inputs_out_says_where_and_which_shape(make):
+    out = nd.full((2, 3), -7, ctx=mx.cpu(1))
+    made = make(out)
+    assert made.ctx == mx.cpu(1)
+    assert made.shape == (2, 3)
+    assert -7 not in made.asnumpy()
+    assert made is out or made.dtype == np.int32
+
+
+def test_a_given_shape_must_be_that_of_out():
+    with pytest.raises(ValueError, match=r"\(2, 3\).*\(3, 3\)"):
+        nd.random_uniform(0, 1, shape=(3, 3), out=nd.zeros((2, 3)))
+
+
 @pytest.mark.parametrize("kind", ["cpu_pinned", "cpu_shared"])
 def test_transfer_memory_goes_with_any_cpu(kind):
     there = mx.Context(kind, 0)

@@ -1,0 +1,34 @@
+"""What an executor shows as its outputs.
+
+1.x's executors write every forward into the same arrays, so scripts take them once, even before the
+first forward. Here a forward makes new arrays; those that were shown are turned to them.
+"""
+
+from __future__ import annotations
+
+from ..ndarray import NDArray
+from ..ndarray.sparse.storage import is_sparse
+
+__all__ = ["renew", "show"]
+
+
+def show(computed: list[NDArray]) -> list[NDArray]:
+    """Return an array of its own for each output, on the same memory and without history."""
+    return [array if is_sparse(array) else array.detach() for array in computed]
+
+
+def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
+    """Let the arrays of an earlier `show` have the values of this forward; replace sparse ones.
+
+    Parameters
+    ----------
+    shown : list of NDArray
+        Changed in place, as the list may be held, too.
+    computed : list of NDArray
+        As many, of the same shapes and dtypes.
+    """
+    for i, (old, new) in enumerate(zip(shown, show(computed))):
+        if is_sparse(old) or is_sparse(new):
+            shown[i] = new
+        else:
+            old._assign_handle(new)
