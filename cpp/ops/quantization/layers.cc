@@ -120,6 +120,13 @@ Specs infer_multiply(const MultiplyParams& p, std::span<const TensorSpec> in) {
   return with_range(as(in[0], dtype == DType::kInt32 ? dtype : DType::kInt8));
 }
 
+template <class P>
+void complete_pair(const P&, std::span<TensorSpec> in) {
+  complete_shape(in[0], in[1].shape);
+  complete_shape(in[1], in[0].shape);
+  complete_ranges(in.subspan(2));
+}
+
 const std::vector<std::string> kPair = {"lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max"};
 
 Specs infer_embedding(const EmbeddingParams& p, std::span<const TensorSpec> in) {
@@ -187,6 +194,7 @@ void register_quantized_layers(OpRegistry& ops) {
               .outputs(3)
               .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
               .infer(infer_add)
+              .complete(complete_pair<RangeParams>)
               .build());
   ops.add(
       OpBuilder<MultiplyParams>("_contrib_quantized_elemwise_mul")
@@ -194,6 +202,7 @@ void register_quantized_layers(OpRegistry& ops) {
           .output_count([](const MultiplyParams& p, int) { return p.enable_float_output ? 1 : 3; })
           .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
           .infer(infer_multiply)
+          .complete(complete_pair<MultiplyParams>)
           .build());
   ops.add(OpBuilder<EmbeddingParams>("_contrib_quantized_embedding")
               .inputs({"data", "weight", "min_weight", "max_weight"})
@@ -211,6 +220,10 @@ void register_quantized_layers(OpRegistry& ops) {
           .outputs(3)
           .doc("BatchNorm of quantized data by the running statistics, as int8.")
           .infer(infer_batch_norm)
+          .complete([](const BatchNormParams& p, std::span<TensorSpec> in) {
+            mxlite::ops().get("BatchNorm").complete(&p, in.first(5));
+            complete_ranges(in.subspan(5));
+          })
           .build());
 }
 

@@ -175,7 +175,9 @@ class Node:
         return total_outputs(self.op, self.attrs, own, self.num_outputs)
 
     def mutated_inputs(self) -> list[int]:
-        """Return the positions of the inputs that the operator writes."""
+        """Return the positions of the inputs that are auxiliary states, which operators write."""
+        if self.op == "_contrib_quantized_batch_norm":
+            return [3, 4]  # it only reads them, but they are those of BatchNorm
         return [] if self.op is None else list(self.call.mutated(len(self.inputs)))
 
     def __repr__(self) -> str:

@@ -54,7 +54,8 @@ _QUANTIZED = {
     "_contrib_quantized_conv": 3, "_contrib_quantized_fully_connected": 3,
     "_contrib_quantized_embedding": 2, "_contrib_quantized_pooling": 1,
     "_contrib_quantized_act": 1, "_contrib_quantized_flatten": 1,
-    "_contrib_quantized_batch_norm": 1,
+    "_contrib_quantized_batch_norm": 1, "_contrib_quantized_elemwise_add": 2,
+    "_contrib_quantized_elemwise_mul": 2,
 }  # fmt: skip
 _LENGTHS = ("softmax", "log_softmax", "softmin")  # their second input has to be integers
 _HALVES = ("float16", "bfloat16")
@@ -117,6 +118,16 @@ def _follows_input(node: Node) -> bool:
     return node.op not in ("shape_array", "size_array", "_contrib_arange_like")
 
 
+def _pair_type(node: Node, inputs: list[str | None]) -> str:
+    params = node.call.params
+    if params.get("enable_float_output"):
+        return "float32"
+    if params.get("min_calib_range") is None:
+        return "int32"
+    is_sum = node.op == "_contrib_quantized_elemwise_add"
+    return "uint8" if is_sum and inputs[:2] == ["uint8", "uint8"] else "int8"
+
+
 def output_type(node: Node, inputs: list[str | None], index: int) -> str | None:
     """Return the type of an output from those of the inputs; None if they do not tell.
 
@@ -141,6 +152,8 @@ def output_type(node: Node, inputs: list[str | None], index: int) -> str | None:
     if node.op in _QUANTIZED:
         sums = node.op in ("_contrib_quantized_conv", "_contrib_quantized_fully_connected")
         rows = 1 if node.op == "_contrib_quantized_embedding" else 0
+        if node.op.startswith("_contrib_quantized_elemwise_") and index == 0:
+            return _pair_type(node, inputs)
         return "float32" if index > 0 else "int32" if sums else inputs[rows]
     if node.op == "topk":
         kind = params.get("ret_typ")

@@ -309,3 +309,50 @@ def test_a_quantized_embedding_tells_its_table() -> None:
     args, outs, _ = net.infer_shape(data=(5,))
     assert (args, outs) == ([(5,), (7, 3), (1,), (1,)], [(5, 3), (1,), (1,)])
     assert net.infer_type(data="int32")[0] == [np.int32, np.int8, np.float32, np.float32]
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "types", "out"),
+    [
+        ("add", {}, ("int8", "int8"), "int32"),
+        ("add", {"min_calib_range": 0, "max_calib_range": 9}, ("uint8", "uint8"), "uint8"),
+        ("add", {"min_calib_range": 0, "max_calib_range": 9}, ("uint8", "int8"), "int8"),
+        ("mul", {}, ("int8", "int8"), "int32"),
+        ("mul", {"min_calib_range": 0, "max_calib_range": 9}, ("int8", "int8"), "int8"),
+        ("mul", {"enable_float_output": True}, ("int8", "int8"), "float32"),
+    ],
+)
+def test_quantized_pairs_tell_their_shapes_types_and_ranges(op, options, types, out) -> None:
+    a, b = (sym.var(name, dtype=dtype) for name, dtype in zip("ab", types))
+    net = getattr(sym.contrib, "quantized_elemwise_" + op)(a, b, name="q", **options)
+    ends = ["q_lhs_min", "q_lhs_max", "q_rhs_min", "q_rhs_max"]
+    assert net.list_arguments() == ["a", "b", *ends]
+    assert net.infer_shape(a=(2, 3))[0] == [(2, 3), (2, 3), *[(1,)] * 4]
+    executor = net.simple_bind(mx.cpu(), grad_req="null", a=(2, 3))
+    assert [array.dtype for array in executor.arg_arrays[2:]] == [np.float32] * 4
+    for name in ("a", "b"):
+        executor.arg_dict[name][:] = 100
+    for end in ends:
+        executor.arg_dict[end][:] = 127 if end.endswith("max") else -127
+    found = executor.forward()
+    assert found[0].dtype == np.dtype(out)
+    kinds = [np.float32] * (len(found) - 1)
+    assert net.infer_type()[1] == [np.dtype(out).type, *kinds]
+
+
+def test_a_quantized_batch_norm_tells_its_statistics_and_ranges() -> None:
+    norm = sym.contrib.quantized_batch_norm(
+        sym.var("x"), min_calib_range=-1, max_calib_range=1, name="q"
+    )
+    assert norm.list_auxiliary_states() == ["q_moving_mean", "q_moving_var"]
+    args, _, states = norm.infer_shape(x=(2, 3, 4, 4))
+    assert (args, states) == ([(2, 3, 4, 4), (3,), (3,), (1,), (1,)], [(3,), (3,)])
+    data = mx.nd.array(np.arange(-6, 6).reshape(2, 3, 2)).astype("int8")
+    values = [data, mx.nd.ones((3,)), mx.nd.ones((3,)), mx.nd.array([-127]), mx.nd.array([127])]
+    names = norm.list_arguments()
+    moving = {"q_moving_mean": mx.nd.zeros((3,)), "q_moving_var": mx.nd.full((3,), 4)}
+    executor = norm.bind(mx.cpu(), dict(zip(names, values)), aux_states=moving)
+    out, low, high = executor.forward()
+    scale = max(abs(low.asscalar()), abs(high.asscalar())) / 127
+    expected = np.clip(data.asnumpy() / 2 + 1, -1, 1)
+    np.testing.assert_allclose(out.asnumpy() * scale, expected, atol=scale)
