@@ -288,9 +288,10 @@ void bind_server(py::module_& m) {
       .def("set_sync", &PyClient::set_sync, py::arg("sync"),
            "Servers wait for all workers' pushes, or update with each.")
       .def("set_optimizer", without_gil(&ps::Client::set_optimizer), py::arg("name"),
-           py::arg("json"), "Collective: servers update values.")
+           py::arg("json"), py::arg("scope") = "",
+           "Collective: servers update values whose keys begin with the scope, \"1:\".")
       .def("update_optimizer", without_gil(&ps::Client::update_optimizer), py::arg("json"),
-           "Change some of the optimizer's numbers; rank 0 sends.")
+           py::arg("scope") = "", "Change some of the optimizer's numbers; rank 0 sends.")
       .def("set_compression", &PyClient::set_compression, py::arg("type"),
            py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
       .def("command", without_gil(&ps::Client::command), py::arg("head"), py::arg("body"))

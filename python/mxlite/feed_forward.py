@@ -375,7 +375,7 @@ class FeedForward:
         """Return what makes the optimizer's step after each batch."""
         count = len(self.ctx)
         sizes = [int(np.prod(value.shape)) for value in self.arg_params.values()]
-        store, on_store = chosen_store(kvstore, count, sizes)
+        store, on_store = chosen_store(kvstore, count, sizes, optimizer=self.optimizer)
         if store is not None and "dist" in store.type and "_async" not in store.type:
             batch_size *= store.num_workers
         idx2name = {i * count + k: name for i, name in enumerate(names) for k in range(count)}

@@ -212,6 +212,13 @@ TEST_F(SlotTest, APushAheadOfALostOneIsNotTaken) {
   EXPECT_EQ(pull(1, 2), (std::vector<float>{6}));
 }
 
+TEST(Scopes, AreTheNumberOfAStoreBeforeAColon) {
+  for (const char* name : {"1:w", "1:w:2", "1:"}) EXPECT_EQ(scope_of(name), "1:") << name;
+  EXPECT_EQ(scope_of("12:sgd"), "12:");
+  for (const char* name : {"", "w", "1", ":w", "1w:2", "a:1:w", "0:1:w"})
+    EXPECT_EQ(scope_of(name), "") << name;
+}
+
 TEST_F(SlotTest, TheOrderOfArrivalDoesNotChangeTheBits) {
   std::mt19937 random(5);
   std::vector<std::vector<float>> results;
@@ -228,7 +235,7 @@ TEST_F(SlotTest, TheOrderOfArrivalDoesNotChangeTheBits) {
 }
 
 TEST_F(SlotTest, RowsAreAddedAlsoUnsortedAndTwice) {
-  context->set_optimizer(Optimizer::make("test", "{}"));
+  context->set_optimizer("", Optimizer::make("test", "{}"));
   init({1, 1, 2, 2, 3, 3}, 2);
   push_rows(0, 1, {2, 0, 2}, {1, 1, 10, 10, 1, 1});
   push_rows(1, 1, {}, {});
@@ -267,7 +274,7 @@ TEST_F(SlotTest, WrongPushesAreRefusedWithWords) {
 
 TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
   context->sync = false;
-  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
   init({0});
   push(0, 1, {1});
   EXPECT_EQ(pull(0, 1), (std::vector<float>{-1}));
@@ -280,7 +287,7 @@ TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
 TEST_F(SlotTest, AsyncHoldsUpWorkersThatAreTooFarAhead) {
   make(2, 1);
   context->sync = false;
-  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
   init({0});
   push(0, 1, {1});
   EXPECT_FALSE(pull(0, 1).empty());
@@ -323,7 +330,7 @@ TEST_F(SlotTest, ASnapshotGoesOnWhereItWas) {
   context->folder = folder;
   context->epoch = 8;
   context->snapshot_updates = 2;
-  context->set_optimizer(Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
   const std::string file = folder / "0.part";
   slot = std::make_unique<Slot>(*context, "w", 0, file);
   init({0, 0});

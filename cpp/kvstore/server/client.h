@@ -59,8 +59,9 @@ class Client {
 
   // These block. Settings of the servers are sent by rank 0.
   void set_sync(bool sync);
-  void set_optimizer(const std::string& name, const std::string& json);
-  void update_optimizer(const std::string& json);
+  void set_optimizer(const std::string& name, const std::string& json,
+                     const std::string& scope = "");
+  void update_optimizer(const std::string& json, const std::string& scope = "");
   void set_compression(const Compression& how);
   void command(int head, const std::string& text);
   // Any worker's: what is told to the servers' profilers. Throws what went wrong on a server.

@@ -24,20 +24,21 @@ void Client::set_sync(bool sync) {
   if (rank() == 0) tell_servers(kSetSync, "", sync ? "1" : "0");
 }
 
-void Client::set_optimizer(const std::string& name, const std::string& json) {
+void Client::set_optimizer(const std::string& name, const std::string& json,
+                           const std::string& scope) {
   Optimizer::make(name, json);
   const engine::BlockingScope blocking;
   {
     std::lock_guard calls(call_mutex_);
-    if (rank() == 0) tell_servers(kSetOptimizer, name, json);
+    if (rank() == 0) tell_servers(kSetOptimizer, scope + name, json);
   }
   barrier();
 }
 
-void Client::update_optimizer(const std::string& json) {
+void Client::update_optimizer(const std::string& json, const std::string& scope) {
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);
-  if (rank() == 0) tell_servers(kUpdateOptimizer, "", json);
+  if (rank() == 0) tell_servers(kUpdateOptimizer, scope, json);
 }
 
 void Client::set_compression(const Compression& how) {

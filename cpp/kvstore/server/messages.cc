@@ -316,6 +316,12 @@ uint64_t decode_number(const Body& body) {
   return checked(r, number);
 }
 
+std::string scope_of(const std::string& name) {
+  const size_t digits = name.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string::npos || name[digits] != ':') return "";
+  return name[0] == '0' ? "" : name.substr(0, digits + 1);
+}
+
 Reply error_reply(ErrorKind kind, const std::string& text) { return {Error(kind, text), {}, {}}; }
 
 Frame reply_frame(uint64_t request, Reply reply) {

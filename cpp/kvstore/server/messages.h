@@ -116,10 +116,14 @@ struct Command {
 // Commands of the store itself; a user's have heads from 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
-  kSetOptimizer = -2,
-  kUpdateOptimizer = -3,
+  kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"
+  kUpdateOptimizer = -3,  // name: scope
   kProfiler = -4,  // names: "config" (text: JSON), "state" (run, stop, pause, resume), "dump"
 };
+
+// Stores of one process share the servers, each with an optimizer of its own: "1:" of the key or
+// the name "1:w"; "" of other texts.
+std::string scope_of(const std::string& name);
 
 Body encode(const Hello& m);
 Body encode(const Welcome& m);

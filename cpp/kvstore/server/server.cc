@@ -301,12 +301,14 @@ void Server::obey(const Command& c) {
       context_.sync = c.text == "1";
       std::erase_if(settings_, [](const Command& old) { return old.head == kSetSync; });
       break;
-    case kSetOptimizer:
-      context_.set_optimizer(Optimizer::make(c.name, c.text));
-      std::erase_if(settings_, [](const Command& old) {
-        return old.head == kSetOptimizer || old.head == kUpdateOptimizer;
+    case kSetOptimizer: {
+      const std::string scope = scope_of(c.name);
+      context_.set_optimizer(scope, Optimizer::make(c.name.substr(scope.size()), c.text));
+      std::erase_if(settings_, [&](const Command& old) {
+        return old.head == kSetOptimizer && scope_of(old.name) == scope;
       });
       break;
+    }
     case kProfiler:  // of the server whose place this one takes
       on_run_thread([this, c](const ServerHooks& hooks) {
         try {
@@ -317,14 +319,14 @@ void Server::obey(const Command& c) {
       });
       break;
     case kUpdateOptimizer: {
-      const auto now = context_.optimizer();
+      const auto now = context_.optimizer(c.name);
       MX_CHECK(now, "update_optimizer: call set_optimizer first");
       const auto next = now->changed(c.text);
-      context_.set_optimizer(next);
-      std::erase_if(settings_, [](const Command& old) {
-        return old.head == kSetOptimizer || old.head == kUpdateOptimizer;
+      context_.set_optimizer(c.name, next);
+      std::erase_if(settings_, [&](const Command& old) {
+        return old.head == kSetOptimizer && scope_of(old.name) == c.name;
       });
-      settings_.push_back({0, kSetOptimizer, next->name(), next->json()});
+      settings_.push_back({0, kSetOptimizer, c.name + next->name(), next->json()});
       return;
     }
     default:

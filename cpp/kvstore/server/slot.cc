@@ -28,14 +28,16 @@ Compression compression_of(const PushHeader& header) {
 
 }  // namespace
 
-std::shared_ptr<const Optimizer> SlotContext::optimizer() {
+std::shared_ptr<const Optimizer> SlotContext::optimizer(const std::string& scope) {
   std::lock_guard lock(mutex_);
-  return optimizer_;
+  const auto found = optimizers_.find(scope);
+  return found == optimizers_.end() ? nullptr : found->second;
 }
 
-void SlotContext::set_optimizer(std::shared_ptr<const Optimizer> optimizer) {
+void SlotContext::set_optimizer(const std::string& scope,
+                                std::shared_ptr<const Optimizer> optimizer) {
   std::lock_guard lock(mutex_);
-  optimizer_ = std::move(optimizer);
+  optimizers_[scope] = std::move(optimizer);
 }
 
 std::string Slot::name() const { return str("key '", key_, "'"); }
@@ -122,7 +124,7 @@ void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer
     rounds_[header.step].pushes.emplace(worker, Contribution{std::move(header), std::move(data)});
     complete_rounds();
   } else {
-    MX_CHECK(context_.optimizer(), "push: ", name(),
+    MX_CHECK(context_.optimizer(scope_), "push: ", name(),
              ": asynchronous servers need an optimizer: call set_optimizer first");
     note_staleness(worker);
     std::map<int, Contribution> one;
@@ -150,7 +152,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
   try {
     OwnBuffer memory;
     Gradient gradient = merged(pushes, memory);
-    if (const auto optimizer = context_.optimizer()) {
+    if (const auto optimizer = context_.optimizer(scope_)) {
       const ProfileScope profile(trace_name("update", key_));
       optimizer->update(key_, weight_, gradient);
     } else if (gradient.by_rows) {

@@ -40,15 +40,15 @@ class SlotContext {
   uint32_t epoch = 0;
   std::function<void(const std::string&)> fail_job = [](const std::string&) {};
 
-  std::shared_ptr<const Optimizer> optimizer();
-  void set_optimizer(std::shared_ptr<const Optimizer> optimizer);
+  std::shared_ptr<const Optimizer> optimizer(const std::string& scope);
+  void set_optimizer(const std::string& scope, std::shared_ptr<const Optimizer> optimizer);
 
   std::atomic<uint64_t> pushes{0}, duplicates{0}, early{0}, updates{0}, pulls{0}, snapshots{0};
   std::array<std::atomic<uint64_t>, kStalenessBins> staleness_counts{};
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<const Optimizer> optimizer_;  // guarded by mutex_
+  std::map<std::string, std::shared_ptr<const Optimizer>> optimizers_;  // guarded by mutex_
 };
 
 using Answer = std::function<void(Reply)>;
@@ -56,7 +56,11 @@ using Answer = std::function<void(Reply)>;
 class Slot {
  public:
   Slot(SlotContext& context, std::string key, uint32_t part, std::string file)
-      : context_(context), key_(std::move(key)), part_(part), file_(std::move(file)) {}
+      : context_(context),
+        key_(std::move(key)),
+        scope_(scope_of(key_)),
+        part_(part),
+        file_(std::move(file)) {}
   // From a snapshot of this run of the job; null for another file. A record error for damage.
   static std::unique_ptr<Slot> load(SlotContext& context, const std::string& file);
 
@@ -113,7 +117,7 @@ class Slot {
   void update_waits() { waits_ = !pulls_.empty() || !rounds_.empty(); }
 
   SlotContext& context_;
-  const std::string key_;
+  const std::string key_, scope_;
   const uint32_t part_;
   const std::string file_;
   PartSpec spec_;

@@ -164,6 +164,7 @@ class Trainer:
             count,
             [math.prod(param.shape or ()) for param in self._params if param._data is not None],
             needed=bool(given) or "weight" in sparse,
+            optimizer=self._optimizer if given is None and not sparse else None,
         )
         if "weight" in sparse and given is False:
             raise ValueError_("Cannot set update_on_kvstore=False when sparse weights are present.")

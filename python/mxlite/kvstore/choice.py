@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from ..base import TypeError_
+from ..optimizer import Optimizer
 from .base import KVStoreBase
 from .names import checked_name, create, spans_processes
 
@@ -16,7 +18,11 @@ _BIG = 1024 * 1024 * 16  # elements; 1.x updates larger arrays on the devices
 
 
 def chosen_store(
-    kvstore: Any, num_device: int, sizes: Iterable[int], needed: bool = False
+    kvstore: Any,
+    num_device: int,
+    sizes: Iterable[int],
+    needed: bool = False,
+    optimizer: Any = None,
 ) -> tuple[KVStoreBase | None, bool]:
     """Return the store for a training, and whether it should update the parameters.
 
@@ -29,6 +35,8 @@ def chosen_store(
         Elements of each parameter.
     needed : bool
         Make a store for one device, too.
+    optimizer : Optimizer, type or str, optional
+        For one that the servers of the store do not have, the workers update.
 
     Returns
     -------
@@ -53,4 +61,23 @@ def chosen_store(
         update = update and not (kvstore == "local" and max(sizes, default=0) > _BIG)
     else:
         raise TypeError_(f"kvstore must be KVStore, str or None, {kvstore!r} given")
-    return store, update and bool(store.is_capable(KVStoreBase.OPTIMIZER))
+    update = update and bool(store.is_capable(KVStoreBase.OPTIMIZER))
+    return store, update and _takes(store, optimizer)
+
+
+def _takes(store: Any, optimizer: Any) -> bool:
+    """Say whether a store can update by an optimizer, as far as workers could do it instead."""
+    if isinstance(optimizer, str):
+        optimizer = Optimizer.opt_registry.get(optimizer.lower())
+    kind = optimizer if isinstance(optimizer, type) else type(optimizer)
+    if not issubclass(kind, Optimizer) or not kind._same_everywhere:
+        return True  # if it cannot, it will say so
+    refusal = store._refusal(kind) if hasattr(store, "_refusal") else None
+    if refusal is None:
+        return True
+    if store.rank == 0:
+        warnings.warn(
+            f"{refusal}; the workers update their parameters instead, all by the same sums",
+            stacklevel=4,
+        )
+    return False

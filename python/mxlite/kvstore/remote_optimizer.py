@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, Callable
 
 from .. import lr_scheduler as schedulers
 from .. import optimizer as opt
 from ..base import InputError, NotSupportedError
 
-__all__ = ["RemoteOptimizer"]
+__all__ = ["RemoteOptimizer", "refused_by_servers"]
 
 _COMMON = ("wd", "rescale_grad", "clip_gradient", "multi_precision")
 
@@ -37,6 +37,23 @@ _KNOWN: dict[type[opt.Optimizer], tuple[str, tuple[str, ...]]] = {
 }
 
 
+def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
+    """Return why servers cannot update by optimizers of a class; None if they can.
+
+    Parameters
+    ----------
+    kind : type
+
+    Returns
+    -------
+    str or None
+    """
+    if kind in _KNOWN:
+        return None
+    names = ", ".join(sorted({name for name, _ in _KNOWN.values()} - {"test"}))
+    return f"servers have no optimizer {kind.__name__!r}, they have {names}"
+
+
 class RemoteOptimizer:
     """An optimizer whose updates run on servers; follows what is changed here.
 
@@ -45,8 +62,8 @@ class RemoteOptimizer:
     optimizer : Optimizer
         Of one of the classes that servers have. Servers have the schedulers of
         `mx.lr_scheduler`; another one is asked here, with pushes counted as updates.
-    prefix : str
-        Of keys, on the servers.
+    name_of : callable
+        Gives what the servers call a key.
 
     Raises
     ------
@@ -56,23 +73,21 @@ class RemoteOptimizer:
         For an optimizer that servers do not have.
     """
 
-    def __init__(self, optimizer: opt.Optimizer, prefix: str = "") -> None:
+    def __init__(self, optimizer: opt.Optimizer, name_of: Callable[[Any], str] = str) -> None:
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
                 f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
                 "expected"
             )
-        known = _KNOWN.get(type(optimizer))
-        if known is None:
-            names = ", ".join(sorted({name for name, _ in _KNOWN.values()} - {"test"}))
+        refusal = refused_by_servers(type(optimizer))
+        if refusal is not None:
             raise NotSupportedError(
-                f"set_optimizer: servers have no optimizer {type(optimizer).__name__!r}, they "
-                f"have {names}; update on the workers instead: update_on_kvstore=False in "
-                "gluon.Trainer, MXNET_UPDATE_ON_KVSTORE=0 for Module"
+                f"set_optimizer: {refusal}; update on the workers instead: update_on_kvstore=False "
+                "in gluon.Trainer, MXNET_UPDATE_ON_KVSTORE=0 for Module"
             )
-        self.name, self._attributes = known
+        self.name, self._attributes = _KNOWN[type(optimizer)]
         self._optimizer = optimizer
-        self._prefix = prefix
+        self._name_of = name_of
         self._scheduler = _schedule(optimizer.lr_scheduler)
         self._sent = self.text()
 
@@ -103,7 +118,7 @@ class RemoteOptimizer:
         optimizer = self._optimizer
         given = getattr(optimizer, kind)
         keys = {*optimizer.param_dict, *given, *optimizer.idx2name}
-        factors = {f"{self._prefix}{key}": optimizer._factor(key, kind, given) for key in keys}
+        factors = {self._name_of(key): optimizer._factor(key, kind, given) for key in keys}
         return {key: _number(kind, value) for key, value in factors.items() if value != 1}
 
     def count(self, key: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 import sys
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,7 @@ from ..profiler.scope import COMM_SCOPE, scope
 from .base import summed
 from .compression import Compression
 from .local import KVStore, KVStoreModeError
-from .remote_optimizer import RemoteOptimizer
+from .remote_optimizer import RemoteOptimizer, refused_by_servers
 from .rows import is_sparse
 
 __all__ = ["ServerStore"]
@@ -103,7 +104,7 @@ class ServerStore(KVStore):
                 f"kvstore.create: {name!r} given, this job has a store of type "
                 f"{self._others[0].type!r}; the servers of a job are either synchronous or not"
             )
-        # Keys of other stores of this process are other keys.
+        # Keys of other stores of this process are other keys, with another optimizer.
         self._prefix = f"{len(self._others)}:" if self._others else ""
         self._optimizer: RemoteOptimizer | None = None
         if not self._others:
@@ -114,6 +115,8 @@ class ServerStore(KVStore):
 
     def _name(self, key: Any) -> str:
         """Return what the servers call a key."""
+        if not self._prefix and re.match(r"\d+:", str(key)):
+            return f"0:{key}"  # it would be another store's
         return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
@@ -176,7 +179,7 @@ class ServerStore(KVStore):
             return
         # What was pushed before is done by the old numbers: its pulls have been answered.
         nd.waitall()
-        self._client.update_optimizer(news)
+        self._client.update_optimizer(news, self._prefix)
 
     def _pull(self, name: Any, arrays: list[NDArray], stored: Any, priority: int) -> None:
         if not arrays:
@@ -214,16 +217,14 @@ class ServerStore(KVStore):
         NotSupportedError
             For another one: it can run on the workers, with update_on_kvstore=False.
         """
-        remote = RemoteOptimizer(optimizer, self._prefix)
-        for store in self._others:
-            if store is not self and store._optimizer is not None:
-                raise NotSupportedError(
-                    "set_optimizer: another store of this process has an optimizer on the servers, "
-                    "which keep one; update on the workers (update_on_kvstore=False), or use one "
-                    "store"
-                )
-        self._client.set_optimizer(remote.name, remote.text())
+        remote = RemoteOptimizer(optimizer, self._name)
+        self._client.set_optimizer(remote.name, remote.text(), self._prefix)
         self._optimizer = remote
+
+    def _refusal(self, kind: type[opt.Optimizer]) -> str | None:
+        """Return why workers must update by optimizers of a class, where they can."""
+        # Asynchronous workers have no common gradient.
+        return None if "async" in self._type else refused_by_servers(kind)
 
     def set_updater(self, updater: Any) -> None:
         """Refuse: functions of a worker are not run on servers.

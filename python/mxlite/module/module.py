@@ -262,7 +262,7 @@ class Module(ModuleState):
         args, _ = self.get_params()
         count = len(self._context)
         sizes = [math.prod(array.shape) for array in args.values()]
-        store, on_store = chosen_store(kvstore, count, sizes)
+        store, on_store = chosen_store(kvstore, count, sizes, optimizer=optimizer)
         batch_size = self._exec_group.batch_size
         if store is not None and "dist" in store.type and "_sync" in store.type:
             batch_size *= store.num_workers

@@ -66,6 +66,7 @@ class Optimizer:
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+    _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
 
     def __init__(
         self,

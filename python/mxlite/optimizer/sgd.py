@@ -318,6 +318,8 @@ class Signum(Optimizer):
 class SGLD(Optimizer):
     """Stochastic gradient Langevin dynamics: half a step, and noise of variance ``lr``."""
 
+    _same_everywhere = False
+
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Change a weight in place."""
         lr, wd, _ = self._begin_update(index)

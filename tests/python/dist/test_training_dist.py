@@ -137,6 +137,108 @@ print("module passed")
     assert all("module passed" in result.output[rank] for rank in range(2)), result.text
 
 
+def test_stores_of_a_process_have_optimizers_of_their_own(serve) -> None:
+    result = serve("store_training.py", "--all")
+    assert all("training passed" in text for text in result.output.values())
+    # rank 0 tells that its workers do what the servers cannot
+    assert result.text.count("servers have no optimizer 'LAMB'") == 1
+
+
+def test_keys_and_numbers_of_several_stores_are_apart(serve) -> None:
+    program = """
+import mxlite as mx
+
+
+def pulled(store, key):
+    out = mx.nd.empty((3,))
+    store.pull(key, out=out)
+    return out.asnumpy().tolist()
+
+
+stores = [mx.kv.create("dist_sync") for _ in range(3)]
+one = mx.nd.ones((3,))
+for store in stores:
+    store.init(["1:w", "w"], [one, one])
+sgd = mx.optimizer.create("sgd", learning_rate=0.25)
+stores[0].set_optimizer(sgd)
+stores[1].set_optimizer(mx.optimizer.create("test", rescale_grad=2))
+for key in ("1:w", "w"):
+    for store in stores:
+        store.push(key, one)
+    assert pulled(stores[0], key) == [0.5] * 3, pulled(stores[0], key)
+    assert pulled(stores[1], key) == [5] * 3, pulled(stores[1], key)
+    assert pulled(stores[2], key) == [2] * 3, pulled(stores[2], key)  # no optimizer: the sum
+sgd.set_learning_rate(1.0)
+for store in stores:
+    store.push("w", one)
+assert pulled(stores[0], "w") == [-1.5] * 3, pulled(stores[0], "w")
+assert pulled(stores[1], "w") == [9] * 3, pulled(stores[1], "w")
+print("apart", stores[0].rank)
+"""
+    result = serve(program)
+    assert all(f"apart {rank}" in result.output[rank] for rank in range(2)), result.text
+
+
+FOREIGN = """
+import mxlite as mx
+import pytest
+from mxlite import autograd, gluon
+
+
+@mx.optimizer.register
+class Halver(mx.optimizer.Optimizer):
+    def update(self, index, weight, grad, state):
+        weight[:] -= 0.5 * grad * self.rescale_grad
+
+
+def one_step(**options):
+    param = gluon.Parameter("w", shape=(2,))
+    param.initialize(mx.init.Zero())
+    trainer = gluon.Trainer([param], "halver", {}, **options)
+    with autograd.record():
+        loss = (param.data() * (store.rank + 1)).sum()
+    loss.backward()
+    trainer.step(1)
+    return trainer, param.data().asnumpy().tolist()
+
+
+store = mx.kv.create(TYPE)
+"""
+
+
+def test_optimizers_of_ones_own_run_on_the_workers(serve) -> None:
+    program = """
+trainer, found = one_step(kvstore=store)
+assert trainer._update_on_kvstore is False
+assert found == [-1.5, -1.5], found
+inputs = mx.nd.array([[1.0], [2.0]])
+net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1, no_bias=True, name="fc")
+net = mx.sym.LinearRegressionOutput(net, mx.sym.var("softmax_label"), name="out")
+module = mx.mod.Module(net)
+data = mx.io.NDArrayIter(inputs, mx.nd.zeros((2, 1)), 2)
+module.fit(data, kvstore="dist_sync", optimizer="halver", initializer=mx.init.One(), num_epoch=1)
+assert module._update_on_kvstore is False
+weight = module.get_params()[0]["fc_weight"].asnumpy().item()
+assert weight == 1 - 0.5 * (2 * 5) / 4, weight  # both workers' gradients, of 4 samples
+with pytest.raises(NotImplementedError, match="no optimizer 'Halver'.*update_on_kvstore=False"):
+    one_step(kvstore=mx.kv.create("dist_sync"), update_on_kvstore=True)
+print("own passed")
+"""
+    result = serve(FOREIGN.replace("TYPE", "'dist_sync'") + program)
+    assert all("own passed" in result.output[rank] for rank in range(2)), result.text
+    assert "servers have no optimizer 'Halver'" in result.text
+
+
+def test_asynchronous_servers_refuse_what_they_do_not_have(serve) -> None:
+    program = """
+with pytest.raises(NotImplementedError, match="no optimizer 'Halver'"):
+    one_step(kvstore=store)
+print("refused")
+"""
+    result = serve(FOREIGN.replace("TYPE", "'dist_async'") + program, workers=1, servers=1)
+    assert "refused" in result.output[0], result.text
+
+
 TRAINER_STATES = """
 import mxlite as mx
 from mxlite import autograd, gluon
@@ -171,8 +273,9 @@ def check(on_store, refused):
     assert step() == [-12, -12]  # the momentum of the first step again
 
 
-check(on_store=False, refused=False)
-check(on_store=True, refused=REFUSED)
+for _ in range(2):
+    check(on_store=False, refused=False)
+    check(on_store=True, refused=REFUSED)
 print("states passed")
 """
 

@@ -39,6 +39,8 @@ class _SVRGOptimizer(opt.Optimizer):
     in it is taken for a key of gradients there, here only names that end with ``_full``.
     """
 
+    _same_everywhere = False  # its gradients live in the store
+
     def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:
         own = inspect.signature(opt.Optimizer.__init__).parameters
         super().__init__(**{name: value for name, value in kwargs.items() if name in own})

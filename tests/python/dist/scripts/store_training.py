@@ -60,13 +60,15 @@ def trained(kvstore: Any, optimizer: str, options: dict, share: slice, **kwargs:
 OPTIONS = {
     "sgd": {"learning_rate": 0.3, "momentum": 0.9, "wd": 0.01},
     "adam": {"learning_rate": 0.05},
+    "lamb": {"learning_rate": 0.05, "wd": 0.01},  # servers do not have it
 }
 
 
-def check(store: Any, optimizer: str, on_workers: bool) -> None:
+def check(store: Any, optimizer: str, on_workers: bool | None) -> None:
     options = OPTIONS[optimizer]
     share = slice(store.rank, None, store.num_workers)
-    found = trained(store, optimizer, options, share, update_on_kvstore=not on_workers)
+    on_store = None if on_workers is None else not on_workers
+    found = trained(store, optimizer, options, share, update_on_kvstore=on_store)
     for a, b in zip(found, trained(None, optimizer, options, slice(None))):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 
@@ -78,7 +80,7 @@ def main() -> None:
     parser.add_argument("--on-workers", action="store_true", help="update_on_kvstore=False")
     parser.add_argument("--all", action="store_true", help="each way, with a store of its own")
     args = parser.parse_args()
-    ways = [("sgd", False), ("sgd", True), ("adam", False)]
+    ways = [("sgd", False), ("sgd", True), ("adam", False), ("lamb", None)]
     for optimizer, on_workers in ways if args.all else [(args.optimizer, args.on_workers)]:
         store = mx.kv.create(args.type)
         check(store, optimizer, on_workers)
