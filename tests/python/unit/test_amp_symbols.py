@@ -178,3 +178,27 @@ def test_convert_bucketing_module() -> None:
     np.testing.assert_allclose(converted.get_outputs()[0].asnumpy(), plain, atol=1e-2)
     ops = [n.op for n in converted._curr_module.symbol._nodes()]
     assert "amp_cast" in ops
+
+
+@pytest.mark.parametrize(
+    ("lists", "match"),
+    [
+        ({"fp32_ops": ["elemwise_add"]}, "elemwise_add given, which take the widest type"),
+        ({"target_dtype_ops": ["broadcast_mul"]}, "broadcast_mul given, which take the widest"),
+        (
+            {"fp32_ops": ["Activation"],
+             "conditional_fp32_ops": [("Activation", "act_type", ["selu"])]},
+            "Activation given in two lists",
+        ),
+        (
+            {"target_dtype_ops": ["FullyConnected"], "fp32_ops": ["FullyConnected"]},
+            "FullyConnected given in two lists",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [AssertionError, ValueError])
+def test_lists_that_contradict_each_other_are_refused(
+    lists: dict[str, Any], match: str, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match=match):
+        amp.convert_symbol(mlp(), "bfloat16", **lists)

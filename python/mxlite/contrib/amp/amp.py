@@ -46,6 +46,10 @@ bfloat16 = "bfloat16"
 Conditions = Sequence[tuple[str, str, Sequence[str]]]
 
 
+class AmpListError(ValueError_, AssertionError):
+    """An operator is in a list in which it cannot be (1.x: ``AssertionError``)."""
+
+
 class AmpStateError(MXNetError, AssertionError):
     """A function of amp was called before the one it needs (1.x: ``AssertionError``)."""
 
@@ -125,7 +129,7 @@ def make_rules(
         conditions.setdefault(op, []).append((entry[1], tuple(map(str, entry[2]))))
     for first, second in ((low, single), (low, set(conditions)), (single, set(conditions))):
         if first & second:
-            raise ValueError_(
+            raise AmpListError(
                 f"amp: {', '.join(sorted(first & second))} given in two lists, every operator "
                 "may be in one"
             )

@@ -15,7 +15,7 @@ from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...symbol.mixed_precision import PrecisionRules, cast_inputs
 from ...symbol.node import Entry, Node
-from .amp import Conditions, make_rules
+from .amp import AmpListError, Conditions, list_widest_type_cast, make_rules
 
 __all__ = [
     "convert_bucketing_module",
@@ -122,7 +122,8 @@ def convert_symbol(
     Raises
     ------
     TypeError_, ValueError_
-        For wrong arguments.
+        For wrong arguments; for an operator in two lists, or that takes the widest type of its
+        inputs.
 
     Notes
     -----
@@ -135,6 +136,14 @@ def convert_symbol(
             f"convert_symbol: excluded_sym_names is {excluded_sym_names!r}, expected a list of str"
         )
     rules = make_rules(target_dtype, target_dtype_ops, conditional_fp32_ops, fp32_ops)
+    conditional = [entry[0] for entry in conditional_fp32_ops or ()]
+    given = {*(target_dtype_ops or ()), *(fp32_ops or ()), *conditional}
+    widest = given.intersection(list_widest_type_cast(target_dtype))
+    if widest:
+        raise AmpListError(
+            f"convert_symbol: {', '.join(sorted(widest))} given, which take the widest type of "
+            "their inputs (list_widest_type_cast) and can be in no other list"
+        )
     converted = _Converter(rules, excluded_sym_names or ()).run(sym)
     if data_names is None:
         attrs = sym.attr_dict()
