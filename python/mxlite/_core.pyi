@@ -1410,6 +1410,10 @@ class ServerClient:
         Collective: several keys at once.
         """
     def load_states(self, path: str) -> None: ...
+    def profile_servers(self, name: str, text: str) -> None:
+        """
+        Tell the servers' profilers; raises what went wrong on a server.
+        """
     def pull(self, key: str, out: NDArray, priority: int = 0) -> None: ...
     def pull_rows(self, key: str, row_ids: NDArray, out: NDArray, priority: int = 0) -> None: ...
     def push(self, key: str, array: NDArray, priority: int = 0) -> None: ...
@@ -1969,9 +1973,9 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
     The image (height, width, channels) in another size.
     """
 
-def run_server_role(role: str) -> None:
+def run_server_role(role: str, profile: Any | None = None) -> None:
     """
-    Be the scheduler or a server of the job that DMLC_* describe, until it has ended.
+    Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.
     """
 
 def seed(seed: int, ctx: Any = None) -> None:
