@@ -1435,15 +1435,15 @@ class ServerClient:
         """
         Of float32 pushes of this worker.
         """
-    def set_optimizer(self, name: str, json: str) -> None:
+    def set_optimizer(self, name: str, json: str, scope: str = "") -> None:
         """
-        Collective: servers update values.
+        Collective: servers update values whose keys begin with the scope, "1:".
         """
     def set_sync(self, sync: bool) -> None:
         """
         Servers wait for all workers' pushes, or update with each.
         """
-    def update_optimizer(self, json: str) -> None:
+    def update_optimizer(self, json: str, scope: str = "") -> None:
         """
         Change some of the optimizer's numbers; rank 0 sends.
         """
