@@ -31,13 +31,13 @@ Trace::Trace(std::string name, PartOfCurrent)
 
 Trace::~Trace() {
   current_trace = outer_;
-  remember(std::move(graph_));
+  remember();
 }
 
-void Trace::remember(Graph graph) {
+void Trace::remember() {
   // One of the holders is this trace: without others nobody will ask.
   if (!later_ || later_->ended || later_.use_count() == 1) return;
-  later_->graph = std::move(graph);
+  later_->graph = graph_;
   later_->owner = owner_;
   later_->ended = true;
 }
@@ -93,6 +93,12 @@ ValueId Trace::import(const NDArrayRef& array) {
   return own;
 }
 
+void Trace::fail_foreign() const {
+  fail(ErrorKind::kError, graph_.name,
+       ": an array that was made while another hybridized forward was traced has no data and "
+       "cannot be used here; return it from that forward instead of keeping it");
+}
+
 ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
   if (leaf.value) return value_of(leaf.value);
   const auto leaves = [&](const Graph& graph) -> const std::vector<int32_t>& {
@@ -107,9 +113,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
   const auto at = static_cast<size_t>(leaf.index);
   const bool known = owner_ != 0 && owner_ == from.owner && count(graph_) == count(from.graph) &&
                      graph_.spec({list[at], 0}).dtype == leaf.outputs[0].dtype;
-  MX_CHECK_KIND(known, ErrorKind::kError, graph_.name,
-                ": an array that was made while another hybridized forward was traced has no "
-                "data and cannot be used here; return it from that forward instead of keeping it");
+  if (!known) fail_foreign();
   return {list[at], 0};
 }
 
@@ -148,9 +152,7 @@ ValueId Trace::value_of(const NDArrayRef& array) {
   if (info && info->trace == serial_) return info->value;
   if (is_part_) return import(array);
   if (info && info->later && info->later->ended) return repeat(info->later, info->value);
-  MX_CHECK_KIND(!info, ErrorKind::kError, graph_.name,
-                ": an array that was made while another hybridized forward was traced has no "
-                "data and cannot be used here; return it from that forward instead of keeping it");
+  if (info) fail_foreign();
   MX_CHECK_KIND(array->device() == device_, ErrorKind::kDevice, graph_.name,
                 ": forward uses an array of shape ", array->shape(), " on ", array->device(),
                 ", the inputs are on ", device_, "; copy one with as_in_context");
@@ -235,7 +237,7 @@ std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const 
 
 Graph Trace::finish(std::span<const NDArrayRef> outputs) {
   for (const NDArrayRef& a : outputs) graph_.outputs.push_back(value_of(a));
-  remember(graph_);
+  remember();
   return std::move(graph_);
 }
 

@@ -76,7 +76,8 @@ class Trace {
   ValueId import(const NDArrayRef& array);
   ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);
   ValueId same_leaf(const EndedTrace& from, const Node& leaf);
-  void remember(Graph graph);
+  [[noreturn]] void fail_foreign() const;
+  void remember();
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
   void complete(ValueId value, const TensorSpec& spec);
   void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;

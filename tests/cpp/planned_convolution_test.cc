@@ -73,15 +73,17 @@ bool is_winograd(const PlannedCall& call) {
           onednn::format_of(plan->inputs[1]).desc == onednn::winograd_weight_desc(weight));
 }
 
+struct WinogradCase {
+  int64_t batch, channels, height, width, filters, pad, kernel = 3;
+};
+
 TEST(PlannedKernel, WinogradConvolution) {
   if (!onednn::has_winograd()) GTEST_SKIP() << "needs AVX-512";
-  struct Case {
-    int64_t batch, channels, height, width, filters, pad, kernel = 3;
-  };
   // Few tiles and many, cut tiles, a last panel of 16 filters, one thread's block and shared ones.
-  for (const Case& c :
-       {Case{1, 16, 30, 31, 48, 1}, Case{3, 48, 18, 19, 32, 0}, Case{9, 32, 17, 14, 16, 1},
-        Case{3, 64, 57, 61, 80, 1}, Case{2, 48, 16, 13, 64, 2, 5}, Case{5, 16, 33, 40, 48, 1, 5}})
+  for (const WinogradCase& c :
+       {WinogradCase{1, 16, 30, 31, 48, 1}, WinogradCase{3, 48, 18, 19, 32, 0},
+        WinogradCase{9, 32, 17, 14, 16, 1}, WinogradCase{3, 64, 57, 61, 80, 1},
+        WinogradCase{2, 48, 16, 13, 64, 2, 5}, WinogradCase{5, 16, 33, 40, 48, 1, 5}})
     for (const uint8_t constant : {0, 1})
       for (int fusion = 0; fusion < 4; ++fusion) {
         PlannedCall call{{"Convolution",
@@ -111,13 +113,11 @@ TEST(PlannedKernel, WinogradConvolution) {
 
 TEST(PlannedKernel, WinogradGradients) {
   if (!onednn::has_winograd()) GTEST_SKIP() << "needs AVX-512";
-  struct Case {
-    int64_t batch, channels, height, width, filters, pad, kernel = 3;
-  };
   // Several blocks of tiles, cut tiles, last panels of 16, paddings of 0 and more.
-  for (const Case& c :
-       {Case{4, 16, 30, 31, 48, 1}, Case{3, 48, 19, 18, 32, 0}, Case{9, 32, 17, 14, 16, 2},
-        Case{3, 64, 57, 61, 80, 1}, Case{4, 48, 16, 13, 64, 2, 5}, Case{5, 16, 33, 40, 48, 1, 5}})
+  for (const WinogradCase& c :
+       {WinogradCase{4, 16, 30, 31, 48, 1}, WinogradCase{3, 48, 19, 18, 32, 0},
+        WinogradCase{9, 32, 17, 14, 16, 2}, WinogradCase{3, 64, 57, 61, 80, 1},
+        WinogradCase{4, 48, 16, 13, 64, 2, 5}, WinogradCase{5, 16, 33, 40, 48, 1, 5}})
     for (const Start start : kStarts) {
       Attrs attrs = {{"kernel", Shape{c.kernel, c.kernel}},
                      {"pad", Shape{c.pad, c.pad}},

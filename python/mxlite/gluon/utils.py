@@ -182,15 +182,28 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
     -------
     bool
     """
+    return sha1_of(filename) == sha1_hash
+
+
+def sha1_of(filename: str | os.PathLike[str]) -> str:
+    """Return the SHA-1 checksum of a file.
+
+    Parameters
+    ----------
+    filename : str or path
+
+    Returns
+    -------
+    str
+        40 hexadecimal digits.
+    """
     import hashlib
 
     digest = hashlib.sha1()
     with open(filename, "rb") as stream:
-        while True:
-            chunk = stream.read(1 << 20)
-            if not chunk:
-                return digest.hexdigest() == sha1_hash
+        for chunk in iter(lambda: stream.read(1 << 20), b""):
             digest.update(chunk)
+    return digest.hexdigest()
 
 
 def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> None:

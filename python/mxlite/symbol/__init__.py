@@ -18,13 +18,12 @@ from .creation import *  # noqa: F403
 from .custom import Custom
 from .histogram import histogram
 from .inlined import cached_op as _cached_op
+from ..ndarray.sparse.aliases import SCATTER as _SCATTER
 from .sparse_calls import cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
 from . import contrib_functions, control_flow, random
 
-# Operators that the engine knows by another name.
-_SCATTER_OPS = ("_scatter_elemwise_div", "_scatter_minus_scalar", "_scatter_plus_scalar")
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 
 
@@ -63,7 +62,7 @@ sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
 _internal.__dict__.update(
     _CachedOp=_cached_op, _square_sum=_square_sum, _sparse_retain=_retain,
     cast_storage=cast_storage,
-    **{_name: _SymbolOp(_name) for _name in _SCATTER_OPS},
+    **{_name: _SymbolOp(_name) for _name in _SCATTER},
 )  # fmt: skip
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.

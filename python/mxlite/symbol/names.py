@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..ndarray.sparse.aliases import SCATTER
+
 __all__ = [
     "OUTPUT_NAMES", "NAMED_INPUT", "VARIADIC_COUNT", "engine_name", "file_name", "hint",
     "total_outputs",
@@ -85,9 +87,8 @@ VARIADIC_COUNT["amp_multicast"] = "num_outputs"
 # Element-wise operators of 1.x that are broadcasting ones here: files keep 1.x's name.
 _KEPT = frozenset(
     """_equal _not_equal _greater _greater_equal _lesser _lesser_equal _logical_and _logical_or
-    _logical_xor _maximum _minimum _mod _power _hypot _grad_add _contrib_SparseEmbedding
-    _scatter_elemwise_div _scatter_plus_scalar _scatter_minus_scalar""".split()
-)
+    _logical_xor _maximum _minimum _mod _power _hypot _grad_add _contrib_SparseEmbedding""".split()
+).union(SCATTER)
 _RENAMED = {
     "shuffle": "_shuffle",
     "ravel_multi_index": "_ravel_multi_index",
@@ -102,9 +103,7 @@ _RENAMED = {
 _ENGINE_NAMES = {
     "_np_cumsum": "cumsum",
     "_contrib_SparseEmbedding": "Embedding",
-    "_scatter_elemwise_div": "elemwise_div",
-    "_scatter_plus_scalar": "_plus_scalar",
-    "_scatter_minus_scalar": "_minus_scalar",
+    **SCATTER,
 }
 
 

@@ -35,7 +35,11 @@ Desc channels_to_last(const Desc& own);
 // Dense channels-last memory for a shape (N, C, spatial).
 Desc channels_last_of(const Shape& shape, DType dtype);
 bool is_channels_last(const Desc& desc);
-// Memory in blocks of 16 channels for a shape (N, C, H, W).
+// Memory in blocks of 16 channels for a shape (N, C, H, W); it has no padding for these shapes.
+inline constexpr int64_t kChannelBlock = 16;
+inline bool fills_blocks(const Shape& shape) {
+  return shape.ndim() == 4 && shape[1] % kChannelBlock == 0;
+}
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
 // Which of the two our own kernels work in: blocks where the producer left them, else
 // channels-last.

@@ -11,16 +11,12 @@
 namespace mxlite::onednn {
 namespace {
 
-constexpr int64_t kBlock = 16;  // channels, in blocked memory
-
-bool can_be_blocked(const Shape& shape) { return shape.ndim() == 4 && shape[1] % kBlock == 0; }
-
 Desc desc_in(bool blocked, const TensorSpec& s) {
   return blocked ? blocked_of(s.shape, s.dtype) : channels_last_of(s.shape, s.dtype);
 }
 
 bool lies_in(bool blocked, const Layout& layout, const TensorSpec& s) {
-  return !layout.is_plain() && (!blocked || can_be_blocked(s.shape)) &&
+  return !layout.is_plain() && (!blocked || fills_blocks(s.shape)) &&
          same_memory(format_of(layout).desc, desc_in(blocked, s));
 }
 
@@ -30,7 +26,7 @@ size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
   const Shape& shape = s.shape;
   int64_t n = 1;
   for (int i = axis; i < shape.ndim(); ++i) n *= shape[i];
-  if (axis > 1) n *= blocked ? kBlock : shape[1];
+  if (axis > 1) n *= blocked ? kChannelBlock : shape[1];
   if (axis == 1 && !blocked) n = shape[1];
   return static_cast<size_t>(n) * dtype_size(s.dtype);
 }
@@ -48,7 +44,7 @@ void for_rows(int64_t rows, size_t bytes, F&& copy) {
 bool prefers_blocks(const PlanRequest& r) {
   size_t blocked = 0, last = 0;
   for (size_t i = 0; i < r.inputs.size(); ++i) {
-    if (!can_be_blocked(r.inputs[i].shape)) return false;
+    if (!fills_blocks(r.inputs[i].shape)) return false;
     if (lies_in(true, r.layouts[i], r.inputs[i])) blocked += r.inputs[i].bytes();
     if (lies_in(false, r.layouts[i], r.inputs[i])) last += r.inputs[i].bytes();
   }
@@ -93,7 +89,7 @@ std::optional<Plan> plan_slice_rows(const PlanRequest& r) {
   const int axis = normalize_axis("slice_axis", p.axis, ndim);
   const int64_t begin = resolve_slice(p, input.shape).begin[axis];
   const bool blocked = lies_in(true, r.layouts[0], input) &&
-                       begin % (axis == 1 ? kBlock : 1) == 0 && can_be_blocked(output.shape);
+                       begin % (axis == 1 ? kChannelBlock : 1) == 0 && fills_blocks(output.shape);
   if (!blocked && !lies_in(false, r.layouts[0], input)) return std::nullopt;
   Plan plan;
   plan.inputs = {r.layouts[0]};

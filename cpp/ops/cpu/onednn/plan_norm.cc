@@ -21,7 +21,7 @@ std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams&
     return std::nullopt;
   const Desc& desc = format_of(layout).desc;
   const bool blocked = same_memory(desc, blocked_of(spec.shape, spec.dtype));
-  if (blocked ? spec.shape[1] % 16 != 0
+  if (blocked ? !fills_blocks(spec.shape)
               : !same_memory(desc, channels_last_of(spec.shape, spec.dtype)))
     return std::nullopt;
   return NormMemory{.blocked = blocked,

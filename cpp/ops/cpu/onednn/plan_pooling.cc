@@ -73,8 +73,7 @@ Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
   const TensorSpec& spec = r.inputs[0];
   const Shape& data = static_cast<const PoolingGradParams*>(r.params)->data_shape;
   if (is_channels_last(grad)) return channels_last_of(data, spec.dtype);
-  if (data.ndim() == 4 && data[1] % 16 == 0 &&
-      same_memory(grad, blocked_of(spec.shape, spec.dtype)))
+  if (fills_blocks(data) && same_memory(grad, blocked_of(spec.shape, spec.dtype)))
     return blocked_of(data, spec.dtype);
   return plain_desc(data, spec.dtype);
 }

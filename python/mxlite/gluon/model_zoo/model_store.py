@@ -10,6 +10,7 @@ import logging
 import os
 
 from ...base import MissingFileError, ValueError_, data_dir, suggestion
+from ..utils import sha1_of
 
 __all__ = ["get_model_file", "purge", "short_hash"]
 
@@ -142,17 +143,12 @@ def get_model_file(name: str, root: str | None = None) -> str:
 
 
 def _warn_if_changed(path: str, digits: str) -> None:
-    import hashlib
-
-    digest = hashlib.sha1()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    if not digest.hexdigest().startswith(digits):
+    found = sha1_of(path)
+    if not found.startswith(digits):
         logging.warning(
             "model_store: content of %s has SHA-1 %s..., its name says %s",
             path,
-            digest.hexdigest()[:8],
+            found[:8],
             digits,
         )
 

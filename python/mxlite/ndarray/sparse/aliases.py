@@ -16,7 +16,14 @@ from . import dispatch, storage
 from .rules import check_shapes, csr_keys, csr_of_keys, looked_up
 from .storage import dense, is_sparse, parts, stype_of, with_values
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "SCATTER"]
+
+#: Operators that leave out what is not stored, with the engine's that do not.
+SCATTER = {
+    "_scatter_elemwise_div": "elemwise_div",
+    "_scatter_minus_scalar": "_minus_scalar",
+    "_scatter_plus_scalar": "_plus_scalar",
+}
 
 
 def _united(name: str) -> None:
@@ -57,8 +64,8 @@ def _scatter_elemwise_div(lhs: NDArray, rhs: NDArray) -> Any:
 dispatch.ALIASES["_scatter_elemwise_div"] = _scatter_elemwise_div
 
 
-def _scattered_scalar(name: str, engine: str) -> None:
-    op = _core.op(engine)
+def _scattered_scalar(name: str) -> None:
+    op = _core.op(SCATTER[name])
 
     def on_values(data: NDArray, scalar: float = 1.0, **kwargs: Any) -> Any:
         return with_values(data, op(parts(data)[0], scalar=scalar))
@@ -66,8 +73,8 @@ def _scattered_scalar(name: str, engine: str) -> None:
     dispatch.ALIASES[name] = on_values
 
 
-_scattered_scalar("_scatter_plus_scalar", "_plus_scalar")
-_scattered_scalar("_scatter_minus_scalar", "_minus_scalar")
+_scattered_scalar("_scatter_plus_scalar")
+_scattered_scalar("_scatter_minus_scalar")
 
 
 def _function(name: str, engine: str) -> Callable[..., Any]:
@@ -90,8 +97,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         "_hypot": "broadcast_hypot",
         "_maximum": "broadcast_maximum",
         "_minimum": "broadcast_minimum",
-        "_scatter_elemwise_div": "elemwise_div",
-        "_scatter_minus_scalar": "_minus_scalar",
-        "_scatter_plus_scalar": "_plus_scalar",
+        **SCATTER,
     }.items()
 }
