@@ -22,6 +22,15 @@ endif()
 # Lets the compiler vectorize sqrt and selects; results stay those of IEEE arithmetic, NaN included.
 list(APPEND flags -fno-math-errno -fno-trapping-math)
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
+# Hardening of the host's code: stack protector, checked libc calls, control-flow protection, and
+# relocations that are resolved and made read-only when a library is loaded.
+if(NOT MXLITE_SANITIZE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong;-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fcf-protection=full>")
+  endif()
+endif()
+add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 # nvcc hands the host compiler's flags on. It calls constexpr functions of the C++ library in kernels.
 # Warnings stay warnings: some are about code that nvcc generates. But a kernel that calls a function of the host does
 # nothing there, in silence. OpenMP is for the .cc files.

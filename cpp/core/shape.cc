@@ -15,12 +15,18 @@ std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
   return out << spec.dtype << spec.shape;
 }
 
+void Shape::throw_too_large() const {
+  fail(ErrorKind::kShape, "shape ", *this, " has more elements than 64 bits can count");
+}
+
 Strides contiguous_strides(const Shape& shape) {
+  if (shape.is_known()) shape.size();  // throws if the number of elements overflows
   Strides strides = shape;
   int64_t step = 1;
   for (int i = shape.ndim() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= shape[i];
+    // Only an empty array can overflow here, and its strides are never used.
+    if (__builtin_mul_overflow(step, shape[i], &step)) step = 0;
   }
   return strides;
 }

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <span>
 
+#include "cpp/base/checked_math.h"
 #include "cpp/base/error.h"
 #include "cpp/core/dtype.h"
 
@@ -65,11 +66,19 @@ class Shape {
     --ndim_;
   }
 
-  // Number of elements; 1 for ndim 0.
+  // Number of elements; 1 for ndim 0. Throws a shape error if it does not fit into 64 bits.
   int64_t size() const { return product(0, ndim_); }
+  // Product of the dimensions first to last - 1. Throws a shape error if it does not fit into 64
+  // bits; a dimension of 0 makes the product 0 whatever the other dimensions are.
   int64_t product(int first, int last) const {
     int64_t n = 1;
-    for (int i = first; i < last; ++i) n *= dims_[i];
+    bool overflow = false;
+    for (int i = first; i < last; ++i) {
+      if (dims_[i] == 0) return 0;
+      overflow |= __builtin_mul_overflow(n, dims_[i], &n);
+    }
+    if (overflow) [[unlikely]]
+      throw_too_large();
     return n;
   }
   bool operator==(const Shape& o) const {
@@ -81,6 +90,8 @@ class Shape {
     MX_CHECK_SHAPE(ndim <= kMaxNdim, "shape with ", ndim, " dimensions given, at most ", kMaxNdim,
                    " supported");
   }
+  [[noreturn]] void throw_too_large() const;
+
   int ndim_ = 0;
   int64_t dims_[kMaxNdim];
 };
@@ -100,7 +111,10 @@ struct TensorSpec {
   Shape shape;
   DType dtype = DType::kFloat32;
   bool operator==(const TensorSpec&) const = default;
-  size_t bytes() const { return static_cast<size_t>(shape.size()) * dtype_size(dtype); }
+  // Throws a shape error if the number of bytes does not fit into 63 bits.
+  size_t bytes() const {
+    return static_cast<size_t>(checked_mul(shape.size(), static_cast<int64_t>(dtype_size(dtype))));
+  }
 };
 std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);  // float32(2, 3)
 

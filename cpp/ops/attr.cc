@@ -177,6 +177,41 @@ DType attr_to_dtype(const AttrValue& value) {
   throw AttrMismatch{"a dtype"};
 }
 
+bool AttrRange::is_bounded() const { return !std::isinf(low) || !std::isinf(high); }
+
+std::string range_text(const AttrRange& range) {
+  if (!range.is_bounded()) return "";
+  if (std::isinf(range.high)) return "at least " + number_text(range.low);
+  if (std::isinf(range.low)) return "at most " + number_text(range.high);
+  return "from " + number_text(range.low) + " to " + number_text(range.high);
+}
+
+void check_attr_range(const AttrValue& value, const AttrRange& range) {
+  const auto check = [&](double number) {
+    if (!(number >= range.low && number <= range.high)) throw AttrMismatch{range_text(range), true};
+  };
+  struct Numbers {
+    const decltype(check)& each;
+    void operator()(int64_t v) const { each(static_cast<double>(v)); }
+    void operator()(double v) const { each(v); }
+    void operator()(const Shape& v) const {
+      for (const int64_t i : v) each(static_cast<double>(i));
+    }
+    void operator()(const std::vector<double>& v) const {
+      for (const double d : v) each(d);
+    }
+    void operator()(const OptionalInts& v) const {
+      for (const auto& i : v)
+        if (i) each(static_cast<double>(*i));
+    }
+    void operator()(std::monostate) const {}
+    void operator()(bool) const {}
+    void operator()(const std::string&) const {}
+    void operator()(DType) const {}
+  };
+  std::visit(Numbers{check}, value);
+}
+
 std::string attr_to_string(const AttrValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   throw AttrMismatch{"a str"};

@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,7 +27,18 @@ using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::strin
 // A conversion failed; the caller adds operator and parameter name.
 struct AttrMismatch {
   std::string expected;
+  bool wrong_value = false;  // the type is right, the value is out of range
 };
+
+// Bounds of a number or of every element of a tuple of numbers, both inclusive.
+struct AttrRange {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool is_bounded() const;
+};
+std::string range_text(const AttrRange& range);  // "at least 1"; empty where nothing is bounded
+// Throws AttrMismatch if a number in `value` lies outside the range or is NaN. None passes.
+void check_attr_range(const AttrValue& value, const AttrRange& range);
 
 std::string attr_text(const AttrValue& value);  // as 1.x writes it: (3, 3), True, None, float32
 // Reads the text of a JSON file or of a string given for a number or tuple.
@@ -57,7 +69,12 @@ struct AttrTraits<bool> {
 template <std::integral T>
 struct AttrTraits<T> {
   static std::string python_type() { return "int"; }
-  static T from(const AttrValue& v) { return static_cast<T>(attr_to_int(v)); }
+  static T from(const AttrValue& v) {
+    const int64_t value = attr_to_int(v);
+    if (!std::in_range<T>(value))
+      throw AttrMismatch{"an int of " + std::to_string(8 * sizeof(T)) + " bits", true};
+    return static_cast<T>(value);
+  }
   static AttrValue to(T v) { return static_cast<int64_t>(v); }
 };
 template <std::floating_point T>
@@ -142,6 +159,13 @@ struct Field {
   T P::*member;
   const char* doc;
   bool required;
+  AttrRange range = {};
+
+  // Bounds, checked for every call before shapes are inferred.
+  constexpr Field at_least(double low) const { return between(low, range.high); }
+  constexpr Field between(double low, double high) const {
+    return {name, member, doc, required, {low, high}};
+  }
 };
 template <class P, class T>
 constexpr Field<P, T> field(const char* name, T P::*member, const char* doc) {

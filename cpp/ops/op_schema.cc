@@ -123,10 +123,11 @@ std::string given_text(const AttrValue& given) {
 }  // namespace
 
 void throw_attr_mismatch(const std::string& op, const std::string& param, const AttrValue& given,
-                         const std::string& expected) {
+                         const AttrMismatch& mismatch) {
   const bool text = std::holds_alternative<std::string>(given);
-  fail(text ? ErrorKind::kValue : ErrorKind::kType, op, ": parameter ", param, ": ",
-       text ? "'" : "", given_text(given), text ? "'" : "", " given, ", expected, " expected");
+  fail(text || mismatch.wrong_value ? ErrorKind::kValue : ErrorKind::kType, op, ": parameter ",
+       param, ": ", text ? "'" : "", given_text(given), text ? "'" : "", " given, ",
+       mismatch.expected, " expected");
 }
 
 void throw_missing_param(const std::string& op, const std::string& param) {

@@ -21,6 +21,7 @@ using Specs = SmallVector<TensorSpec, 2>;
 struct ParamInfo {
   std::string name, python_type, default_text, doc;
   bool required = false;
+  std::string range;  // "at least 1"; empty where the type is the only bound
 };
 
 // Which precision mixed-precision training uses for the op.
@@ -84,9 +85,10 @@ struct OpSchema {
   std::string signature() const;  // "(data, *, axis: int = -1) -> NDArray"
 };
 
-// Throws a type error "<op>: parameter <name>: <text> given, <expected> expected".
+// Throws "<op>: parameter <name>: <text> given, <expected> expected": a type error, or a value
+// error if the type is right and the value is out of range.
 [[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
-                                      const AttrValue& given, const std::string& expected);
+                                      const AttrValue& given, const AttrMismatch& mismatch);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
 
 template <class P>
@@ -101,7 +103,7 @@ class OpBuilder {
       any_required |= f.required;
       schema_.params.push_back({f.name, Traits::python_type(),
                                 f.required ? "" : attr_text(Traits::to(defaults.*(f.member))),
-                                f.doc, f.required});
+                                f.doc, f.required, range_text(f.range)});
     });
     if (!any_required) schema_.default_params = std::make_shared<P>();
     schema_.make_params = [op = schema_.name](std::span<const AttrValue> values,
@@ -114,8 +116,9 @@ class OpBuilder {
         if (given >> i & 1) {
           try {
             member = Traits::from(values[i]);
+            if (f.range.is_bounded()) check_attr_range(Traits::to(member), f.range);
           } catch (const AttrMismatch& m) {
-            throw_attr_mismatch(op, f.name, values[i], m.expected);
+            throw_attr_mismatch(op, f.name, values[i], m);
           }
         } else if (f.required) {
           throw_missing_param(op, f.name);

@@ -226,7 +226,7 @@ Shape shape_from_python(py::handle o, const char* who) {
   try {
     return attr_to_ints(v);
   } catch (const AttrMismatch& m) {
-    throw_attr_mismatch(who, "shape", v, m.expected);
+    throw_attr_mismatch(who, "shape", v, m);
   }
 }
 

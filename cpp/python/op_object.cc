@@ -298,7 +298,8 @@ PyObject* get_doc(PyObject* self, void*) {
   if (!op.params.empty()) text += "\n\nParameters\n----------";
   for (const ParamInfo& p : op.params)
     text += "\n" + p.name + " : " + p.python_type +
-            (p.required ? "" : ", default " + p.default_text) + "\n    " + p.doc;
+            (p.required ? "" : ", default " + p.default_text) +
+            (p.range.empty() ? "" : ", " + p.range) + "\n    " + p.doc;
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 PyObject* repr(PyObject* self) {
@@ -339,7 +340,7 @@ py::dict describe_op(const OpSchema& op) {
   for (const ParamInfo& p : op.params)
     params.append(py::dict(py::arg("name") = p.name, py::arg("python_type") = p.python_type,
                            py::arg("default") = p.default_text, py::arg("required") = p.required,
-                           py::arg("doc") = p.doc));
+                           py::arg("range") = p.range, py::arg("doc") = p.doc));
   py::list kernels;
   for (const Kernel& k : op.cpu_kernels) kernels.append(k.name);
   return py::dict(py::arg("name") = op.name, py::arg("aliases") = op.aliases,
