@@ -84,6 +84,13 @@ test-python: $(BUILD)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'
 	@python -m pytest tests/python --durations=5 $(ARGS)
 
+test-long: test-emulated faults  ## what is too slow for test: about an hour
+	@$(STEP) "operators, graph and bindings under sanitizers" tools/sanitize_package.sh
+
+# FAULTS=full runs the numbers of jobs that the published figures have.
+faults: $(BUILD)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full the whole
+	@$(STEP) "faults" tools/faults.sh $(FAULTS)
+
 format:  ## format the sources
 	@$(STEP) "format" tools/format.sh -i
 	@ruff format . && ruff check --fix .
@@ -91,4 +98,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-emulated test-python format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-emulated test-python test-long faults format clean

@@ -28,7 +28,7 @@ endif()
 
 # The thread sanitizer cannot see libgomp's barriers: the sanitizer builds have no OpenMP, and of the
 # folders only those that need neither oneDNN nor Python.
-if(MXLITE_SANITIZE)
+if(MXLITE_LOWER_FOLDERS_ONLY)
   return()
 endif()
 

@@ -4,7 +4,7 @@ enable_testing()
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-if(MXLITE_SANITIZE)
+if(MXLITE_LOWER_FOLDERS_ONLY)
   get_property(libraries GLOBAL PROPERTY MXLITE_FOLDERS)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
   list(FILTER test_sources INCLUDE REGEX "/(base|core|engine|io|kvstore)[a-z0-9_]*_test.cc$")
@@ -45,7 +45,7 @@ foreach(source ${test_sources})
 endforeach()
 
 # Lets mx.gpu(0) work without a GPU: make test-cuda runs tests/python/gpu with it.
-if(NOT MXLITE_SANITIZE)
+if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(fake_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu)
   set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
   add_library(mxlite_fake_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${fake_gpu}/kernels.cc)
@@ -73,7 +73,7 @@ if(NOT MXLITE_SANITIZE)
 endif()
 
 # Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
-if(NOT MXLITE_SANITIZE)
+if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   add_custom_target(cpp_benchmarks)
   file(GLOB benchmark_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/*/*_bench.cc)
   foreach(source ${benchmark_sources})

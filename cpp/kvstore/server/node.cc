@@ -41,9 +41,10 @@ Registered Node::join() {
   int port = 0;
   std::string host = options_.node_host;
   if (options_.role == Role::kServer) {
-    // Where the scheduler is on this host, the server listens there as well and nowhere else.
+    // The server listens on one interface only: the one that reaches the scheduler.
     if (options_.local()) host = "127.0.0.1";
-    port = reactor_.listen({host.empty() ? "0.0.0.0" : host, options_.port});
+    if (host.empty()) host = route_address({options_.root_host, options_.root_port});
+    port = reactor_.listen({host, options_.port});
   }
   reactor_.start(options_.role == Role::kServer ? "mxlite-ps-server" : "mxlite-ps");
   const auto start = Clock::now();
@@ -70,12 +71,6 @@ Registered Node::join() {
           [this] { return scheduler_open_ || !connect_trouble_.empty() || !failure_.empty(); });
       if (!failure_.empty()) mxlite::fail(ErrorKind::kCommunicator, failure_);
       if (scheduler_open_) {
-        if (options_.role == Role::kServer && host.empty()) {
-          std::promise<std::string> local;
-          lock.unlock();
-          reactor_.post([&] { local.set_value(reactor_.local_host_of(scheduler_)); });
-          host = local.get_future().get();
-        }
         break;
       }
       trouble = connect_trouble_.empty() ? "no answer" : connect_trouble_;

@@ -44,6 +44,22 @@ double positive_seconds(const char* name, double fallback) {
   return value;
 }
 
+// The secret that all processes of a job share. Without one, whoever knows the scheduler's address
+// could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that and stay on
+// this host.
+std::string job_secret(const Options& o) {
+  const std::string token = env_string("MXLITE_PS_TOKEN", "");
+  if (!token.empty()) return token;
+  MX_CHECK(env_int("MXLITE_INSECURE_SERVER", 0) != 0,
+           "environment variable MXLITE_PS_TOKEN is missing: set it to one random text in all "
+           "processes of the job (tools/launch.py does), or set MXLITE_INSECURE_SERVER=1 if every "
+           "user of this host may read and change the weights");
+  MX_CHECK(o.local(), "MXLITE_INSECURE_SERVER=1 with the scheduler at DMLC_PS_ROOT_URI=",
+           o.root_host,
+           ": only 127.0.0.1 and localhost may be used without a token; set MXLITE_PS_TOKEN");
+  return str(o.root_host, ":", o.root_port);
+}
+
 FaultRates fault_rates() {
   FaultRates f;
   f.drop = percent("MXLITE_PS_DROP");
@@ -83,7 +99,7 @@ Options options_from_environment(Role role) {
   // Servers and workers may be started by an mpirun each.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
-  o.key = key_of_secret(env_string("MXLITE_PS_TOKEN", str(o.root_host, ":", o.root_port)));
+  o.key = key_of_secret(job_secret(o));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
   // ps-lite's variables switch heartbeats on; 0, its default, leaves ours.
   const auto given = [](const char* name, double fallback) {

@@ -148,11 +148,6 @@ void Reactor::trust(ConnectionId id) {
   if (c->accepted) --strangers_;
 }
 
-std::string Reactor::local_host_of(ConnectionId id) const {
-  const auto found = connections_.find(id);
-  return found == connections_.end() ? std::string() : local_host(found->second->fd.get());
-}
-
 bool Reactor::quiet(ConnectionId id) {
   const Connection* c = find(id);
   return !c || (!c->writing && c->waiting.empty());

@@ -69,7 +69,6 @@ class Reactor {
 
   // On the thread.
   void trust(ConnectionId connection);  // it has said hello
-  std::string local_host_of(ConnectionId connection) const;
   bool quiet(ConnectionId connection);  // nothing waits to be written
 
  private:

@@ -152,6 +152,19 @@ Fd begin_connect(const Address& address) {
        std::strerror(error));
 }
 
+std::string route_address(const Address& address) {
+  const AddressList list = resolve(address, false);
+  int error = 0;
+  for (const addrinfo* a = list.get(); a; a = a->ai_next) {
+    const Fd fd(::socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    // Connecting a datagram socket only chooses the route.
+    if (fd && ::connect(fd.get(), a->ai_addr, a->ai_addrlen) == 0) return local_host(fd.get());
+    error = errno;
+  }
+  fail(ErrorKind::kCommunicator, "parameter server: no route to ", address_text(address), ": ",
+       std::strerror(error), "; set DMLC_NODE_HOST or DMLC_INTERFACE");
+}
+
 std::string connect_error(int fd) {
   int error = 0;
   socklen_t length = sizeof error;

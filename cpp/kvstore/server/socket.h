@@ -31,6 +31,9 @@ Address address_from_text(const std::string& text);  // communicator error for o
 
 bool is_loopback(const std::string& host);               // "localhost", "127.*", "::1"
 std::string interface_address(const std::string& name);  // value error for an unknown interface
+// Returns this host's address on the route to `address`; sends nothing. Throws a communicator error
+// if the host does not resolve or no route leads there.
+std::string route_address(const Address& address);
 
 struct Listener {
   Fd fd;

@@ -15,8 +15,16 @@ _named = False  # the file has a name of this server
 
 
 def _own_name(rank: int, filename: str) -> str:
+    """Return the server's own file below the folder that its workers may write to."""
     folder, name = os.path.split(filename)
-    return os.path.join(folder, f"rank{rank}_{name}")
+    home = os.path.realpath(os.environ.get("MXLITE_PS_PROFILE_DIR") or os.getcwd())
+    target = os.path.realpath(os.path.join(home, folder))
+    if target != home and not target.startswith(home.rstrip(os.sep) + os.sep):
+        raise ValueError_(
+            f"profiler: filename {filename!r} given for the trace of server {rank}, a path below "
+            f"{home!r} expected (the server's working directory, or its MXLITE_PS_PROFILE_DIR)"
+        )
+    return os.path.join(target, f"rank{rank}_{name}")
 
 
 def obey(rank: int, name: str, text: str) -> None:

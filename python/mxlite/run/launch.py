@@ -213,6 +213,10 @@ def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list
         flag = "--prtemca" if five else "--mca"
         name = "prte_if_include" if five else "oob_tcp_if_include"
         options += [flag, name, args.network_interfaces]
+    elif not (remote or args.tcp or args.elastic or "btl" in (args.mpi_args or "")):
+        # The processes of one host talk through shared memory. Open MPI's TCP transport would
+        # listen on all interfaces, whatever interface it is told to use.
+        options += ["--mca", "btl", "^tcp"]
     return options
 
 

@@ -68,6 +68,7 @@ class ServerJob:
             **os.environ,
             "DMLC_PS_ROOT_URI": "127.0.0.1",
             "DMLC_PS_ROOT_PORT": str(self.port),
+            "MXLITE_PS_TOKEN": "token of this test",
             "DMLC_NUM_WORKER": str(workers),
             "DMLC_NUM_SERVER": str(servers),
             "MXLITE_CPU_THREADS": "1",

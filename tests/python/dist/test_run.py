@@ -37,6 +37,17 @@ def test_options_are_spelled_as_the_version_wants_them() -> None:
         assert ("--allow-run-as-root" in made) == (os.geteuid() == 0)
 
 
+def test_processes_of_one_host_open_no_tcp_port_unless_asked() -> None:
+    def transports(line: str) -> list[str]:
+        made = command(line)
+        return [made[i + 1] for i, word in enumerate(made) if word == "btl"]
+
+    assert transports("-np 2 p") == ["^tcp"]
+    assert transports("-np 2 --tcp p") == ["tcp,self,sm"]
+    assert transports("-np 2 -H a:1,b:1 p") == []
+    assert transports("-np 2 --network-interface eth0 p") == []
+
+
 def test_hosts_and_forwarded_variables(tmp_path: Path) -> None:
     environment = {"PATH": "/bin", "MXLITE_X": "1", "HOROVOD_Y": "2", "SECRET": "3"}
     made = command("-np 3 -H a:2,b:2 p", environment=environment)

@@ -405,3 +405,33 @@ def test_a_port_in_use_and_a_missing_scheduler_are_errors_in_time() -> None:
         codes = job.wait(20)
         assert all(codes[1:])
         assert "cannot be reached within 1 s" in job.workers[0].text(), job.text()
+
+
+def test_processes_without_a_token_refuse_to_start() -> None:
+    with ServerJob(PRELUDE, MXLITE_PS_TOKEN="", MXLITE_PS_TIMEOUT=5) as job:
+        assert all(job.wait(20)), job.text()
+        assert "environment variable MXLITE_PS_TOKEN is missing" in job.scheduler.text(), job.text()
+        assert "MXLITE_INSECURE_SERVER=1" in job.workers[0].text(), job.text()
+    remote = {"MXLITE_PS_TOKEN": "", "MXLITE_INSECURE_SERVER": 1, "DMLC_PS_ROOT_URI": "192.0.2.1"}
+    with ServerJob(PRELUDE, MXLITE_PS_TIMEOUT=5, **remote) as job:
+        assert all(job.wait(20)), job.text()
+        assert "only 127.0.0.1 and localhost may be used without a token" in job.scheduler.text()
+
+
+def test_a_job_on_loopback_may_ask_to_run_without_a_token() -> None:
+    with ServerJob(PRELUDE, MXLITE_PS_TOKEN="", MXLITE_INSECURE_SERVER=1) as job:
+        assert not any(job.wait()), job.text()
+
+
+def test_profiles_stay_below_the_servers_folder(tmp_path, monkeypatch) -> None:
+    from mxlite.profiler import serving
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MXLITE_PS_PROFILE_DIR", raising=False)
+    assert serving._own_name(1, "traces/a.json") == str(tmp_path / "traces" / "rank1_a.json")
+    for outside in ("../a.json", "/etc/a.json", "traces/../../a.json"):
+        with pytest.raises(ValueError, match="a path below .* expected"):
+            serving._own_name(1, outside)
+    (tmp_path / "link").symlink_to("/")
+    with pytest.raises(ValueError, match="working directory"):
+        serving._own_name(1, "link/tmp/a.json")

@@ -214,6 +214,7 @@ profiler.dump(profile_process="server")
         script,
         workers=1,
         servers=1,
+        MXLITE_PS_PROFILE_DIR="{folder}",
         MXLITE_PS_REJOIN=40,
         MXLITE_PS_SNAPSHOT_DIR="{folder}/snapshots",
         MXLITE_PS_SNAPSHOT_UPDATES=1,

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# usage: tools/faults.sh [full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters.
+# "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+case "${1:-}" in
+  "") lost=10 stop=5 steps=5000 lossy=5 frames=5000 kills=5 ;;
+  full) lost=100 stop=50 steps=100000 lossy=50 frames=100000 kills=50 results=tests/faults/results ; trap - EXIT ;;
+  *) echo "usage: tools/faults.sh [full]" >&2; exit 2 ;;
+esac
+status=0
+fault() { printf '\n--- %s\n' "$*"; python "tests/faults/$1.py" "${@:2}" || { status=1; echo "FAILED: $1" >&2; }; }
+fault kill_saver $((20 * lost))
+fault lost_ranks kill --runs $lost --json "$results/kill.json"
+fault lost_ranks stop --runs $stop --timeout 2 --json "$results/stop.json"
+fault soak -np 2 --steps $steps --json "$results/soak_2_ranks.json"
+fault soak -np 4 --steps $steps --json "$results/soak_4_ranks.json"
+fault server_faults lossy --runs $lossy --json "$results/server_lossy.json"
+fault server_faults fuzz --frames $frames --json "$results/server_fuzz.json"
+fault elastic --kills $kills --json "$results/elastic.json"
+exit $status
