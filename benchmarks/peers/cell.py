@@ -6,9 +6,11 @@ import math
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from neighbours import neighbours
 from worker_process import ANSWER_SECONDS, WorkerError, WorkerProcess
 
 HERE = Path(__file__).resolve().parent
@@ -76,7 +78,7 @@ class Cell:
 
     def __init__(self, network: str, dtype: str, batch: int) -> None:
         self.network, self.dtype, self.batch = network, dtype, batch
-        self.medians: dict[str, list[float]] = {}  # one median of seconds for each turn
+        self.medians: dict[str, list[float]] = {}  # seconds of an iteration, one for each turn
         self.cpu_medians: dict[str, list[float]] = {}  # of all threads together, where it is known
         self.peaks: dict[str, float] = {}  # MiB of memory when a system was ready, likewise
         self.versions: dict[str, str] = {}
@@ -84,7 +86,13 @@ class Cell:
         self.failures: list[str] = []
 
     def run(
-        self, systems: list[System], spec: Path, threads: int, rounds: int, turn: float
+        self,
+        systems: list[System],
+        spec: Path,
+        threads: int,
+        rounds: int,
+        turn: float,
+        busy: int = 0,
     ) -> None:
         """Build the network on all systems, compare outputs, then let them take turns.
 
@@ -100,6 +108,8 @@ class Cell:
             Turns of each.
         turn : float
             Seconds of a turn, at least one iteration.
+        busy : int
+            Busy processes that run beside every turn.
         """
         workers: dict[str, Worker] = {}
         counts: dict[str, int] = {}
@@ -123,29 +133,38 @@ class Cell:
                 if "mib" in answer:
                     self.peaks[name] = answer["mib"]
                 self._say_ready(name, answer)
-            for index in range(rounds):
-                # The order rotates: whoever follows a hot neighbour is not always the same.
-                order = list(counts)
-                shift = index % max(1, len(order))
-                for name in order[shift:] + order[:shift]:
-                    if name not in workers:
-                        continue
-                    time.sleep(SETTLE_SECONDS)
-                    try:
-                        answer = workers[name].ask(
-                            do="time", count=counts[name], within=self.deadline
-                        )
-                    except WorkerError as error:
-                        self._drop(workers, name, error)
-                        continue
-                    self.medians[name].append(statistics.median(answer["seconds"]))
-                    if "cpu_seconds" in answer:
-                        cpu = statistics.median(answer["cpu_seconds"])
-                        self.cpu_medians.setdefault(name, []).append(cpu)
+            # Beside other programs iterations differ by whole time slices: their mean counts.
+            typical = statistics.fmean if busy else statistics.median
+            with neighbours(busy):
+                for index in range(rounds):
+                    # The order rotates: whoever follows a hot system is not always the same.
+                    order = list(counts)
+                    shift = index % max(1, len(order))
+                    for name in order[shift:] + order[:shift]:
+                        if name in workers:
+                            self._take_turn(workers, name, counts[name], typical)
         finally:
             for worker in workers.values():
                 worker.close()
         self.medians = {name: turns for name, turns in self.medians.items() if turns}
+
+    def _take_turn(
+        self,
+        workers: dict[str, Worker],
+        name: str,
+        count: int,
+        typical: Callable[[list[float]], float],
+    ) -> None:
+        time.sleep(SETTLE_SECONDS)
+        try:
+            answer = workers[name].ask(do="time", count=count, within=self.deadline)
+        except WorkerError as error:
+            self._drop(workers, name, error)
+            return
+        self.medians[name].append(typical(answer["seconds"]))
+        if "cpu_seconds" in answer:
+            cpu = typical(answer["cpu_seconds"])
+            self.cpu_medians.setdefault(name, []).append(cpu)
 
     def _say_ready(self, name: str, answer: dict[str, Any]) -> None:
         """Called when a system has built the network."""

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import mxlite as mx
 from layers import layer_list
-from scoring.networks import build, image_size
+from networks import build, example, input_size
 
 
 def main() -> None:
@@ -21,11 +20,11 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="systems fill the parameters")
     parser.add_argument("--training", action="store_true", help="with the layers of training")
     options = parser.parse_args()
-    net, size = build(options.network), image_size(options.network)
-    net.infer_shape(mx.nd.zeros((1, 3, size, size)))
+    net = build(options.network)
+    net.infer_shape(example(options.network))
     content = {
         "network": options.network,
-        "size": size,
+        "size": input_size(options.network),
         "random": options.random,
         "layers": layer_list(net, options.training),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import bert
 from mxlite.base import NotSupportedError
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import HybridConcurrent, Identity
@@ -51,6 +52,9 @@ class LayerList:
         return self._emit("add", [x, y])
 
     def _root(self, net: Any) -> None:
+        if isinstance(net, bert.Bert):
+            self._bert(net)
+            return
         if isinstance(net, resnet_v1b.ResNetV1b):
             stages = [net.conv1, net.bn1, net.relu, net.maxpool]
             stages += [net.layer1, net.layer2, net.layer3, net.layer4]
@@ -160,6 +164,26 @@ class LayerList:
         y = self._block(block.project, self._block(block.branches, x))
         y = self._add(x, self._emit("scale", [y], factor=block._scale))
         return self._relu(y) if block._activate else y
+
+    def _linear(self, block: Any, x: int) -> int:
+        x = self._emit("linear", [x], {"weight": block.weight, "bias": block.bias})
+        return x if block.act is None else self._emit(block.act._act_type, [x])
+
+    def _layer_norm(self, block: Any, x: int) -> int:
+        params = {"gamma": block.gamma, "beta": block.beta}
+        return self._emit("layer_norm", [x], params, epsilon=bert.EPSILON)
+
+    def _bert(self, net: bert.Bert) -> None:
+        x = self._emit("embedding", [-1], {"weight": net.embedding.weight})
+        x = self._emit("add_positions", [x], {"positions": net.positions})
+        x = self._layer_norm(net.norm, x)
+        for layer in net.layers._children.values():
+            qkv = {"weight": layer.qkv.weight, "bias": layer.qkv.bias}
+            y = self._emit("self_attention", [x], qkv, heads=layer.heads)
+            x = self._layer_norm(layer.attention_norm, self._add(x, self._linear(layer.project, y)))
+            y = self._emit("gelu", [self._linear(layer.expand, x)])
+            x = self._layer_norm(layer.norm, self._add(x, self._linear(layer.contract, y)))
+        self._linear(net.pooler, self._emit("first_token", [x]))
 
     def _same(self, block: Any, x: int) -> int:
         return x

@@ -5,8 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import mxlite as mx
+import numpy as np
 import values
-from scoring.networks import build
+from networks import build
 
 VARIANTS = ("hybrid",)
 
@@ -37,7 +38,8 @@ def prepare(spec, variant, dtype, batch):
     """
     device = mx.gpu(0) if values.DEVICE == "gpu" else mx.cpu(0)
     net = build(spec["network"])
-    data = mx.nd.array(values.images(batch, spec["size"]))
+    inputs = values.inputs(spec, batch)
+    data = mx.nd.array(inputs, dtype=inputs.dtype)
     net.infer_shape(data)
     parameters = {} if spec["random"] else net._collect_params_with_prefix()
     for name, parameter in parameters.items():
@@ -46,7 +48,8 @@ def prepare(spec, variant, dtype, batch):
     data = data.as_in_context(device)
     if dtype != "float32":
         net.cast(dtype)
-        data = data.astype(dtype)
+        if inputs.dtype == np.float32:
+            data = data.astype(dtype)
     net.hybridize(static_alloc=True, static_shape=True)
 
     def run(fetch=False):

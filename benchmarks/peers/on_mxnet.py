@@ -15,7 +15,8 @@ def version():
 def prepare(spec, variant, dtype, batch):
     """Return a function that runs one batch; see ``on_mxlite.prepare``."""
     net = mx.gluon.SymbolBlock(network_symbol(mx, spec), mx.sym.var("data"))
-    data = mx.nd.array(values.images(batch, spec["size"]))
+    inputs = values.inputs(spec, batch)
+    data = mx.nd.array(inputs, dtype=inputs.dtype)
     shapes = {name: shape for layer in spec["layers"] for name, shape in layer["params"].values()}
     for name, parameter in net.collect_params().items():
         parameter.shape = tuple(shapes[name])

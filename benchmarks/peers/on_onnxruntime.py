@@ -22,7 +22,7 @@ def prepare(spec, variant, dtype, batch):
     session = onnxruntime.InferenceSession(
         spec["onnx"], options, providers=["CPUExecutionProvider"]
     )
-    feed = {"data": values.images(batch, spec["size"])}
+    feed = {"data": values.inputs(spec, batch)}
 
     def run(fetch=False):
         output = session.run(None, feed)[0]

@@ -26,7 +26,7 @@ def prepare(spec, variant, dtype, batch):
         },
     )
     request = compiled.create_infer_request()
-    data = openvino.Tensor(values.images(batch, spec["size"]))
+    data = openvino.Tensor(values.inputs(spec, batch))
     request.set_input_tensor(data)
 
     def run(fetch=False):

@@ -2,6 +2,7 @@
 
 import importlib
 
+import numpy as np
 import torch
 import values
 from torch import fx, nn
@@ -50,8 +51,58 @@ class _PaddedCeilPool(nn.Module):
         return functional.avg_pool2d(x, *self.arguments, ceil_mode=self.ceil)
 
 
+class _AddPositions(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.positions = nn.Parameter(torch.empty(shape))
+
+    def forward(self, x):
+        return x + self.positions
+
+
+class _SelfAttention(nn.Module):
+    """Rows of the weight are those of all queries, then keys, then values."""
+
+    def __init__(self, shape, heads):
+        super().__init__()
+        self.heads = heads
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.bias = nn.Parameter(torch.empty(shape[0]))
+
+    def forward(self, x):
+        batch, length, units = x.shape
+        qkv = functional.linear(x, self.weight, self.bias)
+        q, k, v = qkv.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q, k, v)
+        return mixed.transpose(1, 2).reshape(batch, length, units)
+
+
+class _FirstToken(nn.Module):
+    def forward(self, x):
+        return x[:, 0]
+
+
+def _sequence_module(op, attrs, params):
+    """Return the module of a layer that only networks of tokens have, else None."""
+    shape = params["weight"][1] if "weight" in params else None
+    makers = {
+        "embedding": lambda: nn.Embedding(*shape),
+        "add_positions": lambda: _AddPositions(params["positions"][1]),
+        "layer_norm": lambda: nn.LayerNorm(params["gamma"][1], eps=attrs["epsilon"]),
+        "linear": lambda: nn.Linear(shape[1], shape[0]),
+        "self_attention": lambda: _SelfAttention(shape, attrs["heads"]),
+        "gelu": nn.GELU,
+        "tanh": nn.Tanh,
+        "first_token": _FirstToken,
+    }
+    return makers[op]() if op in makers else None
+
+
 def _module(layer):
     op, attrs, params = layer["op"], layer["attrs"], layer["params"]
+    module = _sequence_module(op, attrs, params)
+    if module is not None:
+        return module
     shape = params["weight"][1] if "weight" in params else None
     if op == "conv":
         return nn.Conv2d(
@@ -103,8 +154,11 @@ def set_values(net, spec):
     for index, layer in enumerate(spec["layers"]):
         for role, (name, shape) in layer["params"].items():
             array = values.parameter(name, shape)
-            if role == "gamma" and layer["attrs"]["fix_gamma"]:
+            if role == "gamma" and layer["attrs"].get("fix_gamma"):
                 array[:] = 1
+            if layer["op"] == "self_attention":
+                parts = values.queries_keys_values(array, layer["attrs"]["heads"])
+                array = np.concatenate(parts)
             target = getattr(net.get_submodule("layer" + str(index)), roles.get(role, role))
             with torch.no_grad():
                 target.copy_(torch.from_numpy(array))
@@ -117,8 +171,9 @@ def prepare(spec, variant, dtype, batch):
         set_values(net, spec)
     kind = DTYPES[dtype]
     net = net.eval().to(device(), kind).to(memory_format=torch.channels_last)
-    data = torch.from_numpy(values.images(batch, spec["size"])).to(device(), kind)
-    data = data.contiguous(memory_format=torch.channels_last)
+    data = torch.from_numpy(values.inputs(spec, batch)).to(device())
+    if data.is_floating_point():
+        data = data.to(kind).contiguous(memory_format=torch.channels_last)
     if variant == "compile":
         importlib.import_module("torch._inductor.config").freezing = True
         net = torch.compile(net)

@@ -24,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cell import TOLERANCE, Cell, System, Worker
 from common import Timing, progress, report, result, table, usable_cores, write_json
+from values import BERT
 from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
@@ -56,12 +57,21 @@ def gpu_name() -> str:
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    line.add_argument("--networks", nargs="+", default=["all"], help="names of benchmark_score")
+    line.add_argument(
+        "--networks", nargs="+", default=["all"], help="names of benchmark_score, bert-base"
+    )
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
     line.add_argument("--rounds", type=int, default=5, help="turns of each system: %(default)s")
     line.add_argument("--turn", type=float, default=1.0, help="seconds of a turn: %(default)s")
+    line.add_argument(
+        "--neighbours",
+        type=int,
+        default=0,
+        metavar="N",
+        help="busy processes beside every turn: %(default)s",
+    )
     line.add_argument("--threads", type=int, default=usable_cores())
     line.add_argument(
         "--device",
@@ -226,7 +236,7 @@ def entries(cells: Sequence[Cell]) -> list[dict[str, Any]]:
         result(
             f"{cell.network} batch {cell.batch} {cell.dtype} {name}",
             Timing(seconds),
-            unit="images/s",
+            unit="sequences/s" if cell.network == BERT else "images/s",
             amount=cell.batch,
             network=cell.network,
             batch=cell.batch,
@@ -259,11 +269,14 @@ def main(arguments: list[str] | None = None) -> int:
         0; 1 when a system failed in a cell.
     """
     options = parser().parse_args(arguments)
-    from scoring.networks import DEFAULT, zoo_name
+    from networks import check_name
+    from scoring.networks import DEFAULT
 
     networks = DEFAULT if options.networks == ["all"] else options.networks
     for network in networks:
-        zoo_name(network)
+        check_name(network)
+    if options.neighbours < 0:
+        raise SystemExit(f"peers: {options.neighbours} neighbours given, expected at least 0")
     if min(options.batches) < 1:
         raise SystemExit(f"peers: batch size is {min(options.batches)}, expected at least 1")
     systems = chosen_systems(options)
@@ -281,7 +294,7 @@ def main(arguments: list[str] | None = None) -> int:
             spec = write_spec(network, folder, random=False)
             write_onnx(spec, batch, runs)
             cell = Cell(network, dtype, batch)
-            cell.run(runs, spec, options.threads, options.rounds, options.turn)
+            cell.run(runs, spec, options.threads, options.rounds, options.turn, options.neighbours)
             cells.append(cell)
             failures += cell.failures
             print(ratio_table([cell], runs), flush=True)

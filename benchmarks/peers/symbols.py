@@ -1,6 +1,12 @@
 """A layer list as a symbol, for MXNet 1.9.1 and mxlite alike (Python 3.8 and later)."""
 
 
+def _attention(mx, qkv, heads):
+    scores = mx.sym.contrib.interleaved_matmul_selfatt_qk(qkv, heads=heads)
+    attention = mx.sym.softmax(scores, axis=-1)
+    return mx.sym.contrib.interleaved_matmul_selfatt_valatt(qkv, attention, heads=heads)
+
+
 def network_symbol(mx, spec):
     """Return a network's symbol; its input is called ``data``.
 
@@ -76,6 +82,28 @@ def network_symbol(mx, spec):
             outputs[index] = mx.sym.concat(*inputs, dim=attrs["axis"])
         elif op == "flatten":
             outputs[index] = mx.sym.flatten(inputs[0])
+        elif op == "embedding":  # from here on (length, batch, units)
+            vocabulary, units = params["weight"][1]
+            outputs[index] = mx.sym.Embedding(
+                mx.sym.transpose(inputs[0]), input_dim=vocabulary, output_dim=units, **named
+            )
+        elif op == "add_positions":
+            positions = mx.sym.expand_dims(named["positions"], axis=1)
+            outputs[index] = mx.sym.broadcast_add(inputs[0], positions)
+        elif op == "layer_norm":
+            outputs[index] = mx.sym.LayerNorm(inputs[0], eps=attrs["epsilon"], **named)
+        elif op in ("linear", "self_attention"):
+            y = mx.sym.FullyConnected(
+                inputs[0], num_hidden=params["weight"][1][0], flatten=False, **named
+            )
+            outputs[index] = y if op == "linear" else _attention(mx, y, attrs["heads"])
+        elif op == "gelu":
+            outputs[index] = mx.sym.LeakyReLU(inputs[0], act_type="gelu")
+        elif op == "tanh":
+            outputs[index] = mx.sym.Activation(inputs[0], act_type="tanh")
+        elif op == "first_token":
+            first = mx.sym.slice_axis(inputs[0], axis=0, begin=0, end=1)
+            outputs[index] = mx.sym.reshape(first, shape=(-3, 0))
         elif op == "dropout":
             outputs[index] = mx.sym.Dropout(inputs[0], p=attrs["rate"])
         else:

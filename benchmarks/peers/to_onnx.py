@@ -9,7 +9,82 @@ OPSET = 17
 
 
 def _tensor(name, array):
-    return numpy_helper.from_array(np.ascontiguousarray(array), name)
+    return numpy_helper.from_array(np.asarray(array, order="C"), name)
+
+
+class _Part:
+    """Nodes and constants of one layer that needs several of them.
+
+    Parameters
+    ----------
+    output : str
+        Name of the layer's value; names of the parts begin with it.
+    nodes, tensors : list
+        Where they go.
+    """
+
+    def __init__(self, output, nodes, tensors):
+        self.output, self.nodes, self.tensors = output, nodes, tensors
+        self.count = 0
+
+    def name(self):
+        self.count += 1
+        return self.output + "_part" + str(self.count)
+
+    def constant(self, array):
+        self.tensors.append(_tensor(self.name(), array))
+        return self.tensors[-1].name
+
+    def node(self, kind, *inputs, last=False, **options):
+        output = self.output if last else self.name()
+        self.nodes.append(helper.make_node(kind, inputs, [output], **options))
+        return output
+
+    def linear(self, x, weight, bias, last=False):
+        product = self.node("MatMul", x, self.constant(weight.T))
+        return self.node("Add", product, self.constant(bias), last=last)
+
+    def gelu(self, x):
+        error = self.node("Erf", self.node("Div", x, self.constant(np.float32(np.sqrt(2)))))
+        product = self.node("Mul", x, self.node("Add", error, self.constant(np.float32(1))))
+        self.node("Mul", product, self.constant(np.float32(0.5)), last=True)
+
+    def self_attention(self, x, weight, bias, heads):
+        units = weight.shape[1]
+        split = self.constant(np.array([0, 0, heads, units // heads], np.int64))
+        merged = self.constant(np.array([0, 0, units], np.int64))
+        parts = zip(*(values.queries_keys_values(array, heads) for array in (weight, bias)))
+        queries, keys, rows = (self.node("Reshape", self.linear(x, *part), split) for part in parts)
+        queries = self.node("Transpose", queries, perm=[0, 2, 1, 3])
+        scores = self.node("MatMul", queries, self.node("Transpose", keys, perm=[0, 2, 3, 1]))
+        root = self.constant(np.float32(np.sqrt(units // heads)))
+        attention = self.node("Softmax", self.node("Div", scores, root), axis=-1)
+        rows = self.node("Transpose", rows, perm=[0, 2, 1, 3])
+        mixed = self.node("Transpose", self.node("MatMul", attention, rows), perm=[0, 2, 1, 3])
+        self.node("Reshape", mixed, merged, last=True)
+
+    def sequence_layer(self, op, attrs, x, params):
+        """Add a layer of a network that reads tokens; False for any other layer."""
+        if op == "embedding":
+            self.node("Gather", self.constant(params["weight"]), x, last=True)
+        elif op == "add_positions":
+            self.node("Add", x, self.constant(params["positions"]), last=True)
+        elif op == "layer_norm":
+            scale, shift = (self.constant(params[role]) for role in ("gamma", "beta"))
+            self.node("LayerNormalization", x, scale, shift, last=True, epsilon=attrs["epsilon"])
+        elif op == "linear":
+            self.linear(x, params["weight"], params["bias"], last=True)
+        elif op == "self_attention":
+            self.self_attention(x, params["weight"], params["bias"], attrs["heads"])
+        elif op == "gelu":
+            self.gelu(x)
+        elif op == "tanh":
+            self.node("Tanh", x, last=True)
+        elif op == "first_token":
+            self.node("Gather", x, self.constant(np.int64(0)), last=True, axis=1)
+        else:
+            return False
+        return True
 
 
 def write(spec, batch, path):
@@ -29,8 +104,11 @@ def write(spec, batch, path):
         op, attrs, params = layer["op"], layer["attrs"], layer["params"]
         inputs = [names[i] for i in layer["inputs"]]
         output = names[index] = "value" + str(index)
-        for role, (name, shape) in params.items():
-            array = values.parameter(name, shape)
+        arrays = {role: values.parameter(name, shape) for role, (name, shape) in params.items()}
+        if _Part(output, nodes, tensors).sequence_layer(op, attrs, inputs[0], arrays):
+            continue
+        for role, (name, _) in params.items():
+            array = arrays[role]
             if role == "gamma" and attrs["fix_gamma"]:
                 array[:] = 1
             tensors.append(_tensor(name, array))
@@ -79,13 +157,14 @@ def write(spec, batch, path):
                 "concat": ("Concat", attrs),
             }[op]
             nodes.append(helper.make_node(kind, inputs, [output], **options))
-    image = helper.make_tensor_value_info(
-        "data", TensorProto.FLOAT, [batch, 3, spec["size"], spec["size"]]
+    fed = values.inputs(spec, batch)
+    data = helper.make_tensor_value_info(
+        "data", helper.np_dtype_to_tensor_dtype(fed.dtype), fed.shape
     )
     scores = helper.make_tensor_value_info(
         names[len(spec["layers"]) - 1], TensorProto.FLOAT, [batch, None]
     )
-    graph = helper.make_graph(nodes, spec["network"], [image], [scores], tensors)
+    graph = helper.make_graph(nodes, spec["network"], [data], [scores], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
     model.ir_version = 9
     onnx.save(model, path)

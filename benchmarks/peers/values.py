@@ -4,6 +4,7 @@ import zlib
 
 import numpy as np
 
+BERT = "bert-base"  # the network that reads tokens
 DEVICE = "cpu"  # or "gpu", the first one; set by the worker before a system is loaded
 
 
@@ -36,6 +37,48 @@ def parameter(name, shape):
         piece = values[begin : begin + (1 << 20)]
         piece[:] = random.uniform(middle - span, middle + span, piece.size)
     return values.reshape(shape)
+
+
+def inputs(spec, batch):
+    """Return what a network is fed with.
+
+    Parameters
+    ----------
+    spec : dict
+        ``size`` and ``layers``: the first layer tells images from tokens.
+    batch : int
+        Number of images or sequences.
+
+    Returns
+    -------
+    numpy.ndarray
+        :func:`images`, or int32 token ids of shape ``(batch, size)``.
+    """
+    first = spec["layers"][0]
+    if first["op"] != "embedding":
+        return images(batch, spec["size"])
+    vocabulary = first["params"]["weight"][1][0]
+    random = np.random.RandomState(batch)
+    return random.randint(0, vocabulary, (batch, spec["size"])).astype(np.int32)
+
+
+def queries_keys_values(array, heads):
+    """Return the three parts of an interleaved projection's weight or bias.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Rows of the queries, keys and values of one head follow each other.
+    heads : int
+        Attention heads.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        Each contiguous, a third of the rows.
+    """
+    parts = array.reshape(heads, 3, -1, *array.shape[1:])
+    return [np.ascontiguousarray(parts[:, i]).reshape(-1, *array.shape[1:]) for i in range(3)]
 
 
 def images(batch, size):

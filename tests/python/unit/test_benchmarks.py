@@ -17,8 +17,14 @@ sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
 import benchmark_score
 import common
 import compare
+import numpy as np
+import run as peers_run
+import values
+from bert import LENGTH, Bert
 from layers import layer_list
+from neighbours import neighbours
 from scoring import networks
+from symbols import network_symbol
 
 
 @pytest.mark.parametrize(
@@ -179,6 +185,54 @@ def test_layer_lists_of_the_peers_use_every_parameter(network: str) -> None:
     parameters = net._collect_params_with_prefix()
     assert used == {name: tuple(value.shape) for name, value in parameters.items()}
     assert all(index < place for place, layer in enumerate(layers) for index in layer["inputs"])
+
+
+def test_the_neutral_form_of_bert_computes_what_the_block_does() -> None:
+    net = Bert(layers=2, units=32, heads=4)
+    net.initialize(mx.init.Normal(0.02))
+    spec = {"size": LENGTH, "layers": layer_list(net)}
+    parameters = net._collect_params_with_prefix()
+    shapes = {name: shape for layer in spec["layers"] for name, shape in layer["params"].values()}
+    assert shapes == {name: list(value.shape) for name, value in parameters.items()}
+    given = {name: mx.nd.array(values.parameter(name, shape)) for name, shape in shapes.items()}
+    for name, parameter in parameters.items():
+        parameter.set_data(given[name])
+    tokens = mx.nd.array(values.inputs(spec, 3), dtype=np.int32)
+    assert tokens.shape == (3, LENGTH)
+    (output,) = network_symbol(mx, spec).eval(data=tokens, **given)
+    assert output.shape == (3, 32)
+    np.testing.assert_allclose(net(tokens).asnumpy(), output.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_projections_are_cut_into_queries_keys_and_values_of_all_heads() -> None:
+    # Two heads of three rows: q0 of 3 rows, k0, v0, q1, k1, v1.
+    parts = values.queries_keys_values(np.arange(18), heads=2)
+    assert [list(part) for part in parts] == [
+        [0, 1, 2, 9, 10, 11],
+        [3, 4, 5, 12, 13, 14],
+        [6, 7, 8, 15, 16, 17],
+    ]
+
+
+def children() -> set[str]:
+    """Return the process ids of this process's children."""
+    found: set[str] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        found.update(file.read_text().split())
+    return found
+
+
+def test_neighbours_run_as_long_as_the_block() -> None:
+    before = children()
+    with pytest.raises(RuntimeError, match="in the middle"), neighbours(2):
+        assert len(children() - before) == 2
+        raise RuntimeError("in the middle")
+    assert children() - before == set()
+
+
+def test_a_negative_number_of_neighbours_is_an_error() -> None:
+    with pytest.raises(SystemExit, match="-1 neighbours given, expected at least 0"):
+        peers_run.main(["--neighbours", "-1", "--networks", "bert-base"])
 
 
 def test_dropout_is_a_layer_of_training_only() -> None:
