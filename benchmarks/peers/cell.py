@@ -54,12 +54,16 @@ class Worker(WorkerProcess):
 
     def __init__(self, system: System, spec: Path, batch: int, dtype: str, threads: int) -> None:
         super().__init__(
-            [system.python, str(self.SCRIPT), "--system", system.name]
+            [*self.launcher(system), str(self.SCRIPT), "--system", system.name]
             + ["--variant", system.variant, "--dtype", dtype, "--batch", str(batch)]
             + ["--spec", str(spec), *self.options],
             threads,
             own_path=system.name == "mxlite",
         )
+
+    def launcher(self, system: System) -> list[str]:
+        """Return the start of the command line: the system's Python."""
+        return [system.python]
 
 
 class Cell:

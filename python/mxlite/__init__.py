@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit as _atexit
 
+from . import _native  # loads _core, before the modules that use it
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
 from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, runtime
 from . import error, libinfo, log, registry, util

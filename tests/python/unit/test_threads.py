@@ -1,10 +1,12 @@
-"""One pool of compute threads: the engine's."""
+"""One pool of compute threads: the engine's, and how they wait."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+
+import pytest
 
 SCRIPT = """
 import os
@@ -40,3 +42,38 @@ def test_only_the_engine_starts_compute_threads():
     assert ended.returncode == 0, ended.stderr
     # Two helpers of the engine's worker; the worker itself may start with the first operator.
     assert int(ended.stdout) in (2, 3), ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "polls"),
+    [
+        ({}, "5000"),
+        ({"GOMP_SPINCOUNT": "70"}, "70"),
+        ({"OMP_WAIT_POLICY": "passive"}, "0"),
+        ({"OMP_WAIT_POLICY": "active"}, "30000000000"),
+    ],
+)
+def test_threads_poll_briefly_unless_the_environment_says_otherwise(
+    given: dict[str, str], polls: str
+) -> None:
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "verbose"}
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        environment.pop(name, None)
+    environment.update(given)
+    script = (
+        "import os, mxlite; print(*(f'{name}={os.environ.get(name)}' for name in "
+        "('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    # libgomp prints what it read when it was loaded.
+    assert f"GOMP_SPINCOUNT = '{polls}'" in ended.stderr
+    # Processes that the program starts see the environment as it was.
+    left = [f"{name}={given.get(name)}" for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")]
+    assert ended.stdout.split() == left
