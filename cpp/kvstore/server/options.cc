@@ -45,8 +45,8 @@ double positive_seconds(const char* name, double fallback) {
 }
 
 // The secret that all processes of a job share. Without one, whoever knows the scheduler's address
-// could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that and stay on
-// this host.
+// could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that and stay
+// on this host.
 std::string job_secret(const Options& o) {
   const std::string token = env_string("MXLITE_PS_TOKEN", "");
   if (!token.empty()) return token;
@@ -54,8 +54,8 @@ std::string job_secret(const Options& o) {
            "environment variable MXLITE_PS_TOKEN is missing: set it to one random text in all "
            "processes of the job (tools/launch.py does), or set MXLITE_INSECURE_SERVER=1 if every "
            "user of this host may read and change the weights");
-  MX_CHECK(o.local(), "MXLITE_INSECURE_SERVER=1 with the scheduler at DMLC_PS_ROOT_URI=",
-           o.root_host,
+  MX_CHECK(o.local(),
+           "MXLITE_INSECURE_SERVER=1 with the scheduler at DMLC_PS_ROOT_URI=", o.root_host,
            ": only 127.0.0.1 and localhost may be used without a token; set MXLITE_PS_TOKEN");
   return str(o.root_host, ":", o.root_port);
 }
