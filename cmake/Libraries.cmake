@@ -25,6 +25,10 @@ if(binding_sources)
   set_target_properties(_core PROPERTIES CXX_VISIBILITY_PRESET default
                         LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   target_compile_options(_core PRIVATE -Wno-attributes)
+  if(SKBUILD)
+    # A wheel is built at once: files compiled in groups read pybind11's headers once per group.
+    set_target_properties(_core PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
   target_link_libraries(_core PRIVATE mxlite)
   target_link_options(_core PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   list(APPEND MXLITE_LIBRARIES _core)
