@@ -79,6 +79,7 @@ void Scheduler::check_may_wait_for_dependencies(const Access& access,
                                                 const PushOptions& options) const {
   if (!RunScope::innermost()) return;
   for_each_dependency(access, [&](const Task& before, bool) { check_may_wait(before); });
+  if (is_stream_worker(options.worker)) return;  // a device's stream has no queue on the host
   const WorkerQueue& queue = queues_[static_cast<size_t>(options.worker)];
   if (queue.in_order && queue.newest) check_may_wait(*queue.newest);
 }

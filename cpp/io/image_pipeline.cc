@@ -224,6 +224,17 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   return bad;
 }
 
+// Keeps a copy of the first batch's rows, which the caller cannot change, to fill the last batch.
+void ImagePipeline::keep_first(const ImageBatch& batch, int64_t rows) {
+  if (!options_.round_batch) return;
+  first_ = new_chunk(0);
+  ImageBatch copy{first_->data, first_->label, first_->index, 0};
+  const Chunk view{0, rows, batch.data, batch.label, batch.index, {}, 0};
+  for (int64_t row = 0; row < rows; ++row) copy_row(view, row, copy, row);
+  first_->index = copy.index;
+  first_->rows = rows;
+}
+
 bool ImagePipeline::next(ImageBatch& batch) {
   const int64_t size = options_.batch_size;
   int64_t filled = 0;
@@ -237,8 +248,9 @@ bool ImagePipeline::next(ImageBatch& batch) {
         taken_ = num_chunks();
       }
       const int64_t bad = count_bad(*chunk);
-      if (bad == 0 && filled == 0 && chunk->rows == size && delivered_ > 0) {
+      if (bad == 0 && filled == 0 && chunk->rows == size) {
         batch = {chunk->data, chunk->label, chunk->index, 0};  // the usual case: nothing is copied
+        if (delivered_ == 0) keep_first(batch, filled = size);
         ++delivered_;
         return true;
       }
@@ -257,14 +269,7 @@ bool ImagePipeline::next(ImageBatch& batch) {
   }
   if (filled == 0) return false;
   batch.pad = size - filled;
-  if (delivered_ == 0) {  // a copy that the caller cannot change, for the last batch
-    first_ = new_chunk(0);
-    ImageBatch copy{first_->data, first_->label, first_->index, 0};
-    const Chunk view{0, filled, batch.data, batch.label, batch.index, {}, 0};
-    for (int64_t row = 0; row < filled; ++row) copy_row(view, row, copy, row);
-    first_->index = copy.index;
-    first_->rows = filled;
-  }
+  if (delivered_ == 0) keep_first(batch, filled);
   for (int64_t row = filled; row < size; ++row) {
     if (options_.round_batch) {
       copy_row(*first_, (row - filled) % first_->rows, batch, row);

@@ -98,6 +98,7 @@ class ImagePipeline {
   std::unique_ptr<Chunk> take_chunk();
   int64_t count_bad(const Chunk& chunk);
   void copy_row(const Chunk& from, int64_t row, ImageBatch& to, int64_t target) const;
+  void keep_first(const ImageBatch& batch, int64_t rows);
   int64_t num_chunks() const;
 
   PipelineOptions options_;
@@ -116,7 +117,7 @@ class ImagePipeline {
   std::string last_skipped_;
   std::deque<std::shared_ptr<Chunk>> left_;  // chunks with good rows not yet delivered
   int64_t left_row_ = 0;                     // first such row of left_.front()
-  std::shared_ptr<Chunk> first_;             // the epoch's beginning, for round_batch
+  std::shared_ptr<Chunk> first_;  // copy of the epoch's first batch; only with round_batch
 
   std::mutex mutex_;
   std::condition_variable_any changed_;

@@ -37,9 +37,6 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Thrown when an argument is a sparse array: the whole call goes to mx.nd.sparse.
-struct SparseArgument {};
-
 // What one call was given, sorted into inputs, parameters and out=.
 struct Arguments {
   explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
@@ -55,14 +52,18 @@ struct Arguments {
       symbolic = true;
       return;
     }
-    if (is_sparse_array(o)) throw SparseArgument{};
+    if (is_sparse_array(o)) {
+      sparse = true;
+      return;
+    }
     if (!in_params && (PyList_Check(o) || PyTuple_Check(o)) && op.variadic && next_input == 0) {
       py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, ""));
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
         symbolic |= is_symbol(item);
         if (symbolic) return;
-        if (is_sparse_array(item)) throw SparseArgument{};
+        sparse |= is_sparse_array(item);
+        if (sparse) return;
         if (!is_array(item)) fail_input(next_input, item);
         set_input(next_input++, item);
       }
@@ -143,7 +144,8 @@ struct Arguments {
     if (o != Py_None && !is_array(o)) {
       symbolic |= is_symbol(o);
       if (symbolic) return;
-      if (is_sparse_array(o)) throw SparseArgument{};
+      sparse |= is_sparse_array(o);
+      if (sparse) return;
       fail_input(i, o);
     }
     if (inputs.size() <= i) inputs.resize(i + 1);
@@ -162,14 +164,18 @@ struct Arguments {
       out.push_back(array_of(o));
       return;
     }
-    if (is_sparse_array(o)) throw SparseArgument{};
+    if (is_sparse_array(o)) {
+      sparse = true;
+      return;
+    }
     MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name, ": out: a ",
                   Py_TYPE(o)->tp_name, " given, an NDArray or a list of NDArrays expected");
     py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
     if (!fast) throw py::error_already_set();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
-      if (is_sparse_array(item)) throw SparseArgument{};
+      sparse |= is_sparse_array(item);
+      if (sparse) return;
       MX_CHECK_KIND(is_array(item), ErrorKind::kType, op.name, ": out: a ", Py_TYPE(item)->tp_name,
                     " given, NDArrays expected");
       out.push_back(array_of(item));
@@ -247,23 +253,21 @@ struct Arguments {
   bool in_params = false;
   PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter
   bool symbolic = false;        // a Symbol among the inputs: the call composes
+  bool sparse = false;          // a sparse array among the arguments: sparse code takes the call
   Device device = current_device();
 };
 
 PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
-    const ProfileScope profile("MXImperativeInvokeEx", ProfileKind::kApi);
+    const ProfileScope profile("operator call", ProfileKind::kApi);
     const auto& object = *reinterpret_cast<OpObject*>(self);
     const OpSchema& op = *object.op;
     Arguments a(object);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
-    try {
-      for (size_t i = 0; i < n; ++i) a.add_positional(args[i]);
-      for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
-        a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
-    } catch (const SparseArgument&) {
-      return call_sparse(self, args, n, keywords);
-    }
+    for (size_t i = 0; i < n && !a.sparse; ++i) a.add_positional(args[i]);
+    for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m && !a.sparse; ++k)
+      a.add_keyword(PyTuple_GET_ITEM(keywords, k), args[n + static_cast<size_t>(k)]);
+    if (a.sparse) return call_sparse(self, args, n, keywords);
     if (a.symbolic) return compose_symbol(self, args, n, keywords);
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1))
       a.device = parse_device(attr_to_string(a.values[object.ctx_param]));

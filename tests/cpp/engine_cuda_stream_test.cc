@@ -209,6 +209,17 @@ TEST_F(EngineStream, TheNaiveEngineSynchronizesAfterEachTask) {
   EXPECT_NE(error_of([&] { push(engine, {}, {}, {&x}, failing("here"), kCompute); }), "");
 }
 
+TEST_F(EngineStream, ATaskOfTheNaiveEngineMayPushWorkOfADevice) {
+  NaiveEngine engine;
+  Var x;
+  int value = 0;
+  push(engine, {}, {&x}, {}, [&] {
+    for (const PushOptions& where : {kCompute, kCopyIn, kCopyOut})
+      push(engine, {}, {}, {}, on_device([&] { ++value; }), where);
+  });
+  EXPECT_EQ(value, 3);
+}
+
 TEST_F(EngineStream, AfterStopTasksRunInTheCallerOnTheSameStreams) {
   ThreadedEngine engine;
   Var x;

@@ -1,5 +1,7 @@
 // The passes from a traced graph to the graph that is lowered. Each is a free function in a file of
-// its own; kPasses is all there is to know about their order.
+// its own. kPasses gives their order for every graph; recorded graphs are split and differentiated
+// around it (recorded_graph.cc), and executables choose layouts and memory behind it
+// (executable.cc).
 #pragma once
 #include <array>
 

@@ -153,10 +153,9 @@ class HybridBlock(Formats, Block):
             Only None is supported.
         clear : bool
             Drop graphs compiled before.
-        static_alloc : bool
-            Keep the memory of intermediate values between calls.
-        static_shape : bool
-            The input shapes never change; needs ``static_alloc``.
+        static_alloc, static_shape : bool
+            Accepted for MXNet 1.x scripts: memory is always planned for each input shape and kept
+            between calls. As in 1.x, ``static_shape`` needs ``static_alloc``.
         inline_limit, forward_bulk_size, backward_bulk_size : int, optional
             Accepted for MXNet 1.x scripts; a graph is always compiled as a whole.
         **kwargs

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import FileFormatError, MissingFileError, NotSupportedError, data_dir
+from ..base import FileFormatError, MissingFileError, data_dir
 
 __all__ = [
     "download",
@@ -136,11 +136,8 @@ def get_mnist_iterator(
     -------
     tuple of DataIter
     """
-    from .. import _surface
+    from .. import io
 
-    io: Any = _surface.resolve("io")
-    if io is None:
-        raise NotSupportedError("get_mnist_iterator: mx.io is not built")
     get_mnist_ubyte()
     common: dict[str, Any] = {
         "batch_size": batch_size,
