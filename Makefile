@@ -47,11 +47,13 @@ train-step: $(BUILD)  ## training steps beside MXNet 1.9.1 and PyTorch; options 
 	@$(STEP) "environments of the peers" benchmarks/peers/setup
 	@$(STEP) "training steps" python benchmarks/training/train_step.py $(ARGS)
 
-wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, runs with NumPy alone
-$(REPAIRED): $(BUILD)
+wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, and the shims mxnet and horovod
+$(REPAIRED): $(BUILD) $(wildcard shim/*/*.* shim/*/*/*.*)
 	@rm -rf wheelhouse
 	@$(STEP) "bundle libraries" auditwheel repair --plat manylinux_2_36_x86_64 --exclude 'libmpi.so.*' --strip -w wheelhouse \
 	  $(WHEEL_BUILD)/dist/mxlite-*.whl
+	@$(STEP) "shims" pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w wheelhouse \
+	  shim/mxnet shim/horovod
 	@touch $@
 
 test: lint test-cpp test-sanitizers test-wheel test-cuda test-python  ## all checks, as in CI

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the bundled wheel and NumPy, nothing else, into a new environment and runs tools/wheel_smoke.py there.
+# Installs the bundled wheel and NumPy, nothing else, into a new environment and runs tools/wheel_smoke.py there;
+# then installs the shims and imports mxnet and horovod.mxnet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 limit_mb=40
@@ -14,5 +15,16 @@ python -m venv "$environment"
 "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel"
 smoke=$PWD/tools/wheel_smoke.py
 photo=$PWD/tests/data/gradient.jpg
+wheels=$PWD/wheelhouse
 cd "$environment"
 env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I "$smoke" "$photo"
+
+"$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$wheels"/mxnet-*.whl "$wheels"/horovod-*.whl
+cd "$environment"
+env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I -c '
+import mxnet, mxlite, horovod.mxnet
+from importlib.metadata import version
+from mxnet.gluon import nn
+assert nn.Dense is mxlite.gluon.nn.Dense and horovod.mxnet.rank is not None
+assert version("mxnet") == "1.9.1+mxlite", version("mxnet")
+print("shims: import mxnet and horovod.mxnet give mxlite")'

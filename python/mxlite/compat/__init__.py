@@ -1,8 +1,9 @@
-"""The door for scripts written for MXNet 1.x: ``import mxnet`` gives mxlite.
+"""The import alias for scripts written for MXNet 1.x: ``import mxnet`` gives mxlite.
 
 ``python -m mxlite.compat script.py args...`` runs an unchanged script. A program that is started in
-another way calls :func:`install` before its first ``import mxnet``. Every module of 1.9.1 resolves
-to the module of mxlite (``mxnet.nd is mxlite.nd``); only ``mxnet.__version__`` differs.
+another way calls :func:`install` before its first ``import mxnet``, or the environment has the
+packages of the folder ``shim``, which make ``import mxnet`` work everywhere. Every module of 1.9.1
+resolves to the module of mxlite (``mxnet.nd is mxlite.nd``); only ``mxnet.__version__`` differs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from .._surface import VERSION
 from ..base import MXNetError
-from .finder import CHILD_PATH, DoorFinder, Mxnet
+from .finder import CHILD_PATH, SHIM_FILES, DoorFinder, Mxnet
 
 __all__ = ["VERSION", "install"]
 
@@ -46,7 +47,7 @@ def install(subprocesses: bool = True) -> None:
     # The file that leads child processes here is a module named mxnet as well, until it ends.
     if imported is not None and not isinstance(imported, Mxnet):
         origin = str(getattr(imported, "__file__", None))
-        if not origin.startswith(str(CHILD_PATH)):
+        if not origin.startswith(str(CHILD_PATH)) and origin not in SHIM_FILES:
             raise MXNetError(
                 f"install: another mxnet is imported already, from {origin}; "
                 "call install() before the first import of mxnet"

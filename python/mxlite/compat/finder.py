@@ -22,6 +22,8 @@ from .._surface import (
 )
 
 CHILD_PATH = Path(__file__).resolve().parent / "path"
+# Files of installed shim packages that have handed over to the finder.
+SHIM_FILES: set[str] = set()
 
 _NUMPY_MODE = ("numpy", "numpy_extension")
 _HOROVOD_VERSION = "0.28.1"  # whose names mxlite.horovod has
@@ -168,7 +170,7 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
     if not rest:
         places = [p for p in sys.path if not p or Path(p).resolve() != CHILD_PATH]
         real = PathFinder.find_spec("horovod", places)
-        if real is not None:
+        if real is not None and real.origin not in SHIM_FILES:
             return real
         return ModuleSpec("horovod", _HorovodLoader(), origin="mxlite", is_package=True)
     if rest == "runner":

@@ -1,0 +1,50 @@
+"""What the installed packages ``mxnet`` and ``horovod`` of the folder ``shim`` do when imported."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import distributions
+from pathlib import Path
+
+from . import install
+from .finder import SHIM_FILES
+
+__all__ = ["take_over"]
+
+
+def _refuse_if_mixed(name: str, folder: Path) -> None:
+    """Raise ImportError if files of the real package stand in the shim's folder."""
+    if name != "mxnet" or not (folder / "libmxnet.so").exists():
+        return
+    installed = {d.metadata["Name"] or "" for d in distributions()}
+    real = sorted(n for n in installed if n.lower().replace("_", "-").startswith("mxnet-"))
+    names = " ".join(["mxnet", *real])
+    raise ImportError(
+        f"mxnet: {folder} holds files of Apache MXNet ({', '.join(real) or 'libmxnet.so'}) and of "
+        f"mxlite's shim; run 'pip uninstall {names}', then install the one that you want"
+    )
+
+
+def take_over(name: str, file: str) -> None:
+    """Replace the shim's module by the import alias of :func:`mxlite.compat.install`.
+
+    Parameters
+    ----------
+    name : str
+        ``"mxnet"`` or ``"horovod"``.
+    file : str
+        ``__file__`` of the shim's package.
+
+    Raises
+    ------
+    ImportError
+        If Apache MXNet was installed into the same folder under another package name, such as
+        ``mxnet-cu112``.
+    """
+    _refuse_if_mixed(name, Path(file).parent)
+    SHIM_FILES.add(file)
+    install(subprocesses=False)
+    del sys.modules[name]
+    # The finder answers now, and the import system hands out its module.
+    import_module(name)

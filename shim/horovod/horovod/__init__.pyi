@@ -1,0 +1,3 @@
+from mxlite.horovod import run as run
+
+__version__: str

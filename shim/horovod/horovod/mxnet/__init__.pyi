@@ -1,0 +1,1 @@
+from mxlite.horovod import *
