@@ -1,35 +1,73 @@
-// The Python line of the current call, for errors that appear later.
+// The user's Python line of the current call, for errors that appear later.
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
+#include "cpp/python/bind.h"
 #include "cpp/python/op_object.h"
 
 namespace mxlite::python {
+namespace {
 
-engine::Origin current_origin() {
+struct SourceFile {
+  const char* path;
+  bool in_package;  // a file of mxlite itself
+};
+
+// Folder of the package, with a slash at its end.
+const std::string& package_folder() {
+  static const auto* folder = [] {
+    std::string path;
+    try {
+      path = py::cast<std::string>(py::module_::import("mxlite._core").attr("__file__"));
+    } catch (py::error_already_set&) {  // an unusual loader: no frame counts as mxlite's own
+    }
+    return new std::string(path.substr(0, path.rfind('/') + 1));
+  }();
+  return *folder;
+}
+
+const SourceFile& source_file(PyObject* name) {
   // Leaked on purpose: file names are few, and tasks outlive the frames that pushed them.
-  static auto* files = new std::unordered_map<PyObject*, const char*>;
-#if PY_VERSION_HEX >= 0x030B0000
+  static auto* files = new std::unordered_map<PyObject*, SourceFile>;
+  const auto found = files->find(name);
+  if (found != files->end()) return found->second;
+  Py_INCREF(name);
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) {
+    PyErr_Clear();
+    text = "?";
+  }
+  const auto* path = new std::string(text);
+  const std::string& package = package_folder();
+  const bool in_package = !package.empty() && path->starts_with(package);
+  return files->emplace(name, SourceFile{path->c_str(), in_package}).first->second;
+}
+
+const SourceFile& source_file(PyFrameObject* frame) {
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const SourceFile& file = source_file(code->co_filename);
+  Py_DECREF(code);  // the frame keeps it
+  return file;
+}
+
+}  // namespace
+
+// Returns the innermost frame outside mxlite, or the outermost frame if all are mxlite's.
+engine::Origin current_origin() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_GET());
   if (!frame) return {};
-  const int line = PyFrame_GetLineNumber(frame);
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  Py_DECREF(frame);
-#else
-  PyFrameObject* frame = PyEval_GetFrame();
-  if (!frame) return {};
-  const int line = PyFrame_GetLineNumber(frame);
-  PyCodeObject* code = PyFrame_GetCode(frame);
-#endif
-  PyObject* name = code->co_filename;
-  auto [it, inserted] = files->try_emplace(name);
-  if (inserted) {
-    Py_INCREF(name);
-    const char* text = PyUnicode_AsUTF8(name);
-    it->second = (new std::string(text ? text : "?"))->c_str();
+  const SourceFile* file = &source_file(frame);
+  while (file->in_package) {
+    PyFrameObject* caller = PyFrame_GetBack(frame);
+    if (!caller) break;
+    Py_DECREF(frame);
+    frame = caller;
+    file = &source_file(frame);
   }
-  Py_DECREF(code);
-  return {it->second, line};
+  const engine::Origin origin{file->path, PyFrame_GetLineNumber(frame)};
+  Py_DECREF(frame);
+  return origin;
 }
 
 }  // namespace mxlite::python
