@@ -306,6 +306,15 @@ PyObject* get_doc(PyObject* self, void*) {
             (p.range.empty() ? "" : ", " + p.range) + "\n    " + p.doc;
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
+// inspect.signature() asks for it, and editors that complete keywords.
+PyObject* get_signature(PyObject* self, void*) {
+  return guarded([&] {
+    return py::module_::import("mxlite.ndarray.signatures")
+        .attr("of_operator")(reinterpret_cast<OpObject*>(self)->op->name)
+        .release()
+        .ptr();
+  });
+}
 PyObject* repr(PyObject* self) {
   const OpSchema& op = *reinterpret_cast<OpObject*>(self)->op;
   return PyUnicode_FromFormat("<op %s%s>", op.name.c_str(), op.signature().c_str());
@@ -322,6 +331,7 @@ PyObject* reduce(PyObject* self, PyObject*) {
 void init_op_type() {
   static PyGetSetDef getset[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
                                  {"__doc__", get_doc, nullptr, nullptr, nullptr},
+                                 {"__signature__", get_signature, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
                                   {nullptr, nullptr, 0, nullptr}};
@@ -347,17 +357,18 @@ py::dict describe_op(const OpSchema& op) {
                            py::arg("range") = p.range, py::arg("doc") = p.doc));
   py::list kernels;
   for (const Kernel& k : op.cpu_kernels) kernels.append(k.name);
-  return py::dict(py::arg("name") = op.name, py::arg("aliases") = op.aliases,
-                  py::arg("doc") = op.doc, py::arg("inputs") = op.inputs,
-                  py::arg("variadic") = op.variadic, py::arg("params") = params,
-                  py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-                  // "one" array, "many" as a list, or "any" of the two, by parameters.
-                  py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
-                                       : op.num_outputs == 1                 ? "one"
-                                                                             : "many",
-                  py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-                  py::arg("hidden") = op.name.starts_with("_"),
-                  py::arg("amp") = amp::class_name(op.amp), py::arg("cpu_kernels") = kernels);
+  return py::dict(
+      py::arg("name") = op.name, py::arg("aliases") = op.aliases, py::arg("doc") = op.doc,
+      py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
+      py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
+      py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
+      // "one" array, "many" as a list, or "any" of the two, by parameters.
+      py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
+                           : op.num_outputs == 1                 ? "one"
+                                                                 : "many",
+      py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
+      py::arg("hidden") = op.name.starts_with("_"), py::arg("amp") = amp::class_name(op.amp),
+      py::arg("cpu_kernels") = kernels);
 }
 
 }  // namespace
@@ -402,14 +413,17 @@ void bind_ops(py::module_& m) {
       },
       "Name or alias -> operator, hidden ones too.");
   m.def(
+      "describe_op", [](const std::string& name) { return describe_op(ops().get(name)); },
+      py::arg("name"), "The entry of list_ops() for an operator, by name or alias.");
+  m.def(
       "list_ops",
       [] {
         py::list list;
         for (const OpSchema* op : ops().all()) list.append(describe_op(*op));
         return list;
       },
-      "All operators: name, aliases, doc, inputs, variadic, params, signature, differentiable, "
-      "hidden, cpu_kernels.");
+      "All operators: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, "
+      "outputs, differentiable, hidden, cpu_kernels.");
 }
 
 }  // namespace mxlite::python

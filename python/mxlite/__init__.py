@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit as _atexit
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _native  # loads _core, before the modules that use it
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
@@ -49,6 +50,21 @@ from . import callback, module, monitor
 from . import module as mod
 from . import monitor as mon
 from . import _surface
+
+if _TYPE_CHECKING:  # imported when they are first used
+    from . import library, test_utils
+
+__all__ = [
+    "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute", "autograd",
+    "base", "callback", "context", "contrib", "cpu", "cpu_pinned", "current_context", "engine",
+    "error", "executor", "executor_manager", "gluon", "gpu", "gpu_memory_info", "image", "img",
+    "init", "initializer", "io", "is_np_array", "is_np_shape", "kv", "kvstore", "kvstore_server",
+    "libinfo", "library", "log", "lr_scheduler", "metric", "mod", "model", "module", "mon",
+    "monitor", "name", "nd", "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt",
+    "optimizer", "profiler", "random", "recordio", "registry", "rnd", "rnn", "runtime",
+    "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape", "util",
+    "visualization", "viz", "waitall",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,10 @@ from typing import Any, Literal
 
 from numpy.typing import DTypeLike
 from collections.abc import Callable
-from typing import ClassVar, SupportsFloat, overload
+from typing import ClassVar, SupportsFloat, TypeAlias, overload
+import numpy as np
+
+Operand: TypeAlias = NDArray | float | np.number[Any]
 
 class NDArray:
     """Array on a device; see mxlite.nd for how to make one."""
@@ -15,26 +18,28 @@ class NDArray:
         """The transpose (dimensions reversed)."""
         ...
 
-    def __abs__(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def __abs__(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Absolute value."""
         ...
 
-    def __add__(self, other: Any) -> NDArray: ...
-    def __array__(self: "NDArray", dtype: "Any" = None, copy: "Any" = None) -> "Any":
+    def __add__(self, other: Operand) -> NDArray: ...
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """__array__"""
         ...
 
     __array_priority__: Any
 
-    def __bool__(self: "NDArray") -> "bool":
+    def __bool__(self) -> bool:
         """__bool__"""
         ...
 
-    def __copy__(self: "NDArray") -> "NDArray":
+    def __copy__(self) -> NDArray:
         """Return a copy on the same device."""
         ...
 
-    def __deepcopy__(self: "NDArray", memo: "dict[int, Any]") -> "NDArray":
+    def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
         """__deepcopy__"""
         ...
 
@@ -47,59 +52,59 @@ class NDArray:
         ...
 
     def __eq__(self, other: Any) -> NDArray: ...  # type: ignore[override]
-    def __float__(self: "NDArray") -> "float":
+    def __float__(self) -> float:
         """__float__"""
         ...
 
-    def __ge__(self, other: Any) -> NDArray: ...
-    def __getitem__(self: "NDArray", key: "Any") -> "NDArray":
+    def __ge__(self, other: Operand) -> NDArray: ...
+    def __getitem__(self, key: Any) -> NDArray:
         """Return ``self[key]``: basic (ints, slices, None, Ellipsis) or advanced (integer arrays)."""
         ...
 
-    def __gt__(self, other: Any) -> NDArray: ...
-    def __iadd__(self, other: Any) -> NDArray: ...
-    def __imod__(self, other: Any) -> NDArray: ...
-    def __imul__(self, other: Any) -> NDArray: ...
-    def __index__(self: "NDArray") -> "int":
+    def __gt__(self, other: Operand) -> NDArray: ...
+    def __iadd__(self, other: Operand) -> NDArray: ...
+    def __imod__(self, other: Operand) -> NDArray: ...
+    def __imul__(self, other: Operand) -> NDArray: ...
+    def __index__(self) -> int:
         """__index__"""
         ...
 
-    def __int__(self: "NDArray") -> "int":
+    def __int__(self) -> int:
         """__int__"""
         ...
 
-    def __ipow__(self, other: Any) -> NDArray: ...
-    def __isub__(self, other: Any) -> NDArray: ...
-    def __iter__(self: "NDArray") -> "collections.abc.Iterator[NDArray]":
+    def __ipow__(self, other: Operand) -> NDArray: ...
+    def __isub__(self, other: Operand) -> NDArray: ...
+    def __iter__(self) -> collections.abc.Iterator[NDArray]:
         """__iter__"""
         ...
 
-    def __itruediv__(self, other: Any) -> NDArray: ...
-    def __le__(self, other: Any) -> NDArray: ...
-    def __len__(self: "NDArray") -> "int":
+    def __itruediv__(self, other: Operand) -> NDArray: ...
+    def __le__(self, other: Operand) -> NDArray: ...
+    def __len__(self) -> int:
         """__len__"""
         ...
 
-    def __lt__(self, other: Any) -> NDArray: ...
-    def __mod__(self, other: Any) -> NDArray: ...
-    def __mul__(self, other: Any) -> NDArray: ...
+    def __lt__(self, other: Operand) -> NDArray: ...
+    def __mod__(self, other: Operand) -> NDArray: ...
+    def __mul__(self, other: Operand) -> NDArray: ...
     def __ne__(self, other: Any) -> NDArray: ...  # type: ignore[override]
-    def __neg__(self: "NDArray") -> "NDArray":
+    def __neg__(self) -> NDArray:
         """__neg__"""
         ...
 
-    def __pow__(self, other: Any) -> NDArray: ...
-    def __radd__(self, other: Any) -> NDArray: ...
-    def __rmod__(self, other: Any) -> NDArray: ...
-    def __rmul__(self, other: Any) -> NDArray: ...
-    def __rpow__(self, other: Any) -> NDArray: ...
-    def __rsub__(self, other: Any) -> NDArray: ...
-    def __rtruediv__(self, other: Any) -> NDArray: ...
-    def __setitem__(self: "NDArray", key: "Any", value: "Any") -> "None":
+    def __pow__(self, other: Operand) -> NDArray: ...
+    def __radd__(self, other: Operand) -> NDArray: ...
+    def __rmod__(self, other: Operand) -> NDArray: ...
+    def __rmul__(self, other: Operand) -> NDArray: ...
+    def __rpow__(self, other: Operand) -> NDArray: ...
+    def __rsub__(self, other: Operand) -> NDArray: ...
+    def __rtruediv__(self, other: Operand) -> NDArray: ...
+    def __setitem__(self, key: Any, value: Any) -> None:
         """Write values into ``self[key]``; a number fills, arrays broadcast."""
         ...
 
-    def __setstate__(self: "NDArray", state: "dict[str, Any]") -> "None":
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU.
 
         Parameters
@@ -116,8 +121,8 @@ class NDArray:
         """
         ...
 
-    def __sub__(self, other: Any) -> NDArray: ...
-    def __truediv__(self, other: Any) -> NDArray: ...
+    def __sub__(self, other: Operand) -> NDArray: ...
+    def __truediv__(self, other: Operand) -> NDArray: ...
     def _assign_handle(self, other: NDArray) -> None:
         """Let this object stand for the other's memory."""
         ...
@@ -155,7 +160,7 @@ class NDArray:
         """0 null, 1 write, 2 add."""
         ...
 
-    def _numpy_view(self) -> Any:
+    def _numpy_view(self) -> np.ndarray[Any, Any]:
         """NumPy array on the same memory."""
         ...
 
@@ -203,36 +208,54 @@ class NDArray:
         """Overwrite with NumPy values."""
         ...
 
-    def abs(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def abs(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Absolute value."""
         ...
 
-    def arccos(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arccos(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse cosine."""
         ...
 
-    def arccosh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arccosh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse hyperbolic cosine."""
         ...
 
-    def arcsin(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arcsin(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse sine."""
         ...
 
-    def arcsinh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arcsinh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse hyperbolic sine."""
         ...
 
-    def arctan(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arctan(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse tangent."""
         ...
 
-    def arctanh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def arctanh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Inverse hyperbolic tangent."""
         ...
 
     def argmax(
-        self, axis: int | None = None, keepdims: bool | None = False, out: Any = None, **kwargs: Any
+        self,
+        axis: int | None = None,
+        keepdims: bool | None = False,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Index of the first largest value along an axis (a NaN counts as largest), as float32 unless data is float64, int32 or int64.
 
@@ -245,12 +268,18 @@ class NDArray:
         """
         ...
 
-    def argmax_channel(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def argmax_channel(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """argmax over axis 1."""
         ...
 
     def argmin(
-        self, axis: int | None = None, keepdims: bool | None = False, out: Any = None, **kwargs: Any
+        self,
+        axis: int | None = None,
+        keepdims: bool | None = False,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Index of the first smallest value along an axis (a NaN counts as smallest), as float32 unless data is float64, int32 or int64.
 
@@ -268,8 +297,8 @@ class NDArray:
         axis: int | None = -1,
         is_ascend: bool | None = True,
         dtype: DTypeLike = "float32",
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Indices that sort along one axis; equal values keep their order.
 
@@ -284,33 +313,31 @@ class NDArray:
         """
         ...
 
-    def as_in_context(self: "NDArray", context: "Any") -> "NDArray":
+    def as_in_context(self, context: Any) -> NDArray:
         """Return the array on a device; itself when it is there already."""
         ...
 
-    def as_in_ctx(self: "NDArray", context: "Any") -> "NDArray":
+    def as_in_ctx(self, context: Any) -> NDArray:
         """Return the array on a device; itself when it is there already."""
         ...
 
-    def as_nd_ndarray(self: "NDArray") -> "NDArray":
+    def as_nd_ndarray(self) -> NDArray:
         """Return the array itself: it is no ``mx.np`` array."""
         ...
 
-    def asnumpy(self) -> Any:
+    def asnumpy(self) -> np.ndarray[Any, Any]:
         """Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32)."""
         ...
 
-    def asscalar(self: "NDArray") -> "Any":
+    def asscalar(self) -> float | Any:
         """Return the value of an array with one element as a NumPy scalar."""
         ...
 
-    def astype(self: "NDArray", dtype: "Any", copy: "bool" = True) -> "NDArray":
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """Return the values in another dtype; the array itself if copy is False and nothing changes."""
         ...
 
-    def attach_grad(
-        self: "NDArray", grad_req: "str" = "write", stype: "str | None" = None
-    ) -> "None":
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Make the array a variable with a gradient of zeros; its history is dropped.
 
         The gradient takes memory only once it is asked for or computed.
@@ -330,11 +357,8 @@ class NDArray:
         ...
 
     def backward(
-        self: "NDArray",
-        out_grad: "NDArray | None" = None,
-        retain_graph: "bool" = False,
-        train_mode: "bool" = True,
-    ) -> "None":
+        self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
+    ) -> None:
         """Compute gradients of this array; see :func:`mxlite.autograd.backward`."""
         ...
 
@@ -342,8 +366,8 @@ class NDArray:
         self,
         axis: int | Sequence[int] | None = (),
         size: int | Sequence[int] | None = (),
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """data repeated along some axes.
 
@@ -358,11 +382,11 @@ class NDArray:
 
     def broadcast_like(
         self,
-        rhs: NDArray | None = ...,
+        rhs: NDArray,
         lhs_axes: int | Sequence[int] | None = None,
         rhs_axes: int | Sequence[int] | None = None,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """lhs repeated to the shape of rhs.
 
@@ -375,19 +399,29 @@ class NDArray:
         """
         ...
 
-    def broadcast_to(self: "NDArray", shape: "Any") -> "NDArray":
+    def broadcast_to(self, shape: Any) -> NDArray:
         """Return the values repeated to a shape; dimensions of 1 and missing leading ones expand."""
         ...
 
-    def cbrt(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def cbrt(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Cube root."""
         ...
 
-    def ceil(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def ceil(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Smallest integer not below data."""
         ...
 
-    def clip(self, a_min: float, a_max: float, out: Any = None, **kwargs: Any) -> NDArray:
+    def clip(
+        self,
+        a_min: float,
+        a_max: float,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """data limited to [a_min, a_max]; a NaN stays.
 
         Parameters
@@ -404,11 +438,11 @@ class NDArray:
         """The device that holds the array."""
         ...
 
-    def copy(self: "NDArray") -> "NDArray":
+    def copy(self) -> NDArray:
         """Return a copy on the same device."""
         ...
 
-    def copyto(self: "NDArray", other: "Any") -> "NDArray":
+    def copyto(self, other: Any) -> NDArray:
         """Copy into another array (converting its type) or to a context, from which gradients return.
 
         Parameters
@@ -422,11 +456,15 @@ class NDArray:
         """
         ...
 
-    def cos(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def cos(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Cosine of data in radians."""
         ...
 
-    def cosh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def cosh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Hyperbolic cosine."""
         ...
 
@@ -435,11 +473,18 @@ class NDArray:
         """The device that holds the array."""
         ...
 
-    def degrees(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def degrees(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Radians to degrees."""
         ...
 
-    def depth_to_space(self, block_size: int, out: Any = None, **kwargs: Any) -> NDArray:
+    def depth_to_space(
+        self,
+        block_size: int,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Moves blocks of channels to blocks of height and width.
 
         Parameters
@@ -463,8 +508,8 @@ class NDArray:
         k: int | None = 0,
         axis1: int | None = 0,
         axis2: int | None = 1,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """A diagonal of an array; of a vector, the matrix that has it as diagonal.
 
@@ -480,31 +525,42 @@ class NDArray:
         ...
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> type[np.generic]:
         """NumPy scalar type, as numpy.float32."""
         ...
 
-    def exp(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def exp(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """e to the power data."""
         ...
 
-    def expand_dims(self: "NDArray", axis: "int", inplace: "bool" = False) -> "NDArray":
+    def expand_dims(self, axis: int, inplace: bool = False) -> NDArray:
         """Return the array with a dimension of 1 inserted; inplace: sharing memory."""
         ...
 
-    def expm1(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def expm1(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """exp(data) - 1, exact near 0."""
         ...
 
-    def fix(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def fix(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Integer part, towards zero."""
         ...
 
-    def flatten(self: "NDArray", inplace: "bool" = False) -> "NDArray":
+    def flatten(self, inplace: bool = False) -> NDArray:
         """Return the array with all but the first dimension joined; inplace: sharing memory."""
         ...
 
-    def flip(self, axis: int | Sequence[int], out: Any = None, **kwargs: Any) -> NDArray:
+    def flip(
+        self,
+        axis: int | Sequence[int],
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Reverses the order of elements along some axes.
 
         Parameters
@@ -514,12 +570,14 @@ class NDArray:
         """
         ...
 
-    def floor(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def floor(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Largest integer not above data."""
         ...
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> NDArray | Any:
         """Gradient array of a variable, or None."""
         ...
 
@@ -532,31 +590,39 @@ class NDArray:
         """
         ...
 
-    def log(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def log(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Natural logarithm."""
         ...
 
-    def log10(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def log10(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Logarithm to base 10."""
         ...
 
-    def log1p(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def log1p(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """log(1 + data), exact near 0."""
         ...
 
-    def log2(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def log2(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Logarithm to base 2."""
         ...
 
     def log_softmax(
         self,
-        length: NDArray | None = ...,
+        length: NDArray | None = None,
         axis: int | None = -1,
         temperature: float | None = None,
         dtype: DTypeLike | None = None,
         use_length: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Logarithm of softmax, computed without overflow.
 
@@ -578,8 +644,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Largest value over axes; a NaN wins.
 
@@ -599,8 +665,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Mean over axes.
 
@@ -620,8 +686,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Smallest value over axes; a NaN wins.
 
@@ -641,8 +707,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Product over axes; NaN counts as 1.
 
@@ -662,8 +728,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Sum over axes; NaN counts as 0.
 
@@ -689,8 +755,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         out_dtype: DTypeLike | None = None,
         keepdims: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Norm of the elements along axes, taken as one vector.
 
@@ -713,8 +779,8 @@ class NDArray:
         on_value: float | None = 1,
         off_value: float | None = 0,
         dtype: DTypeLike = "float32",
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
 
@@ -731,7 +797,12 @@ class NDArray:
         """
         ...
 
-    def ones_like(self, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any) -> NDArray:
+    def ones_like(
+        self,
+        dtype: DTypeLike | None = None,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Ones of data's shape and dtype.
 
         Parameters
@@ -746,8 +817,8 @@ class NDArray:
         mode: Literal["constant", "edge", "reflect"],
         pad_width: int | Sequence[int | None] | None,
         constant_value: float | None = 0,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Adds elements before and after every axis: a constant, the edge or a mirror image.
 
@@ -764,12 +835,12 @@ class NDArray:
 
     def pick(
         self,
-        index: NDArray | None = ...,
+        index: NDArray,
         axis: int | None = -1,
         keepdims: bool | None = False,
         mode: Literal["clip", "wrap"] | None = "clip",
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """One element along an axis for every position of the other axes.
 
@@ -789,8 +860,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Product over axes.
 
@@ -805,24 +876,36 @@ class NDArray:
         """
         ...
 
-    def radians(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def radians(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Degrees to radians."""
         ...
 
-    def rcbrt(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def rcbrt(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """1 / cbrt(data)."""
         ...
 
-    def reciprocal(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def reciprocal(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """1 / data."""
         ...
 
-    def relu(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def relu(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """max(data, 0)."""
         ...
 
     def repeat(
-        self, repeats: int, axis: int | None = None, out: Any = None, **kwargs: Any
+        self,
+        repeats: int,
+        axis: int | None = None,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Repeats every element along one axis.
 
@@ -835,7 +918,7 @@ class NDArray:
         """
         ...
 
-    def reshape(self: "NDArray", *shape: "Any", **kwargs: "Any") -> "NDArray":
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """Return the array in another shape, sharing memory.
 
         Codes of 1.x: 0 keeps a dimension, -1 is inferred, -2 copies the rest, -3 joins two, -4 splits
@@ -845,13 +928,13 @@ class NDArray:
 
     def reshape_like(
         self,
-        rhs: NDArray | None = ...,
+        rhs: NDArray,
         lhs_begin: int | None = None,
         lhs_end: int | None = None,
         rhs_begin: int | None = None,
         rhs_end: int | None = None,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
 
@@ -868,15 +951,21 @@ class NDArray:
         """
         ...
 
-    def rint(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def rint(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Nearest integer; halves downwards."""
         ...
 
-    def round(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def round(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Nearest integer; halves away from zero."""
         ...
 
-    def rsqrt(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def rsqrt(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """1 / sqrt(data)."""
         ...
 
@@ -885,23 +974,33 @@ class NDArray:
         """Tuple of dimensions."""
         ...
 
-    def shape_array(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def shape_array(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """The shape of an array as int64 numbers."""
         ...
 
-    def sigmoid(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def sigmoid(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """1 / (1 + exp(-data))."""
         ...
 
-    def sign(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def sign(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """-1, 0 or 1 by the sign of data."""
         ...
 
-    def sin(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def sin(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Sine of data in radians."""
         ...
 
-    def sinh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def sinh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Hyperbolic sine."""
         ...
 
@@ -910,7 +1009,9 @@ class NDArray:
         """Number of elements."""
         ...
 
-    def size_array(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def size_array(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """The number of elements of an array, int64."""
         ...
 
@@ -919,8 +1020,8 @@ class NDArray:
         begin: int | Sequence[int | None] | None,
         end: int | Sequence[int | None] | None,
         step: int | Sequence[int | None] | None = (),
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """The part of an array between begin and end, with steps.
 
@@ -935,20 +1036,21 @@ class NDArray:
         """
         ...
 
-    def slice_assign(
-        self: "NDArray", rhs: "NDArray", begin: "Any", end: "Any", step: "Any" = None
-    ) -> "NDArray":
+    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any = None) -> NDArray:
         """Return a copy in which a slice is replaced by rhs."""
         ...
 
-    def slice_assign_scalar(
-        self: "NDArray", value: "float", begin: "Any", end: "Any", step: "Any" = None
-    ) -> "NDArray":
+    def slice_assign_scalar(self, value: float, begin: Any, end: Any, step: Any = None) -> NDArray:
         """Return a copy in which a slice is filled with a number."""
         ...
 
     def slice_axis(
-        self, axis: int, begin: int, end: int | None, out: Any = None, **kwargs: Any
+        self,
+        axis: int,
+        begin: int,
+        end: int | None,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """The part of an array between two indices of one axis.
 
@@ -965,10 +1067,10 @@ class NDArray:
 
     def slice_like(
         self,
-        shape_like: NDArray | None = ...,
+        shape_like: NDArray,
         axes: int | Sequence[int] | None = (),
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Cuts data to the lengths of shape_like.
 
@@ -981,13 +1083,13 @@ class NDArray:
 
     def softmax(
         self,
-        length: NDArray | None = ...,
+        length: NDArray | None = None,
         axis: int | None = -1,
         temperature: float | None = None,
         dtype: DTypeLike | None = None,
         use_length: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """exp(data / temperature), divided by its sum along one axis.
 
@@ -1006,13 +1108,13 @@ class NDArray:
 
     def softmin(
         self,
-        length: NDArray | None = ...,
+        length: NDArray | None = None,
         axis: int | None = -1,
         temperature: float | None = None,
         dtype: DTypeLike | None = None,
         use_length: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """softmax of the negated data.
 
@@ -1030,7 +1132,11 @@ class NDArray:
         ...
 
     def sort(
-        self, axis: int | None = -1, is_ascend: bool | None = True, out: Any = None, **kwargs: Any
+        self,
+        axis: int | None = -1,
+        is_ascend: bool | None = True,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Sorted values along one axis; NaN counts as the largest.
 
@@ -1043,7 +1149,12 @@ class NDArray:
         """
         ...
 
-    def space_to_depth(self, block_size: int, out: Any = None, **kwargs: Any) -> NDArray:
+    def space_to_depth(
+        self,
+        block_size: int,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Moves blocks of height and width to channels.
 
         Parameters
@@ -1058,9 +1169,9 @@ class NDArray:
         num_outputs: int,
         axis: int | None = 1,
         squeeze_axis: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray | Any:
         """Splits an array into equal parts along one axis.
 
         Parameters
@@ -1074,21 +1185,23 @@ class NDArray:
         """
         ...
 
-    def split_v2(
-        self: "NDArray", indices_or_sections: "Any", axis: "int" = 0, squeeze_axis: "bool" = False
-    ) -> "Any":
+    def split_v2(self, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
         """Return the parts of the array along an axis; see ``mx.nd.split_v2``."""
         ...
 
-    def sqrt(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def sqrt(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Square root."""
         ...
 
-    def square(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def square(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """data * data."""
         ...
 
-    def squeeze(self: "NDArray", axis: "Any" = None, inplace: "bool" = False) -> "NDArray":
+    def squeeze(self, axis: Any = None, inplace: bool = False) -> NDArray:
         """Return the array without dimensions of 1; inplace: sharing memory."""
         ...
 
@@ -1102,8 +1215,8 @@ class NDArray:
         axis: int | Sequence[int] | None = None,
         keepdims: bool | None = False,
         exclude: bool | None = False,
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Sum over axes.
 
@@ -1119,7 +1232,11 @@ class NDArray:
         ...
 
     def swapaxes(
-        self, dim1: int | None = 0, dim2: int | None = 0, out: Any = None, **kwargs: Any
+        self,
+        dim1: int | None = 0,
+        dim2: int | None = 0,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """Exchanges two axes.
 
@@ -1134,11 +1251,11 @@ class NDArray:
 
     def take(
         self,
-        indices: NDArray | None = ...,
+        indices: NDArray,
         axis: int | None = 0,
         mode: Literal["clip", "wrap", "raise"] | None = "clip",
-        out: Any = None,
-        **kwargs: Any,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
     ) -> NDArray:
         """The slices of a that indices name along one axis.
 
@@ -1151,15 +1268,24 @@ class NDArray:
         """
         ...
 
-    def tan(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def tan(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Tangent of data in radians."""
         ...
 
-    def tanh(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def tanh(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Hyperbolic tangent."""
         ...
 
-    def tile(self, reps: int | Sequence[int], out: Any = None, **kwargs: Any) -> NDArray:
+    def tile(
+        self,
+        reps: int | Sequence[int],
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Repeats the whole array along every axis.
 
         Parameters
@@ -1169,11 +1295,11 @@ class NDArray:
         """
         ...
 
-    def to_dlpack_for_read(self: "NDArray") -> "Any":
+    def to_dlpack_for_read(self) -> Any:
         """Return a DLPack capsule of the array once its value is there."""
         ...
 
-    def to_dlpack_for_write(self: "NDArray") -> "Any":
+    def to_dlpack_for_write(self) -> Any:
         """Return a DLPack capsule of the array once nobody uses its memory."""
         ...
 
@@ -1184,9 +1310,9 @@ class NDArray:
         ret_typ: Literal["indices", "value", "mask", "both"] | None = "indices",
         is_ascend: bool | None = False,
         dtype: DTypeLike = "float32",
-        out: Any = None,
-        **kwargs: Any,
-    ) -> Any:
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray | Any:
         """The k largest or smallest values along one axis, sorted.
 
         Parameters
@@ -1204,15 +1330,17 @@ class NDArray:
         """
         ...
 
-    def tostype(self: "NDArray", stype: "str") -> "NDArray":
+    def tostype(self, stype: str) -> NDArray:
         """Return the array in a storage type: 'default', 'row_sparse' or 'csr'."""
         ...
 
-    def transpose(self: "NDArray", *axes: "int", **kwargs: "object") -> "NDArray":
+    def transpose(self, *axes: int, **kwargs: object) -> NDArray:
         """Return the array with permuted axes: ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
         ...
 
-    def trunc(self, out: Any = None, **kwargs: Any) -> NDArray:
+    def trunc(
+        self, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+    ) -> NDArray:
         """Integer part, towards zero."""
         ...
 
@@ -1226,7 +1354,12 @@ class NDArray:
 
     writable: Any
 
-    def zeros_like(self, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any) -> NDArray:
+    def zeros_like(
+        self,
+        dtype: DTypeLike | None = None,
+        out: NDArray | Sequence[NDArray] | None = None,
+        name: str | None = None,
+    ) -> NDArray:
         """Zeros of data's shape and dtype.
 
         Parameters
@@ -1723,6 +1856,11 @@ def decode_image(
     uint8 array (height, width, channels) from the bytes of a JPEG or PNG image; upright: turned as its Exif tag says.
     """
 
+def describe_op(name: str) -> dict[Any, Any]:
+    """
+    The entry of list_ops() for an operator, by name or alias.
+    """
+
 def detach_sparse(array: Any) -> NDArray:
     """
     The same parts without history.
@@ -1862,7 +2000,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators: name, aliases, doc, inputs, variadic, params, signature, differentiable, hidden, cpu_kernels.
+    All operators: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, cpu_kernels.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:

@@ -11,6 +11,7 @@ import functools
 import importlib
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
@@ -235,14 +236,48 @@ def missing(module_name: str) -> Callable[[str], Any]:
     return __getattr__
 
 
+def _is_own(value: Any, shown: set[str], name: str) -> bool:
+    """Say whether a module's attribute is its own, not something that its file imports."""
+    if isinstance(value, ModuleType):
+        return name in shown
+    home = getattr(value, "__module__", None) or type(value).__module__
+    return str(home).partition(".")[0] in ("mxlite", "builtins")
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    """Return what ``dir`` shows: public names of the module and modules that it would import."""
+    rest = module.__name__[len("mxlite.") :]
+    names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
+    have = vars(module)
+    shown = {name for name in names if name in have}
+    shown.update(
+        name
+        for name, home in names.items()
+        if isinstance(home, str) and hasattr(module, "__path__") and name not in have
+        and find_spec(f"{module.__name__}.{name}") is not None
+    )  # fmt: skip
+    if "__all__" in have:
+        shown.update(have["__all__"])
+    else:
+        shown.update(
+            name
+            for name, value in have.items()
+            if name != "TYPE_CHECKING" and name[0] != "_" and _is_own(value, shown, name)
+        )
+    return sorted(shown.union(name for name in have if name.startswith("__")))
+
+
 def guard(module: ModuleType) -> None:
-    """Give a module of mxlite the ``__getattr__`` of :func:`missing`, unless it has its own.
+    """Give a module of mxlite the ``__getattr__`` of :func:`missing` and a ``__dir__``.
+
+    A module that has its own keeps it.
 
     Parameters
     ----------
     module : module
     """
     vars(module).setdefault("__getattr__", missing(module.__name__))
+    vars(module).setdefault("__dir__", functools.partial(_public_names, module))
 
 
 def guard_all() -> None:

@@ -71,7 +71,7 @@ class Executor:
         self._monitor_all = False
         self._watched: WatchedRun | None = None
         inference = self._infer()
-        self._output_specs = [
+        self._output_specs: list[Any] = [
             (inference.shapes[id(node), i], inference.types[id(node), i])
             for node, i in symbol._outputs
         ]

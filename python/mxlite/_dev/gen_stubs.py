@@ -1,7 +1,8 @@
 """Write the stubs: ``python -m mxlite._dev.gen_stubs``.
 
-``ndarray/op.pyi`` and ``symbol/op.pyi`` come from the operators' schemas, ``_core.pyi`` from
-pybind11-stubgen with the class NDArray described by what is attached to it at run time.
+``op.pyi``, ``contrib.pyi``, ``linalg.pyi`` and ``image.pyi`` of the packages ndarray and symbol
+come from the operators' schemas, and so does ``symbol/operator_methods.pyi``; ``_core.pyi`` comes
+from pybind11-stubgen, with the class NDArray described by what is attached to it at run time.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import mxlite
 
-from .. import _core
+from .. import _core, ndarray, symbol
+from ..ndarray import methods
 from . import schema
 
 PACKAGE = Path(mxlite.__file__).parent
@@ -31,11 +34,36 @@ from typing import Any, Literal
 from numpy.typing import DTypeLike
 """
 
+ARITHMETIC = ("add", "sub", "mul", "truediv", "mod", "pow")
+# Methods of Symbol that differ from the operators of their names.
+SYMBOL_METHODS = """\
+    def __neg__(self) -> Symbol: ...
+    def __abs__(self) -> Symbol: ...
+    @property
+    def T(self) -> Symbol: ...
+    def astype(self, dtype: DTypeLike, copy: bool = True, *, name: str | None = None) -> Symbol: ...
+    def reshape(
+        self, *shape: int | Sequence[int], reverse: bool = False, name: str | None = None
+    ) -> Symbol: ...
+    def transpose(self, *axes: int | Sequence[int], name: str | None = None) -> Symbol: ...
+    def expand_dims(self, axis: int, *, name: str | None = None) -> Symbol: ...
+    def flatten(self, *, name: str | None = None) -> Symbol: ...
+    def broadcast_to(self, shape: int | Sequence[int], *, name: str | None = None) -> Symbol: ...
+"""
 NEW_GRAPH = """\
     def __init__(
         self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
     ) -> None: ...
 """
+# What the getters' own signatures do not say.
+PROPERTIES = {
+    "dtype": "(self) -> type[np.generic]",
+    "context": "(self) -> Context",
+    "ctx": "(self) -> Context",
+    "device": "(self) -> Context",
+    # An array or None: checkers accept x.grad.asnumpy(), and refuse x.grad.asnumpi().
+    "grad": "(self) -> NDArray | Any",
+}
 SET_PARAMS = "def set_params(self, params: list[NDArray]) -> None"
 
 
@@ -50,6 +78,30 @@ def _function(name: str, signature: str, doc: str) -> str:
     return f"def {name}{signature}:\n{_docstring(doc)}    ...\n"
 
 
+ARRAY_IMPORTS = IMPORTS + "\nfrom .._core import NDArray\nfrom ..context import Context\n"
+SYMBOL_IMPORTS = (
+    IMPORTS.replace("import Sequence", "import Mapping, Sequence")
+    + "\nfrom ..context import Context\nfrom .symbol import Symbol\n"
+)
+# Namespaces of mx.nd and mx.sym that hold the operators with a prefix, and what else is in them.
+NAMESPACES = {
+    "contrib": (("_contrib_",), ("contrib_functions", "control_flow")),
+    "linalg": (("linalg_", "_linalg_"), ()),
+    "image": (("_image_",), ()),
+    "sparse": (("_sparse_",), ()),  # of mx.sym only
+}
+
+
+def op_stub() -> str:
+    """Return the text of ndarray/op.pyi."""
+    return _op_stub(ARRAY_IMPORTS, schema.stub_signature)
+
+
+def symbol_op_stub() -> str:
+    """Return the text of symbol/op.pyi."""
+    return _op_stub(SYMBOL_IMPORTS, schema.symbol_signature)
+
+
 def _op_stub(imports: str, signature: Callable[[schema.Op], str]) -> str:
     parts = [HEADER, imports]
     for op in schema.public_ops():
@@ -58,15 +110,61 @@ def _op_stub(imports: str, signature: Callable[[schema.Op], str]) -> str:
     return "".join(parts)
 
 
-def op_stub() -> str:
-    """Return the text of ndarray/op.pyi."""
-    return _op_stub(IMPORTS + "\nfrom .._core import NDArray\n", schema.stub_signature)
+def namespace_stub(
+    package: ModuleType, name: str, imports: str, signature: Callable[[schema.Op], str]
+) -> str:
+    """Return the text of contrib.pyi, linalg.pyi or image.pyi of mx.nd or mx.sym."""
+    prefixes, modules = NAMESPACES[name]
+    parts = [HEADER, imports]
+    taken: set[str] = set()
+    if name == "sparse":
+        parts.append("from .sparse_calls import cast_storage as cast_storage, retain as retain\n")
+        taken.update(("cast_storage", "retain"))
+    for module in modules:
+        parts.append(f"from .{module} import *\n")
+        taken.update(getattr(package, module).__all__)
+    for full_name, op in sorted(schema.all_by_name().items()):
+        for prefix in prefixes:
+            short = full_name[len(prefix) :]
+            if full_name.startswith(prefix) and short.isidentifier() and short not in taken:
+                taken.add(short)
+                parts.append("\n" + _function(short, signature(op), schema.numpy_doc(op)))
+    return "".join(parts)
 
 
-def symbol_op_stub() -> str:
-    """Return the text of symbol/op.pyi."""
-    imports = IMPORTS.replace("import Sequence", "import Mapping, Sequence")
-    return _op_stub(imports + "\nfrom .symbol import Symbol\n", schema.symbol_signature)
+def symbol_methods_stub() -> str:
+    """Return the text of symbol/operator_methods.pyi, the methods that are attached to Symbol."""
+    lines = ["class OperatorMethods:\n", _docstring("Operators as methods and signs of Symbol.")]
+    ops = schema.all_by_name()
+    by_hand = re.findall(r"def (\w+)", SYMBOL_METHODS)
+    for name in sorted(set(methods.METHODS).difference(by_hand)):
+        text = _function(
+            name, schema.symbol_signature(ops[name], first="self"), schema.numpy_doc(ops[name])
+        )
+        lines.append(textwrap.indent(text, "    ") + "\n")
+    signs = [f"__{side}{sign}__" for sign in ARITHMETIC for side in ("", "r")]
+    signs += ["__lt__", "__le__", "__gt__", "__ge__"]
+    lines += [f"    def {sign}(self, other: Operand) -> Symbol: ...\n" for sign in signs]
+    lines.append(SYMBOL_METHODS)
+    operand = "\nOperand: TypeAlias = Symbol | float | np.number[Any]\n\n"
+    imports = SYMBOL_IMPORTS.replace("Any, Literal", "Any, Literal, TypeAlias")
+    imports = imports.replace("from numpy.typing", "import numpy as np\nfrom numpy.typing")
+    return HEADER + imports + operand + "".join(lines)
+
+
+def _written(function: Callable[..., Any]) -> str:
+    """Return the signature of a Python function with its annotations as they are written."""
+    signature = inspect.signature(function)
+    text, marked = [], False
+    for name, p in signature.parameters.items():
+        if p.kind is p.KEYWORD_ONLY and not marked:
+            text.append("*")
+        marked |= p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
+        stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+        kind = "Any" if p.annotation is p.empty else str(p.annotation)
+        part = name if name == "self" else f"{stars}{name}: {kind}"
+        text.append(part if p.default is p.empty else f"{part} = {p.default!r}")
+    return f"({', '.join(text)}) -> {signature.return_annotation}"
 
 
 def _plain(signature: str) -> str:
@@ -87,6 +185,7 @@ def _pybind_signature(member: Any, name: str) -> str:
         return "(self, *args: Any, **kwargs: Any) -> Any"
     text = re.sub(r"\bobject\b", "Any", match.group(1))
     text = re.sub(r"(typing\.)?SupportsInt \| (typing\.)?SupportsIndex", "int", text)
+    text = re.sub(r"-> numpy\.ndarray(\[[^\]]*\])?", "-> np.ndarray[Any, Any]", text)
     text = re.sub(r"numpy\.ndarray(\[[^\]]*\])?|numpy\.typing\.\w+(\[[^\]]*\])?", "Any", text)
     text = re.sub(r"\btuple\b(?!\[)", "tuple[int, ...]", text)
     # pybind11 spells the method's own class; stubs say self.
@@ -100,10 +199,7 @@ def _property(name: str, member: property) -> str:
         signature = "(self) -> " + str(getter.__annotations__.get("return", "Any"))
     elif getter is not None and getattr(getter, "__doc__", None):
         signature = _pybind_signature(getter, getattr(getter, "__name__", name))
-    if name in ("dtype", "context", "ctx", "device"):
-        signature = "(self) -> Any" if name == "dtype" else "(self) -> Context"
-    if name == "grad":
-        signature = "(self) -> Any"
+    signature = PROPERTIES.get(name, signature)
     return "@property\n" + _function(name, _plain(signature), member.__doc__ or name)
 
 
@@ -119,10 +215,10 @@ def _member(name: str, member: Any) -> str | None:
         return (
             f"def {name}(self, other: Any) -> NDArray: ...  # type: ignore[override]\n"
             if (name in ("__eq__", "__ne__"))
-            else f"def {name}(self, other: Any) -> NDArray: ...\n"
+            else f"def {name}(self, other: Operand) -> NDArray: ...\n"
         )
     if inspect.isfunction(member):
-        return _function(name, _plain(str(inspect.signature(member))), member.__doc__ or name)
+        return _function(name, _plain(_written(member)), member.__doc__ or name)
     if callable(member):
         doc = (member.__doc__ or name).split("\n", 1)
         text = doc[1].strip() if len(doc) > 1 and doc[1].strip() else name
@@ -182,9 +278,11 @@ def core_stub() -> str:
     )
     extra = (
         "from collections.abc import Callable\n"
-        "from typing import ClassVar, SupportsFloat, overload\n"
+        "from typing import ClassVar, SupportsFloat, TypeAlias, overload\n"
+        "import numpy as np\n"
     )
-    return HEADER + IMPORTS + extra + "\n" + array_stub() + "\n" + op_class + body
+    operand = "\nOperand: TypeAlias = NDArray | float | np.number[Any]\n\n"
+    return HEADER + IMPORTS + extra + operand + array_stub() + "\n" + op_class + body
 
 
 def write_formatted(path: Path, text: str) -> None:
@@ -200,9 +298,17 @@ def main() -> None:
     """Write the stubs."""
     write_formatted(PACKAGE / "ndarray" / "op.pyi", op_stub())
     write_formatted(PACKAGE / "symbol" / "op.pyi", symbol_op_stub())
+    sparse = namespace_stub(symbol, "sparse", SYMBOL_IMPORTS, schema.symbol_signature)
+    write_formatted(PACKAGE / "symbol" / "sparse.pyi", sparse)
+    for name in ("contrib", "linalg", "image"):
+        array = namespace_stub(ndarray, name, ARRAY_IMPORTS, schema.stub_signature)
+        write_formatted(PACKAGE / "ndarray" / f"{name}.pyi", array)
+        composed = namespace_stub(symbol, name, SYMBOL_IMPORTS, schema.symbol_signature)
+        write_formatted(PACKAGE / "symbol" / f"{name}.pyi", composed)
+    write_formatted(PACKAGE / "symbol" / "operator_methods.pyi", symbol_methods_stub())
     write_formatted(PACKAGE / "_core.pyi", core_stub())
     count = len(schema.public_ops())
-    print(f"wrote ndarray/op.pyi, symbol/op.pyi and _core.pyi ({count} public operators)")
+    print(f"wrote the stubs of {count} public operators, of Symbol's methods and of _core")
 
 
 if __name__ == "__main__":

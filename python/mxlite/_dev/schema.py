@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from ..ndarray.signatures import required_inputs
 
 Op = dict[str, Any]
 
@@ -34,14 +35,27 @@ def default_text(param: dict[str, Any]) -> str:
 def input_list(op: Op, first: str | None = None) -> list[str]:
     """Return the inputs as parameters of a stub; first replaces the first one (self)."""
     if op["variadic"]:
-        return [f"*{op['inputs'][0]}: NDArray"] if first is None else [first, "*args: NDArray"]
+        # The arrays may come as one list.
+        return [
+            *([] if first is None else [first]),
+            f"*{op['inputs'][0]}: NDArray | Sequence[NDArray]",
+        ]
     inputs = [
-        f"{name}: NDArray" if i == 0 else f"{name}: NDArray | None = ..."
+        f"{name}: NDArray" if i < required_inputs(op) else f"{name}: NDArray | None = None"
         for i, name in enumerate(op["inputs"])
     ]
-    if first is not None:
-        inputs = [first, *inputs[1:]]
-    return inputs
+    return inputs if first is None else [first, *inputs[1:]]
+
+
+def _result(op: Op) -> str:
+    # An operator with one or several outputs: members of NDArray are checked, and the result may be
+    # passed on as a list.
+    return {"one": "NDArray", "many": "list[NDArray]", "any": "NDArray | Any"}[op["outputs"]]
+
+
+def _count(op: Op) -> list[str]:
+    """Return the parameter that scripts for 1.x give to variadic operators."""
+    return ["num_args: int | None = None"] if op["variadic"] else []
 
 
 def stub_signature(op: Op, first: str | None = None) -> str:
@@ -50,24 +64,26 @@ def stub_signature(op: Op, first: str | None = None) -> str:
     Parameters are positional as well, in the order of the schema, as in 1.x.
     """
     inputs = input_list(op, first)
-    params = _param_list(op, optional_inputs=any("= ..." in text for text in inputs))
-    returns = {"one": "NDArray", "many": "list[NDArray]", "any": "Any"}[op["outputs"]]
-    tail = ["out: Any = None", "**kwargs: Any"]
-    return f"({', '.join(inputs + params + tail)}) -> {returns}"
+    params = _param_list(op, optional_inputs=any("= None" in text for text in inputs))
+    tail = ["out: NDArray | Sequence[NDArray] | None = None", "name: str | None = None"]
+    return f"({', '.join(inputs + params + _count(op) + tail)}) -> {_result(op)}"
 
 
-def symbol_signature(op: Op) -> str:
+def symbol_signature(op: Op, first: str | None = None) -> str:
     """Return "(data: Symbol | None = None, axis: int = -1, ...) -> Symbol" for a .pyi file.
 
-    Every input may be left out: it becomes a variable.
+    Every input may be left out: it becomes a variable. ``first`` replaces the first input (self).
     """
     if op["variadic"]:
         inputs = [f"*{op['inputs'][0]}: Symbol | Sequence[Symbol]"]
     else:
         inputs = [f"{name}: Symbol | None = None" for name in op["inputs"]]
-    params = _param_list(op, optional_inputs=bool(inputs) and not op["variadic"])
-    tail = ["name: str | None = None", "attr: Mapping[str, Any] | None = None", "**kwargs: Any"]
-    return f"({', '.join(inputs + params + tail)}) -> Symbol"
+    if first is not None:
+        inputs = [first, *inputs[0 if op["variadic"] else 1 :]]
+    optional = any("= None" in text for text in inputs)
+    params = _param_list(op, optional_inputs=optional)
+    tail = ["name: str | None = None", "attr: Mapping[str, Any] | None = None"]
+    return f"({', '.join(inputs + params + _count(op) + tail)}) -> Symbol"
 
 
 def _param_list(op: Op, optional_inputs: bool) -> list[str]:
@@ -78,7 +94,7 @@ def _param_list(op: Op, optional_inputs: bool) -> list[str]:
         params.append("*")
     seen_default = False
     for p in op["params"]:
-        kind = "str | Any" if p["name"] == "ctx" else p["python_type"]
+        kind = "str | Context" if p["name"] == "ctx" else p["python_type"]
         if p["required"]:
             if seen_default and "*" not in params and not op["variadic"]:
                 params.append("*")

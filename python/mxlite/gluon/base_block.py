@@ -6,12 +6,14 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from typing import Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 from .. import ndarray as nd
-from ..base import TypeError_, ValueError_
+from ..base import MXNetError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
+from .call_types import HasForward, R_co
+from .error_layers import add_layer
 from .hooks import HookHandle
 from .model_files import load_model, save_model
 from .parameter import Parameter, ParameterDict
@@ -431,30 +433,51 @@ class Block:
         for param in self._params.values():
             param.cast(dtype)
 
-    def __call__(self, *args: Any) -> Any:
-        """Run the hooks and `forward`."""
-        for hook in list(self._forward_pre_hooks.values()):
-            hook(self, args)
-        outputs = self._dispatch(args)
-        for hook in list(self._forward_hooks.values()):
-            hook(self, args, outputs)
-        return outputs
+    if TYPE_CHECKING:
+
+        def __call__(self: HasForward[R_co], *args: Any) -> R_co:
+            """Run the block; the code is below."""
+            raise NotImplementedError
+
+        def forward(self, *args: Any, **kwargs: Any) -> NDArray | Any:
+            """Compute the outputs; the code is below."""
+
+    else:
+
+        def __call__(self, *args):
+            """Run the hooks and `forward`.
+
+            Raises
+            ------
+            MXNetError
+                Names the layer, its path from the outermost block, and its inputs.
+            """
+            try:
+                for hook in list(self._forward_pre_hooks.values()):
+                    hook(self, args)
+                outputs = self._dispatch(args)
+                for hook in list(self._forward_hooks.values()):
+                    hook(self, args, outputs)
+                return outputs
+            except MXNetError as error:
+                add_layer(error, self, args)
+                raise
+
+        def forward(self, *args):
+            """Compute the outputs; every block defines it.
+
+            Parameters
+            ----------
+            *args : NDArray or nested lists of them
+
+            Returns
+            -------
+            NDArray or nested lists of them
+            """
+            raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
         return self.forward(*args)
-
-    def forward(self, *args: Any) -> Any:
-        """Compute the outputs; every block defines it.
-
-        Parameters
-        ----------
-        *args : NDArray or nested lists of them
-
-        Returns
-        -------
-        NDArray or nested lists of them
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def summary(self, *inputs: Any) -> None:
         """Print layers, output shapes and numbers of parameters.

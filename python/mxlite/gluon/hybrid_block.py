@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .. import _core
 from .. import ndarray as nd
@@ -19,9 +19,12 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
+from ..symbol import Symbol
 from . import symbolic
 from .base_block import Block
+from .call_types import HasForward, HasHybridForward, R_co
 from .compiled import Compiled, traced_forward
+from .error_layers import add_layer
 from .formats import Formats
 from .hooks import OpHook
 from .parameter import Parameter, ParameterDict, shape_is_known
@@ -74,27 +77,40 @@ class HybridBlock(Formats, Block):
         self._ready_epoch = -1
         self._op_hook: OpHook | None = None
 
-    def __call__(self, *args: Any) -> Any:
-        """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
-        graph = self._fast
-        if graph is not None and self._fast_epoch == STATE.epoch and not STATE.traces:
-            for array in args:
-                if array.__class__ is not NDArray:
-                    break
-            else:
-                try:
-                    outputs = graph(*args)
-                except DynamicShapeError:  # for inputs of these shapes
-                    return super().__call__(*args)
-                if self._fast is graph:
-                    return outputs
-                return self._structured(args, outputs)
-        return super().__call__(*args)
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, x: Symbol, *args: Any) -> Symbol: ...
+        @overload
+        def __call__(self: HasForward[R_co], *args: Any) -> R_co: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run the block; the code is below."""
+
+    else:
+
+        def __call__(self, *args):
+            """Run the hooks and `forward`, or the compiled graph of a hybridized block."""
+            graph = self._fast
+            if graph is not None and self._fast_epoch == STATE.epoch and not STATE.traces:
+                for array in args:
+                    if array.__class__ is not NDArray:
+                        break
+                else:
+                    try:
+                        outputs = graph(*args)
+                    except DynamicShapeError:  # for inputs of these shapes
+                        return super().__call__(*args)
+                    except MXNetError as error:
+                        add_layer(error, self, args)
+                        raise
+                    if self._fast is graph:
+                        return outputs
+                    return self._structured(args, outputs)
+            return super().__call__(*args)
 
     def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
         """Finish a call whose trace found that not all outputs are single arrays."""
-        key = (args[0].ctx, tuple(LEAF for _ in args))
-        return self._graphs[key].structured(outputs)
+        return self._graphs[args[0].ctx, tuple(LEAF for _ in args)].structured(outputs)
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock.
@@ -159,7 +175,7 @@ class HybridBlock(Formats, Block):
         inline_limit, forward_bulk_size, backward_bulk_size : int, optional
             Accepted for MXNet 1.x scripts; a graph is always compiled as a whole.
         **kwargs
-            Further options of MXNet backends are refused.
+            Refused.
         """
         if backend is not None or kwargs:
             asked = backend if backend is not None else ", ".join(kwargs)
@@ -183,8 +199,6 @@ class HybridBlock(Formats, Block):
         self._graphs = {}
         self._fast = None
         self._dynamic = False
-
-    # -- running ---------------------------------------------------------------------------------
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
         if args and args[0].__class__ is not NDArray and has_symbol(args):
@@ -326,53 +340,65 @@ class HybridBlock(Formats, Block):
         if array is not None:
             self.cast(array.dtype)
 
-    def forward(self, x: Any, *args: Any) -> Any:
-        """Call `hybrid_forward` with ``mx.nd`` and the parameters on the input's context.
+    if TYPE_CHECKING:
 
-        Parameters
-        ----------
-        x, *args : NDArray or nested lists of them
+        def forward(self: HasHybridForward[R_co], *args: Any, **kwargs: Any) -> R_co:
+            """Compute the outputs; the code is below."""
 
-        Returns
-        -------
-        NDArray or nested lists of them
-        """
-        if STATE.traces and stand_ins() is not None:
-            functions, params = symbolic.traced_operands(self)
-            return self.hybrid_forward(functions, x, *args, **params)
-        # Called by its name the graph runs all the same, unless a forward of the class's own calls.
-        if self._active and isinstance(x, NDArray) and type(self).forward is HybridBlock.forward:
-            if self._compiles((x, *args)):
+        def hybrid_forward(self, F: Any, *args: Any, **kwargs: Any) -> NDArray | Any:  # noqa: N803
+            """Compute the outputs; the code is below."""
+
+    else:
+
+        def forward(self, x, *args):
+            """Call `hybrid_forward` with ``mx.nd`` and the parameters on the input's context.
+
+            Parameters
+            ----------
+            x, *args : NDArray or nested lists of them
+
+            Returns
+            -------
+            NDArray or nested lists of them
+            """
+            if STATE.traces and stand_ins() is not None:
+                functions, params = symbolic.traced_operands(self)
+                return self.hybrid_forward(functions, x, *args, **params)
+            # Called by its name the graph runs all the same, unless a forward of the class's own
+            # calls.
+            own = type(self).forward is HybridBlock.forward
+            if self._active and own and isinstance(x, NDArray) and self._compiles((x, *args)):
                 return self._dispatch((x, *args))
-        self._resolve_deferred((x, *args))
-        array = x if isinstance(x, NDArray) else first_array((x, args))
-        if array is None:
-            raise InputError(f"{self.name}: forward needs an NDArray or a Symbol among its inputs")
-        params = {name: param.data(array.ctx) for name, param in self._reg_params.items()}
-        if array.ctx == current_context():
-            return self.hybrid_forward(nd, x, *args, **params)
-        with array.ctx:
-            return self.hybrid_forward(nd, x, *args, **params)
+            self._resolve_deferred((x, *args))
+            array = x if isinstance(x, NDArray) else first_array((x, args))
+            if array is None:
+                raise InputError(
+                    f"{self.name}: forward needs an NDArray or a Symbol among its inputs"
+                )
+            params = {name: param.data(array.ctx) for name, param in self._reg_params.items()}
+            if array.ctx == current_context():
+                return self.hybrid_forward(nd, x, *args, **params)
+            with array.ctx:
+                return self.hybrid_forward(nd, x, *args, **params)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
-        """Compute the outputs with the operators of ``F``; define this or `forward`.
+        def hybrid_forward(self, F, x, *args, **kwargs):  # noqa: N803
+            """Compute the outputs with the operators of ``F``; define this or `forward`.
 
-        Parameters
-        ----------
-        F : module
-            ``mx.nd``.
-        x : NDArray
-        *args : NDArray
-        **kwargs : NDArray
-            The block's parameters by attribute name.
+            Parameters
+            ----------
+            F : module
+                ``mx.nd``.
+            x : NDArray
+            *args : NDArray
+            **kwargs : NDArray
+                The block's parameters by attribute name.
 
-        Returns
-        -------
-        NDArray or nested lists of them
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} defines neither hybrid_forward nor forward"
-        )
+            Returns
+            -------
+            NDArray or nested lists of them
+            """
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} defines neither hybrid_forward nor forward")
 
     def _symbol_of_graph(self) -> Any:
         """Return the symbol of a hybridized block that has been run."""

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..base import TypeError_, ValueError_
+from ..ndarray import NDArray
+from ..symbol import Symbol
 from .hybrid_block import HybridBlock
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .call_types import BlockOptions
 
 __all__ = [
     "CTCLoss",
@@ -69,10 +76,21 @@ class Loss(HybridBlock):
         The axis that is kept.
     """
 
-    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: float | None, batch_axis: int, **kwargs: Unpack[BlockOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self._weight = weight
         self._batch_axis = batch_axis
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, pred: Symbol, label: Symbol, *args: Any) -> Symbol: ...
+        @overload
+        def __call__(self, pred: NDArray, label: NDArray, *args: NDArray | None) -> NDArray: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Compute the loss of each sample."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
@@ -90,10 +108,12 @@ class L2Loss(Loss):
     batch_axis : int
     """
 
-    def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.square(F.reshape_like(label, pred) - pred)
         half = None if self._weight is None else self._weight / 2
@@ -109,10 +129,12 @@ class L1Loss(Loss):
     batch_axis : int
     """
 
-    def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
+    ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.abs(F.reshape_like(label, pred) - pred)
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
@@ -134,7 +156,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         from_sigmoid: bool = False,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
@@ -146,7 +168,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         label: Any,
         sample_weight: Any = None,
         pos_weight: Any = None,  # noqa: N803
-    ) -> Any:
+    ) -> NDArray:
         """Return the loss of each sample; ``pos_weight`` is the factor of positive labels."""
         label = F.reshape_like(label, pred)
         if not self._from_sigmoid:
@@ -190,14 +212,14 @@ class SoftmaxCrossEntropyLoss(Loss):
         from_logits: bool = False,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
         self._from_logits = from_logits
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
@@ -230,13 +252,13 @@ class KLDivLoss(Loss):
         axis: int = -1,
         weight: float | None = None,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._axis = axis
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
@@ -261,7 +283,7 @@ class CTCLoss(Loss):
         layout: str = "NTC",
         label_layout: str = "NT",
         weight: float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         if layout not in ("NTC", "TNC"):
             raise ValueError_(f"CTCLoss: layout is {layout!r}, expected 'NTC' or 'TNC'")
@@ -279,7 +301,7 @@ class CTCLoss(Loss):
         pred_lengths: Any = None,
         label_lengths: Any = None,
         sample_weight: Any = None,
-    ) -> Any:
+    ) -> NDArray:
         """Return the loss of each sequence, shape ``(batch,)``."""
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)
@@ -308,12 +330,16 @@ class HuberLoss(Loss):
     """
 
     def __init__(
-        self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        rho: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.abs(F.reshape_like(label, pred) - pred)
         loss = F.where(loss > self._rho, loss - 0.5 * self._rho, (0.5 / self._rho) * F.square(loss))
@@ -331,12 +357,16 @@ class HingeLoss(Loss):
     """
 
     def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        margin: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.relu(self._margin - pred * F.reshape_like(label, pred))
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
@@ -345,7 +375,7 @@ class HingeLoss(Loss):
 class SquaredHingeLoss(HingeLoss):
     """``max(0, margin - pred * label)^2`` with labels -1 and 1; the arguments of `HingeLoss`."""
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         loss = F.square(F.relu(self._margin - pred * F.reshape_like(label, pred)))
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
@@ -367,7 +397,7 @@ class LogisticLoss(Loss):
         weight: float | None = None,
         batch_axis: int = 0,
         label_format: str = "signed",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
@@ -376,7 +406,7 @@ class LogisticLoss(Loss):
             )
         self._label_format = label_format
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
         label = F.reshape_like(label, pred)
         if self._label_format == "signed":
@@ -396,7 +426,11 @@ class TripletLoss(Loss):
     """
 
     def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
+        self,
+        margin: float = 1,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -408,7 +442,7 @@ class TripletLoss(Loss):
         positive: Any,
         negative: Any,
         sample_weight: Any = None,  # noqa: N803
-    ) -> Any:
+    ) -> NDArray:
         """Return the loss of each sample, shape ``(batch,)``."""
         nearer = F.square(F.reshape_like(positive, pred) - pred)
         farther = F.square(F.reshape_like(negative, pred) - pred)
@@ -435,7 +469,7 @@ class PoissonNLLLoss(Loss):
         from_logits: bool = True,
         batch_axis: int = 0,
         compute_full: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
@@ -448,7 +482,7 @@ class PoissonNLLLoss(Loss):
         target: Any,
         sample_weight: Any = None,
         epsilon: float = 1e-08,
-    ) -> Any:
+    ) -> NDArray:
         """Return the mean loss of the batch, shape ``(1,)``."""
         target = F.reshape_like(target, pred)
         if self._from_logits:
@@ -473,7 +507,11 @@ class CosineEmbeddingLoss(Loss):
     """
 
     def __init__(
-        self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any
+        self,
+        weight: float | None = None,
+        batch_axis: int = 0,
+        margin: float = 0,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
@@ -485,7 +523,7 @@ class CosineEmbeddingLoss(Loss):
         input2: Any,
         label: Any,
         sample_weight: Any = None,  # noqa: N803
-    ) -> Any:
+    ) -> NDArray:
         """Return the loss of each pair, shape ``(batch, 1)``."""
         input1 = F.reshape_like(input1, input2)
         product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
@@ -515,13 +553,13 @@ class SDMLLoss(Loss):
         smoothing_parameter: float = 0.3,
         weight: float | None = 1.0,
         batch_axis: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter
 
-    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> NDArray:  # noqa: N803
         """Return the loss of each row, shape ``(batch,)``."""
         count = x1.shape[0]
         difference = F.broadcast_sub(F.expand_dims(x1, 1), F.expand_dims(x2, 0))

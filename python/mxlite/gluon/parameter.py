@@ -270,7 +270,7 @@ class Parameter(PrivateNames):
             )
         with autograd.pause():
             if data is None:
-                data = nd.zeros(self._shape, dtype=self._dtype, ctx=cpu())
+                data = nd.zeros(self._shape or (), dtype=self._dtype, ctx=cpu())
                 description = initializer.InitDesc(self.name, {"__init__": init})
                 if hasattr(init, "_init_weight") or isinstance(init, str):
                     if not hasattr(default_init, "_init_weight"):

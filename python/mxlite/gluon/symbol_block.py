@@ -156,7 +156,7 @@ class SymbolBlock(HybridBlock):
             )
         return block
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> NDArray | Any:
         """Compute the symbol's outputs.
 
         Parameters

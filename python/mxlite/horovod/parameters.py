@@ -28,7 +28,7 @@ def _broadcast_when_initialized(param: Parameter, root_rank: int, name: str) -> 
 
 
 def broadcast_parameters(
-    params: Mapping[str, Any], root_rank: int = 0, prefix: str | None = None
+    params: Mapping[str, Any] | ParameterDict, root_rank: int = 0, prefix: str | None = None
 ) -> None:
     """Overwrite parameters by those of one rank; returns before that is done.
 

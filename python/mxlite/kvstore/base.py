@@ -6,12 +6,15 @@ import builtins
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import _core
 from .. import ndarray as nd
 from ..base import FileAccessError, MissingFileError, NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
+
+if TYPE_CHECKING:
+    from .local import KVStore
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -261,7 +264,7 @@ def read_states(fname: str | os.PathLike[str]) -> bytes:
         ) from error
 
 
-def create(name: str = "local") -> KVStoreBase:
+def create(name: str = "local") -> KVStore:
     """Make a store: as ``mx.kv.create``."""
     from .names import create as create_store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import cast
 
 from ..base import NotSupportedError, TypeError_, ValueError_, suggestion
 from .base import KVStoreBase
@@ -80,7 +81,7 @@ def checked_name(name: str) -> str:
     )
 
 
-def create(name: str = "local") -> KVStoreBase:
+def create(name: str = "local") -> KVStore:
     """Make a store.
 
     Parameters
@@ -107,7 +108,8 @@ def create(name: str = "local") -> KVStoreBase:
 
     Returns
     -------
-    KVStoreBase
+    KVStore
+        A plug-in returns its own class of KVStoreBase.
 
     Raises
     ------
@@ -121,7 +123,7 @@ def create(name: str = "local") -> KVStoreBase:
     lower = checked_name(name)
     plugin: type[KVStoreBase] | None = KVStoreBase.kv_registry.get(lower)
     if plugin is not None:
-        return plugin()
+        return cast(KVStore, plugin())
     if lower == "nccl":
         _check_nccl()
     if not spans_processes(lower):
@@ -132,7 +134,7 @@ def create(name: str = "local") -> KVStoreBase:
         return ServerStore(lower)
     from .processes import AllReduceStore, Horovod
 
-    return Horovod() if lower == "horovod" else AllReduceStore(lower)
+    return cast(KVStore, Horovod()) if lower == "horovod" else AllReduceStore(lower)
 
 
 def _check_nccl() -> None:

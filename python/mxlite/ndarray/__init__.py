@@ -11,45 +11,56 @@ import types as _types
 from typing import TYPE_CHECKING
 
 from .. import _core
-from ..operator import Custom
-from .ndarray import NDArray, waitall
+from ..operator import Custom as Custom
+from .ndarray import NDArray as NDArray
+from .ndarray import waitall as waitall
 from . import control_flow, indexing, methods
 from .arithmetic import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .functions import *  # noqa: F403
-from .serialization import load, load_frombuffer, save
-from . import contrib_functions, random, sparse
-from .sparse import cast_storage
+from .serialization import load as load
+from .serialization import load_frombuffer as load_frombuffer
+from .serialization import save as save
+from . import contrib_functions
+from . import random as random
+from . import sparse as sparse
+from .sparse import cast_storage as cast_storage
 
 if TYPE_CHECKING:
+    from . import contrib as contrib
+    from . import image as image
+    from . import linalg as linalg
+    from . import op as op
     from .op import *  # noqa: F403
 
 
-def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:
+def _module(name: str, doc: str) -> _types.ModuleType:
+    """Make a submodule."""
+    module = _types.ModuleType(f"{__name__}.{name}", doc)
+    _sys.modules[module.__name__] = globals()[name] = module
+    return module
+
+
+def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
     """Make a submodule that holds the operators with one of the prefixes, without it."""
-    module = _types.ModuleType(f"{__name__}.{name}", f"Operators of mx.nd.{name}.")
+    module = _module(name, f"Operators of mx.nd.{name}.")
     for op_name, op in _core.all_ops().items():
         for prefix in prefixes:
             if op_name.startswith(prefix):
                 module.__dict__[op_name[len(prefix) :]] = op
-    _sys.modules[module.__name__] = module
-    return module
 
 
-_internal = _types.ModuleType(f"{__name__}._internal", "All operators, hidden ones too.")
+_internal = _module("_internal", "All operators, hidden ones too.")
 _internal.__dict__.update(_core.all_ops())
-_sys.modules[_internal.__name__] = _internal
-
-op = _types.ModuleType(f"{__name__}.op", "The public operators.")
+_module("op", "The public operators.")
 op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswith("_"))
-_sys.modules[op.__name__] = op
 
-for _module in (op, _internal):
-    _module.__dict__["Custom"] = Custom
+for _target in (op, _internal):
+    _target.__dict__["Custom"] = Custom
 
-contrib = _namespace("contrib", ("_contrib_",))
-for _module in (contrib_functions, control_flow):
-    contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
+_namespace("contrib", ("_contrib_",))
+for _source in (contrib_functions, control_flow):
+    contrib.__dict__.update((_name, getattr(_source, _name)) for _name in _source.__all__)
 contrib.__dict__.update(getnnz=sparse.functions.getnnz, edge_id=sparse.functions.edge_id)
 _internal.__dict__.update(
     _sample_unique_zipfian=contrib_functions.sample_unique_zipfian,
@@ -58,8 +69,8 @@ _internal.__dict__.update(
     cast_storage=cast_storage,
     **sparse.aliases.FUNCTIONS,
 )
-linalg = _namespace("linalg", ("linalg_", "_linalg_"))
-image = _namespace("image", ("_image_",))
+_namespace("linalg", ("linalg_", "_linalg_"))
+_namespace("image", ("_image_",))
 
 # What this package defines by hand (zeros, maximum, ...) goes before an operator of the same name.
 for _name, _op in op.__dict__.items():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _core
 from .._core import NDArray
 from ..base import TypeError_, ValueError_
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .call_types import CallOptions, ContextLike, ShapeLike
 
 __all__ = [
     "arange",
@@ -35,7 +40,7 @@ _linspace = _core.op("_linspace")
 _eye = _core.op("_eye")
 
 
-def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDArray:
     """Return a new array with the values of an NDArray, NumPy array, number or nested list.
 
     Parameters
@@ -119,7 +124,9 @@ def _lists_of_arrays(values: Any) -> Any:
     return np.array([_lists_of_arrays(v) for v in values])
 
 
-def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+def empty(
+    shape: ShapeLike, ctx: ContextLike = None, dtype: Any = None, stype: str | None = None
+) -> NDArray:
     """Return an array whose values are not set."""
     if stype not in (None, "default"):
         from . import sparse
@@ -129,7 +136,11 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = No
 
 
 def zeros(
-    shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
+    shape: ShapeLike,
+    ctx: ContextLike = None,
+    dtype: Any = None,
+    stype: str | None = None,
+    **kwargs: Unpack[CallOptions],
 ) -> NDArray:
     """Return an array of zeros (float32 by default)."""
     if stype not in (None, "default"):
@@ -139,13 +150,19 @@ def zeros(
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
 
-def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def ones(
+    shape: ShapeLike, ctx: ContextLike = None, dtype: Any = None, **kwargs: Unpack[CallOptions]
+) -> NDArray:
     """Return an array of ones (float32 by default)."""
     return _ones(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
 
 def full(
-    shape: Any, val: float, ctx: Any = None, dtype: Any = None, out: NDArray | None = None
+    shape: ShapeLike,
+    val: float,
+    ctx: ContextLike = None,
+    dtype: Any = None,
+    out: NDArray | None = None,
 ) -> NDArray:
     """Return an array filled with one value (float32 by default)."""
     return _full(shape=shape, value=val, ctx=ctx, dtype=dtype, out=out)
@@ -157,7 +174,7 @@ def arange(
     step: float = 1.0,
     repeat: int = 1,
     infer_range: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     dtype: Any = "float32",
 ) -> NDArray:
     """Return evenly spaced values in [start, stop), each ``repeat`` times."""
@@ -171,14 +188,16 @@ def linspace(
     stop: float,
     num: int,
     endpoint: bool = True,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     dtype: Any = "float32",
 ) -> NDArray:
     """Return num evenly spaced values from start to stop."""
     return _linspace(start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype)
 
 
-def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kw: Any) -> NDArray:
+def eye(
+    N: int, M: int = 0, k: int = 0, ctx: ContextLike = None, dtype: Any = None, **kw: Any
+) -> NDArray:
     """Return a matrix with ones on the k-th diagonal (M 0: square)."""
     return _eye(N=N, M=M, k=k, ctx=ctx, dtype=dtype, **kw)
 

@@ -38,7 +38,7 @@ _cast = _core.op("Cast")
 _negative = _core.op("negative")
 
 
-def _asscalar(self: NDArray) -> Any:
+def _asscalar(self: NDArray) -> float | Any:
     """Return the value of an array with one element as a NumPy scalar."""
     if self.size != 1:
         raise ValueError_(

@@ -7,12 +7,13 @@ from typing import Any, Literal
 from numpy.typing import DTypeLike
 
 from .._core import NDArray
+from ..context import Context
 
 def Activation(
     data: NDArray,
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"],
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Activation function, element by element.
 
@@ -25,10 +26,10 @@ def Activation(
 
 def BatchNorm(
     data: NDArray,
-    gamma: NDArray | None = ...,
-    beta: NDArray | None = ...,
-    moving_mean: NDArray | None = ...,
-    moving_var: NDArray | None = ...,
+    gamma: NDArray,
+    beta: NDArray,
+    moving_mean: NDArray,
+    moving_var: NDArray,
     eps: float | None = 0.001,
     momentum: float | None = 0.9,
     fix_gamma: bool | None = True,
@@ -38,9 +39,9 @@ def BatchNorm(
     cudnn_off: bool | None = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Normalizes every channel over the batch; updates the running statistics.
 
     Parameters
@@ -70,10 +71,10 @@ BatchNorm_v1 = BatchNorm
 
 def BilinearSampler(
     data: NDArray,
-    grid: NDArray | None = ...,
+    grid: NDArray,
     cudnn_off: bool | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Image at the points of a grid, by bilinear interpolation.
 
@@ -84,7 +85,9 @@ def BilinearSampler(
     """
     ...
 
-def BlockGrad(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def BlockGrad(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """data; no gradient flows back through it."""
     ...
 
@@ -92,15 +95,15 @@ stop_gradient = BlockGrad
 
 def CTCLoss(
     data: NDArray,
-    label: NDArray | None = ...,
-    data_lengths: NDArray | None = ...,
-    label_lengths: NDArray | None = ...,
+    label: NDArray,
+    data_lengths: NDArray | None = None,
+    label_lengths: NDArray | None = None,
     use_data_lengths: bool | None = False,
     use_label_lengths: bool | None = False,
     blank_label: Literal["first", "last"] | None = "first",
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Connectionist temporal classification loss of every sequence of a batch.
 
     Parameters
@@ -116,7 +119,12 @@ def CTCLoss(
 
 ctc_loss = CTCLoss
 
-def Cast(data: NDArray, dtype: DTypeLike, out: Any = None, **kwargs: Any) -> NDArray:
+def Cast(
+    data: NDArray,
+    dtype: DTypeLike,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """data with another element type.
 
     Parameters
@@ -128,7 +136,13 @@ def Cast(data: NDArray, dtype: DTypeLike, out: Any = None, **kwargs: Any) -> NDA
 
 cast = Cast
 
-def Concat(*data: NDArray, dim: int | None = 1, out: Any = None, **kwargs: Any) -> NDArray:
+def Concat(
+    *data: NDArray | Sequence[NDArray],
+    dim: int | None = 1,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Joins arrays along an existing axis.
 
     Parameters
@@ -142,8 +156,8 @@ concat = Concat
 
 def Convolution(
     data: NDArray,
-    weight: NDArray | None = ...,
-    bias: NDArray | None = ...,
+    weight: NDArray,
+    bias: NDArray | None = None,
     *,
     kernel: int | Sequence[int],
     stride: int | Sequence[int] | None = (),
@@ -156,8 +170,8 @@ def Convolution(
     cudnn_tune: str | None = None,
     cudnn_off: bool | None = False,
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Convolution over 1 to 3 spatial dimensions, with groups and dilation.
 
@@ -192,15 +206,15 @@ Convolution_v1 = Convolution
 
 def Correlation(
     data1: NDArray,
-    data2: NDArray | None = ...,
+    data2: NDArray,
     kernel_size: int | None = 1,
     max_displacement: int | None = 1,
     stride1: int | None = 1,
     stride2: int | None = 1,
     pad_size: int | None = 0,
     is_multiply: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Mean products of patches of two images at all displacements.
 
@@ -222,12 +236,13 @@ def Correlation(
     ...
 
 def Crop(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     offset: int | Sequence[int] | None = (0, 0),
     h_w: int | Sequence[int] | None = (0, 0),
     center_crop: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Part of an image, of size h_w or of the size of a second input.
 
@@ -244,8 +259,8 @@ def Crop(
 
 def Deconvolution(
     data: NDArray,
-    weight: NDArray | None = ...,
-    bias: NDArray | None = ...,
+    weight: NDArray,
+    bias: NDArray | None = None,
     *,
     kernel: int | Sequence[int],
     stride: int | Sequence[int] | None = (),
@@ -260,8 +275,8 @@ def Deconvolution(
     cudnn_tune: str | None = None,
     cudnn_off: bool | None = False,
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Transposed convolution over 1 to 3 spatial dimensions.
 
@@ -302,9 +317,9 @@ def Dropout(
     mode: Literal["always", "training"] | None = "training",
     axes: int | Sequence[int] | None = (),
     cudnn_off: bool | None = None,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Sets random elements to zero and scales the others by 1 / (1 - p).
 
     Parameters
@@ -322,14 +337,13 @@ def Dropout(
 
 def Embedding(
     data: NDArray,
-    weight: NDArray | None = ...,
-    *,
+    weight: NDArray,
     input_dim: int,
     output_dim: int,
     dtype: DTypeLike = "float32",
     sparse_grad: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Rows of the table weight that data's indices name.
 
@@ -346,7 +360,9 @@ def Embedding(
     """
     ...
 
-def Flatten(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def Flatten(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk)."""
     ...
 
@@ -354,14 +370,14 @@ flatten = Flatten
 
 def FullyConnected(
     data: NDArray,
-    weight: NDArray | None = ...,
-    bias: NDArray | None = ...,
+    weight: NDArray,
+    bias: NDArray | None = None,
     *,
     num_hidden: int,
     no_bias: bool | None = False,
     flatten: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Linear layer: data @ weight.T + bias.
 
@@ -380,8 +396,8 @@ def GridGenerator(
     data: NDArray,
     transform_type: Literal["affine", "warp"],
     target_shape: int | Sequence[int] | None = (0, 0),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sampling grid of an affine transformation or of a flow in pixels.
 
@@ -396,14 +412,14 @@ def GridGenerator(
 
 def GroupNorm(
     data: NDArray,
-    gamma: NDArray | None = ...,
-    beta: NDArray | None = ...,
+    gamma: NDArray,
+    beta: NDArray,
     num_groups: int | None = 1,
     eps: float | None = 1e-05,
     output_mean_var: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Normalizes groups of channels of each sample, then * gamma + beta.
 
     Parameters
@@ -419,13 +435,13 @@ def GroupNorm(
 
 def IdentityAttachKLSparseReg(
     data: NDArray,
-    moving_avg: NDArray | None = ...,
+    moving_avg: NDArray,
     sparseness_target: float | None = 0.1,
     penalty: float | None = 0.001,
     momentum: float | None = 0.9,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Identity whose gradient makes sigmoid activations sparse.
 
     Parameters
@@ -441,11 +457,11 @@ def IdentityAttachKLSparseReg(
 
 def InstanceNorm(
     data: NDArray,
-    gamma: NDArray | None = ...,
-    beta: NDArray | None = ...,
+    gamma: NDArray,
+    beta: NDArray,
     eps: float | None = 0.001,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Normalizes each channel of each sample, then * gamma + beta.
 
@@ -460,8 +476,8 @@ def L2Normalization(
     data: NDArray,
     eps: float | None = 1e-10,
     mode: Literal["channel", "instance", "spatial"] | None = "instance",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.
 
@@ -481,8 +497,8 @@ def LRN(
     knorm: float | None = 2,
     *,
     nsize: int,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Local response normalization across channels.
 
@@ -501,14 +517,14 @@ def LRN(
 
 def LayerNorm(
     data: NDArray,
-    gamma: NDArray | None = ...,
-    beta: NDArray | None = ...,
+    gamma: NDArray,
+    beta: NDArray,
     axis: int | None = -1,
     eps: float | None = 1e-05,
     output_mean_var: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.
 
     Parameters
@@ -524,14 +540,14 @@ def LayerNorm(
 
 def LeakyReLU(
     data: NDArray,
-    gamma: NDArray | None = ...,
+    gamma: NDArray | None = None,
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] | None = "leaky",
     slope: float | None = 0.25,
     lower_bound: float | None = 0.125,
     upper_bound: float | None = 0.334,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.
 
     Parameters
@@ -549,10 +565,10 @@ def LeakyReLU(
 
 def LinearRegressionOutput(
     data: NDArray,
-    label: NDArray | None = ...,
+    label: NDArray,
     grad_scale: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data, with the gradient of a squared error.
 
@@ -565,10 +581,10 @@ def LinearRegressionOutput(
 
 def LogisticRegressionOutput(
     data: NDArray,
-    label: NDArray | None = ...,
+    label: NDArray,
     grad_scale: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """sigmoid of data, with the gradient of a binary cross entropy.
 
@@ -581,10 +597,10 @@ def LogisticRegressionOutput(
 
 def MAERegressionOutput(
     data: NDArray,
-    label: NDArray | None = ...,
+    label: NDArray,
     grad_scale: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data, with the gradient of an absolute error.
 
@@ -600,8 +616,8 @@ def MakeLoss(
     grad_scale: float | None = 1,
     valid_thresh: float | None = 0,
     normalization: Literal["batch", "null", "valid"] | None = "null",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data as a loss: its gradient is grad_scale whatever arrives from above.
 
@@ -621,8 +637,8 @@ def Pad(
     mode: Literal["constant", "edge", "reflect"],
     pad_width: int | Sequence[int | None] | None,
     constant_value: float | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Adds elements before and after every axis: a constant, the edge or a mirror image.
 
@@ -651,8 +667,8 @@ def Pooling(
     p_value: int | None = None,
     count_include_pad: bool | None = None,
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Maximum, average, sum or p-norm of the elements of a sliding window.
 
@@ -685,10 +701,10 @@ Pooling_v1 = Pooling
 
 def RNN(
     data: NDArray,
-    parameters: NDArray | None = ...,
-    state: NDArray | None = ...,
-    state_cell: NDArray | None = ...,
-    sequence_length: NDArray | None = ...,
+    parameters: NDArray,
+    state: NDArray,
+    state_cell: NDArray | None = None,
+    sequence_length: NDArray | None = None,
     *,
     state_size: int,
     num_layers: int,
@@ -701,9 +717,9 @@ def RNN(
     lstm_state_clip_max: float | None = None,
     lstm_state_clip_nan: bool | None = False,
     use_sequence_length: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, inputs).
 
     Parameters
@@ -735,13 +751,12 @@ def RNN(
 
 def ROIPooling(
     data: NDArray,
-    rois: NDArray | None = ...,
-    *,
+    rois: NDArray,
     pooled_size: int | Sequence[int],
     spatial_scale: float,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Largest values of each bin of each region, on the pixel grid.
 
     Parameters
@@ -759,8 +774,8 @@ def Reshape(
     reverse: bool | None = False,
     target_shape: int | Sequence[int] | None = (),
     keep_highest: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Same elements in another shape.
 
@@ -781,12 +796,12 @@ reshape = Reshape
 
 def SVMOutput(
     data: NDArray,
-    label: NDArray | None = ...,
+    label: NDArray,
     margin: float | None = 1,
     regularization_coefficient: float | None = 1,
     use_linear: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data, with the gradient of a hinge loss with class label.
 
@@ -803,11 +818,11 @@ def SVMOutput(
 
 def SequenceLast(
     data: NDArray,
-    sequence_length: NDArray | None = ...,
+    sequence_length: NDArray | None = None,
     use_sequence_length: bool | None = False,
     axis: int | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The last time step of every sequence.
 
@@ -822,12 +837,12 @@ def SequenceLast(
 
 def SequenceMask(
     data: NDArray,
-    sequence_length: NDArray | None = ...,
+    sequence_length: NDArray | None = None,
     use_sequence_length: bool | None = False,
     value: float | None = 0,
     axis: int | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Replaces everything behind each sequence's end by one value.
 
@@ -844,11 +859,11 @@ def SequenceMask(
 
 def SequenceReverse(
     data: NDArray,
-    sequence_length: NDArray | None = ...,
+    sequence_length: NDArray | None = None,
     use_sequence_length: bool | None = False,
     axis: int | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Reverses every sequence; what lies behind its end stays.
 
@@ -866,9 +881,9 @@ def SliceChannel(
     num_outputs: int,
     axis: int | None = 1,
     squeeze_axis: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Splits an array into equal parts along one axis.
 
     Parameters
@@ -887,8 +902,8 @@ split = SliceChannel
 def SoftmaxActivation(
     data: NDArray,
     mode: Literal["channel", "instance"] | None = "instance",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """softmax over a whole sample or over its channels.
 
@@ -901,7 +916,7 @@ def SoftmaxActivation(
 
 def SoftmaxOutput(
     data: NDArray,
-    label: NDArray | None = ...,
+    label: NDArray,
     grad_scale: float | None = 1,
     ignore_label: float | None = -1,
     multi_output: bool | None = False,
@@ -910,8 +925,8 @@ def SoftmaxOutput(
     normalization: Literal["batch", "null", "valid"] | None = "null",
     out_grad: bool | None = False,
     smooth_alpha: float | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """softmax with the gradient of the cross entropy with label.
 
@@ -940,14 +955,14 @@ Softmax = SoftmaxOutput
 
 def SpatialTransformer(
     data: NDArray,
-    loc: NDArray | None = ...,
-    *,
+    loc: NDArray,
     target_shape: int | Sequence[int] | None = (0, 0),
+    *,
     transform_type: Literal["affine"],
     sampler_type: Literal["bilinear"],
     cudnn_off: bool | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Image under an affine transformation per batch entry, bilinear.
 
@@ -965,7 +980,11 @@ def SpatialTransformer(
     ...
 
 def SwapAxis(
-    data: NDArray, dim1: int | None = 0, dim2: int | None = 0, out: Any = None, **kwargs: Any
+    data: NDArray,
+    dim1: int | None = 0,
+    dim2: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Exchanges two axes.
 
@@ -981,14 +1000,15 @@ def SwapAxis(
 swapaxes = SwapAxis
 
 def UpSampling(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     scale: int,
     num_filter: int | None = 0,
     sample_type: Literal["bilinear", "nearest"],
     multi_input_mode: Literal["concat", "sum"] | None = "concat",
     workspace: int | None = 512,
-    out: Any = None,
-    **kwargs: Any,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Enlarges height and width by a whole factor.
 
@@ -1007,16 +1027,17 @@ def UpSampling(
     """
     ...
 
-def abs(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def abs(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Absolute value."""
     ...
 
 def adam_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mean: NDArray | None = ...,
-    var: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
     lr: float,
     beta1: float | None = 0.9,
     beta2: float | None = 0.999,
@@ -1025,8 +1046,8 @@ def adam_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.
 
@@ -1051,14 +1072,22 @@ def adam_update(
     """
     ...
 
-def add_n(*args: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def add_n(
+    *args: NDArray | Sequence[NDArray],
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Sum of arrays of one shape and dtype."""
     ...
 
 ElementWiseSum = add_n
 
 def all_finite(
-    data: NDArray, init_output: bool | None = True, out: Any = None, **kwargs: Any
+    data: NDArray,
+    init_output: bool | None = True,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 if no element is NaN or infinite, else 0.
 
@@ -1069,7 +1098,12 @@ def all_finite(
     """
     ...
 
-def amp_cast(data: NDArray, dtype: DTypeLike, out: Any = None, **kwargs: Any) -> NDArray:
+def amp_cast(
+    data: NDArray,
+    dtype: DTypeLike,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Cast of floating types; integers stay.
 
     Parameters
@@ -1080,12 +1114,13 @@ def amp_cast(data: NDArray, dtype: DTypeLike, out: Any = None, **kwargs: Any) ->
     ...
 
 def amp_multicast(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     num_outputs: int,
     cast_narrow: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Casts all floating arrays to the widest (or narrowest) type among them.
 
     Parameters
@@ -1097,27 +1132,39 @@ def amp_multicast(
     """
     ...
 
-def arccos(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arccos(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse cosine."""
     ...
 
-def arccosh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arccosh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse hyperbolic cosine."""
     ...
 
-def arcsin(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arcsin(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse sine."""
     ...
 
-def arcsinh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arcsinh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse hyperbolic sine."""
     ...
 
-def arctan(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arctan(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse tangent."""
     ...
 
-def arctanh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def arctanh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse hyperbolic tangent."""
     ...
 
@@ -1125,8 +1172,8 @@ def argmax(
     data: NDArray,
     axis: int | None = None,
     keepdims: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Index of the first largest value along an axis (a NaN counts as largest), as float32 unless data is float64, int32 or int64.
 
@@ -1139,7 +1186,9 @@ def argmax(
     """
     ...
 
-def argmax_channel(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def argmax_channel(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """argmax over axis 1."""
     ...
 
@@ -1147,8 +1196,8 @@ def argmin(
     data: NDArray,
     axis: int | None = None,
     keepdims: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Index of the first smallest value along an axis (a NaN counts as smallest), as float32 unless data is float64, int32 or int64.
 
@@ -1166,8 +1215,8 @@ def argsort(
     axis: int | None = -1,
     is_ascend: bool | None = True,
     dtype: DTypeLike = "float32",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Indices that sort along one axis; equal values keep their order.
 
@@ -1184,12 +1233,12 @@ def argsort(
 
 def batch_dot(
     lhs: NDArray,
-    rhs: NDArray | None = ...,
+    rhs: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
     forward_stype: str | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Matrix products of the last two axes, one for every index of the others.
 
@@ -1205,13 +1254,19 @@ def batch_dot(
     ...
 
 def batch_take(
-    a: NDArray, indices: NDArray | None = ..., out: Any = None, **kwargs: Any
+    a: NDArray,
+    indices: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """One element of every row: output[i] = a[i, indices[i]]."""
     ...
 
 def broadcast_add(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs + rhs."""
     ...
@@ -1222,8 +1277,8 @@ def broadcast_axis(
     data: NDArray,
     axis: int | Sequence[int] | None = (),
     size: int | Sequence[int] | None = (),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data repeated along some axes.
 
@@ -1239,54 +1294,75 @@ def broadcast_axis(
 broadcast_axes = broadcast_axis
 
 def broadcast_div(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs / rhs; integers give the integer part, and 0 for a zero divisor."""
     ...
 
 def broadcast_equal(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where equal, else 0."""
     ...
 
 def broadcast_greater(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where lhs > rhs, else 0."""
     ...
 
 def broadcast_greater_equal(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where lhs >= rhs, else 0."""
     ...
 
 def broadcast_hypot(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """sqrt(lhs^2 + rhs^2)."""
     ...
 
 def broadcast_lesser(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where lhs < rhs, else 0."""
     ...
 
 def broadcast_lesser_equal(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where lhs <= rhs, else 0."""
     ...
 
 def broadcast_like(
     lhs: NDArray,
-    rhs: NDArray | None = ...,
+    rhs: NDArray,
     lhs_axes: int | Sequence[int] | None = None,
     rhs_axes: int | Sequence[int] | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs repeated to the shape of rhs.
 
@@ -1300,61 +1376,91 @@ def broadcast_like(
     ...
 
 def broadcast_logical_and(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where neither is 0, else 0."""
     ...
 
 def broadcast_logical_or(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where one is not 0, else 0."""
     ...
 
 def broadcast_logical_xor(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where exactly one is 0, else 0."""
     ...
 
 def broadcast_maximum(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Larger value; a NaN wins."""
     ...
 
 def broadcast_minimum(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Smaller value; a NaN wins."""
     ...
 
 def broadcast_mod(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Remainder with the sign of rhs; 0 for a zero divisor."""
     ...
 
 def broadcast_mul(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs * rhs."""
     ...
 
 def broadcast_not_equal(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 where not equal, else 0."""
     ...
 
 def broadcast_power(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs to the power rhs."""
     ...
 
 def broadcast_sub(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs - rhs."""
     ...
@@ -1362,7 +1468,10 @@ def broadcast_sub(
 broadcast_minus = broadcast_sub
 
 def broadcast_to(
-    data: NDArray, shape: int | Sequence[int] | None = (), out: Any = None, **kwargs: Any
+    data: NDArray,
+    shape: int | Sequence[int] | None = (),
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """data repeated to a shape.
 
@@ -1373,15 +1482,25 @@ def broadcast_to(
     """
     ...
 
-def cbrt(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def cbrt(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Cube root."""
     ...
 
-def ceil(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def ceil(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Smallest integer not below data."""
     ...
 
-def clip(data: NDArray, a_min: float, a_max: float, out: Any = None, **kwargs: Any) -> NDArray:
+def clip(
+    data: NDArray,
+    a_min: float,
+    a_max: float,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """data limited to [a_min, a_max]; a NaN stays.
 
     Parameters
@@ -1400,8 +1519,8 @@ def col2im(
     stride: int | Sequence[int] | None = (),
     dilate: int | Sequence[int] | None = (),
     pad: int | Sequence[int] | None = (),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Image from the columns of im2col; overlapping windows are added.
 
@@ -1420,11 +1539,15 @@ def col2im(
     """
     ...
 
-def cos(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def cos(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Cosine of data in radians."""
     ...
 
-def cosh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def cosh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Hyperbolic cosine."""
     ...
 
@@ -1432,8 +1555,8 @@ def cumsum(
     a: NDArray,
     axis: int | None = None,
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sum of the elements up to each position.
 
@@ -1446,11 +1569,18 @@ def cumsum(
     """
     ...
 
-def degrees(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def degrees(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Radians to degrees."""
     ...
 
-def depth_to_space(data: NDArray, block_size: int, out: Any = None, **kwargs: Any) -> NDArray:
+def depth_to_space(
+    data: NDArray,
+    block_size: int,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Moves blocks of channels to blocks of height and width.
 
     Parameters
@@ -1465,8 +1595,8 @@ def diag(
     k: int | None = 0,
     axis1: int | None = 0,
     axis2: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """A diagonal of an array; of a vector, the matrix that has it as diagonal.
 
@@ -1483,12 +1613,12 @@ def diag(
 
 def dot(
     lhs: NDArray,
-    rhs: NDArray | None = ...,
+    rhs: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
     forward_stype: str | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sums products over the last axis of lhs and the first axis of rhs.
 
@@ -1504,42 +1634,65 @@ def dot(
     ...
 
 def elemwise_add(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs + rhs of one shape."""
     ...
 
 def elemwise_div(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs / rhs of one shape."""
     ...
 
 def elemwise_mul(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs * rhs of one shape."""
     ...
 
 def elemwise_sub(
-    lhs: NDArray, rhs: NDArray | None = ..., out: Any = None, **kwargs: Any
+    lhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs - rhs of one shape."""
     ...
 
-def erf(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def erf(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Gauss error function."""
     ...
 
-def erfinv(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def erfinv(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse of erf."""
     ...
 
-def exp(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def exp(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """e to the power data."""
     ...
 
-def expand_dims(data: NDArray, axis: int, out: Any = None, **kwargs: Any) -> NDArray:
+def expand_dims(
+    data: NDArray,
+    axis: int,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Inserts an axis of length 1.
 
     Parameters
@@ -1549,45 +1702,51 @@ def expand_dims(data: NDArray, axis: int, out: Any = None, **kwargs: Any) -> NDA
     """
     ...
 
-def expm1(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def expm1(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """exp(data) - 1, exact near 0."""
     ...
 
 def fill_element_0index(
     lhs: NDArray,
-    mhs: NDArray | None = ...,
-    rhs: NDArray | None = ...,
-    out: Any = None,
-    **kwargs: Any,
+    mhs: NDArray,
+    rhs: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """lhs with one element per row replaced: output[i, rhs[i]] = mhs[i]."""
     ...
 
-def fix(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def fix(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Integer part, towards zero."""
     ...
 
-def floor(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def floor(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Largest integer not above data."""
     ...
 
 def ftml_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    d: NDArray | None = ...,
-    v: NDArray | None = ...,
-    z: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    d: NDArray,
+    v: NDArray,
+    z: NDArray,
     lr: float,
     beta1: float | None = 0.6,
     beta2: float | None = 0.999,
     epsilon: float | None = 1e-08,
+    *,
     t: int,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_grad: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Follow the moving leader.
 
@@ -1614,18 +1773,17 @@ def ftml_update(
 
 def ftrl_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    z: NDArray | None = ...,
-    n: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    z: NDArray,
+    n: NDArray,
     lr: float,
     lamda1: float | None = 0.01,
     beta: float | None = 1,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Follow the regularized leader.
 
@@ -1646,16 +1804,23 @@ def ftrl_update(
     """
     ...
 
-def gamma(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def gamma(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Gamma function."""
     ...
 
-def gammaln(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def gammaln(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Logarithm of the absolute value of the gamma function."""
     ...
 
 def gather_nd(
-    data: NDArray, indices: NDArray | None = ..., out: Any = None, **kwargs: Any
+    data: NDArray,
+    indices: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The elements or slices of data at the given coordinates."""
     ...
@@ -1664,8 +1829,8 @@ def hard_sigmoid(
     data: NDArray,
     alpha: float | None = 0.2,
     beta: float | None = 0.5,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """clip(alpha * data + beta, 0, 1).
 
@@ -1684,8 +1849,8 @@ def im2col(
     stride: int | Sequence[int] | None = (),
     dilate: int | Sequence[int] | None = (),
     pad: int | Sequence[int] | None = (),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Windows of an image as columns of a matrix.
 
@@ -1702,26 +1867,31 @@ def im2col(
     """
     ...
 
-def khatri_rao(*args: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def khatri_rao(
+    *args: NDArray | Sequence[NDArray],
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Column-wise Kronecker product of matrices with equally many columns."""
     ...
 
 def lamb_update_phase1(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mean: NDArray | None = ...,
-    var: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
     beta1: float | None = 0.9,
     beta2: float | None = 0.999,
     epsilon: float | None = 1e-06,
+    *,
     t: int,
     bias_correction: bool | None = True,
     wd: float,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """LAMB, first part: the step before it is scaled by the layer's norms.
 
@@ -1748,15 +1918,14 @@ def lamb_update_phase1(
 
 def lamb_update_phase2(
     weight: NDArray,
-    g: NDArray | None = ...,
-    r1: NDArray | None = ...,
-    r2: NDArray | None = ...,
-    *,
+    g: NDArray,
+    r1: NDArray,
+    r2: NDArray,
     lr: float,
     lower_bound: float | None = -1,
     upper_bound: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
 
@@ -1771,12 +1940,17 @@ def lamb_update_phase2(
     """
     ...
 
-def linalg_det(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_det(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Determinant of every matrix."""
     ...
 
 def linalg_extractdiag(
-    A: NDArray, offset: int | None = 0, out: Any = None, **kwargs: Any
+    A: NDArray,
+    offset: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """A diagonal of every matrix.
 
@@ -1788,7 +1962,11 @@ def linalg_extractdiag(
     ...
 
 def linalg_extracttrian(
-    A: NDArray, offset: int | None = 0, lower: bool | None = True, out: Any = None, **kwargs: Any
+    A: NDArray,
+    offset: int | None = 0,
+    lower: bool | None = True,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """A triangle of every matrix, row after row.
 
@@ -1801,21 +1979,23 @@ def linalg_extracttrian(
     """
     ...
 
-def linalg_gelqf(A: NDArray, out: Any = None, **kwargs: Any) -> list[NDArray]:
+def linalg_gelqf(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> list[NDArray]:
     """LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q."""
     ...
 
 def linalg_gemm(
     A: NDArray,
-    B: NDArray | None = ...,
-    C: NDArray | None = ...,
+    B: NDArray,
+    C: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
     alpha: float | None = 1,
     beta: float | None = 1,
     axis: int | None = -2,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """alpha * op(A) * op(B) + beta * C for every matrix.
 
@@ -1836,13 +2016,13 @@ def linalg_gemm(
 
 def linalg_gemm2(
     A: NDArray,
-    B: NDArray | None = ...,
+    B: NDArray,
     transpose_a: bool | None = False,
     transpose_b: bool | None = False,
     alpha: float | None = 1,
     axis: int | None = -2,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """alpha * op(A) * op(B) for every pair of matrices.
 
@@ -1859,11 +2039,18 @@ def linalg_gemm2(
     """
     ...
 
-def linalg_inverse(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_inverse(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Inverse of every matrix."""
     ...
 
-def linalg_makediag(A: NDArray, offset: int | None = 0, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_makediag(
+    A: NDArray,
+    offset: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Matrices that are zero but for one diagonal.
 
     Parameters
@@ -1874,7 +2061,11 @@ def linalg_makediag(A: NDArray, offset: int | None = 0, out: Any = None, **kwarg
     ...
 
 def linalg_maketrian(
-    A: NDArray, offset: int | None = 0, lower: bool | None = True, out: Any = None, **kwargs: Any
+    A: NDArray,
+    offset: int | None = 0,
+    lower: bool | None = True,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Matrices that are zero but for one triangle, given row after row.
 
@@ -1887,7 +2078,12 @@ def linalg_maketrian(
     """
     ...
 
-def linalg_potrf(A: NDArray, lower: bool | None = True, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_potrf(
+    A: NDArray,
+    lower: bool | None = True,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Cholesky factor of a positive definite A: triangular L with L * L^T = A, or L^T * L = A for an upper one.
 
     Parameters
@@ -1897,7 +2093,12 @@ def linalg_potrf(A: NDArray, lower: bool | None = True, out: Any = None, **kwarg
     """
     ...
 
-def linalg_potri(A: NDArray, lower: bool | None = True, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_potri(
+    A: NDArray,
+    lower: bool | None = True,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
 
     Parameters
@@ -1907,15 +2108,21 @@ def linalg_potri(A: NDArray, lower: bool | None = True, out: Any = None, **kwarg
     """
     ...
 
-def linalg_slogdet(A: NDArray, out: Any = None, **kwargs: Any) -> list[NDArray]:
+def linalg_slogdet(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> list[NDArray]:
     """Sign and logarithm of the absolute value of every matrix's determinant."""
     ...
 
-def linalg_sumlogdiag(A: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def linalg_sumlogdiag(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Sum of the logarithms of every matrix's diagonal."""
     ...
 
-def linalg_syevd(A: NDArray, out: Any = None, **kwargs: Any) -> list[NDArray]:
+def linalg_syevd(
+    A: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> list[NDArray]:
     """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
     ...
 
@@ -1923,8 +2130,8 @@ def linalg_syrk(
     A: NDArray,
     transpose: bool | None = False,
     alpha: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """alpha * A * A^T, or alpha * A^T * A, for every matrix.
 
@@ -1939,13 +2146,13 @@ def linalg_syrk(
 
 def linalg_trmm(
     A: NDArray,
-    B: NDArray | None = ...,
+    B: NDArray,
     transpose: bool | None = False,
     rightside: bool | None = False,
     lower: bool | None = True,
     alpha: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """alpha * op(A) * B with triangular A, or alpha * B * op(A).
 
@@ -1964,13 +2171,13 @@ def linalg_trmm(
 
 def linalg_trsm(
     A: NDArray,
-    B: NDArray | None = ...,
+    B: NDArray,
     transpose: bool | None = False,
     rightside: bool | None = False,
     lower: bool | None = True,
     alpha: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha * B.
 
@@ -1987,31 +2194,39 @@ def linalg_trsm(
     """
     ...
 
-def log(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def log(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Natural logarithm."""
     ...
 
-def log10(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def log10(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Logarithm to base 10."""
     ...
 
-def log1p(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def log1p(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """log(1 + data), exact near 0."""
     ...
 
-def log2(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def log2(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Logarithm to base 2."""
     ...
 
 def log_softmax(
     data: NDArray,
-    length: NDArray | None = ...,
+    length: NDArray | None = None,
     axis: int | None = -1,
     temperature: float | None = None,
     dtype: DTypeLike | None = None,
     use_length: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Logarithm of softmax, computed without overflow.
 
@@ -2028,11 +2243,15 @@ def log_softmax(
     """
     ...
 
-def logical_not(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def logical_not(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """1 where data is 0, else 0, in data's dtype."""
     ...
 
-def make_loss(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def make_loss(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """data as a loss: its gradient is 1 whatever arrives from above."""
     ...
 
@@ -2041,8 +2260,8 @@ def max(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Largest value over axes; a NaN wins.
 
@@ -2064,8 +2283,8 @@ def mean(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Mean over axes.
 
@@ -2085,8 +2304,8 @@ def min(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Smallest value over axes; a NaN wins.
 
@@ -2107,8 +2326,8 @@ def moments(
     data: NDArray,
     axes: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> list[NDArray]:
     """Mean and (biased) variance over axes.
 
@@ -2123,21 +2342,21 @@ def moments(
 
 def mp_lamb_update_phase1(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mean: NDArray | None = ...,
-    var: NDArray | None = ...,
-    weight32: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mean: NDArray,
+    var: NDArray,
+    weight32: NDArray,
     beta1: float | None = 0.9,
     beta2: float | None = 0.999,
     epsilon: float | None = 1e-06,
+    *,
     t: int,
     bias_correction: bool | None = True,
     wd: float,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """LAMB, first part: the step before it is scaled by the layer's norms.
 
@@ -2164,16 +2383,15 @@ def mp_lamb_update_phase1(
 
 def mp_lamb_update_phase2(
     weight: NDArray,
-    g: NDArray | None = ...,
-    r1: NDArray | None = ...,
-    r2: NDArray | None = ...,
-    weight32: NDArray | None = ...,
-    *,
+    g: NDArray,
+    r1: NDArray,
+    r2: NDArray,
+    weight32: NDArray,
     lr: float,
     lower_bound: float | None = -1,
     upper_bound: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
 
@@ -2190,17 +2408,16 @@ def mp_lamb_update_phase2(
 
 def mp_nag_mom_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mom: NDArray | None = ...,
-    weight32: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mom: NDArray,
+    weight32: NDArray,
     lr: float,
     momentum: float | None = 0,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """nag_mom_update with a float32 weight.
 
@@ -2221,18 +2438,17 @@ def mp_nag_mom_update(
 
 def mp_sgd_mom_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mom: NDArray | None = ...,
-    weight32: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mom: NDArray,
+    weight32: NDArray,
     lr: float,
     momentum: float | None = 0,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """sgd_mom_update with a float32 weight.
 
@@ -2255,16 +2471,15 @@ def mp_sgd_mom_update(
 
 def mp_sgd_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    weight32: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    weight32: NDArray,
     lr: float,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """sgd_update with a float32 weight.
 
@@ -2284,11 +2499,12 @@ def mp_sgd_update(
     ...
 
 def multi_all_finite(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     num_arrays: int | None = 1,
     init_output: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """1 if no element of any array is NaN or infinite, else 0.
 
@@ -2303,15 +2519,14 @@ def multi_all_finite(
 
 def multi_lars(
     lrs: NDArray,
-    weights_sum_sq: NDArray | None = ...,
-    grads_sum_sq: NDArray | None = ...,
-    wds: NDArray | None = ...,
-    *,
+    weights_sum_sq: NDArray,
+    grads_sum_sq: NDArray,
+    wds: NDArray,
     eta: float,
     eps: float,
     rescale_grad: float | None = 1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0.
 
@@ -2327,16 +2542,17 @@ def multi_lars(
     ...
 
 def multi_mp_sgd_mom_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
 
     Parameters
@@ -2357,15 +2573,16 @@ def multi_mp_sgd_mom_update(
     ...
 
 def multi_mp_sgd_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
 
     Parameters
@@ -2384,16 +2601,17 @@ def multi_mp_sgd_update(
     ...
 
 def multi_sgd_mom_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """sgd_mom_update of many weights; data is weight, grad, mom for each.
 
     Parameters
@@ -2414,15 +2632,16 @@ def multi_sgd_mom_update(
     ...
 
 def multi_sgd_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """sgd_update of many weights; data is weight, grad for each.
 
     Parameters
@@ -2440,7 +2659,13 @@ def multi_sgd_update(
     """
     ...
 
-def multi_sum_sq(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any) -> NDArray:
+def multi_sum_sq(
+    *data: NDArray | Sequence[NDArray],
+    num_arrays: int,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Sum of the squares of each array, as one float32 array.
 
     Parameters
@@ -2452,16 +2677,15 @@ def multi_sum_sq(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any
 
 def nag_mom_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mom: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mom: NDArray,
     lr: float,
     momentum: float | None = 0,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """SGD with Nesterov's momentum.
 
@@ -2485,8 +2709,8 @@ def nanprod(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Product over axes; NaN counts as 1.
 
@@ -2506,8 +2730,8 @@ def nansum(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sum over axes; NaN counts as 0.
 
@@ -2522,7 +2746,9 @@ def nansum(
     """
     ...
 
-def negative(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def negative(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """-data."""
     ...
 
@@ -2532,8 +2758,8 @@ def norm(
     axis: int | Sequence[int] | None = None,
     out_dtype: DTypeLike | None = None,
     keepdims: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Norm of the elements along axes, taken as one vector.
 
@@ -2556,8 +2782,8 @@ def one_hot(
     on_value: float | None = 1,
     off_value: float | None = 0,
     dtype: DTypeLike = "float32",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
 
@@ -2575,7 +2801,10 @@ def one_hot(
     ...
 
 def ones_like(
-    data: NDArray, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any
+    data: NDArray,
+    dtype: DTypeLike | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Ones of data's shape and dtype.
 
@@ -2588,12 +2817,12 @@ def ones_like(
 
 def pick(
     data: NDArray,
-    index: NDArray | None = ...,
+    index: NDArray,
     axis: int | None = -1,
     keepdims: bool | None = False,
     mode: Literal["clip", "wrap"] | None = "clip",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """One element along an axis for every position of the other axes.
 
@@ -2611,14 +2840,15 @@ def pick(
 choose_element_0index = pick
 
 def preloaded_multi_mp_sgd_mom_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     momentum: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
 
     Parameters
@@ -2635,13 +2865,14 @@ def preloaded_multi_mp_sgd_mom_update(
     ...
 
 def preloaded_multi_mp_sgd_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
 
     Parameters
@@ -2656,14 +2887,15 @@ def preloaded_multi_mp_sgd_update(
     ...
 
 def preloaded_multi_sgd_mom_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     momentum: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """sgd_mom_update of many weights; data is weight, grad, mom for each.
 
     Parameters
@@ -2680,13 +2912,14 @@ def preloaded_multi_sgd_mom_update(
     ...
 
 def preloaded_multi_sgd_update(
-    *data: NDArray,
+    *data: NDArray | Sequence[NDArray],
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """sgd_update of many weights; data is weight, grad for each.
 
     Parameters
@@ -2705,8 +2938,8 @@ def prod(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Product over axes.
 
@@ -2721,17 +2954,19 @@ def prod(
     """
     ...
 
-def radians(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def radians(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Degrees to radians."""
     ...
 
 def random_exponential(
     lam: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Exponential distribution with rate lam.
 
@@ -2752,10 +2987,10 @@ def random_gamma(
     alpha: float | None = 1,
     beta: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Gamma distribution with shape alpha and scale beta.
 
@@ -2778,10 +3013,10 @@ def random_generalized_negative_binomial(
     mu: float | None = 1,
     alpha: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Negative binomial distribution by mean mu and dispersion alpha.
 
@@ -2804,10 +3039,10 @@ def random_negative_binomial(
     k: float | None = 1,
     p: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Failures before the k-th success of probability p.
 
@@ -2830,10 +3065,10 @@ def random_normal(
     loc: float | None = 0,
     scale: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Normal distribution with a mean and a standard deviation.
 
@@ -2857,10 +3092,10 @@ normal = random_normal
 def random_poisson(
     lam: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Poisson distribution with rate lam.
 
@@ -2881,10 +3116,10 @@ def random_randint(
     low: int,
     high: int,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Integers in [low, high), all equally likely.
 
@@ -2907,10 +3142,10 @@ def random_uniform(
     low: float | None = 0,
     high: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Uniform distribution on [low, high).
 
@@ -2932,7 +3167,10 @@ def random_uniform(
 uniform = random_uniform
 
 def ravel_multi_index(
-    data: NDArray, shape: int | Sequence[int], out: Any = None, **kwargs: Any
+    data: NDArray,
+    shape: int | Sequence[int],
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Flat indices of coordinates, one row of data per dimension of shape.
 
@@ -2943,20 +3181,30 @@ def ravel_multi_index(
     """
     ...
 
-def rcbrt(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def rcbrt(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """1 / cbrt(data)."""
     ...
 
-def reciprocal(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def reciprocal(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """1 / data."""
     ...
 
-def relu(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def relu(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """max(data, 0)."""
     ...
 
 def repeat(
-    data: NDArray, repeats: int, axis: int | None = None, out: Any = None, **kwargs: Any
+    data: NDArray,
+    repeats: int,
+    axis: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Repeats every element along one axis.
 
@@ -2969,7 +3217,13 @@ def repeat(
     """
     ...
 
-def reset_arrays(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any) -> list[NDArray]:
+def reset_arrays(
+    *data: NDArray | Sequence[NDArray],
+    num_arrays: int,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> list[NDArray]:
     """Sets all arrays to 0.
 
     Parameters
@@ -2981,13 +3235,13 @@ def reset_arrays(*data: NDArray, num_arrays: int, out: Any = None, **kwargs: Any
 
 def reshape_like(
     lhs: NDArray,
-    rhs: NDArray | None = ...,
+    rhs: NDArray,
     lhs_begin: int | None = None,
     lhs_end: int | None = None,
     rhs_begin: int | None = None,
     rhs_end: int | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
 
@@ -3004,7 +3258,12 @@ def reshape_like(
     """
     ...
 
-def reverse(data: NDArray, axis: int | Sequence[int], out: Any = None, **kwargs: Any) -> NDArray:
+def reverse(
+    data: NDArray,
+    axis: int | Sequence[int],
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Reverses the order of elements along some axes.
 
     Parameters
@@ -3016,15 +3275,16 @@ def reverse(data: NDArray, axis: int | Sequence[int], out: Any = None, **kwargs:
 
 flip = reverse
 
-def rint(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def rint(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Nearest integer; halves downwards."""
     ...
 
 def rmsprop_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    n: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    n: NDArray,
     lr: float,
     gamma1: float | None = 0.95,
     epsilon: float | None = 1e-08,
@@ -3032,8 +3292,8 @@ def rmsprop_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     clip_weights: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).
 
@@ -3058,11 +3318,10 @@ def rmsprop_update(
 
 def rmspropalex_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    n: NDArray | None = ...,
-    g: NDArray | None = ...,
-    delta: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    n: NDArray,
+    g: NDArray,
+    delta: NDArray,
     lr: float,
     gamma1: float | None = 0.95,
     gamma2: float | None = 0.9,
@@ -3071,8 +3330,8 @@ def rmspropalex_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     clip_weights: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """RMSProp (Graves), centered.
 
@@ -3097,11 +3356,15 @@ def rmspropalex_update(
     """
     ...
 
-def round(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def round(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Nearest integer; halves away from zero."""
     ...
 
-def rsqrt(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def rsqrt(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """1 / sqrt(data)."""
     ...
 
@@ -3109,8 +3372,8 @@ def sample_exponential(
     lam: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Exponential distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3125,11 +3388,11 @@ def sample_exponential(
 
 def sample_gamma(
     alpha: NDArray,
-    beta: NDArray | None = ...,
+    beta: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Gamma distribution with shape alpha and scale beta. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3144,11 +3407,11 @@ def sample_gamma(
 
 def sample_generalized_negative_binomial(
     mu: NDArray,
-    alpha: NDArray | None = ...,
+    alpha: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Negative binomial distribution by mean mu and dispersion alpha. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3166,9 +3429,9 @@ def sample_multinomial(
     shape: int | Sequence[int] | None = (),
     get_prob: bool | None = False,
     dtype: DTypeLike = "int32",
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """Indices drawn with the probabilities along data's last axis, which are divided by their sum.
 
     Parameters
@@ -3184,11 +3447,11 @@ def sample_multinomial(
 
 def sample_negative_binomial(
     k: NDArray,
-    p: NDArray | None = ...,
+    p: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Failures before the k-th success of probability p. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3203,11 +3466,11 @@ def sample_negative_binomial(
 
 def sample_normal(
     mu: NDArray,
-    sigma: NDArray | None = ...,
+    sigma: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Normal distribution with a mean and a standard deviation. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3224,8 +3487,8 @@ def sample_poisson(
     lam: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Poisson distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3240,11 +3503,11 @@ def sample_poisson(
 
 def sample_uniform(
     low: NDArray,
-    high: NDArray | None = ...,
+    high: NDArray,
     shape: int | Sequence[int] | None = (),
     dtype: DTypeLike | None = None,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3259,11 +3522,10 @@ def sample_uniform(
 
 def scatter_nd(
     data: NDArray,
-    indices: NDArray | None = ...,
-    *,
+    indices: NDArray,
     shape: int | Sequence[int],
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Zeros with data at the given coordinates; the last of equal ones wins.
 
@@ -3276,17 +3538,16 @@ def scatter_nd(
 
 def sgd_mom_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mom: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mom: NDArray,
     lr: float,
     momentum: float | None = 0,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
 
@@ -3309,15 +3570,14 @@ def sgd_mom_update(
 
 def sgd_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    *,
+    grad: NDArray,
     lr: float,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     lazy_update: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """weight -= lr * (grad + wd * weight).
 
@@ -3336,32 +3596,39 @@ def sgd_update(
     """
     ...
 
-def shape_array(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def shape_array(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """The shape of an array as int64 numbers."""
     ...
 
-def shuffle(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def shuffle(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """data with its entries along the first axis in random order."""
     ...
 
-def sigmoid(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def sigmoid(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """1 / (1 + exp(-data))."""
     ...
 
-def sign(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def sign(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """-1, 0 or 1 by the sign of data."""
     ...
 
 def signsgd_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    *,
+    grad: NDArray,
     lr: float,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """weight -= lr * (sign(grad) + wd * weight).
 
@@ -3380,17 +3647,16 @@ def signsgd_update(
 
 def signum_update(
     weight: NDArray,
-    grad: NDArray | None = ...,
-    mom: NDArray | None = ...,
-    *,
+    grad: NDArray,
+    mom: NDArray,
     lr: float,
     momentum: float | None = 0,
     wd: float | None = 0,
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     wd_lh: float | None = 0,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """weight moves by lr against the sign of the momentum.
 
@@ -3411,15 +3677,21 @@ def signum_update(
     """
     ...
 
-def sin(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def sin(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Sine of data in radians."""
     ...
 
-def sinh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def sinh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Hyperbolic sine."""
     ...
 
-def size_array(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def size_array(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """The number of elements of an array, int64."""
     ...
 
@@ -3428,8 +3700,8 @@ def slice(
     begin: int | Sequence[int | None] | None,
     end: int | Sequence[int | None] | None,
     step: int | Sequence[int | None] | None = (),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The part of an array between begin and end, with steps.
 
@@ -3447,7 +3719,12 @@ def slice(
 crop = slice
 
 def slice_axis(
-    data: NDArray, axis: int, begin: int, end: int | None, out: Any = None, **kwargs: Any
+    data: NDArray,
+    axis: int,
+    begin: int,
+    end: int | None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The part of an array between two indices of one axis.
 
@@ -3464,10 +3741,10 @@ def slice_axis(
 
 def slice_like(
     data: NDArray,
-    shape_like: NDArray | None = ...,
+    shape_like: NDArray,
     axes: int | Sequence[int] | None = (),
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Cuts data to the lengths of shape_like.
 
@@ -3478,7 +3755,12 @@ def slice_like(
     """
     ...
 
-def smooth_l1(data: NDArray, scalar: float | None = 1, out: Any = None, **kwargs: Any) -> NDArray:
+def smooth_l1(
+    data: NDArray,
+    scalar: float | None = 1,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.
 
     Parameters
@@ -3490,13 +3772,13 @@ def smooth_l1(data: NDArray, scalar: float | None = 1, out: Any = None, **kwargs
 
 def softmax(
     data: NDArray,
-    length: NDArray | None = ...,
+    length: NDArray | None = None,
     axis: int | None = -1,
     temperature: float | None = None,
     dtype: DTypeLike | None = None,
     use_length: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """exp(data / temperature), divided by its sum along one axis.
 
@@ -3514,20 +3796,23 @@ def softmax(
     ...
 
 def softmax_cross_entropy(
-    data: NDArray, label: NDArray | None = ..., out: Any = None, **kwargs: Any
+    data: NDArray,
+    label: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sum over the batch of the cross entropy of softmax(data) with class label."""
     ...
 
 def softmin(
     data: NDArray,
-    length: NDArray | None = ...,
+    length: NDArray | None = None,
     axis: int | None = -1,
     temperature: float | None = None,
     dtype: DTypeLike | None = None,
     use_length: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """softmax of the negated data.
 
@@ -3544,7 +3829,9 @@ def softmin(
     """
     ...
 
-def softsign(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def softsign(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """data / (1 + abs(data))."""
     ...
 
@@ -3552,8 +3839,8 @@ def sort(
     data: NDArray,
     axis: int | None = -1,
     is_ascend: bool | None = True,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sorted values along one axis; NaN counts as the largest.
 
@@ -3566,7 +3853,12 @@ def sort(
     """
     ...
 
-def space_to_depth(data: NDArray, block_size: int, out: Any = None, **kwargs: Any) -> NDArray:
+def space_to_depth(
+    data: NDArray,
+    block_size: int,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Moves blocks of height and width to channels.
 
     Parameters
@@ -3576,16 +3868,23 @@ def space_to_depth(data: NDArray, block_size: int, out: Any = None, **kwargs: An
     """
     ...
 
-def sqrt(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def sqrt(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Square root."""
     ...
 
-def square(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def square(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """data * data."""
     ...
 
 def squeeze(
-    data: NDArray, axis: int | Sequence[int] | None = None, out: Any = None, **kwargs: Any
+    data: NDArray,
+    axis: int | Sequence[int] | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Removes axes of length 1; at least one dimension stays.
 
@@ -3596,7 +3895,13 @@ def squeeze(
     """
     ...
 
-def stack(*data: NDArray, axis: int | None = 0, out: Any = None, **kwargs: Any) -> NDArray:
+def stack(
+    *data: NDArray | Sequence[NDArray],
+    axis: int | None = 0,
+    num_args: int | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Joins arrays of one shape along a new axis.
 
     Parameters
@@ -3611,8 +3916,8 @@ def sum(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = False,
     exclude: bool | None = False,
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Sum over axes.
 
@@ -3631,11 +3936,11 @@ sum_axis = sum
 
 def take(
     a: NDArray,
-    indices: NDArray | None = ...,
+    indices: NDArray,
     axis: int | None = 0,
     mode: Literal["clip", "wrap", "raise"] | None = "clip",
-    out: Any = None,
-    **kwargs: Any,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """The slices of a that indices name along one axis.
 
@@ -3648,15 +3953,24 @@ def take(
     """
     ...
 
-def tan(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def tan(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Tangent of data in radians."""
     ...
 
-def tanh(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def tanh(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Hyperbolic tangent."""
     ...
 
-def tile(data: NDArray, reps: int | Sequence[int], out: Any = None, **kwargs: Any) -> NDArray:
+def tile(
+    data: NDArray,
+    reps: int | Sequence[int],
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
     """Repeats the whole array along every axis.
 
     Parameters
@@ -3673,9 +3987,9 @@ def topk(
     ret_typ: Literal["indices", "value", "mask", "both"] | None = "indices",
     is_ascend: bool | None = False,
     dtype: DTypeLike = "float32",
-    out: Any = None,
-    **kwargs: Any,
-) -> Any:
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
     """The k largest or smallest values along one axis, sorted.
 
     Parameters
@@ -3694,7 +4008,10 @@ def topk(
     ...
 
 def transpose(
-    data: NDArray, axes: int | Sequence[int] | None = (), out: Any = None, **kwargs: Any
+    data: NDArray,
+    axes: int | Sequence[int] | None = (),
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Permutes the axes.
 
@@ -3705,12 +4022,17 @@ def transpose(
     """
     ...
 
-def trunc(data: NDArray, out: Any = None, **kwargs: Any) -> NDArray:
+def trunc(
+    data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
+) -> NDArray:
     """Integer part, towards zero."""
     ...
 
 def unravel_index(
-    data: NDArray, shape: int | Sequence[int], out: Any = None, **kwargs: Any
+    data: NDArray,
+    shape: int | Sequence[int],
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Coordinates of flat indices, one row per dimension of shape.
 
@@ -3723,16 +4045,19 @@ def unravel_index(
 
 def where(
     condition: NDArray,
-    x: NDArray | None = ...,
-    y: NDArray | None = ...,
-    out: Any = None,
-    **kwargs: Any,
+    x: NDArray,
+    y: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """x where condition is not 0, else y."""
     ...
 
 def zeros_like(
-    data: NDArray, dtype: DTypeLike | None = None, out: Any = None, **kwargs: Any
+    data: NDArray,
+    dtype: DTypeLike | None = None,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
 ) -> NDArray:
     """Zeros of data's shape and dtype.
 

@@ -5,11 +5,16 @@ A number as parameter draws one array; an NDArray draws ``shape`` values for eac
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import NDArray
 from ..base import TypeError_
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .call_types import ContextLike, NameOption, ShapeLike
 
 __all__ = [
     "exponential",
@@ -34,7 +39,12 @@ __all__ = [
 
 
 def _draw(
-    name: str, params: dict[str, Any], shape: Any, dtype: Any, ctx: Any, out: NDArray | None
+    name: str,
+    params: dict[str, Any],
+    shape: ShapeLike | None,
+    dtype: Any,
+    ctx: Any,
+    out: NDArray | None,
 ) -> NDArray:
     arrays = [p for p in params.values() if isinstance(p, NDArray)]
     if not arrays:
@@ -53,11 +63,11 @@ def _draw(
 def uniform(
     low: Any = 0,
     high: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the uniform distribution on [low, high)."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out)
@@ -66,11 +76,11 @@ def uniform(
 def normal(
     loc: Any = 0,
     scale: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the normal distribution with mean loc and standard deviation scale."""
     if isinstance(loc, NDArray) or isinstance(scale, NDArray):
@@ -87,11 +97,11 @@ def randn(*shape: int, **kwargs: Any) -> NDArray:
 
 def exponential(
     scale: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the exponential distribution with mean scale."""
     lam = 1.0 / scale
@@ -101,11 +111,11 @@ def exponential(
 def gamma(
     alpha: Any = 1,
     beta: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the gamma distribution with shape alpha and scale beta."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out)
@@ -113,11 +123,11 @@ def gamma(
 
 def poisson(
     lam: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the Poisson distribution with rate lam."""
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out)
@@ -126,11 +136,11 @@ def poisson(
 def negative_binomial(
     k: Any = 1,
     p: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw the number of failures before k successes of probability p."""
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out)
@@ -139,11 +149,11 @@ def negative_binomial(
 def generalized_negative_binomial(
     mu: Any = 1,
     alpha: Any = 1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw from the negative binomial distribution with mean mu and dispersion alpha."""
     params = {"mu": mu, "alpha": alpha}
@@ -152,7 +162,7 @@ def generalized_negative_binomial(
 
 def multinomial(
     data: NDArray,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     get_prob: bool = False,
     out: NDArray | None = None,
     dtype: Any = "int32",
@@ -167,11 +177,11 @@ def multinomial(
 def randint(
     low: int,
     high: int,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     dtype: Any = None,
-    ctx: Any = None,
+    ctx: ContextLike = None,
     out: NDArray | None = None,
-    **kwargs: Any,
+    **kwargs: Unpack[NameOption],
 ) -> NDArray:
     """Draw integers from [low, high)."""
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out)

@@ -213,8 +213,9 @@ class FTML(_TwoMoments):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Change a weight in place."""
         lr, wd, count = self._begin_update(index)
+        d, v, z = state
         nd.ftml_update(
-            weight, grad, *state, out=weight, lr=lr, wd=wd, t=count, beta1=self.beta1,
+            weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=count, beta1=self.beta1,
             beta2=self.beta2, epsilon=self.epsilon, **self._op_options("clip_grad"),
         )  # fmt: skip
 
@@ -281,7 +282,7 @@ class LAMB(_TwoMoments):
             "wd": wd,
             **self._op_options(),
         }
-        second = {"lr": lr}
+        second: dict[str, Any] = {"lr": lr}
         if self.lower_bound:
             second["lower_bound"] = self.lower_bound
         if self.upper_bound:

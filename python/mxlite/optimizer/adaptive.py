@@ -123,7 +123,7 @@ class RMSProp(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Change a weight in place."""
         lr, wd, _ = self._begin_update(index)
-        options = {
+        options: dict[str, Any] = {
             "lr": lr,
             "wd": wd,
             "gamma1": self.gamma1,
@@ -133,9 +133,13 @@ class RMSProp(Optimizer):
         if self.clip_weights:
             options["clip_weights"] = self.clip_weights
         if self.centered:
-            nd.rmspropalex_update(weight, grad, *state, out=weight, gamma2=self.gamma2, **options)
+            n, g, delta = state
+            nd.rmspropalex_update(
+                weight, grad, n, g, delta, out=weight, gamma2=self.gamma2, **options
+            )
         else:
-            nd.rmsprop_update(weight, grad, *state, out=weight, **options)
+            (n,) = state
+            nd.rmsprop_update(weight, grad, n, out=weight, **options)
 
 
 @register
@@ -166,7 +170,8 @@ class Ftrl(Optimizer):
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Change a weight in place."""
         lr, wd, _ = self._begin_update(index)
+        z, n = state
         nd.ftrl_update(
-            weight, grad, *state, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
+            weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
             **self._op_options(),
         )  # fmt: skip

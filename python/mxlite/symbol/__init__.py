@@ -7,57 +7,72 @@ from __future__ import annotations
 
 import sys as _sys
 import types as _types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import _core
-from .symbol import Symbol
-from .variable import Group, Variable, var
+from .symbol import Symbol as Symbol
+from .variable import Group as Group
+from .variable import Variable as Variable
+from .variable import var as var
 from .operators import SymbolOp as _SymbolOp
-from .serialization import fromjson, load, load_json
+from .serialization import fromjson as fromjson
+from .serialization import load as load
+from .serialization import load_json as load_json
 from .creation import *  # noqa: F403
-from .custom import Custom
-from .histogram import histogram
+from .custom import Custom as Custom
+from .histogram import histogram as histogram
 from .inlined import cached_op as _cached_op
 from ..ndarray.sparse.aliases import SCATTER as _SCATTER
-from .sparse_calls import cast_storage
+from .sparse_calls import cast_storage as cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
-from . import contrib_functions, control_flow, random
+from . import contrib_functions, control_flow
+from . import random as random
+
+if TYPE_CHECKING:
+    from . import contrib as contrib
+    from . import image as image
+    from . import linalg as linalg
+    from . import op as op
+    from . import sparse as sparse
+    from .op import *  # noqa: F403
 
 _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 
 
-def _namespace(name: str, prefixes: tuple[str, ...]) -> _types.ModuleType:
+def _module(name: str, doc: str) -> _types.ModuleType:
+    """Make a submodule."""
+    module = _types.ModuleType(f"{__name__}.{name}", doc)
+    _sys.modules[module.__name__] = globals()[name] = module
+    return module
+
+
+def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
     """Make a submodule that holds the operators with one of the prefixes, without it."""
-    module = _types.ModuleType(f"{__name__}.{name}", f"Operators of mx.sym.{name}.")
+    module = _module(name, f"Operators of mx.sym.{name}.")
     for op_name, op in _OPS.items():
         for prefix in prefixes:
             if op_name.startswith(prefix):
                 module.__dict__[op_name[len(prefix) :]] = op
-    _sys.modules[module.__name__] = module
-    return module
 
 
-_internal = _types.ModuleType(f"{__name__}._internal", "All operators, hidden ones too.")
+_internal = _module("_internal", "All operators, hidden ones too.")
 _internal.__dict__.update(_OPS)
-_sys.modules[_internal.__name__] = _internal
-
-op = _types.ModuleType(f"{__name__}.op", "The public operators.")
+_module("op", "The public operators.")
 op.__dict__.update((k, v) for k, v in _OPS.items() if not k.startswith("_"))
-_sys.modules[op.__name__] = op
 
-for _module in (op, _internal):
-    _module.__dict__["Custom"] = Custom
+for _target in (op, _internal):
+    _target.__dict__["Custom"] = Custom
 
-contrib = _namespace("contrib", ("_contrib_",))
-for _module in (control_flow, contrib_functions):
-    contrib.__dict__.update((_name, getattr(_module, _name)) for _name in _module.__all__)
+_namespace("contrib", ("_contrib_",))
+for _source in (control_flow, contrib_functions):
+    contrib.__dict__.update((_name, getattr(_source, _name)) for _name in _source.__all__)
 for _name, _op in _OPS.items():
     if _name.startswith("_random_") and _name.endswith("_like"):
         random.__dict__[_name[len("_random_") :]] = _op
-linalg = _namespace("linalg", ("linalg_", "_linalg_"))
-image = _namespace("image", ("_image_",))
-sparse = _namespace("sparse", ("_sparse_",))
+_namespace("linalg", ("linalg_", "_linalg_"))
+_namespace("image", ("_image_",))
+_namespace("sparse", ("_sparse_",))
 sparse.__dict__.update(cast_storage=cast_storage, retain=_retain)
 _internal.__dict__.update(
     _CachedOp=_cached_op, _square_sum=_square_sum, _sparse_retain=_retain,
@@ -69,8 +84,3 @@ _internal.__dict__.update(
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Operators are set above; type checkers cannot see them."""

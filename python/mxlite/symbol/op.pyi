@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from numpy.typing import DTypeLike
 
+from ..context import Context
 from .symbol import Symbol
 
 def Activation(
@@ -14,7 +15,6 @@ def Activation(
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Activation function, element by element.
 
@@ -42,7 +42,6 @@ def BatchNorm(
     max_calib_range: float | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normalizes every channel over the batch; updates the running statistics.
 
@@ -77,7 +76,6 @@ def BilinearSampler(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Image at the points of a grid, by bilinear interpolation.
 
@@ -89,10 +87,7 @@ def BilinearSampler(
     ...
 
 def BlockGrad(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """data; no gradient flows back through it."""
     ...
@@ -109,7 +104,6 @@ def CTCLoss(
     blank_label: Literal["first", "last"] | None = "first",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Connectionist temporal classification loss of every sequence of a batch.
 
@@ -132,7 +126,6 @@ def Cast(
     dtype: DTypeLike,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data with another element type.
 
@@ -148,9 +141,9 @@ cast = Cast
 def Concat(
     *data: Symbol | Sequence[Symbol],
     dim: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Joins arrays along an existing axis.
 
@@ -181,7 +174,6 @@ def Convolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Convolution over 1 to 3 spatial dimensions, with groups and dilation.
 
@@ -225,7 +217,6 @@ def Correlation(
     is_multiply: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Mean products of patches of two images at all displacements.
 
@@ -251,9 +242,9 @@ def Crop(
     offset: int | Sequence[int] | None = (0, 0),
     h_w: int | Sequence[int] | None = (0, 0),
     center_crop: bool | None = False,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Part of an image, of size h_w or of the size of a second input.
 
@@ -288,7 +279,6 @@ def Deconvolution(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Transposed convolution over 1 to 3 spatial dimensions.
 
@@ -331,7 +321,6 @@ def Dropout(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sets random elements to zero and scales the others by 1 / (1 - p).
 
@@ -358,7 +347,6 @@ def Embedding(
     sparse_grad: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Rows of the table weight that data's indices name.
 
@@ -376,10 +364,7 @@ def Embedding(
     ...
 
 def Flatten(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Joins all dimensions but the first: (d1, d2, ..., dk) becomes (d1, d2*...*dk)."""
     ...
@@ -396,7 +381,6 @@ def FullyConnected(
     flatten: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Linear layer: data @ weight.T + bias.
 
@@ -418,7 +402,6 @@ def GridGenerator(
     target_shape: int | Sequence[int] | None = (0, 0),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sampling grid of an affine transformation or of a flow in pixels.
 
@@ -440,7 +423,6 @@ def GroupNorm(
     output_mean_var: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normalizes groups of channels of each sample, then * gamma + beta.
 
@@ -463,7 +445,6 @@ def IdentityAttachKLSparseReg(
     momentum: float | None = 0.9,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Identity whose gradient makes sigmoid activations sparse.
 
@@ -485,7 +466,6 @@ def InstanceNorm(
     eps: float | None = 0.001,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normalizes each channel of each sample, then * gamma + beta.
 
@@ -502,7 +482,6 @@ def L2Normalization(
     mode: Literal["channel", "instance", "spatial"] | None = "instance",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.
 
@@ -524,7 +503,6 @@ def LRN(
     nsize: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Local response normalization across channels.
 
@@ -550,7 +528,6 @@ def LayerNorm(
     output_mean_var: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.
 
@@ -574,7 +551,6 @@ def LeakyReLU(
     upper_bound: float | None = 0.334,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.
 
@@ -597,7 +573,6 @@ def LinearRegressionOutput(
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data, with the gradient of a squared error.
 
@@ -614,7 +589,6 @@ def LogisticRegressionOutput(
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sigmoid of data, with the gradient of a binary cross entropy.
 
@@ -631,7 +605,6 @@ def MAERegressionOutput(
     grad_scale: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data, with the gradient of an absolute error.
 
@@ -649,7 +622,6 @@ def MakeLoss(
     normalization: Literal["batch", "null", "valid"] | None = "null",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data as a loss: its gradient is grad_scale whatever arrives from above.
 
@@ -672,7 +644,6 @@ def Pad(
     constant_value: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Adds elements before and after every axis: a constant, the edge or a mirror image.
 
@@ -703,7 +674,6 @@ def Pooling(
     layout: Literal["NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC"] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Maximum, average, sum or p-norm of the elements of a sliding window.
 
@@ -754,7 +724,6 @@ def RNN(
     use_sequence_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, inputs).
 
@@ -793,7 +762,6 @@ def ROIPooling(
     spatial_scale: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Largest values of each bin of each region, on the pixel grid.
 
@@ -814,7 +782,6 @@ def Reshape(
     keep_highest: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Same elements in another shape.
 
@@ -841,7 +808,6 @@ def SVMOutput(
     use_linear: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data, with the gradient of a hinge loss with class label.
 
@@ -863,7 +829,6 @@ def SequenceLast(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The last time step of every sequence.
 
@@ -884,7 +849,6 @@ def SequenceMask(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Replaces everything behind each sequence's end by one value.
 
@@ -906,7 +870,6 @@ def SequenceReverse(
     axis: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Reverses every sequence; what lies behind its end stays.
 
@@ -927,7 +890,6 @@ def SliceChannel(
     squeeze_axis: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Splits an array into equal parts along one axis.
 
@@ -949,7 +911,6 @@ def SoftmaxActivation(
     mode: Literal["channel", "instance"] | None = "instance",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """softmax over a whole sample or over its channels.
 
@@ -973,7 +934,6 @@ def SoftmaxOutput(
     smooth_alpha: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """softmax with the gradient of the cross entropy with label.
 
@@ -1010,7 +970,6 @@ def SpatialTransformer(
     cudnn_off: bool | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Image under an affine transformation per batch entry, bilinear.
 
@@ -1033,7 +992,6 @@ def SwapAxis(
     dim2: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Exchanges two axes.
 
@@ -1055,9 +1013,9 @@ def UpSampling(
     sample_type: Literal["bilinear", "nearest"],
     multi_input_mode: Literal["concat", "sum"] | None = "concat",
     workspace: int | None = 512,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Enlarges height and width by a whole factor.
 
@@ -1077,10 +1035,7 @@ def UpSampling(
     ...
 
 def abs(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Absolute value."""
     ...
@@ -1101,7 +1056,6 @@ def adam_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.
 
@@ -1128,9 +1082,9 @@ def adam_update(
 
 def add_n(
     *args: Symbol | Sequence[Symbol],
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum of arrays of one shape and dtype."""
     ...
@@ -1142,7 +1096,6 @@ def all_finite(
     init_output: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 if no element is NaN or infinite, else 0.
 
@@ -1159,7 +1112,6 @@ def amp_cast(
     dtype: DTypeLike,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Cast of floating types; integers stay.
 
@@ -1174,9 +1126,9 @@ def amp_multicast(
     *data: Symbol | Sequence[Symbol],
     num_outputs: int,
     cast_narrow: bool | None = False,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Casts all floating arrays to the widest (or narrowest) type among them.
 
@@ -1190,55 +1142,37 @@ def amp_multicast(
     ...
 
 def arccos(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse cosine."""
     ...
 
 def arccosh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse hyperbolic cosine."""
     ...
 
 def arcsin(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse sine."""
     ...
 
 def arcsinh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse hyperbolic sine."""
     ...
 
 def arctan(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse tangent."""
     ...
 
 def arctanh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse hyperbolic tangent."""
     ...
@@ -1249,7 +1183,6 @@ def argmax(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Index of the first largest value along an axis (a NaN counts as largest), as float32 unless data is float64, int32 or int64.
 
@@ -1263,10 +1196,7 @@ def argmax(
     ...
 
 def argmax_channel(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """argmax over axis 1."""
     ...
@@ -1277,7 +1207,6 @@ def argmin(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Index of the first smallest value along an axis (a NaN counts as smallest), as float32 unless data is float64, int32 or int64.
 
@@ -1297,7 +1226,6 @@ def argsort(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Indices that sort along one axis; equal values keep their order.
 
@@ -1320,7 +1248,6 @@ def batch_dot(
     forward_stype: str | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Matrix products of the last two axes, one for every index of the others.
 
@@ -1340,7 +1267,6 @@ def batch_take(
     indices: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """One element of every row: output[i] = a[i, indices[i]]."""
     ...
@@ -1350,7 +1276,6 @@ def broadcast_add(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs + rhs."""
     ...
@@ -1363,7 +1288,6 @@ def broadcast_axis(
     size: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data repeated along some axes.
 
@@ -1383,7 +1307,6 @@ def broadcast_div(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs / rhs; integers give the integer part, and 0 for a zero divisor."""
     ...
@@ -1393,7 +1316,6 @@ def broadcast_equal(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where equal, else 0."""
     ...
@@ -1403,7 +1325,6 @@ def broadcast_greater(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where lhs > rhs, else 0."""
     ...
@@ -1413,7 +1334,6 @@ def broadcast_greater_equal(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where lhs >= rhs, else 0."""
     ...
@@ -1423,7 +1343,6 @@ def broadcast_hypot(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sqrt(lhs^2 + rhs^2)."""
     ...
@@ -1433,7 +1352,6 @@ def broadcast_lesser(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where lhs < rhs, else 0."""
     ...
@@ -1443,7 +1361,6 @@ def broadcast_lesser_equal(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where lhs <= rhs, else 0."""
     ...
@@ -1455,7 +1372,6 @@ def broadcast_like(
     rhs_axes: int | Sequence[int] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs repeated to the shape of rhs.
 
@@ -1473,7 +1389,6 @@ def broadcast_logical_and(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where neither is 0, else 0."""
     ...
@@ -1483,7 +1398,6 @@ def broadcast_logical_or(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where one is not 0, else 0."""
     ...
@@ -1493,7 +1407,6 @@ def broadcast_logical_xor(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where exactly one is 0, else 0."""
     ...
@@ -1503,7 +1416,6 @@ def broadcast_maximum(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Larger value; a NaN wins."""
     ...
@@ -1513,7 +1425,6 @@ def broadcast_minimum(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Smaller value; a NaN wins."""
     ...
@@ -1523,7 +1434,6 @@ def broadcast_mod(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Remainder with the sign of rhs; 0 for a zero divisor."""
     ...
@@ -1533,7 +1443,6 @@ def broadcast_mul(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs * rhs."""
     ...
@@ -1543,7 +1452,6 @@ def broadcast_not_equal(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 where not equal, else 0."""
     ...
@@ -1553,7 +1461,6 @@ def broadcast_power(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs to the power rhs."""
     ...
@@ -1563,7 +1470,6 @@ def broadcast_sub(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs - rhs."""
     ...
@@ -1575,7 +1481,6 @@ def broadcast_to(
     shape: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data repeated to a shape.
 
@@ -1587,19 +1492,13 @@ def broadcast_to(
     ...
 
 def cbrt(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Cube root."""
     ...
 
 def ceil(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Smallest integer not below data."""
     ...
@@ -1611,7 +1510,6 @@ def clip(
     a_max: float,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """data limited to [a_min, a_max]; a NaN stays.
 
@@ -1634,7 +1532,6 @@ def col2im(
     pad: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Image from the columns of im2col; overlapping windows are added.
 
@@ -1654,19 +1551,13 @@ def col2im(
     ...
 
 def cos(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Cosine of data in radians."""
     ...
 
 def cosh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Hyperbolic cosine."""
     ...
@@ -1677,7 +1568,6 @@ def cumsum(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum of the elements up to each position.
 
@@ -1691,10 +1581,7 @@ def cumsum(
     ...
 
 def degrees(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Radians to degrees."""
     ...
@@ -1705,7 +1592,6 @@ def depth_to_space(
     block_size: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Moves blocks of channels to blocks of height and width.
 
@@ -1723,7 +1609,6 @@ def diag(
     axis2: int | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """A diagonal of an array; of a vector, the matrix that has it as diagonal.
 
@@ -1746,7 +1631,6 @@ def dot(
     forward_stype: str | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sums products over the last axis of lhs and the first axis of rhs.
 
@@ -1766,7 +1650,6 @@ def elemwise_add(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs + rhs of one shape."""
     ...
@@ -1776,7 +1659,6 @@ def elemwise_div(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs / rhs of one shape."""
     ...
@@ -1786,7 +1668,6 @@ def elemwise_mul(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs * rhs of one shape."""
     ...
@@ -1796,34 +1677,24 @@ def elemwise_sub(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs - rhs of one shape."""
     ...
 
 def erf(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Gauss error function."""
     ...
 
 def erfinv(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse of erf."""
     ...
 
 def exp(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """e to the power data."""
     ...
@@ -1834,7 +1705,6 @@ def expand_dims(
     axis: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Inserts an axis of length 1.
 
@@ -1846,10 +1716,7 @@ def expand_dims(
     ...
 
 def expm1(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """exp(data) - 1, exact near 0."""
     ...
@@ -1860,25 +1727,18 @@ def fill_element_0index(
     rhs: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """lhs with one element per row replaced: output[i, rhs[i]] = mhs[i]."""
     ...
 
 def fix(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Integer part, towards zero."""
     ...
 
 def floor(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Largest integer not above data."""
     ...
@@ -1900,7 +1760,6 @@ def ftml_update(
     clip_grad: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Follow the moving leader.
 
@@ -1939,7 +1798,6 @@ def ftrl_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Follow the regularized leader.
 
@@ -1961,19 +1819,13 @@ def ftrl_update(
     ...
 
 def gamma(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Gamma function."""
     ...
 
 def gammaln(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Logarithm of the absolute value of the gamma function."""
     ...
@@ -1983,7 +1835,6 @@ def gather_nd(
     indices: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The elements or slices of data at the given coordinates."""
     ...
@@ -1994,7 +1845,6 @@ def hard_sigmoid(
     beta: float | None = 0.5,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """clip(alpha * data + beta, 0, 1).
 
@@ -2016,7 +1866,6 @@ def im2col(
     pad: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Windows of an image as columns of a matrix.
 
@@ -2035,9 +1884,9 @@ def im2col(
 
 def khatri_rao(
     *args: Symbol | Sequence[Symbol],
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Column-wise Kronecker product of matrices with equally many columns."""
     ...
@@ -2058,7 +1907,6 @@ def lamb_update_phase1(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """LAMB, first part: the step before it is scaled by the layer's norms.
 
@@ -2094,7 +1942,6 @@ def lamb_update_phase2(
     upper_bound: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
 
@@ -2110,10 +1957,7 @@ def lamb_update_phase2(
     ...
 
 def linalg_det(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Determinant of every matrix."""
     ...
@@ -2123,7 +1967,6 @@ def linalg_extractdiag(
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """A diagonal of every matrix.
 
@@ -2140,7 +1983,6 @@ def linalg_extracttrian(
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """A triangle of every matrix, row after row.
 
@@ -2154,10 +1996,7 @@ def linalg_extracttrian(
     ...
 
 def linalg_gelqf(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q."""
     ...
@@ -2173,7 +2012,6 @@ def linalg_gemm(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """alpha * op(A) * op(B) + beta * C for every matrix.
 
@@ -2201,7 +2039,6 @@ def linalg_gemm2(
     axis: int | None = -2,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """alpha * op(A) * op(B) for every pair of matrices.
 
@@ -2219,10 +2056,7 @@ def linalg_gemm2(
     ...
 
 def linalg_inverse(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Inverse of every matrix."""
     ...
@@ -2232,7 +2066,6 @@ def linalg_makediag(
     offset: int | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Matrices that are zero but for one diagonal.
 
@@ -2249,7 +2082,6 @@ def linalg_maketrian(
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Matrices that are zero but for one triangle, given row after row.
 
@@ -2267,7 +2099,6 @@ def linalg_potrf(
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Cholesky factor of a positive definite A: triangular L with L * L^T = A, or L^T * L = A for an upper one.
 
@@ -2283,7 +2114,6 @@ def linalg_potri(
     lower: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.
 
@@ -2295,28 +2125,19 @@ def linalg_potri(
     ...
 
 def linalg_slogdet(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Sign and logarithm of the absolute value of every matrix's determinant."""
     ...
 
 def linalg_sumlogdiag(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Sum of the logarithms of every matrix's diagonal."""
     ...
 
 def linalg_syevd(
-    A: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    A: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
     ...
@@ -2327,7 +2148,6 @@ def linalg_syrk(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """alpha * A * A^T, or alpha * A^T * A, for every matrix.
 
@@ -2349,7 +2169,6 @@ def linalg_trmm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """alpha * op(A) * B with triangular A, or alpha * B * op(A).
 
@@ -2375,7 +2194,6 @@ def linalg_trsm(
     alpha: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha * B.
 
@@ -2393,37 +2211,25 @@ def linalg_trsm(
     ...
 
 def log(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Natural logarithm."""
     ...
 
 def log10(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Logarithm to base 10."""
     ...
 
 def log1p(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """log(1 + data), exact near 0."""
     ...
 
 def log2(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Logarithm to base 2."""
     ...
@@ -2437,7 +2243,6 @@ def log_softmax(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Logarithm of softmax, computed without overflow.
 
@@ -2455,19 +2260,13 @@ def log_softmax(
     ...
 
 def logical_not(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 where data is 0, else 0, in data's dtype."""
     ...
 
 def make_loss(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """data as a loss: its gradient is 1 whatever arrives from above."""
     ...
@@ -2479,7 +2278,6 @@ def max(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Largest value over axes; a NaN wins.
 
@@ -2503,7 +2301,6 @@ def mean(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Mean over axes.
 
@@ -2525,7 +2322,6 @@ def min(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Smallest value over axes; a NaN wins.
 
@@ -2548,7 +2344,6 @@ def moments(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Mean and (biased) variance over axes.
 
@@ -2578,7 +2373,6 @@ def mp_lamb_update_phase1(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """LAMB, first part: the step before it is scaled by the layer's norms.
 
@@ -2615,7 +2409,6 @@ def mp_lamb_update_phase2(
     upper_bound: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm and r2 that of g.
 
@@ -2643,7 +2436,6 @@ def mp_nag_mom_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """nag_mom_update with a float32 weight.
 
@@ -2676,7 +2468,6 @@ def mp_sgd_mom_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_mom_update with a float32 weight.
 
@@ -2709,7 +2500,6 @@ def mp_sgd_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_update with a float32 weight.
 
@@ -2732,9 +2522,9 @@ def multi_all_finite(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int | None = 1,
     init_output: bool | None = True,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """1 if no element of any array is NaN or infinite, else 0.
 
@@ -2758,7 +2548,6 @@ def multi_lars(
     rescale_grad: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or lr where a norm is 0.
 
@@ -2781,9 +2570,9 @@ def multi_mp_sgd_mom_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
 
@@ -2811,9 +2600,9 @@ def multi_mp_sgd_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
 
@@ -2840,9 +2629,9 @@ def multi_sgd_mom_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_mom_update of many weights; data is weight, grad, mom for each.
 
@@ -2870,9 +2659,9 @@ def multi_sgd_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_update of many weights; data is weight, grad for each.
 
@@ -2894,9 +2683,9 @@ def multi_sgd_update(
 def multi_sum_sq(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum of the squares of each array, as one float32 array.
 
@@ -2919,7 +2708,6 @@ def nag_mom_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """SGD with Nesterov's momentum.
 
@@ -2945,7 +2733,6 @@ def nanprod(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Product over axes; NaN counts as 1.
 
@@ -2967,7 +2754,6 @@ def nansum(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum over axes; NaN counts as 0.
 
@@ -2983,10 +2769,7 @@ def nansum(
     ...
 
 def negative(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """-data."""
     ...
@@ -2999,7 +2782,6 @@ def norm(
     keepdims: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Norm of the elements along axes, taken as one vector.
 
@@ -3025,7 +2807,6 @@ def one_hot(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """on_value at every index along a new last axis, off_value elsewhere; an index outside gives off_value only.
 
@@ -3047,7 +2828,6 @@ def ones_like(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Ones of data's shape and dtype.
 
@@ -3066,7 +2846,6 @@ def pick(
     mode: Literal["clip", "wrap"] | None = "clip",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """One element along an axis for every position of the other axes.
 
@@ -3089,9 +2868,9 @@ def preloaded_multi_mp_sgd_mom_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
 
@@ -3113,9 +2892,9 @@ def preloaded_multi_mp_sgd_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
 
@@ -3136,9 +2915,9 @@ def preloaded_multi_sgd_mom_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_mom_update of many weights; data is weight, grad, mom for each.
 
@@ -3160,9 +2939,9 @@ def preloaded_multi_sgd_update(
     rescale_grad: float | None = 1,
     clip_gradient: float | None = -1,
     num_weights: int | None = 1,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """sgd_update of many weights; data is weight, grad for each.
 
@@ -3184,7 +2963,6 @@ def prod(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Product over axes.
 
@@ -3200,10 +2978,7 @@ def prod(
     ...
 
 def radians(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Degrees to radians."""
     ...
@@ -3211,11 +2986,10 @@ def radians(
 def random_exponential(
     lam: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Exponential distribution with rate lam.
 
@@ -3236,11 +3010,10 @@ def random_gamma(
     alpha: float | None = 1,
     beta: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Gamma distribution with shape alpha and scale beta.
 
@@ -3263,11 +3036,10 @@ def random_generalized_negative_binomial(
     mu: float | None = 1,
     alpha: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Negative binomial distribution by mean mu and dispersion alpha.
 
@@ -3290,11 +3062,10 @@ def random_negative_binomial(
     k: float | None = 1,
     p: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Failures before the k-th success of probability p.
 
@@ -3317,11 +3088,10 @@ def random_normal(
     loc: float | None = 0,
     scale: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normal distribution with a mean and a standard deviation.
 
@@ -3345,11 +3115,10 @@ normal = random_normal
 def random_poisson(
     lam: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Poisson distribution with rate lam.
 
@@ -3370,11 +3139,10 @@ def random_randint(
     low: int,
     high: int,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Integers in [low, high), all equally likely.
 
@@ -3397,11 +3165,10 @@ def random_uniform(
     low: float | None = 0,
     high: float | None = 1,
     shape: int | Sequence[int] | None = None,
-    ctx: str | Any | None = "",
+    ctx: str | Context | None = "",
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Uniform distribution on [low, high).
 
@@ -3428,7 +3195,6 @@ def ravel_multi_index(
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Flat indices of coordinates, one row of data per dimension of shape.
 
@@ -3440,28 +3206,19 @@ def ravel_multi_index(
     ...
 
 def rcbrt(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 / cbrt(data)."""
     ...
 
 def reciprocal(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 / data."""
     ...
 
 def relu(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """max(data, 0)."""
     ...
@@ -3473,7 +3230,6 @@ def repeat(
     axis: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Repeats every element along one axis.
 
@@ -3489,9 +3245,9 @@ def repeat(
 def reset_arrays(
     *data: Symbol | Sequence[Symbol],
     num_arrays: int,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sets all arrays to 0.
 
@@ -3511,7 +3267,6 @@ def reshape_like(
     rhs_end: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Reshapes lhs to the shape of rhs, or a range of its axes to a range of rhs's.
 
@@ -3534,7 +3289,6 @@ def reverse(
     axis: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Reverses the order of elements along some axes.
 
@@ -3548,10 +3302,7 @@ def reverse(
 flip = reverse
 
 def rint(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Nearest integer; halves downwards."""
     ...
@@ -3570,7 +3321,6 @@ def rmsprop_update(
     clip_weights: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).
 
@@ -3610,7 +3360,6 @@ def rmspropalex_update(
     clip_weights: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """RMSProp (Graves), centered.
 
@@ -3636,19 +3385,13 @@ def rmspropalex_update(
     ...
 
 def round(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Nearest integer; halves away from zero."""
     ...
 
 def rsqrt(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 / sqrt(data)."""
     ...
@@ -3659,7 +3402,6 @@ def sample_exponential(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Exponential distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3679,7 +3421,6 @@ def sample_gamma(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Gamma distribution with shape alpha and scale beta. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3699,7 +3440,6 @@ def sample_generalized_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Negative binomial distribution by mean mu and dispersion alpha. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3719,7 +3459,6 @@ def sample_multinomial(
     dtype: DTypeLike = "int32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Indices drawn with the probabilities along data's last axis, which are divided by their sum.
 
@@ -3741,7 +3480,6 @@ def sample_negative_binomial(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Failures before the k-th success of probability p. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3761,7 +3499,6 @@ def sample_normal(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Normal distribution with a mean and a standard deviation. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3780,7 +3517,6 @@ def sample_poisson(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Poisson distribution with rate lam. One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3800,7 +3536,6 @@ def sample_uniform(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Uniform distribution on [low, high). One row of draws per element of the parameter arrays; illegal parameters give NaN.
 
@@ -3820,7 +3555,6 @@ def scatter_nd(
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Zeros with data at the given coordinates; the last of equal ones wins.
 
@@ -3844,7 +3578,6 @@ def sgd_mom_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """mom = momentum * mom - lr * (grad + wd * weight); weight += mom.
 
@@ -3876,7 +3609,6 @@ def sgd_update(
     lazy_update: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """weight -= lr * (grad + wd * weight).
 
@@ -3896,37 +3628,25 @@ def sgd_update(
     ...
 
 def shape_array(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """The shape of an array as int64 numbers."""
     ...
 
 def shuffle(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """data with its entries along the first axis in random order."""
     ...
 
 def sigmoid(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 / (1 + exp(-data))."""
     ...
 
 def sign(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """-1, 0 or 1 by the sign of data."""
     ...
@@ -3941,7 +3661,6 @@ def signsgd_update(
     clip_gradient: float | None = -1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """weight -= lr * (sign(grad) + wd * weight).
 
@@ -3971,7 +3690,6 @@ def signum_update(
     wd_lh: float | None = 0,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """weight moves by lr against the sign of the momentum.
 
@@ -3993,28 +3711,19 @@ def signum_update(
     ...
 
 def sin(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Sine of data in radians."""
     ...
 
 def sinh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Hyperbolic sine."""
     ...
 
 def size_array(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """The number of elements of an array, int64."""
     ...
@@ -4027,7 +3736,6 @@ def slice(
     step: int | Sequence[int | None] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The part of an array between begin and end, with steps.
 
@@ -4052,7 +3760,6 @@ def slice_axis(
     end: int | None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The part of an array between two indices of one axis.
 
@@ -4073,7 +3780,6 @@ def slice_like(
     axes: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Cuts data to the lengths of shape_like.
 
@@ -4089,7 +3795,6 @@ def smooth_l1(
     scalar: float | None = 1,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.
 
@@ -4109,7 +3814,6 @@ def softmax(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """exp(data / temperature), divided by its sum along one axis.
 
@@ -4131,7 +3835,6 @@ def softmax_cross_entropy(
     label: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum over the batch of the cross entropy of softmax(data) with class label."""
     ...
@@ -4145,7 +3848,6 @@ def softmin(
     use_length: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """softmax of the negated data.
 
@@ -4163,10 +3865,7 @@ def softmin(
     ...
 
 def softsign(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """data / (1 + abs(data))."""
     ...
@@ -4177,7 +3876,6 @@ def sort(
     is_ascend: bool | None = True,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sorted values along one axis; NaN counts as the largest.
 
@@ -4196,7 +3894,6 @@ def space_to_depth(
     block_size: int,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Moves blocks of height and width to channels.
 
@@ -4208,19 +3905,13 @@ def space_to_depth(
     ...
 
 def sqrt(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Square root."""
     ...
 
 def square(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """data * data."""
     ...
@@ -4230,7 +3921,6 @@ def squeeze(
     axis: int | Sequence[int] | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Removes axes of length 1; at least one dimension stays.
 
@@ -4244,9 +3934,9 @@ def squeeze(
 def stack(
     *data: Symbol | Sequence[Symbol],
     axis: int | None = 0,
+    num_args: int | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Joins arrays of one shape along a new axis.
 
@@ -4264,7 +3954,6 @@ def sum(
     exclude: bool | None = False,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Sum over axes.
 
@@ -4288,7 +3977,6 @@ def take(
     mode: Literal["clip", "wrap", "raise"] | None = "clip",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The slices of a that indices name along one axis.
 
@@ -4302,19 +3990,13 @@ def take(
     ...
 
 def tan(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Tangent of data in radians."""
     ...
 
 def tanh(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Hyperbolic tangent."""
     ...
@@ -4325,7 +4007,6 @@ def tile(
     reps: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Repeats the whole array along every axis.
 
@@ -4345,7 +4026,6 @@ def topk(
     dtype: DTypeLike = "float32",
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """The k largest or smallest values along one axis, sorted.
 
@@ -4369,7 +4049,6 @@ def transpose(
     axes: int | Sequence[int] | None = (),
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Permutes the axes.
 
@@ -4381,10 +4060,7 @@ def transpose(
     ...
 
 def trunc(
-    data: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
+    data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """Integer part, towards zero."""
     ...
@@ -4395,7 +4071,6 @@ def unravel_index(
     shape: int | Sequence[int],
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Coordinates of flat indices, one row per dimension of shape.
 
@@ -4412,7 +4087,6 @@ def where(
     y: Symbol | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """x where condition is not 0, else y."""
     ...
@@ -4422,7 +4096,6 @@ def zeros_like(
     dtype: DTypeLike | None = None,
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
-    **kwargs: Any,
 ) -> Symbol:
     """Zeros of data's shape and dtype.
 

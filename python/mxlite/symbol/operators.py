@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Signature
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .. import _core
 from ..base import NotImplementedForSymbol, TypeError_
 from ..ndarray.methods import METHODS
+from ..ndarray.signatures import of_symbol_operator
 from .compose import compose
 from .names import engine_name
 from .symbol import Symbol
@@ -32,6 +34,10 @@ class SymbolOp:
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
         return _core.op(engine_name(self._alias)).__doc__
+
+    @property
+    def __signature__(self) -> Signature:
+        return of_symbol_operator(engine_name(self._alias))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make a node; arguments as for the operator on arrays, ``name`` and ``attr`` besides."""

@@ -19,10 +19,15 @@ from ..base import (
 from .compose import compose, hidden_key
 from .node import HIDDEN_KEYS, Entry, Node, topological_order
 
+if TYPE_CHECKING:
+    from .operator_methods import OperatorMethods as _Base
+else:
+    _Base = object
+
 __all__ = ["Symbol"]
 
 
-class Symbol:
+class Symbol(_Base):
     """One or several outputs of a symbolic graph; immutable but for `_set_attr`.
 
     Operators of ``mx.nd`` and ``mx.sym`` called on symbols give symbols. `bind`, `simple_bind` and
@@ -33,15 +38,6 @@ class Symbol:
     __slots__ = ("__weakref__", "_outputs")
 
     _outputs: list[Entry]
-
-    if TYPE_CHECKING:
-        # Operators, as methods and as signs: set by operators.py.
-        _operator: Any = None
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _operator
-        __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _operator
-        __gt__ = __ge__ = __lt__ = __le__ = _operator
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, outputs: Sequence[Entry]) -> None:
         self._outputs = list(outputs)

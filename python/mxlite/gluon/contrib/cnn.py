@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from ...base import NotSupportedError, ValueError_
+from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..nn import Activation
 from ..nn.conv_layers import spatial_sizes
@@ -134,7 +135,7 @@ class DeformableConvolution(HybridBlock):
         deformable_conv_weight: Any,
         offset_bias: Any = None,
         deformable_conv_bias: Any = None,
-    ) -> Any:
+    ) -> NDArray:
         """Compute the offsets, then the convolution."""
         offset = F.Convolution(x, offset_weight, offset_bias, **self._offset_kwargs)
         y = self._convolve(F, x, offset, deformable_conv_weight, deformable_conv_bias)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import autograd
 from ...base import NotSupportedError, ShapeError
+from ...ndarray import NDArray
 from ..base_block import Block
 from ..hybrid_block import HybridBlock
 from ..nn.basic_layers import BatchNorm, HybridSequential, Sequential
 from ..nn.conv_layers import Sizes, spatial_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = [
     "Concurrent",
@@ -40,7 +46,7 @@ class Concurrent(Sequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> NDArray:
         """Run the children and concatenate."""
         from ... import ndarray as nd
 
@@ -62,7 +68,7 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Run the children and concatenate."""
         outputs = [block(x) for block in self._children.values()]
         return F.concat(*outputs, dim=self.axis)
@@ -71,7 +77,7 @@ class HybridConcurrent(HybridSequential):
 class Identity(HybridBlock):
     """Return the input; a shortcut inside of `Concurrent`."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return ``x``."""
         return x
 
@@ -95,7 +101,7 @@ class SparseEmbedding(Block):
         output_dim: int,
         dtype: Any = "float32",
         weight_initializer: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
@@ -109,7 +115,7 @@ class SparseEmbedding(Block):
                 stype="row_sparse",
             )
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> NDArray:
         """Look the rows up: shape ``x.shape + (output_dim,)``."""
         from ... import ndarray as nd
 
@@ -154,7 +160,7 @@ class SyncBatchNorm(BatchNorm):
         gamma_initializer: Any = "ones",
         running_mean_initializer: Any = "zeros",
         running_variance_initializer: Any = "ones",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             1, momentum, epsilon, center, scale, use_global_stats, beta_initializer,
@@ -173,7 +179,7 @@ class SyncBatchNorm(BatchNorm):
         beta: Any,
         running_mean: Any,
         running_var: Any,
-    ) -> Any:
+    ) -> NDArray:
         """Normalize; in training mode the running statistics are updated."""
         options = self._options
         if options["ndev"] == 1:
@@ -200,7 +206,7 @@ class _PixelShuffle(HybridBlock):
         super().__init__()
         self._factors = spatial_sizes(type(self).__name__, "factor", factor, self._ndim)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return ``(N, C, f1 * D1, f2 * D2, ...)`` for ``(N, f1 * f2 * ... * C, D1, D2, ...)``."""
         ndim, factors = self._ndim, self._factors
         self._check(getattr(x, "shape", None))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import initializer
 from ...base import ValueError_
+from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..parameter import ParameterDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = ["ELU", "GELU", "SELU", "Activation", "LeakyReLU", "PReLU", "Swish"]
 
@@ -46,7 +52,7 @@ class Activation(HybridBlock):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._act_type})"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.Activation(x, act_type=self._act_type)
 
@@ -62,7 +68,7 @@ class LeakyReLU(HybridBlock):
 
     _node_op = "leakyrelu"
 
-    def __init__(self, alpha: float, **kwargs: Any) -> None:
+    def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]) -> None:
         if alpha < 0:
             raise ValueError_(
                 f"LeakyReLU: alpha is {alpha}, the slope coefficient must not be negative"
@@ -73,7 +79,7 @@ class LeakyReLU(HybridBlock):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._alpha})"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, act_type="leaky", slope=self._alpha)
 
@@ -91,13 +97,15 @@ class PReLU(HybridBlock):
 
     _node_op = "leakyrelu"
 
-    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]
+    ) -> None:
         super().__init__(**kwargs)
         init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
         with self.name_scope():
             self.alpha = self.params.get("alpha", shape=(in_channels,), init=init)
 
-    def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, gamma=alpha, act_type="prelu")
 
@@ -110,11 +118,11 @@ class ELU(HybridBlock):
     alpha : float
     """
 
-    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         self._alpha = alpha
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, act_type="elu", slope=self._alpha)
 
@@ -124,7 +132,7 @@ class SELU(HybridBlock):
 
     _node_op = "leakyrelu"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, act_type="selu")
 
@@ -134,7 +142,7 @@ class GELU(HybridBlock):
 
     _node_op = "leakyrelu"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return F.LeakyReLU(x, act_type="gelu")
 
@@ -149,10 +157,10 @@ class Swish(HybridBlock):
 
     _node_op = "sigmoid"
 
-    def __init__(self, beta: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         self._beta = beta
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Apply the function element by element."""
         return x * F.sigmoid(self._beta * x)

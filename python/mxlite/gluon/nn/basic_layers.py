@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
 from ... import ndarray as nd
 from ...base import TypeError_, ValueError_, suggestion
+from ...ndarray import NDArray
 from ..base_block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .containers import HybridSequential, Sequential
 from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = [
     "BatchNorm",
@@ -66,7 +72,7 @@ class Dense(HybridBlock):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_units: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         if units < 0:
@@ -97,7 +103,7 @@ class Dense(HybridBlock):
                 Activation(activation, prefix=activation + "_") if activation is not None else None
             )
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Multiply, add, activate."""
         output = F.FullyConnected(
             x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten
@@ -124,12 +130,14 @@ class Dropout(HybridBlock):
 
     _node_op = "dropout"
 
-    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self._rate = rate
         self._axes = axes
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Drop elements; a rate of 0 returns the input."""
         if self._rate > 0:
             return F.Dropout(x, p=self._rate, axes=self._axes)
@@ -163,7 +171,7 @@ class Embedding(HybridBlock):
         dtype: Any = "float32",
         weight_initializer: Any = None,
         sparse_grad: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._input_dim = input_dim
@@ -180,7 +188,7 @@ class Embedding(HybridBlock):
                 grad_stype="row_sparse" if sparse_grad else "default",
             )
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> NDArray:  # noqa: N803
         """Look the rows up: shape ``x.shape + (output_dim,)``."""
         return F.Embedding(
             x,
@@ -204,7 +212,7 @@ class Embedding(HybridBlock):
 class Flatten(HybridBlock):
     """Join all but the first dimension."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return ``x`` with shape ``(x.shape[0], -1)``."""
         return F.Flatten(x)
 
@@ -275,7 +283,7 @@ class HybridLambda(HybridBlock):
                 "a function or an operator's name"
             )
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> NDArray:  # noqa: N803
         """Call the function."""
         return self._func(F, x, *args)
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ...ndarray import NDArray
 from ..base_block import Block, _indented, _tree
 from ..hybrid_block import HybridBlock
 
@@ -42,7 +43,7 @@ class Sequential(Block):
         for block in blocks:
             self.register_child(block)
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> NDArray | Any:
         """Run the children; each gets the output of the one before."""
         for block in self._children.values():
             x = block(x, *args)
@@ -50,7 +51,8 @@ class Sequential(Block):
             if isinstance(x, (tuple, list)):
                 args = tuple(x[1:])
                 x = x[0]
-        return [x, *args] if args else x
+        result: Any = [x, *args] if args else x
+        return result
 
     def __repr__(self) -> str:
         return _tree(type(self).__name__, _children_lines(self))
@@ -115,7 +117,7 @@ class HybridSequential(HybridBlock):
         for block in blocks:
             self.register_child(block)
 
-    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> NDArray | Any:  # noqa: N803
         """Run the children; each gets the output of the one before."""
         for block in self._children.values():
             x = block(x, *args)
@@ -123,7 +125,8 @@ class HybridSequential(HybridBlock):
             if isinstance(x, (tuple, list)):
                 args = tuple(x[1:])
                 x = x[0]
-        return [x, *args] if args else x
+        result: Any = [x, *args] if args else x
+        return result
 
     def __repr__(self) -> str:
         return _tree(type(self).__name__, _children_lines(self))

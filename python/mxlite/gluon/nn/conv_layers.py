@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from ...base import ShapeError, ValueError_
+from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from .activations import Activation
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = [
     "Conv1D",
@@ -74,7 +80,7 @@ class _Conv(HybridBlock):
         bias_initializer: Any,
         in_channels: int,
         output_padding: Sizes | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         layer, ndim = type(self).__name__, self._ndim
@@ -131,7 +137,7 @@ class _Conv(HybridBlock):
             return (outer, *kernel, inner)
         return (outer, inner, *kernel)
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Convolve, add the bias, activate."""
         operator = F.Deconvolution if self._transposed else F.Convolution
         if bias is None:
@@ -208,7 +214,7 @@ class Conv1D(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
@@ -258,7 +264,7 @@ class Conv2D(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
@@ -308,7 +314,7 @@ class Conv3D(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
@@ -361,7 +367,7 @@ class Conv1DTranspose(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
@@ -414,7 +420,7 @@ class Conv2DTranspose(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
@@ -467,7 +473,7 @@ class Conv3DTranspose(_Conv):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 
@@ -69,7 +75,7 @@ class _BatchNorm(_NormLayer):
         running_mean_initializer: Any = "zeros",
         running_variance_initializer: Any = "ones",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs = {
@@ -117,7 +123,7 @@ class _BatchNorm(_NormLayer):
         beta: Any,
         running_mean: Any,
         running_var: Any,  # noqa: N803
-    ) -> Any:
+    ) -> NDArray:
         """Normalize; in training mode the running statistics are updated."""
         return self._operator_of(F)(x, gamma, beta, running_mean, running_var, **self._kwargs)
 
@@ -191,7 +197,7 @@ class LayerNorm(_NormLayer):
                 self, scale, center, gamma_initializer, beta_initializer, in_channels
             )
 
-    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> NDArray:  # noqa: N803
         """Normalize along the axis."""
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
@@ -241,7 +247,7 @@ class GroupNorm(_NormLayer):
         options = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
         return f"{type(self).__name__}({options})"
 
-    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> NDArray:  # noqa: N803
         """Normalize each group of channels."""
         return F.GroupNorm(
             data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon
@@ -274,7 +280,7 @@ class InstanceNorm(_NormLayer):
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
@@ -285,7 +291,7 @@ class InstanceNorm(_NormLayer):
                 self, scale, center, gamma_initializer, beta_initializer, in_channels
             )
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> NDArray:  # noqa: N803
         """Normalize each channel."""
         if self._axis == 1:
             return F.InstanceNorm(x, gamma, beta, eps=self._epsilon)

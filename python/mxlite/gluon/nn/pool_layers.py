@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base import ShapeError, ValueError_
+from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from .conv_layers import Sizes, spatial_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = [
     "AvgPool1D",
@@ -42,7 +48,7 @@ class _Pooling(HybridBlock):
         global_pool: bool,
         layout: str,
         count_include_pad: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         layer, ndim = type(self).__name__, self._ndim
@@ -66,7 +72,7 @@ class _Pooling(HybridBlock):
     def _alias(self) -> str:
         return "pool"
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Pool the spatial dimensions."""
         return F.Pooling(x, **self._kwargs)
 
@@ -104,7 +110,7 @@ class MaxPool1D(_Pooling):
         padding: Sizes = 0,
         layout: str = "NCW",
         ceil_mode: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
@@ -133,7 +139,7 @@ class MaxPool2D(_Pooling):
         padding: Sizes = 0,
         layout: str = "NCHW",
         ceil_mode: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
@@ -162,7 +168,7 @@ class MaxPool3D(_Pooling):
         padding: Sizes = 0,
         ceil_mode: bool = False,
         layout: str = "NCDHW",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
@@ -194,7 +200,7 @@ class AvgPool1D(_Pooling):
         layout: str = "NCW",
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             pool_size, strides, padding, ceil_mode, False, layout, count_include_pad, **kwargs
@@ -228,7 +234,7 @@ class AvgPool2D(_Pooling):
         ceil_mode: bool = False,
         layout: str = "NCHW",
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             pool_size, strides, padding, ceil_mode, False, layout, count_include_pad, **kwargs
@@ -262,7 +268,7 @@ class AvgPool3D(_Pooling):
         ceil_mode: bool = False,
         layout: str = "NCDHW",
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             pool_size, strides, padding, ceil_mode, False, layout, count_include_pad, **kwargs
@@ -277,7 +283,7 @@ class GlobalMaxPool1D(MaxPool1D):
     layout : {'NCW', 'NWC'}
     """
 
-    def __init__(self, layout: str = "NCW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -289,7 +295,7 @@ class GlobalMaxPool2D(MaxPool2D):
     layout : {'NCHW', 'NHWC'}
     """
 
-    def __init__(self, layout: str = "NCHW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCHW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -301,7 +307,7 @@ class GlobalMaxPool3D(MaxPool3D):
     layout : {'NCDHW', 'NDHWC'}
     """
 
-    def __init__(self, layout: str = "NCDHW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCDHW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -313,7 +319,7 @@ class GlobalAvgPool1D(AvgPool1D):
     layout : {'NCW', 'NWC'}
     """
 
-    def __init__(self, layout: str = "NCW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -325,7 +331,7 @@ class GlobalAvgPool2D(AvgPool2D):
     layout : {'NCHW', 'NHWC'}
     """
 
-    def __init__(self, layout: str = "NCHW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCHW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -337,7 +343,7 @@ class GlobalAvgPool3D(AvgPool3D):
     layout : {'NCDHW', 'NDHWC'}
     """
 
-    def __init__(self, layout: str = "NCDHW", **kwargs: Any) -> None:
+    def __init__(self, layout: str = "NCDHW", **kwargs: Unpack[BlockOptions]) -> None:
         _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
@@ -350,7 +356,7 @@ class ReflectionPad2D(HybridBlock):
         One number for all sides, or the 8 numbers of ``pad_width``.
     """
 
-    def __init__(self, padding: Sizes = 0, **kwargs: Any) -> None:
+    def __init__(self, padding: Sizes = 0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         if isinstance(padding, int):
             padding = (0, 0, 0, 0, padding, padding, padding, padding)
@@ -360,6 +366,6 @@ class ReflectionPad2D(HybridBlock):
             )
         self._padding = tuple(padding)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Pad the last two dimensions."""
         return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -117,7 +117,7 @@ class RecurrentCell(Block):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Run the cell over a sequence.
 
         Parameters
@@ -170,7 +170,7 @@ class RecurrentCell(Block):
             return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
         return activation(inputs)
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any) -> tuple[NDArray, list[NDArray]]:
         """Compute one step.
 
         Parameters
@@ -184,7 +184,9 @@ class RecurrentCell(Block):
         states : list of NDArray
         """
         self._counter += 1
-        return super().forward(*args)
+        outputs: Any = super().forward(*args)
+        output, states = outputs
+        return output, states
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):

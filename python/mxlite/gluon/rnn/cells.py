@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ndarray import NDArray
 from ..parameter import ParameterDict
 from .base_cell import HybridRecurrentCell
 
@@ -124,7 +125,7 @@ class RNNCell(_DenseCell):
         h2h_weight: Any,
         i2h_bias: Any,
         h2h_bias: Any,
-    ) -> Any:
+    ) -> tuple[NDArray, list[NDArray]]:
         """Return the output, which is also the new state."""
         i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
         h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
@@ -196,7 +197,7 @@ class LSTMCell(_DenseCell):
         h2h_weight: Any,
         i2h_bias: Any,
         h2h_bias: Any,
-    ) -> Any:
+    ) -> tuple[NDArray, list[NDArray]]:
         """Return h' and the states h', c'."""
         i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
         h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
@@ -287,7 +288,7 @@ class GRUCell(_DenseCell):
         h2h_weight: Any,
         i2h_bias: Any,
         h2h_bias: Any,
-    ) -> Any:
+    ) -> tuple[NDArray, list[NDArray]]:
         """Return the output, which is also the new state."""
         i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
         h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ... import ndarray as nd
 from ...base import NotSupportedError, ValueError_
+from ...ndarray import NDArray
 from ..base_block import _indented, _tree
 from .base_cell import (
     HybridRecurrentCell,
@@ -69,7 +70,7 @@ class SequentialRNNCell(RecurrentCell):
         self._check_not_modified()
         return cells_begin_state(self._children.values(), batch_size, func, **kwargs)
 
-    def forward(self, inputs: Any, states: Any) -> Any:
+    def forward(self, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:
         """Step every cell on the output of the one below.
 
         Parameters
@@ -98,7 +99,7 @@ class SequentialRNNCell(RecurrentCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Unroll cell by cell; see `RecurrentCell.unroll`."""
         self.reset()
         check_length(length, inputs, layout)
@@ -188,7 +189,7 @@ class BidirectionalCell(HybridRecurrentCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Unroll both cells and join their outputs; see `RecurrentCell.unroll`."""
         self.reset()
         check_length(length, inputs, layout)

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ... import ndarray as nd
 from ...base import TypeError_, ValueError_
+from ...ndarray import NDArray
 from ..parameter import ParameterDict
 from .base_cell import HybridRecurrentCell, RecurrentCell
 from .containers import check_can_step
@@ -54,7 +55,7 @@ class DropoutCell(HybridRecurrentCell):
         """Return an empty list."""
         return []
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
         """Return the dropped input and the states as they came."""
         if self._rate > 0:
             inputs = F.Dropout(inputs, p=self._rate, axes=self._axes, name=f"t{self._counter}_fwd")
@@ -68,7 +69,7 @@ class DropoutCell(HybridRecurrentCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Drop from the whole sequence at once where it is one array."""
         self.reset()
         check_length(length, inputs, layout)
@@ -188,7 +189,7 @@ class ZoneoutCell(_RememberingCell):
         super().reset()
         self._prev_output = None
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
         """Step the wrapped cell and put old values back."""
         output, next_states = self.base_cell(inputs, states)
 
@@ -216,7 +217,7 @@ class ResidualCell(ModifierCell):
     Matches ``mxnet.gluon.rnn.ResidualCell``.
     """
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
         """Step the wrapped cell and add its input."""
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
@@ -229,7 +230,7 @@ class ResidualCell(ModifierCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Unroll the wrapped cell and add its inputs; see `RecurrentCell.unroll`."""
         self.reset()
         outputs, states = self._unlocked(

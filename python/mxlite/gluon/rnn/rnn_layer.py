@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, overload
 
 from ... import ndarray as nd
 from ...base import NotSupportedError, ShapeError, ValueError_
 from ...ndarray import NDArray
+from ...symbol import Symbol
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
 from ..parameter import shape_is_known as is_known
 from . import rnn_cell
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..call_types import BlockOptions
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -34,7 +41,7 @@ class _RNNLayer(HybridBlock):
         projection_size: int | None = None,
         state_clip: tuple[float | None, float | None, bool] = (None, None, False),
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
@@ -156,6 +163,19 @@ class _RNNLayer(HybridBlock):
             states.append(func(name=f"{self.prefix}h0_{i}", **wanted))
         return states
 
+    @overload
+    def __call__(self, inputs: Symbol, *args: Any) -> Symbol: ...
+    @overload
+    def __call__(
+        self, inputs: NDArray, states: None = None, sequence_length: NDArray | None = None
+    ) -> NDArray: ...
+    @overload
+    def __call__(
+        self,
+        inputs: NDArray,
+        states: NDArray | Sequence[NDArray],
+        sequence_length: NDArray | None = None,
+    ) -> tuple[NDArray, list[NDArray]]: ...
     def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:
         """Run the layer.
 
@@ -190,7 +210,7 @@ class _RNNLayer(HybridBlock):
             raise ValueError_(f"{self.name}: sequence_length given without use_sequence_length")
         return super().__call__(inputs) if states is None else super().__call__(inputs, states)
 
-    def hybrid_forward(  # type: ignore[override]
+    def hybrid_forward(
         self,
         F: Any,  # noqa: N803
         inputs: Any,
@@ -345,7 +365,7 @@ class RNN(_RNNLayer):
         h2h_bias_initializer: Any = "zeros",
         input_size: int = 0,
         dtype: Any = "float32",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         inits = {
             "i2h_weight": i2h_weight_initializer,
@@ -410,7 +430,7 @@ class LSTM(_RNNLayer):
         state_clip_max: float | None = None,
         state_clip_nan: bool = False,
         dtype: Any = "float32",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         inits = {
             "i2h_weight": i2h_weight_initializer,
@@ -465,7 +485,7 @@ class GRU(_RNNLayer):
         i2h_bias_initializer: Any = "zeros",
         h2h_bias_initializer: Any = "zeros",
         dtype: Any = "float32",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         inits = {
             "i2h_weight": i2h_weight_initializer,

@@ -6,14 +6,28 @@ A csr or row-sparse array is an `NDArray` whose memory is two or three dense arr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
-from ..._core import NDArray
+from ..._core import NDArray as NDArray
 from . import aliases, dispatch, functions, products, rules, updates
-from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast_storage
-from .creation import array, csr_matrix, empty, row_sparse_array, zeros
-from .functions import add, divide, multiply, retain, subtract
+from .arrays import BaseSparseNDArray as BaseSparseNDArray
+from .arrays import CSRNDArray as CSRNDArray
+from .arrays import RowSparseNDArray as RowSparseNDArray
+from .arrays import cast_storage as cast_storage
+from .creation import array as array
+from .creation import csr_matrix as csr_matrix
+from .creation import empty as empty
+from .creation import row_sparse_array as row_sparse_array
+from .creation import zeros as zeros
+from .functions import add as add
+from .functions import divide as divide
+from .functions import multiply as multiply
+from .functions import retain as retain
+from .functions import subtract as subtract
+
+if TYPE_CHECKING:
+    from ..op import *  # noqa: F403 - more than _OPERATORS, with the same signatures
 
 # The operators that 1.x has in this module; they are the same objects as in mx.nd.
 _OPERATORS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ..._core import NDArray
 from ...base import ShapeError, TypeError_, ValueError_
 from . import storage
 from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
+
+if TYPE_CHECKING:
+    from ..call_types import ContextLike
 
 __all__ = ["array", "csr_matrix", "empty", "row_sparse_array", "zeros"]
 
@@ -66,7 +69,9 @@ def _is_scipy(source: Any) -> bool:
     return type(source).__module__.startswith("scipy.sparse")
 
 
-def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None) -> CSRNDArray:
+def csr_matrix(
+    arg1: Any, shape: Any = None, ctx: ContextLike = None, dtype: Any = None
+) -> CSRNDArray:
     """Return a csr matrix.
 
     Parameters
@@ -159,7 +164,7 @@ def _numpy(source: Any) -> np.ndarray[Any, Any]:
 
 
 def row_sparse_array(
-    arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None
+    arg1: Any, shape: Any = None, ctx: ContextLike = None, dtype: Any = None
 ) -> RowSparseNDArray:
     """Return a row-sparse array.
 
@@ -222,7 +227,7 @@ def row_sparse_array(
     return storage.row_sparse(values, indices, shape)
 
 
-def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> BaseSparseNDArray:
+def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> BaseSparseNDArray:
     """Return a sparse array with the values of a sparse one of mxlite or SciPy.
 
     Parameters
@@ -246,7 +251,9 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> BaseSparseND
     )
 
 
-def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+def zeros(
+    stype: str, shape: Any, ctx: ContextLike = None, dtype: Any = None, **kwargs: Any
+) -> NDArray:
     """Return an array of zeros in a storage type.
 
     Parameters
@@ -271,7 +278,7 @@ def zeros(stype: str, shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: 
     return out
 
 
-def empty(stype: str, shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+def empty(stype: str, shape: Any, ctx: ContextLike = None, dtype: Any = None) -> NDArray:
     """Return an array in a storage type; sparse ones have no stored values."""
     if storage.check_stype("empty", stype) == "default":
         return _core.empty(shape, ctx, dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....base import ValueError_
+from ....ndarray import NDArray
 from ...parameter import ParameterDict
 from ...rnn.base_cell import HybridRecurrentCell
 from ...rnn.cells import gru_step, lstm_step
@@ -161,7 +162,7 @@ class _ConvCell(HybridRecurrentCell):
         h2h_weight: Any,
         i2h_bias: Any,
         h2h_bias: Any,
-    ) -> Any:
+    ) -> tuple[NDArray, list[NDArray]]:
         """Convolve input and state, then do what the kind of cell does with its gates."""
         common = {
             "num_filter": self._gates * self._hidden_channels,

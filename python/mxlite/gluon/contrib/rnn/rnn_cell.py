@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import ndarray as nd
+from ....ndarray import NDArray
 from ...parameter import ParameterDict
 from ...rnn import sequence as steps_of
 from ...rnn.base_cell import RecurrentCell
@@ -63,7 +64,7 @@ class VariationalDropoutCell(_RememberingCell):
             self._masks[kind] = F.Dropout(F.ones_like(values), p=rate)
         return F.elemwise_mul(values, self._masks[kind])
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
         """Step the wrapped cell between the masks."""
         states = [self._drop(F, "states", self.drop_states, states[0]), *states[1:]]
         inputs = self._drop(F, "inputs", self.drop_inputs, inputs)
@@ -78,7 +79,7 @@ class VariationalDropoutCell(_RememberingCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
         valid_length: Any = None,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[NDArray | Any, list[NDArray]]:
         """Drop from the whole sequence at once where no state is dropped."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
@@ -164,7 +165,7 @@ class LSTMPCell(_DenseCell):
         h2r_weight: Any,
         i2h_bias: Any,
         h2h_bias: Any,
-    ) -> Any:
+    ) -> tuple[NDArray, list[NDArray]]:
         """Return r' and the states r', c'."""
         i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
         h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
@@ -187,7 +188,7 @@ def dynamic_unroll(
     drop_outputs: float = 0,
     layout: str = "TNC",
     valid_length: Any = None,
-) -> tuple[Any, Any]:
+) -> tuple[NDArray | Any, list[NDArray]]:
     """Run a cell over as many steps as the input has.
 
     Parameters

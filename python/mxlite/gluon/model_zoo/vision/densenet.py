@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent, Identity
@@ -104,7 +105,7 @@ class DenseNet(HybridBlock):
         )
         return halve
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, 224, 224)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

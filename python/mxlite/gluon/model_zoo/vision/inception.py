@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
@@ -139,7 +140,7 @@ class Inception3(HybridBlock):
             )
             self.output = nn.Dense(classes)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, 299, 299)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
@@ -51,7 +52,7 @@ class _Residual(HybridBlock):
         self.branches = branches
         self.project = _conv(channels, 1, activation=None)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block, of the input's shape."""
         y = x + self._scale * self.project(self.branches(x))
         return F.Activation(y, act_type="relu") if self._activate else y
@@ -143,7 +144,7 @@ class InceptionResNetV2(HybridBlock):
             )
             self.output = nn.Dense(classes)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
@@ -121,7 +122,7 @@ class InceptionV4(HybridBlock):
             self.features.add(nn.AvgPool2D(8, 1, 1), nn.Dropout(0.2), nn.Flatten())
             self.output = nn.Dense(classes)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, 299, 299)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ._build import finish
@@ -51,7 +52,7 @@ _GROUPS = [
 class RELU6(HybridBlock):
     """``min(max(x, 0), 6)`` (MXNet 1.x: ``RELU6`` of its mobilenet module)."""
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Clipped ``x``, same shape."""
         return F.clip(x, a_min=0, a_max=6, name="relu6")
 
@@ -110,7 +111,7 @@ class LinearBottleneck(HybridBlock):
             _add_conv(self.out, wide, 3, stride, 1, groups=wide, activation="relu6")
             _add_conv(self.out, channels, activation=None)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
         y = self.out(x)
         return F.elemwise_add(y, x) if self.use_shortcut else y
@@ -148,7 +149,7 @@ class MobileNet(HybridBlock):
             self.features.add(nn.GlobalAvgPool2D(), nn.Flatten())
             self.output = nn.Dense(classes)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 
@@ -192,7 +193,7 @@ class MobileNetV2(HybridBlock):
             with self.output.name_scope():
                 self.output.add(nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"), nn.Flatten())
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from ....base import ValueError_
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ._build import finish, pick
@@ -69,7 +70,7 @@ class _BlockV1(HybridBlock):
     def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
         raise NotImplementedError
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         return F.Activation(self.body(x) + shortcut, act_type="relu")
@@ -162,7 +163,7 @@ class BasicBlockV2(HybridBlock):
         self.conv2 = _conv3x3(channels, 1, channels)
         self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
         active = F.Activation(self.bn1(x), act_type="relu")
         shortcut = x if self.downsample is None else self.downsample(active)
@@ -208,7 +209,7 @@ class BottleneckV2(HybridBlock):
         self.conv3 = _conv1x1(channels)
         self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
         active = F.Activation(self.bn1(x), act_type="relu")
         shortcut = x if self.downsample is None else self.downsample(active)
@@ -292,7 +293,7 @@ class ResNetV1(HybridBlock):
             self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.Dense(classes, in_units=channels[-1])
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 
@@ -353,7 +354,7 @@ class ResNetV2(HybridBlock):
             )
             self.output = nn.Dense(classes, in_units=channels[-1])
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ._build import finish, pick
@@ -72,7 +73,7 @@ class BasicBlockV1b(HybridBlock):
         self.relu2 = nn.Activation("relu")
         self.downsample = downsample
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, planes, H / strides, W / strides)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
@@ -132,7 +133,7 @@ class BottleneckV1b(HybridBlock):
         self.relu3 = nn.Activation("relu")
         self.downsample = downsample
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, 4 planes, H / strides, W / strides)``."""
         shortcut = x if self.downsample is None else self.downsample(x)
         y = self.relu1(self.bn1(self.conv1(x)))
@@ -217,7 +218,7 @@ class ResNetV1b(HybridBlock):
                 stage.add(block(planes, 1, None, wide, prefix="", **self._options))
         return stage
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))

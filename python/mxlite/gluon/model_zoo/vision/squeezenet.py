@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
@@ -80,7 +81,7 @@ class SqueezeNet(HybridBlock):
                 nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten()
             )
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, 224, 224)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

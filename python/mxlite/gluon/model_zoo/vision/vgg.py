@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import initializer
+from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ._build import finish, pick
@@ -85,7 +86,7 @@ class VGG(HybridBlock):
                 self.features.add(nn.Dropout(0.5))
             self.output = nn.Dense(classes, weight_initializer="normal")
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Class scores of a batch of images: ``(N, 3, 224, 224)`` to ``(N, classes)``."""
         return self.output(self.features(x))
 

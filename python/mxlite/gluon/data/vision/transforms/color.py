@@ -31,7 +31,7 @@ class _Jitter(HybridBlock):
             raise ValueError_(f"{type(self).__name__}: the amount is {amount}, expected 0 or more")
         self._args = (max(0, 1 - amount), 1 + amount)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the changed image."""
         return getattr(F.image, self._operator)(x, *self._args)
 
@@ -127,7 +127,7 @@ class RandomColorJitter(HybridBlock):
         super().__init__()
         self._args = (brightness, contrast, saturation, hue)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the changed image."""
         return F.image.random_color_jitter(x, *self._args)
 
@@ -149,7 +149,7 @@ class RandomLighting(HybridBlock):
         super().__init__()
         self._alpha = alpha
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the changed image."""
         return F.image.random_lighting(x, self._alpha)
 

@@ -70,7 +70,7 @@ class Cast(HybridBlock):
         super().__init__()
         self._dtype = dtype
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return x as the type."""
         return F.cast(x, self._dtype)
 
@@ -83,7 +83,7 @@ class ToTensor(HybridBlock):
     Matches ``mxnet.gluon.data.vision.transforms.ToTensor``.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the tensor of an image."""
         return F.image.to_tensor(x)
 
@@ -105,7 +105,7 @@ class Normalize(HybridBlock):
         self._mean = mean
         self._std = std
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the normalized tensor."""
         return F.image.normalize(x, self._mean, self._std)
 
@@ -135,7 +135,7 @@ class RandomApply(Sequential):
         many = isinstance(transforms, (list, tuple))
         self.transforms = Compose(transforms) if many else transforms  # a child by assignment
 
-    def forward(self, x: NDArray, *args: Any) -> Any:
+    def forward(self, x: NDArray, *args: Any) -> NDArray:
         """Return x, perhaps transformed."""
         return x if self.p < random.random() else self.transforms(x, *args)
 
@@ -155,7 +155,7 @@ class HybridRandomApply(HybridSequential):
         self.p = _check_probability("HybridRandomApply", p)
         self.add(*(transforms if isinstance(transforms, (list, tuple)) else [transforms]))
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> NDArray:
         """Return x, perhaps transformed."""
         from ..... import nd
 

@@ -181,7 +181,7 @@ class CropResize(HybridBlock):
         self._size = None if size is None else _pair(size)
         self._interpolation = 1 if interpolation is None else interpolation
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the rectangle of (H, W, C) or (N, H, W, C)."""
         out = F.image.crop(x, *self._rectangle)
         if self._size is None:
@@ -261,7 +261,7 @@ class Resize(HybridBlock):
         super().__init__()
         self._args = (size, keep_ratio, interpolation)
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return the resized image."""
         return F.image.resize(x, *self._args)
 
@@ -274,7 +274,7 @@ class RandomFlipLeftRight(HybridBlock):
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipLeftRight``.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return (H, W, C), perhaps mirrored."""
         return F.image.random_flip_left_right(x)
 
@@ -287,6 +287,6 @@ class RandomFlipTopBottom(HybridBlock):
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipTopBottom``.
     """
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return (H, W, C), perhaps mirrored."""
         return F.image.random_flip_top_bottom(x)

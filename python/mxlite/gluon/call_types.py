@@ -1,0 +1,39 @@
+"""Types by which checkers know what a block's call returns: what its forward is declared to return.
+
+Used in annotations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from .parameter_dict import ParameterDict
+
+__all__ = ["BlockOptions", "HasForward", "HasHybridForward"]
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HasForward(Protocol[R_co]):
+    """A block whose ``forward`` returns ``R_co``."""
+
+    @property
+    def forward(self) -> Callable[..., R_co]:
+        """The method."""
+
+
+class HasHybridForward(Protocol[R_co]):
+    """A block whose ``hybrid_forward`` returns ``R_co``."""
+
+    @property
+    def hybrid_forward(self) -> Callable[..., R_co]:
+        """The method."""
+
+
+class BlockOptions(TypedDict, total=False):
+    """Keywords that every layer passes on to `Block`."""
+
+    prefix: str | None
+    params: ParameterDict | None

@@ -1,0 +1,69 @@
+"""Adds to an error which layer raised it: ``in Net.features.3 (Conv2D 'net0_conv3'), ...``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..base import MXNetError
+from ..ndarray import NDArray
+from ..symbol import Symbol
+
+if TYPE_CHECKING:
+    from .base_block import Block
+
+__all__ = ["add_layer"]
+
+_LONGEST = 6  # inputs that are described
+
+
+def _input_text(value: Any) -> str:
+    if isinstance(value, NDArray):
+        return f"{tuple(value.shape)} {value.dtype.__name__}"
+    if isinstance(value, Symbol):
+        return f"symbol {value.name or 'group'}"
+    if isinstance(value, (list, tuple)):
+        parts = ", ".join(_input_text(part) for part in value[:_LONGEST])
+        return f"[{parts}{', ...' if len(value) > _LONGEST else ''}]"
+    return type(value).__name__
+
+
+def _key_of(child: int, block: Block) -> str:
+    """Return the structural name of the child with that id; its place is unknown without one."""
+    for key, value in block._children.items():
+        if id(value) == child:
+            return key
+    return "?"
+
+
+def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
+    """Say in an error's text that it passed through a block's call.
+
+    Blocks call it from the inside out. The text names the innermost block and its path from the
+    outermost one.
+
+    Parameters
+    ----------
+    error : MXNetError
+        Changed in place.
+    block : Block
+    args : tuple
+        What the block was called with.
+    """
+    if len(error.args) != 1 or not isinstance(error.args[0], str):
+        return
+    trail: dict[str, Any] | None = getattr(error, "_layers", None)
+    if trail is None:
+        trail = {
+            "text": error.args[0],
+            "layer": f"{type(block).__name__} {block.name!r}",
+            "inputs": ", ".join(_input_text(value) for value in args),
+            "path": [],
+            "last": id(block),
+        }
+        error.__dict__["_layers"] = trail
+    elif trail["last"] != id(block):  # a hybridized block may call itself to trace
+        trail["path"].insert(0, _key_of(trail["last"], block))
+        trail["last"] = id(block)
+    path = ".".join([type(block).__name__, *trail["path"]])
+    where = f"{path} ({trail['layer']})" if trail["path"] else trail["layer"]
+    error.args = (f"{trail['text']}\n    in {where}, called with {trail['inputs']}",)

@@ -1,0 +1,28 @@
+"""Types of arguments that many functions of mx.nd share. Used in annotations only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict, Union
+
+from ..context import Context
+
+if TYPE_CHECKING:
+    from .._core import NDArray
+
+__all__ = ["CallOptions", "ContextLike", "NameOption", "ShapeLike"]
+
+ContextLike = Union[Context, str, None]
+ShapeLike = Union[int, Sequence[int]]
+
+
+class NameOption(TypedDict, total=False):
+    """A keyword of symbols, which arrays ignore."""
+
+    name: str | None
+
+
+class CallOptions(NameOption, total=False):
+    """Keywords that operators take besides their parameters."""
+
+    out: NDArray | Sequence[NDArray] | None

@@ -1,0 +1,124 @@
+"""Signatures of operators for ``inspect.signature`` and for editors that complete keywords."""
+
+from __future__ import annotations
+
+import functools
+from inspect import Parameter, Signature
+from typing import Any
+
+from .. import _core
+
+__all__ = ["of_operator", "of_symbol_operator", "required_inputs"]
+
+_KEYWORD = Parameter.KEYWORD_ONLY
+_EITHER = Parameter.POSITIONAL_OR_KEYWORD
+_VALUES = {"None": None, "True": True, "False": False}
+# Inputs that parameters such as no_bias or use_length switch on or off.
+_SWITCHED = frozenset(
+    "bias data_lengths gamma length like sequence_length state_cell trans".split()
+)
+
+
+def required_inputs(op: dict[str, Any]) -> int:
+    """Return how many of an operator's inputs must be given whatever its parameters are.
+
+    Parameters
+    ----------
+    op : dict
+        Entry of ``_core.list_ops()``.
+
+    Returns
+    -------
+    int
+    """
+    if not op["optional_inputs"]:
+        return len(op["inputs"])
+    switched = [i for i, name in enumerate(op["inputs"]) if name in _SWITCHED]
+    return min(switched, default=1)
+
+
+def _value(text: str, kind: str) -> Any:
+    """Return a default from its text in the schema."""
+    if text in _VALUES:
+        return _VALUES[text]
+    if kind.startswith(("Literal", "str", "DTypeLike")):
+        return text
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            pass
+    inner = text.strip("()[] ").rstrip(",")
+    return tuple(_value(part.strip(), kind) for part in inner.split(",")) if inner else ()
+
+
+def _inputs(op: dict[str, Any], array: str, optional: bool) -> list[Parameter]:
+    if op["variadic"]:
+        return [Parameter(op["inputs"][0], Parameter.VAR_POSITIONAL, annotation=array)]
+    inputs = []
+    required = 0 if optional else required_inputs(op)
+    for i, name in enumerate(op["inputs"]):
+        may_miss = i >= required
+        default = None if may_miss else Parameter.empty
+        kind = f"{array} | None" if may_miss else array
+        inputs.append(Parameter(name, _EITHER, default=default, annotation=kind))
+    return inputs
+
+
+def _signature(
+    name: str, array: str, optional: bool, result: str, tail: dict[str, str]
+) -> Signature:
+    op = _core.describe_op(name)
+    found = _inputs(op, array, optional)
+    for p in op["params"]:
+        default = Parameter.empty if p["required"] else _value(p["default"], p["python_type"])
+        # What has no default cannot follow what has one, except as a keyword.
+        by_keyword = op["variadic"] or any(
+            other.kind is _KEYWORD or (p["required"] and other.default is not Parameter.empty)
+            for other in found
+        )
+        kind = _KEYWORD if by_keyword else _EITHER
+        found.append(Parameter(p["name"], kind, default=default, annotation=p["python_type"]))
+    known = {p.name for p in found}
+    found += [
+        Parameter(key, _KEYWORD, default=None, annotation=f"{kind} | None")
+        for key, kind in tail.items()
+        if key not in known
+    ]
+    return Signature(found, return_annotation=result)
+
+
+@functools.cache
+def of_operator(name: str) -> Signature:
+    """Return the signature of an operator on arrays.
+
+    Parameters
+    ----------
+    name : str
+        Name or alias.
+
+    Returns
+    -------
+    inspect.Signature
+    """
+    op = _core.describe_op(name)
+    result = {"one": "NDArray", "many": "list[NDArray]", "any": "NDArray | list[NDArray]"}
+    tail = {"out": "NDArray | Sequence[NDArray]", "name": "str"}
+    return _signature(name, "NDArray", False, result[op["outputs"]], tail)
+
+
+@functools.cache
+def of_symbol_operator(name: str) -> Signature:
+    """Return the signature of an operator on symbols, whose inputs may all be left out.
+
+    Parameters
+    ----------
+    name : str
+        Name or alias.
+
+    Returns
+    -------
+    inspect.Signature
+    """
+    tail = {"name": "str", "attr": "Mapping[str, Any]"}
+    return _signature(name, "Symbol", True, "Symbol", tail)
