@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 #include <vector>
 
 namespace mxlite {
@@ -23,9 +24,16 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Keywords that differ between operators, or between libraries.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"axis", "dim"}, {"dim", "axis"}, {"axes", "axis"}, {"keepdim", "keepdims"}, {"size", "shape"}};
+
 }  // namespace
 
 std::string did_you_mean(std::string_view given, std::span<const std::string> candidates) {
+  for (const auto& [name, other] : kOtherNames)
+    if (name == given && std::ranges::find(candidates, other) != candidates.end())
+      return "; did you mean '" + std::string(other) + "'?";
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(1, given.size() / 3) + 1;
   for (const std::string& name : candidates) {

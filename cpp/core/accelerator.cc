@@ -27,7 +27,8 @@ Loaded load() {
   const std::string path = given.empty() ? folder_of_this_library() + "libmxlite_cuda.so" : given;
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
-    return {nullptr, given.empty() ? "this build has MXLITE_CUDA=OFF; see mx.runtime.Features()"
+    return {nullptr, given.empty() ? "this build has no CUDA (MXLITE_CUDA=OFF); docs/gpus.md says "
+                                     "how to build one, mx.cpu() is always there"
                                    : "there is no MXLITE_CUDA_LIBRARY=" + given};
   if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};

@@ -7,10 +7,12 @@ The C++ core raises the classes of this module as well.
 
 from __future__ import annotations
 
+import builtins
 import difflib
+import inspect
 import re
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import numpy as np
 
@@ -29,6 +31,7 @@ __all__ = [
     "InputError",
     "MXNetError",
     "MissingFileError",
+    "NeedsInit",
     "NotImplementedForSymbol",
     "NotSupportedError",
     "NotSupportedForSparseNDArray",
@@ -45,6 +48,7 @@ __all__ = [
     "register_error",
     "string_types",
     "suggestion",
+    "unknown_keyword",
 ]
 
 numeric_types = (float, int, np.generic)
@@ -76,15 +80,21 @@ class TypeError_(MXNetError, TypeError):  # noqa: N801, N818 - the builtin's nam
     """An argument of the wrong Python type."""
 
 
-class AxisError(IndexError_, ValueError):
+# Tracebacks show the builtins' names; pickle looks the classes up by them.
+for _class in (IndexError_, ValueError_, TypeError_):
+    _class.__name__ = _class.__qualname__ = _class.__name__.rstrip("_")
+    globals()[_class.__name__] = _class
+
+
+class AxisError(IndexError_, builtins.ValueError):
     """An axis that an array does not have, where NumPy raises both kinds of error."""
 
 
-class InputError(TypeError_, ValueError):
+class InputError(TypeError_, builtins.ValueError):
     """An input of the wrong type where 1.x raises a ValueError."""
 
 
-class DeviceError(MXNetError, ValueError):
+class DeviceError(MXNetError, builtins.ValueError):
     """A device that does not exist, or arrays on different devices in one operation."""
 
 
@@ -116,7 +126,7 @@ class FileAccessError(MXNetError, OSError):
     """The operating system refused to read or write a file (permission, full disk, ...)."""
 
 
-class FileFormatError(MXNetError, ValueError):
+class FileFormatError(MXNetError, builtins.ValueError):
     """A file whose bytes are not what its format demands: truncated, damaged or foreign."""
 
 
@@ -216,6 +226,16 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
     return err_msg, word if word in error_types else None
 
 
+# Names that other libraries, or other functions of this one, have for the same thing.
+_OTHER_NAMES = {
+    "axis": ("dim",), "betas": ("beta1",), "dim": ("axis",), "eps": ("epsilon",),
+    "hidden": ("units", "hidden_size"), "in_features": ("in_units",), "keepdim": ("keepdims",),
+    "kernel": ("kernel_size",), "lr": ("learning_rate",), "num_filter": ("channels",),
+    "num_hidden": ("units", "hidden_size"), "out_features": ("units",), "pad": ("padding",),
+    "size": ("shape",), "stride": ("strides",), "weight_decay": ("wd",),
+}  # fmt: skip
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known names, or an empty string.
 
@@ -231,10 +251,57 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     str
         Text to be appended to an error message.
     """
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    names = list(known)
+    near = [other for other in _OTHER_NAMES.get(name, ()) if other in names]
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(match) for match in near) + "?"
+
+
+def unknown_keyword(kind: type, given: str) -> TypeError_:
+    """Return the error for a keyword that no ``__init__`` of a class and its bases takes.
+
+    Parameters
+    ----------
+    kind : type
+        The class that is made.
+    given : str
+
+    Returns
+    -------
+    TypeError
+        Suggests near keywords, else lists those of the class.
+    """
+    names: dict[str, None] = {}
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object:
+            for name, parameter in inspect.signature(base.__init__).parameters.items():
+                if name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
+                    names[name] = None
+    hint = suggestion(given, names) or f"; known: {', '.join(names)}"
+    return TypeError_(f"{kind.__name__}() got an unexpected keyword argument {given!r}{hint}")
+
+
+class NeedsInit:
+    """Base of classes that users extend: a forgotten ``super().__init__()`` is named.
+
+    Derived classes name an attribute that their ``__init__`` sets in ``_set_by_init``.
+    """
+
+    _set_by_init: ClassVar[str]
+
+    if not TYPE_CHECKING:  # attributes stay known to checkers
+
+        def __getattr__(self, name):
+            """Raise AttributeError; called for missing attributes only."""
+            if name[:2] != "__" and self._set_by_init not in self.__dict__:
+                kind = type(self).__name__
+                raise AttributeError(
+                    f"{kind!r} object has no attribute {name!r}: {kind}.__init__ has not called "
+                    "super().__init__(), which must come first"
+                )
+            return object.__getattribute__(self, name)  # the usual error
 
 
 def data_dir() -> str:

@@ -176,6 +176,11 @@ class Initializer:
         raise NotImplementedError(f"{type(self).__name__} does not define _init_weight")
 
     def _init_default(self, desc: str, arr: NDArray) -> None:
+        if str(desc).endswith("label"):
+            raise ValueError_(
+                f"initializer: the name {str(desc)!r} looks like a label, not like a parameter; "
+                f"name it in Module(..., label_names=[{str(desc)!r}]) and in the data iterator"
+            )
         raise ValueError_(
             f"initializer: the name {str(desc)!r} ends in no known suffix "
             f"({', '.join(suffix for suffix, _ in _RULES)}); give the parameter its own "

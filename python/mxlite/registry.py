@@ -134,8 +134,8 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
         klass = registry.get(spec.lower())
         if klass is None:
             raise ValueError_(
-                f"{nickname}: {spec!r} is not registered{suggestion(spec.lower(), registry)} "
-                f"Known: {', '.join(sorted(registry))}"
+                f"{nickname}: {spec!r} is not registered"
+                f"{suggestion(spec.lower(), registry) or '.'} Known: {', '.join(sorted(registry))}"
             )
         return cast("_T", klass(*args, **kwargs))
 

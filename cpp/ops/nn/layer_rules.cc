@@ -18,7 +18,8 @@ void check_floating(const char* op, const char* input, const TensorSpec& spec) {
 
 void check_same_dtype(const char* op, const char* input, const TensorSpec& spec, DType expected) {
   MX_CHECK_DTYPE(spec.dtype == expected, op, ": ", input, " of dtype ", spec.dtype, " given, ",
-                 expected, " as data expected");
+                 expected, " as data expected; convert data with astype('", spec.dtype,
+                 "') or the network with cast('", expected, "')");
 }
 
 void check_param_shape(const char* op, const char* input, const TensorSpec& spec,

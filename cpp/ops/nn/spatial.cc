@@ -46,17 +46,42 @@ Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> si
   return s;
 }
 
+namespace {
+
+// What data of this shape needs for a window with that many dimensions.
+std::string expected_data(const Shape& data, int spatial,
+                          const std::optional<SpatialLayout>& layout) {
+  const std::string name =
+      layout && layout_ndim(*layout) == spatial + 2
+          ? std::string(EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first)
+          : std::string(spatial == 1   ? "NCW"
+                        : spatial == 2 ? "NCHW"
+                                       : "NCDHW");
+  std::string text;
+  for (const char letter : name) text += (text.empty() ? "(" : ", ") + std::string(1, letter);
+  text = "expected " + text + ")";
+  if (data.ndim() == spatial + 1) text += "; add a batch dimension: data.expand_dims(0)";
+  return text;
+}
+
+}  // namespace
+
 void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
                         const std::optional<SpatialLayout>& layout) {
-  MX_CHECK_SHAPE(data.ndim() >= 3 && data.ndim() <= 5, op, ": data of shape ", data, " has ",
-                 data.ndim(), " dimensions, 3 to 5 expected (batch, channels, 1 to 3 spatial)");
+  MX_CHECK_SHAPE(
+      data.ndim() >= 3 && data.ndim() <= 5, op, ": data of shape ", data, " has ", data.ndim(),
+      " dimensions, 3 to 5 expected (batch, channels, 1 to 3 spatial)",
+      data.ndim() == kernel.ndim() + 1 ? "; add a batch dimension: data.expand_dims(0)" : "");
   MX_CHECK_SHAPE(data.ndim() == kernel.ndim() + 2, op, ": kernel ", kernel, " has ", kernel.ndim(),
-                 " entries, data of shape ", data, " needs ", data.ndim() - 2);
+                 " entries, data has shape ", data, ", ",
+                 expected_data(data, kernel.ndim(), layout));
   if (layout)
-    MX_CHECK_SHAPE(layout_ndim(*layout) == data.ndim(), op, ": layout ",
-                   EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first,
-                   " needs data with ", layout_ndim(*layout), " dimensions, data of shape ", data,
-                   " given");
+    MX_CHECK_SHAPE(
+        layout_ndim(*layout) == data.ndim(), op, ": layout ",
+        EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first, " needs data with ",
+        layout_ndim(*layout), " dimensions, data of shape ", data, " given",
+        data.ndim() == layout_ndim(*layout) - 1 ? "; add a batch dimension: data.expand_dims(0)"
+                                                : "");
 }
 
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,16 +175,22 @@ def totals(found: list[Section]) -> tuple[int, int, int]:
     return done, differs, missing
 
 
+def _wrapped(title: str, names: list[str]) -> list[str]:
+    """Return lines of at most 120 characters with names behind a title."""
+    text = f"{title}: " + " ".join(f"`{name}`" for name in names)
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def section_text(section: Section) -> str:
     """Return the part of the page about one module."""
     lines = [f"## {section.module}", ""]
     if section.missing:
-        lines += ["Missing: " + " ".join(f"`{n}`" for n in section.missing), ""]
+        lines += [*_wrapped("Missing", section.missing), ""]
     if section.differs:
         lines += [f"- `{name}` differs: {text}" for name, text in section.differs.items()]
         lines += [""]
     if section.done:
-        lines += ["Done: " + " ".join(f"`{n}`" for n in section.done), ""]
+        lines += [*_wrapped("Done", section.done), ""]
     return "\n".join(lines)
 
 

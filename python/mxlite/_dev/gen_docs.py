@@ -11,6 +11,7 @@ from pathlib import Path
 import mxlite
 
 from . import schema
+from .op_shapes import shapes
 
 PAGE = Path(mxlite.__file__).resolve().parents[2] / "docs" / "ops.md"
 HEADER = """\
@@ -20,6 +21,9 @@ HEADER = """\
 
 `mx.nd.<name>(inputs..., parameters...)`; both may be given by position, in this order, or
 by keyword. Every operator also takes `out`, the array or arrays that receive the result.
+
+Shapes read *inputs -> output*: N is the batch, C the channels, D, H and W are depth, height and
+width (oH: of the output), `...` stands for further axes, `[D, H,]` for axes that may be absent.
 """
 
 
@@ -34,6 +38,7 @@ def section(op: schema.Op) -> str:
     lines = [f"## {op['name']}", "", op["doc"], ""]
     if inputs:
         lines.append(f"- inputs: {inputs}".replace("*", "\\*"))
+    lines.append(f"- shapes: {shapes(op)}".replace("*", "\\*"))
     aliases = [alias for alias in op["aliases"] if not alias.startswith("_")]
     if aliases:
         lines.append(f"- also called: {', '.join(f'`{alias}`' for alias in aliases)}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from .. import ndarray as nd
-from ..base import MXNetError, TypeError_, ValueError_
+from ..base import MXNetError, NeedsInit, TypeError_, ValueError_, unknown_keyword
 from ..context import Context
 from ..ndarray import NDArray
 from .call_types import HasForward, R_co
@@ -40,7 +40,7 @@ def _has_new(value: Any, known: set[int]) -> bool:
     return any(_has_new(entry, known) for entry in value)
 
 
-class Block:
+class Block(NeedsInit):
     """A part of a model: it has parameters, children and a ``forward``.
 
     Assigning a Block or a Parameter to an attribute registers it.
@@ -57,9 +57,14 @@ class Block:
     Matches ``mxnet.gluon.Block``.
     """
 
+    _set_by_init = "_forward_pre_hooks"
     _is_container = False  # Sequential and its like: left out of summary
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+    def __init__(
+        self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
+    ) -> None:
+        if unknown:
+            raise unknown_keyword(type(self), next(iter(unknown)))
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
@@ -445,13 +450,7 @@ class Block:
     else:
 
         def __call__(self, *args):
-            """Run the hooks and `forward`.
-
-            Raises
-            ------
-            MXNetError
-                Names the layer, its path from the outermost block, and its inputs.
-            """
+            """Run the hooks and `forward`; errors name the layer, its path and its inputs."""
             try:
                 for hook in list(self._forward_pre_hooks.values()):
                     hook(self, args)

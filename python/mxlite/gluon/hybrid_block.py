@@ -64,8 +64,10 @@ class HybridBlock(Formats, Block):
     # Hint of the operator whose node is called "fwd" in symbols, as the layers of 1.x name it.
     _node_op = ""
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        super().__init__(prefix, params)
+    def __init__(
+        self, prefix: str | None = None, params: ParameterDict | None = None, **unknown: Any
+    ) -> None:
+        super().__init__(prefix, params, **unknown)
         self._active = False
         self._sparse_use = SparseUse()
         self._dynamic = False  # its graph has shapes that depend on values
@@ -373,7 +375,8 @@ class HybridBlock(Formats, Block):
             array = x if isinstance(x, NDArray) else first_array((x, args))
             if array is None:
                 raise InputError(
-                    f"{self.name}: forward needs an NDArray or a Symbol among its inputs"
+                    f"{self.name}: forward needs an NDArray or a Symbol among its inputs, a "
+                    f"{type(x).__name__} given; mx.nd.array(...) makes an NDArray"
                 )
             params = {name: param.data(array.ctx) for name, param in self._reg_params.items()}
             if array.ctx == current_context():
@@ -408,8 +411,7 @@ class HybridBlock(Formats, Block):
                 "once before calling export."
             )
         _, layout = next(reversed(self._graphs))
-        variables = input_variables(count_leaves(layout))
-        inputs = unflatten(variables, layout)
+        inputs = unflatten(input_variables(count_leaves(layout)), layout)
         outputs = call_symbolic(self, tuple(inputs))
         return flatten_symbols(outputs, f"{self.name}: outputs")
 
@@ -483,8 +485,7 @@ class HybridBlock(Formats, Block):
             Accepted: mxlite's own passes always run.
         clear, static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size
             As in `hybridize`.
-        **kwargs
-            Options of other backends are ignored.
+        **kwargs : ignored
 
         Returns
         -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, overload
 
-from ..base import TypeError_, ValueError_
+from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .hybrid_block import HybridBlock
@@ -224,10 +224,25 @@ class SoftmaxCrossEntropyLoss(Loss):
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
-            loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+            try:
+                loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+            except ShapeError:
+                raise self._wrong_label(pred.shape, label.shape) from None
         else:
             loss = -F.sum(pred * F.reshape_like(label, pred), axis=self._axis, keepdims=True)
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+
+    def _wrong_label(self, pred: tuple[int, ...], label: tuple[int, ...]) -> ShapeError:
+        hint = ""
+        if len(label) > len(pred):
+            hint = "; the arguments seem to be swapped"
+        elif label == pred:
+            hint = "; for one-hot labels or probabilities use sparse_label=False"
+        return ShapeError(
+            f"{type(self).__name__}: pred of shape {pred} and label of shape {label} given; "
+            f"expected loss(pred, label), where label has pred's shape without axis {self._axis} "
+            f"(the classes){hint}"
+        )
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base import NotSupportedError, TypeError_, ValueError_
+from ..base import NeedsInit, NotSupportedError, TypeError_, ValueError_
 
 __all__ = ["DataBatch", "DataDesc", "DataIter"]
 
@@ -130,7 +130,7 @@ class DataBatch:
         return f"{type(self).__name__}: data shapes: {shapes[0]} label shapes: {labels}"
 
 
-class DataIter:
+class DataIter(NeedsInit):
     """Base of iterators over batches: define ``next``, or the parts that it calls.
 
     Parameters
@@ -141,6 +141,8 @@ class DataIter:
     -----
     Matches ``mxnet.io.DataIter``.
     """
+
+    _set_by_init = "batch_size"
 
     def __init__(self, batch_size: int = 0) -> None:
         self.batch_size = batch_size

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import registry as _registry
-from ..base import ShapeError, TypeError_, ValueError_
+from ..base import NeedsInit, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 
 __all__ = [
@@ -78,7 +78,7 @@ def to_numpy(array: Any) -> np.ndarray[Any, Any]:
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 
-class EvalMetric:
+class EvalMetric(NeedsInit):
     """Base of all metrics: a sum and a number of instances, since the last reset and in all.
 
     Parameters
@@ -89,6 +89,8 @@ class EvalMetric:
     **kwargs
         Kept for `get_config`.
     """
+
+    _set_by_init = "_kwargs"
 
     def __init__(
         self,

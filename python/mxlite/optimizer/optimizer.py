@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
-from ..base import TypeError_, ValueError_, suggestion
+from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
@@ -35,7 +35,7 @@ def is_half(array: NDArray) -> bool:
     return dtype_name(array.dtype) in ("float16", "bfloat16")
 
 
-class Optimizer:
+class Optimizer(NeedsInit):
     """Base of the optimizers.
 
     Parameters
@@ -65,6 +65,7 @@ class Optimizer:
     Matches ``mxnet.optimizer.Optimizer``.
     """
 
+    _set_by_init = "rescale_grad"
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
 
@@ -80,7 +81,10 @@ class Optimizer:
         begin_num_update: int = 0,
         multi_precision: bool = False,
         param_dict: Mapping[Any, Any] | None = None,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise unknown_keyword(type(self), next(iter(unknown)))
         if param_idx2name is not None and not isinstance(param_idx2name, Mapping):
             raise TypeError_(
                 f"{type(self).__name__}: param_idx2name is {param_idx2name!r}, expected a dict of "
@@ -168,7 +172,7 @@ class Optimizer:
         if klass is None:
             known = Optimizer.opt_registry
             raise ValueError_(
-                f"Cannot find optimizer {name!r}{suggestion(name.lower(), known)} Known: "
+                f"Cannot find optimizer {name!r}{suggestion(name.lower(), known) or '.'} Known: "
                 f"{', '.join(sorted(known))}"
             )
         try:

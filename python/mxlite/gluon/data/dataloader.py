@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
-from ...base import TypeError_, ValueError_
+from ...base import ShapeError, TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
 from ...profiler.scope import IO_SCOPE, scope
@@ -44,11 +44,26 @@ def default_batchify_fn(data: list[Any]) -> Any:
         With one dimension more; numbers keep the type NumPy gives them.
     """
     if isinstance(data[0], NDArray):
+        if any(sample.shape != data[0].shape for sample in data):
+            raise _unequal(data)
         return nd.stack(*data, axis=0)
     if isinstance(data[0], tuple):
         return [default_batchify_fn(list(column)) for column in zip(*data)]
-    values = np.asarray(data)
+    try:
+        values = np.asarray(data)
+    except ValueError:
+        raise _unequal(data) from None
     return nd.array(values, dtype=values.dtype)
+
+
+def _unequal(data: list[Any]) -> ShapeError:
+    """Return the error for samples of a batch whose shapes differ."""
+    shapes = [np.shape(sample) for sample in data]
+    other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
+    return ShapeError(
+        f"DataLoader: sample {other} of a batch has shape {shapes[other]}, sample 0 "
+        f"{shapes[0]}; make them equal in the dataset (pad, crop, resize) or give a batchify_fn"
+    )
 
 
 def default_mp_batchify_fn(data: list[Any]) -> Any:
