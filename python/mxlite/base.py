@@ -276,7 +276,7 @@ def unknown_keyword(kind: type, given: str) -> TypeError_:
     names: dict[str, None] = {}
     for base in kind.__mro__:
         if "__init__" in vars(base) and base is not object:
-            for name, parameter in inspect.signature(base.__init__).parameters.items():
+            for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
                 if name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
                     names[name] = None
     hint = suggestion(given, names) or f"; known: {', '.join(names)}"
