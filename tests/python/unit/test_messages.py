@@ -119,7 +119,7 @@ def test_no_cuda_says_where_to_look():
 
 @pytest.mark.parametrize("kind", [ValueError_, TypeError_, IndexError_])
 def test_classes_have_the_names_of_the_builtins(kind):
-    assert kind.__name__ == kind.__mro__[2].__name__
+    assert kind.__name__ in {base.__name__ for base in kind.__mro__[1:]}
     again = pickle.loads(pickle.dumps(kind("text")))
     assert type(again) is kind and str(again) == "text"
     assert not mx.base.AxisError.__name__.endswith("_")
