@@ -17,9 +17,15 @@ void check_floating(const char* op, const char* input, const TensorSpec& spec) {
 }
 
 void check_same_dtype(const char* op, const char* input, const TensorSpec& spec, DType expected) {
-  MX_CHECK_DTYPE(spec.dtype == expected, op, ": ", input, " of dtype ", spec.dtype, " given, ",
-                 expected, " as data expected; convert data with astype('", spec.dtype,
-                 "') or the network with cast('", expected, "')");
+  if (spec.dtype == expected) return;
+  std::string remedy = str("convert ", input, " with astype('", expected, "')");
+  const std::string_view name = input;
+  if (is_floating(spec.dtype) && (name == "weight" || name == "bias")) {
+    remedy = str("convert data with astype('", spec.dtype, "')");
+    if (is_floating(expected)) remedy += str(" or the network with cast('", expected, "')");
+  }
+  fail(ErrorKind::kDType, op, ": ", input, " of dtype ", spec.dtype, " given, ", expected,
+       " as data expected; ", remedy);
 }
 
 void check_param_shape(const char* op, const char* input, const TensorSpec& spec,

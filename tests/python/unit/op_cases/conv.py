@@ -225,7 +225,7 @@ CASES = [
         kernel=(3,),
         num_filter=4,
         error=ValueError,
-        match=r"Convolution: kernel \(3,\) has 1 entries, data of shape \(2, 3, 7, 6\) needs 2",
+        match=r"Convolution: kernel \(3,\) has 1 entries, data has shape \(2, 3, 7, 6\), expected \(N, C, W\)",
     ),
     fails(
         "Convolution",
