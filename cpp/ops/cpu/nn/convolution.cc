@@ -144,14 +144,8 @@ void backward_data(KernelContext& ctx, const Problem& q, const TensorRef& output
       else
         cpu::gemm(kType, true, false, q.depth, q.positions, q.group_filters, w, q.depth, o,
                   q.positions, col, q.positions);
-      cpu::fold(q.geometry, col, target + q.image_offset(g));
-    }
-    if (bias) {
-      const int64_t pixels = q.image.spatial_size(), channels = q.image.channels;
-      for (int64_t i = 0; i < q.image_size(); ++i)
-        target[i] =
-            static_cast<T>(static_cast<Acc>(target[i]) +
-                           static_cast<Acc>(bias[q.channels_last ? i % channels : i / pixels]));
+      cpu::fold(q.geometry, col, target + q.image_offset(g),
+                bias ? bias + g * q.geometry.channels : nullptr);
     }
   }
 }

@@ -76,10 +76,10 @@ void unfold(const UnfoldGeometry& g, const T* data, To* col) {
   }
 }
 
-// data = sum over the windows' elements that came from it. Gathers, so that every element is
-// rounded once and written by one thread.
+// data = sum over the windows' elements that came from it, plus bias[channel] unless bias is null.
+// Gathers, so that every element is rounded once and written by one thread.
 template <class From, class T>
-void fold(const UnfoldGeometry& g, const From* col, T* data) {
+void fold(const UnfoldGeometry& g, const From* col, T* data, const T* bias = nullptr) {
   const int64_t pixels = g.size[0] * g.size[1] * g.size[2];
   const int64_t kernel_size = g.window.kernel_size();
   const int64_t row_step = g.channels_last ? 1 : kernel_size * g.outputs();  // channel to channel
@@ -90,6 +90,8 @@ void fold(const UnfoldGeometry& g, const From* col, T* data) {
     for (int64_t c0 = 0; c0 < g.channels; c0 += kBlock) {
       const int64_t count = std::min(kBlock, g.channels - c0);
       From sum[kBlock] = {};
+      if (bias)
+        for (int64_t c = 0; c < count; ++c) sum[c] = static_cast<From>(bias[c0 + c]);
       for (int64_t k = 0; k < kernel_size; ++k) {
         int64_t offset[3], position = 0;
         kernel_offset(g.window, k, offset);
