@@ -36,11 +36,15 @@ void for_blocks(const ChannelBlocks& b, F&& fn) {
   });
 }
 
+// Results in float64 are computed in it, whatever the input's type.
+template <class T, class To>
+using ForwardType = std::conditional_t<std::is_same_v<To, double>, double, ComputeType<T>>;
+
 // Neighbouring rows side by side: loops over r are vectors.
 template <Form kForm, class T, class To>
 void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t stride, int64_t rows,
                    const int64_t* lengths) {
-  using Acc = ComputeType<T>;
+  using Acc = ForwardType<T, To>;
   const Acc factor = static_cast<Acc>(factor_of_x);
   Acc top[kBlock];
   double sum[kBlock] = {};
@@ -75,7 +79,7 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
 // One row of neighbouring elements: loops over k are vectors.
 template <Form kForm, class T, class To>
 void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
-  using Acc = ComputeType<T>;
+  using Acc = ForwardType<T, To>;
   constexpr int64_t kPart = 256;  // summed in Acc, the parts in double
   const Acc factor = static_cast<Acc>(factor_of_x);
   Acc top = -std::numeric_limits<Acc>::infinity();
