@@ -18,8 +18,8 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves)
   }
 }
 
-void check_square(const char* op, const TensorSpec& a) {
-  check_matrices(op, {&a, 1});
+void check_square(const char* op, const TensorSpec& a, bool halves) {
+  check_matrices(op, {&a, 1}, halves);
   const Shape& s = a.shape;
   MX_CHECK_SHAPE(s[s.ndim() - 2] == s.back(), op, ": A of shape ", s,
                  " given, square matrices expected");

@@ -41,7 +41,7 @@ Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
 }
 
 Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
-  check_square("linalg_extractdiag", in[0]);
+  check_square("linalg_extractdiag", in[0], /*halves=*/true);
   const int64_t n = in[0].shape.back() - std::abs(p.offset);
   MX_CHECK(n > 0, "linalg_extractdiag: offset ", p.offset, " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
@@ -60,7 +60,7 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
 }
 
 Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
-  check_square("linalg_extracttrian", in[0]);
+  check_square("linalg_extracttrian", in[0], /*halves=*/true);
   const int64_t n = in[0].shape.back() - p.distance();
   MX_CHECK(n > 0, "linalg_extracttrian: offset ", p.offset, " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
