@@ -8,6 +8,7 @@ import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.model_zoo import vision
+from pairing import pairs
 
 NETWORKS = ["resnet18_v1", "resnet18_v2", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1b"]
 
@@ -107,7 +108,7 @@ def test_results_that_are_kept_are_not_overwritten_by_replays() -> None:
     net.hybridize()
     kept = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))) for i in range(8)]
     again = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy() for i in range(8)]
-    for a, b in zip(kept, again):
+    for a, b in pairs(kept, again):
         np.testing.assert_allclose(a.asnumpy(), b, 1e-5, 1e-6)
     assert np.abs(again[0] - again[7]).max() > 1e-4
 
@@ -125,7 +126,7 @@ def test_dropout_draws_anew_at_each_replay() -> None:
     assert all(np.abs(a - b).max() > 0 for a, b in zip(runs, runs[1:]))
     mx.random.seed(3)
     again = [net(x).asnumpy() for _ in range(6)]
-    for a, b in zip(runs, again):
+    for a, b in pairs(runs, again):
         np.testing.assert_array_equal(a, b)
 
 

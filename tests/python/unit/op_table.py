@@ -24,13 +24,11 @@ import mxlite as mx
 import numpy as np
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-# Relative and absolute tolerance by dtype, for results of a few operations.
-TOLERANCE = {
-    "float64": (1e-9, 1e-11),
-    "float32": (2e-5, 2e-6),
-    "float16": (4e-3, 2e-3),
-    "bfloat16": (3e-2, 2e-2),
-}
+# Distance from 1 to the next larger value.
+STEP = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+# Roundings that a result may collect: polynomials of exp, tanh and erf and a few operations.
+ROUNDINGS = 16
+LARGEST_FACTOR = 8.0  # a row with a larger ``tol`` needs ``why``
 
 Reference = Any  # a callable on arrays, an array, a list of arrays
 
@@ -46,7 +44,12 @@ class Case:
     dtypes: tuple[str, ...] = FLOATS
     grad: bool | list[int] = True  # inputs to differentiate by; True: all floating ones
     training: bool = False
-    tol: float = 1.0  # factor on TOLERANCE, for long sums
+    terms: int = 1  # length of the longest sum behind one output element
+    magnitude: float = 1.0  # size of the values that are added up or cancel
+    rounded: float = 0.0  # size of an intermediate result that is rounded to the row's dtype
+    tol: float = 1.0  # factor on the tolerance
+    grad_tol: float = 1.0  # further factor for gradients
+    why: str = ""  # why tol or grad_tol is above LARGEST_FACTOR
     out_dtype: str | None = None  # of the first output; default: the row's dtype
     mutates: tuple[int, ...] = ()  # inputs that the operator writes
     hybrid: bool = True
@@ -61,7 +64,14 @@ class Case:
         return f"{self.name}({shapes}{params})".replace(" ", "")[:90]
 
 
-_OPTIONS = {"ref", "dtypes", "grad", "training", "tol", "out_dtype", "mutates", "hybrid"}
+_OPTIONS = {"ref", "dtypes", "grad", "training", "out_dtype", "mutates", "hybrid"} | {
+    "terms",
+    "magnitude",
+    "rounded",
+    "tol",
+    "grad_tol",
+    "why",
+}
 
 
 def op(name: str, *inputs: Any, **options: Any) -> Case:
@@ -169,18 +179,103 @@ def expected(case: Case, arrays: Sequence[mx.nd.NDArray]) -> list[np.ndarray]:
     return [np.asarray(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
 
 
-def assert_close(got: np.ndarray, want: np.ndarray, dtype: str, factor: float, what: str) -> None:
-    """Compare with the tolerance of dtype; NaN equals NaN."""
+def tolerance(case: Case, dtype: str) -> tuple[float, float]:
+    """Return the relative and the absolute tolerance of results of a dtype; (0, 0) for integers.
+
+    Kernels compute halves in float32 and round once, so a half may be off by one of its steps. Sums
+    of n values whose partial sums grow like sqrt(n) collect n roundings of the accumulator's step.
+    """
+    if dtype not in STEP:
+        return 0.0, 0.0
+    accumulator = STEP["float64" if dtype == "float64" else "float32"]
+    relative = max(STEP[dtype], ROUNDINGS * accumulator)
+    absolute = (ROUNDINGS + case.terms) * accumulator * case.magnitude
+    return case.tol * relative, case.tol * absolute + case.rounded * STEP[dtype] / 2
+
+
+def gradient_tolerance(case: Case, dtype: str, want: np.ndarray) -> tuple[float, float]:
+    """Return the tolerances of a gradient that should be ``want``.
+
+    Backward kernels of halves read outputs that were rounded (sigmoid: y (1 - y)) and add terms
+    that were rounded, so a gradient may be off by four steps, or by two steps of the largest
+    gradient where terms cancel.
+    """
+    finite = np.abs(want[np.isfinite(want)])
+    relative, absolute = tolerance(case, dtype)
+    rounded = 2 * STEP[dtype] * float(finite.max(initial=0.0))
+    factor = case.grad_tol
+    return 4 * factor * relative, factor * max(4 * absolute, case.tol * rounded)
+
+
+def assert_close(
+    got: np.ndarray, want: np.ndarray, tolerances: tuple[float, float], what: str
+) -> None:
+    """Compare shapes and values; NaN equals NaN, and infinities must be equal."""
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
-    rtol, atol = TOLERANCE.get(dtype, (0.0, 0.0))
     np.testing.assert_allclose(
         got.astype(np.float64),
         want.astype(np.float64),
-        rtol=rtol * factor,
-        atol=atol * factor,
+        *tolerances,
         equal_nan=True,
         err_msg=what,
     )
+
+
+def assert_all_close(
+    got: Sequence[np.ndarray],
+    want: Sequence[np.ndarray],
+    tolerances: Sequence[tuple[float, float]],
+    what: str,
+) -> None:
+    """Compare lists of arrays of equal length."""
+    assert len(got) == len(want), f"{len(got)} {what}s, expected {len(want)}"
+    for i, (g, w) in enumerate(zip(got, want)):
+        assert_close(g, w, tolerances[i], f"{what} {i}")
+
+
+def wrong_results(
+    want: np.ndarray, tolerances: tuple[float, float]
+) -> list[tuple[str, np.ndarray]]:
+    """Return arrays that a comparison with ``want`` must refuse, with their names.
+
+    The relative error that must be refused is about two bounds, and never above a quarter.
+    """
+    if want.size == 0:
+        return []
+    finite = np.where(np.isfinite(want), want, 0).astype(np.float64)
+    values = want.astype(np.float64)
+    largest = np.abs(finite).max()
+    apart = max(0.01, 4 * tolerances[0]) * largest
+    wrong = [("another shape", values[None])]
+    if largest > 0:
+        drift = min(0.25, max(2.1 * (tolerances[0] + tolerances[1] / largest), 1e-3))
+        wrong += [("zeros", np.zeros_like(values)), ("the other sign", -values)]
+        wrong.append((f"results off by {drift:.2g} of them", values * (1 + drift)))
+    if not np.all(np.isnan(want)) and want.dtype.kind == "f":
+        wrong.append(("NaN", np.full_like(values, np.nan)))
+    for axis in range(want.ndim):
+        flipped = np.flip(values, axis)
+        if np.abs(np.flip(finite, axis) - finite).max() > apart:
+            wrong.append((f"axis {axis} reversed", flipped))
+    if want.ndim > 1:
+        swapped = np.ascontiguousarray(np.swapaxes(values, -1, -2)).reshape(want.shape)
+        other = np.where(np.isfinite(swapped), swapped, 0)
+        if np.abs(other - finite).max() > apart:
+            wrong.append(("swapped axes", swapped))
+    return wrong
+
+
+def assert_refuses_wrong_results(
+    want: Sequence[np.ndarray], tolerances: Sequence[tuple[float, float]], what: str
+) -> None:
+    """Check that the comparison with ``want`` refuses wrong results."""
+    for i, w in enumerate(want):
+        for name, array in wrong_results(w, tolerances[i]):
+            try:
+                assert_close(array, w, tolerances[i], what)
+            except AssertionError:
+                continue
+            raise AssertionError(f"{what} {i}: the tolerance {tolerances[i]} accepts {name}")
 
 
 def grad_inputs(case: Case) -> list[int]:
@@ -192,11 +287,18 @@ def grad_inputs(case: Case) -> list[int]:
     return [i for i, a in enumerate(case.inputs) if is_float(a) and i not in case.mutates]
 
 
+def head_weights(case: Case, outputs: Sequence[mx.nd.NDArray]) -> list[np.ndarray]:
+    """Return weights between 0.5 and 1.5 for every output, exact in every dtype."""
+    rng = _generator(case.name, "weights")
+    return [rng.randint(32, 97, o.shape) / 64 for o in outputs]
+
+
 def weighted_sum(outputs: Sequence[mx.nd.NDArray], weights: Sequence[np.ndarray]) -> Any:
     """Return the sum of outputs times fixed weights, over the floating outputs."""
+    assert len(outputs) == len(weights)
     total = None
     for out, weight in zip(outputs, weights):
-        if np.dtype(out.dtype).kind == "f" and out.size:
+        if np.dtype(out.dtype).name in STEP and out.size:
             term = (out * mx.nd.array(weight, dtype=out.dtype)).sum()
             total = term if total is None else total + term
     return total
@@ -209,10 +311,9 @@ def gradients(
     positions = grad_inputs(case)
     for i in positions:
         arrays[i].attach_grad()
-    rng = _generator(case.name, "weights")
     with mx.autograd.record(train_mode=case.training):
         outputs = runner(case, arrays)
-        weights = [rng.uniform(0.5, 1.5, o.shape) for o in outputs]
+        weights = head_weights(case, outputs)
         head = weighted_sum(outputs, weights)
     head.backward()
     return [host(arrays[i].grad) for i in positions]
@@ -225,10 +326,9 @@ def finite_difference(case: Case, position: int, direction: np.ndarray, step: fl
         moved = [np.array(a) for a in case.inputs]
         moved[position] = np.asarray(moved[position] + sign * step * direction)
         arrays = [to_device(a, "float64", strided=False) for a in moved]
-        rng = _generator(case.name, "weights")
         scope = mx.autograd.train_mode() if case.training else mx.autograd.predict_mode()
         with scope:
             outputs = call(case, arrays)
-        weights = [rng.uniform(0.5, 1.5, o.shape) for o in outputs]
+        weights = head_weights(case, outputs)
         values.append(float(weighted_sum(outputs, weights).asscalar()))
     return (values[0] - values[1]) / (2 * step)

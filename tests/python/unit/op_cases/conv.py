@@ -146,7 +146,6 @@ def _conv(x: np.ndarray, w: np.ndarray, *bias: np.ndarray, **params: Any) -> Any
         ref=lambda x, w, *b: np_conv(
             x, w, *b, groups=params.get("num_group", 1), last=last, **window
         ),
-        tol=4,
         **params,
     )
 
@@ -163,7 +162,6 @@ def _deconv(x: np.ndarray, w: np.ndarray, *bias: np.ndarray, **params: Any) -> A
         num_filter=w.shape[1] * groups,
         no_bias=not bias,
         ref=lambda x, w, *b: np_deconv(x, w, *b, groups=groups, **window),
-        tol=4,
         **params,
     )
 
@@ -185,7 +183,6 @@ def _pool(x: np.ndarray, kernel: Any, kind: str, **params: Any) -> Any:
             p=params.get("p_value", 2),
             **window,
         ),
-        tol=2,
         **params,
     )
 
@@ -294,7 +291,6 @@ CASES = [
         stride=(2, 2),
         target_shape=(8, 8),
         ref=lambda x, w: np_deconv(x, w, stride=(2, 2), pad=(1, 1)),
-        tol=4,
     ),
     op(
         "Deconvolution",
@@ -306,7 +302,6 @@ CASES = [
         ref=lambda x, w: np.moveaxis(
             np_deconv(np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1)), 1, -1
         ),
-        tol=4,
     ),
     fails(
         "Deconvolution",

@@ -53,7 +53,6 @@ CASES: list[Case] = [
             dtype=d,
             out_dtype=d,
             ref=lambda x: x,
-            tol=2,
             grad=d == "float64",
         )
         for d in ("float32", "float64")

@@ -79,7 +79,6 @@ def _case(name: str, spread: float, **p: Any) -> Any:
         *inputs,
         **p,
         ref=lambda *a: np_deformable(*a, modulated=name == MODULATED, **p),
-        tol=8,
     )
 
 

@@ -40,7 +40,7 @@ def target(*inputs: np.ndarray, dtypes: tuple[str, ...] = PRECISE, **params: Any
     def ref(*arrays: np.ndarray) -> list[np.ndarray]:
         return multibox_target(*arrays, **params)
 
-    return op(TARGET, *inputs, ref=ref, grad=False, dtypes=dtypes, tol=4, **params)
+    return op(TARGET, *inputs, ref=ref, grad=False, dtypes=dtypes, **params)
 
 
 def detection(*inputs: np.ndarray, dtypes: tuple[str, ...] = PRECISE, **params: Any) -> Case:
@@ -49,7 +49,7 @@ def detection(*inputs: np.ndarray, dtypes: tuple[str, ...] = PRECISE, **params: 
     def ref(*arrays: np.ndarray) -> np.ndarray:
         return multibox_detection(*arrays, **params)
 
-    return op(DETECTION, *inputs, ref=ref, grad=False, dtypes=dtypes, tol=4, **params)
+    return op(DETECTION, *inputs, ref=ref, grad=False, dtypes=dtypes, **params)
 
 
 GRID = multibox_prior(4, 4, (0.25, 0.5), (1, 2))  # equal overlaps on all sides of a label

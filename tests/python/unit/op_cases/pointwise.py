@@ -101,7 +101,7 @@ FLAT |= {"_contrib_isnan", "_contrib_isinf", "_contrib_isfinite"}
 CASES: list[Case] = [
     *[op(name, _apart(2, 3, 5), ref=f, grad=name not in FLAT) for name, f in UNARY.items()],
     *[op(name, rand(3, 0), ref=f, grad=False) for name, f in UNARY.items()],
-    *[op(name, rand(4, 3, low=a, high=b), ref=f, tol=3) for name, (f, a, b) in NARROW.items()],
+    *[op(name, rand(4, 3, low=a, high=b), ref=f) for name, (f, a, b) in NARROW.items()],
     # Values at which the formulas change, and those that are no numbers.
     op("round", np.array([0.5, 1.5, -0.5, -2.5]), ref=np.array([1, 2, -1, -3]), grad=False),
     op("round", np.array([0.49999997]), ref=np.array([0]), dtypes=("float32",), grad=False),
@@ -112,13 +112,19 @@ CASES: list[Case] = [
     op("exp", np.array([88.5, -87.0, -95.0]), ref=np.exp, dtypes=DOUBLE, grad=False),
     op("expm1", np.array([nan, inf, -inf, 0, 1e-6]), ref=np.expm1, grad=False),
     op("log", np.array([nan, inf, 0, -1, 1]), ref=np.array([nan, inf, -inf, nan, 0]), grad=False),
-    op("log1p", np.array([nan, inf, -1, -2, 1e-6]), ref=np.log1p, dtypes=DOUBLE, grad=False),
+    op("log1p", np.array([nan, inf, -1, -2, 1e-2]), ref=np.log1p, dtypes=DOUBLE, grad=False),
+    op("log1p", np.array([1e-6, 3e-7]), magnitude=1e-6, ref=np.log1p, dtypes=DOUBLE, grad=False),
     op("tanh", np.array([nan, inf, -inf, 20, 1e-4]), ref=np.tanh, grad=False),
     op("sigmoid", np.array([nan, inf, -inf, -80, 80]), ref=_sigmoid, grad=False),
-    op("erf", np.array([nan, inf, -inf, 0.99, 1.01, -5]), ref=_erf, tol=2, grad=False),
-    op("gamma", np.array([5, -0.5, -1]), ref=np.array([24, -3.5449077018, nan]), grad=False),
-    op("gammaln", np.array([5.0, -0.5]), ref=np.array([3.1780538303, 1.2655121234]), grad=False),
-    op("erfinv", rand(3, 4, low=-0.95, high=0.95), ref=lambda x: _erfinv(x), tol=3),
+    op("erf", np.array([nan, inf, -inf, 0.99, 1.01, -5]), ref=_erf, grad=False),
+    op("gamma", np.array([5, -0.5, -1]), ref=np.array([24, math.gamma(-0.5), nan]), grad=False),
+    op(
+        "gammaln",
+        np.array([5.0, -0.5]),
+        ref=np.array([math.lgamma(5), math.lgamma(-0.5)]),
+        grad=False,
+    ),
+    op("erfinv", rand(3, 4, low=-0.95, high=0.95), ref=lambda x: _erfinv(x)),
     op("erfinv", np.array([1.0, -1, 2, 0]), ref=np.array([inf, -inf, nan, 0]), grad=False),
     op("_contrib_isnan", np.array([nan, inf, -inf, 1]), ref=np.array([1, 0, 0, 0]), grad=False),
     op("_contrib_isinf", np.array([nan, inf, -inf, 1]), ref=np.array([0, 1, 1, 0]), grad=False),
@@ -141,7 +147,6 @@ CASES: list[Case] = [
         rand(7, low=-4, high=4),
         alpha=0.5,
         beta=0.3,
-        tol=2,
         ref=lambda x: np.clip(0.5 * x + 0.3, 0, 1),
     ),
     op("make_loss", rand(2, 3), ref=lambda x: x, grad=False),
@@ -206,8 +211,19 @@ SHAPES = [
 
 for _name, _f in BINARY.items():
     _smooth = _name in ARITHMETIC
+    # Rounded terms of the divisor's gradient cancel, most of all with divisors near 0.
+    _divides = _name == "broadcast_div"
+    _second = positive if _divides else rand
     CASES += [
-        op(_name, rand(*a), rand(*b), ref=_f, tol=2, grad=_smooth and 0 not in a) for a, b in SHAPES
+        op(
+            _name,
+            rand(*a),
+            _second(*b),
+            ref=_f,
+            grad=_smooth and 0 not in a,
+            grad_tol=4 if _divides else 1,
+        )
+        for a, b in SHAPES
     ]
     CASES += [
         fails(
@@ -253,7 +269,7 @@ CASES += [
         ints([3, 3, -3, -3, 0, -1]),
         ref=np.array([1, 2, -2, -1, 0, 0]),
     ),
-    op("broadcast_power", positive(3, 4), rand(4, low=-2, high=2), ref=np.power, tol=3),
+    op("broadcast_power", positive(3, 4), rand(4, low=-2, high=2), ref=np.power),
     op(
         "broadcast_power",
         ints([2, 0, 1, 3, -1]),
@@ -306,7 +322,7 @@ for _name, _f in [
     ("elemwise_div", np.divide),
 ]:
     CASES += [
-        op(_name, rand(2, 3), rand(2, 3), ref=_f, tol=2),
+        op(_name, rand(2, 3), rand(2, 3), ref=_f),
         op(_name, rand(0, 3), rand(0, 3), ref=_f, grad=False),
         fails(
             _name,
@@ -346,7 +362,6 @@ for _name, _f in SCALAR.items():
             _name,
             rand(2, 3, 5),
             scalar=0.5,
-            tol=2,
             grad=_name in list(SCALAR)[:9],
             ref=lambda x, f=_f: f(x, 0.5).astype(float),
         ),
@@ -354,7 +369,7 @@ for _name, _f in SCALAR.items():
     ]
 
 CASES += [
-    op("_power_scalar", positive(3, 4), scalar=p, ref=lambda x, p=p: x**p, tol=3)
+    op("_power_scalar", positive(3, 4), scalar=p, ref=lambda x, p=p: x**p)
     for p in (2, 0.5, -1.5, 3)
 ]
 CASES += [
@@ -389,7 +404,7 @@ CASES += [
 # ---- many inputs and choices ---------------------------------------------------------------------
 
 CASES += [
-    op("add_n", rand(2, 3), rand(2, 3), rand(2, 3), ref=lambda *a: sum(a), tol=2),
+    op("add_n", rand(2, 3), rand(2, 3), rand(2, 3), ref=lambda *a: sum(a)),
     op("add_n", rand(4), ref=lambda a: a),
     op("add_n", ints([1, 2]), ints([3, 4]), ref=np.array([4, 6])),
     op("add_n", rand(0, 2), rand(0, 2), ref=np.add, grad=False),

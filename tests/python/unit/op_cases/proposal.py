@@ -29,7 +29,7 @@ def propose(name: str, *inputs: np.ndarray, **params: Any) -> Case:
         return multi_proposal(*arrays, **params)
 
     dtypes = ("float32", "float64")
-    return op(name, *inputs, ref=ref, grad=False, dtypes=dtypes, tol=20, **params)
+    return op(name, *inputs, ref=ref, grad=False, dtypes=dtypes, **params)
 
 
 def network(batch: int, anchors: int, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -84,7 +84,6 @@ CASES = [
         height=7,
         width=3,
         ref=lambda x: np_resize(x, 7, 3),
-        tol=2,
     ),
     op(
         "_contrib_BilinearResize2D",
@@ -93,7 +92,6 @@ CASES = [
         width=10,
         align_corners=False,
         ref=lambda x: np_resize(x, 8, 10, align=False),
-        tol=2,
     ),
     op(
         "_contrib_BilinearResize2D",
@@ -102,7 +100,6 @@ CASES = [
         scale_width=2.0,
         mode="odd_scale",
         ref=lambda x: np_resize(x, 9, 8),
-        tol=2,
     ),
     op(
         "_contrib_BilinearResize2D",
@@ -111,14 +108,12 @@ CASES = [
         mode="like",
         grad=[0],
         ref=lambda x, like: np_resize(x, 3, 6),
-        tol=2,
     ),
     op(
         "_contrib_BilinearResize2D",
         rand(1, 2, 5, 4),
         mode="to_even_up",
         ref=lambda x: np_resize(x, 6, 4),
-        tol=2,
     ),
     op(
         "UpSampling",
@@ -154,6 +149,5 @@ CASES = [
         sample_type="bilinear",
         num_filter=2,
         ref=lambda x, w: np_deconv(x, w, stride=(2, 2), pad=(1, 1), groups=2),
-        tol=4,
     ),
 ]
