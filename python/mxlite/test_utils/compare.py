@@ -342,6 +342,7 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
     rtol, atol : float or dict of dtype to float, optional
     """
     if t1 is None or t2 is None:
+        assert t1 is t2, f"one state is None, the other {type(t2 if t1 is None else t1).__name__}"
         return
     if isinstance(t1, (tuple, list)):
         assert len(t1) == len(t2), f"states have {len(t1)} and {len(t2)} parts"

@@ -55,6 +55,8 @@ def _requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
         return dict.fromkeys(names, grad_req)
     if isinstance(grad_req, Mapping):
         return {name: grad_req.get(name, "null") for name in names}
+    if len(grad_req) != len(names):
+        raise ValueError(f"grad_req: {len(grad_req)} entries were given for {list(names)}")
     return dict(zip(names, grad_req))
 
 
@@ -187,7 +189,17 @@ def check_symbolic_backward(
     ctx = ctx or default_context()
     names = sym.list_arguments()
     arguments = _by_name("location", names, location, ctx, dtype)
-    wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected))
+    if isinstance(expected, Mapping):
+        wanted = dict(expected)
+        if unknown := sorted(set(wanted) - set(names)):
+            raise ValueError(f"expected: {unknown} given, arguments are {names}")
+    elif len(expected) != len(names):
+        raise ValueError(
+            f"expected: {len(expected)} gradients were given for {names}; "
+            "give a dictionary to check some of them"
+        )
+    else:
+        wanted = dict(zip(names, expected))
     requests = _requests(grad_req, names)
     gradients, before = _gradient_arrays(arguments, grad_stypes or {}, ctx)
     executor = sym.bind(
@@ -234,6 +246,8 @@ def _output_gradients(sym: Any, outputs: Sequence[Any], given: Any, ctx: Any) ->
         given = [given]
     if isinstance(given, Mapping):
         given = [given[name] for name in sym.list_outputs()]
+    if len(given) != len(outputs):
+        raise ValueError(f"out_grads: {len(given)} arrays were given for {sym.list_outputs()}")
     return [_array(g, ctx, output.dtype) for g, output in zip(given, outputs)]
 
 

@@ -56,6 +56,18 @@ def test_wrong_gradients_are_named():
         tu.check_symbolic_backward(product(), [X, Y], mx.nd.array(out), [Y, X], grad_req="add")
 
 
+def test_missing_and_unknown_gradients_are_refused():
+    out = np.ones_like(X)
+    with pytest.raises(ValueError, match="1 gradients were given for .*'x', 'y'.*dictionary"):
+        tu.check_symbolic_backward(product(), [X, Y], [out], [Y + 1])
+    with pytest.raises(ValueError, match=r"\['z'\] given, arguments are \['x', 'y'\]"):
+        tu.check_symbolic_backward(product(), [X, Y], [out], {"z": X})
+    with pytest.raises(ValueError, match="out_grads: 2 arrays were given"):
+        tu.check_symbolic_backward(product(), [X, Y], [out, out], {"y": X})
+    with pytest.raises(ValueError, match="grad_req: 1 entries were given"):
+        tu.check_symbolic_backward(product(), [X, Y], [out], {"y": X}, grad_req=["write"])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numeric_gradients(dtype):
     data = mx.sym.Variable("data")

@@ -113,6 +113,8 @@ def test_assert_exception():
         tu.compare_ndarray_tuple(
             (mx.nd.ones(2), (mx.nd.ones(1),)), (mx.nd.ones(2), (mx.nd.zeros(1),))
         )
+    with pytest.raises(AssertionError, match="one state is None, the other NDArray"):
+        tu.compare_ndarray_tuple((None,), (mx.nd.ones(2),))
 
 
 def test_random_shapes_and_arrays():
