@@ -16,13 +16,18 @@ def version():
     return mx.__version__
 
 
+def _keep_all(block):
+    if isinstance(block, mx.gluon.nn.Dropout):
+        block._rate = 0.0
+
+
 def prepare(spec, variant, dtype, batch):
     """Return ``step(fetch=False)`` and ``wait()``; see ``gluon_step.gluon``.
 
     Parameters
     ----------
     spec : dict
-        ``network``, ``size`` and ``layers``.
+        ``network``, ``size``, ``layers``, and ``keeps_all`` where dropout has a rate of 0.
     variant : str
         ``"hybrid"`` or ``"module"``.
     dtype : str
@@ -39,6 +44,8 @@ def prepare(spec, variant, dtype, batch):
         shapes = dict(pair for layer in spec["layers"] for pair in layer["params"].values())
         return gluon_step.module(mx, network_symbol(mx, spec), dtype, batch, spec["size"], shapes)
     net = build(spec["network"])
+    if spec.get("keeps_all"):
+        net.apply(_keep_all)
     net.infer_shape(mx.nd.zeros((1, 3, spec["size"], spec["size"])))
     for name, parameter in net._collect_params_with_prefix().items():
         parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))

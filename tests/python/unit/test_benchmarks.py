@@ -13,7 +13,7 @@ import mxlite as mx
 import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
+sys.path[:0] = [str(BENCHMARKS / name) for name in (".", "peers", "training")]
 import benchmark_score
 import common
 import compare
@@ -21,10 +21,12 @@ import numpy as np
 import run as peers_run
 import values
 from bert import LENGTH, Bert
+import train_step
 from layers import layer_list
 from neighbours import neighbours
 from scoring import networks
 from symbols import network_symbol
+from worker_process import WorkerError
 
 
 @pytest.mark.parametrize(
@@ -275,3 +277,30 @@ def test_training_steps_of_block_and_module_have_the_same_losses(tmp_path: Path)
     assert losses[0] == pytest.approx(losses[1], rel=2e-3)
     (failed,) = ask_training_worker(spec, {"do": "prepare"}, variant="hybrid", dtype="float8")
     assert "float8" in failed["error"]
+
+
+def test_losses_of_networks_with_dropout_are_compared_without_drops(tmp_path: Path) -> None:
+    net = networks.build("squeezenet1.1")
+    net.infer_shape(mx.nd.zeros((1, 3, 224, 224)))
+    layers = layer_list(net, training=True)
+    content = {"network": "squeezenet1.1", "size": 224, "random": False, "layers": layers}
+    spec = tmp_path / "squeezenet.json"
+    spec.write_text(json.dumps(content))
+    kept = train_step.without_drops(spec)
+    assert kept is not None
+    losses = [
+        ask_training_worker(kept, {"do": "prepare"}, variant=variant)[0]["losses"]
+        for variant in ("hybrid", "module")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=train_step.TOLERANCE["float32"])
+
+    content["layers"] = [layer for layer in layers if layer["op"] != "dropout"]
+    spec.write_text(json.dumps(content))
+    assert train_step.without_drops(spec) is None
+
+
+def test_systems_with_another_loss_are_not_timed() -> None:
+    cell = train_step.TrainCell("alexnet", "float32", 2)
+    cell._check({"losses": [7.0, 6.9]}, {"losses": [7.01, 6.9]})
+    with pytest.raises(WorkerError, match=r"first loss is 7.00000, the first system's 7.05000"):
+        cell._check({"losses": [7.0, 6.9]}, {"losses": [7.05, 6.9]})
