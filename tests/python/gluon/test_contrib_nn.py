@@ -12,6 +12,7 @@ from mxlite import autograd, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import nn as contrib
 from numpy.testing import assert_allclose, assert_array_equal
+from pairing import pairs
 
 
 def _rand(*shape: int) -> np.ndarray:
@@ -124,7 +125,7 @@ def test_on_one_device_it_trains_as_batch_norm(devices: int | None) -> None:
         results.append(
             [y.asnumpy(), layer.gamma.grad().asnumpy(), layer.running_var.data().asnumpy()]
         )
-    for got, want in zip(*results):
+    for got, want in pairs(*results):
         assert_allclose(got, want, rtol=1e-6)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mxlite.gluon import rnn
 from mxlite.gluon.contrib import rnn as contrib_rnn
+from pairing import pairs
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 
@@ -26,7 +27,7 @@ def values(nested: Any) -> list[np.ndarray]:
 def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
     got, want = values(got), values(want)
     assert len(got) == len(want)
-    for a, b in zip(got, want):
+    for a, b in pairs(got, want):
         np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from mxlite import gluon, nd
 from mxlite.gluon.block import _flatten, _regroup
+from pairing import pairs
 
 
 def test_flatten_and_regroup():
@@ -66,7 +67,7 @@ def test_an_exported_block_with_its_formats(tmp_path):
         else:
             out = block(x, pair)
         assert _flatten(out, "output")[1] == net._out_format
-        for got, want in zip(_flatten(out, "output")[0], _flatten(wanted, "output")[0]):
+        for got, want in pairs(_flatten(out, "output")[0], _flatten(wanted, "output")[0]):
             np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
     block._out_format = None
     assert len(block(x, *pair)) == 4

@@ -10,6 +10,7 @@ import pytest
 from mxlite import autograd, gluon
 from mxlite.gluon import nn, rnn
 from mxlite.gluon.contrib import rnn as contrib_rnn
+from pairing import pairs
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 
@@ -41,7 +42,7 @@ def values(nested: Any) -> list[np.ndarray]:
 def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
     got, want = values(got), values(want)
     assert len(got) == len(want)
-    for a, b in zip(got, want):
+    for a, b in pairs(got, want):
         np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
 
@@ -82,7 +83,7 @@ def test_a_layer_computes_what_its_stack_of_cells_computes(
         mx.nd.stack(*fused_order) for fused_order in _by_kind(cells[1], 2 if kind == "lstm" else 1)
     ]
     assert_same(fused[1], joined)
-    for a, b in zip(*grads):
+    for a, b in pairs(*grads):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 

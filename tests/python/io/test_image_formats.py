@@ -10,6 +10,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import _core, recordio
+from pairing import pairs
 from skimage import data as pictures
 
 PHOTO = np.ascontiguousarray(pictures.astronaut()[:, :, ::-1])
@@ -49,7 +50,7 @@ def test_one_pass_gives_the_pixels_of_decode_resize_crop(
     path = write(tmp_path, images)
     found = pixels_of(path, (channels, side, side), resize=resize, mirror=1)
     compared = 0
-    for image, got in zip(images, found):
+    for image, got in pairs(images, found):
         picture = mx.image.imdecode(image, flag=0 if gray else 1)
         height, width = picture.shape[:2]
         if resize > 0:

@@ -6,6 +6,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
+from pairing import pairs
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_hybridized_block_with_boolean_mask_runs_operator_by_operator():
         y.backward(nd.ones((2, 2)))
         results.append((y.asnumpy(), x.grad.asnumpy(), net.first.weight.grad().asnumpy()))
         net.hybridize(False)
-    for hybrid, eager in zip(*results):
+    for hybrid, eager in pairs(*results):
         np.testing.assert_allclose(hybrid, eager, rtol=1e-5, atol=1e-6)
     assert results[0][0].shape == (2, 2)
     assert not results[0][1][1].any()

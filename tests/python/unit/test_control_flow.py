@@ -8,6 +8,7 @@ import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from numpy.testing import assert_allclose, assert_array_equal
+from pairing import pairs
 
 
 class Lambda(gluon.HybridBlock):
@@ -40,7 +41,7 @@ def run_both(function, *inputs, grad=True):
             array.attach_grad()
         with autograd.record():
             outputs = flat(block(*arrays))
-        for out, expected in zip(outputs, plain):
+        for out, expected in pairs(outputs, plain):
             assert_allclose(out.asnumpy(), expected, rtol=1e-6)
         if grad:
             autograd.backward([out for out in outputs if out._recorded])
@@ -296,7 +297,7 @@ def test_a_loop_around_layers_trains_as_eagerly(layers):
         params = [p.data().asnumpy() for p in net.collect_params().values()]
         results.append((losses, params, net(nd.array(x)).asnumpy()))
     assert losses[2] < losses[0]
-    for eager, hybridized in zip(*results):
+    for eager, hybridized in pairs(*results):
         for a, b in zip(eager, hybridized):
             assert_allclose(b, a, rtol=1e-4, atol=1e-6)
 

@@ -15,6 +15,7 @@ from custom_ops import custom
 from mxlite import autograd, gluon, nd
 from mxlite.operator import CustomOp, CustomOpProp, register
 from numpy.testing import assert_allclose, assert_array_equal
+from pairing import pairs
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +157,7 @@ def test_inside_a_hybridized_block_as_eagerly():
             trainer.step(1)
         result = net(x).asnumpy()
         results.append([result, *(p.data().asnumpy() for p in net.collect_params().values())])
-    for eager, hybridized in zip(*results):
+    for eager, hybridized in pairs(*results):
         assert_allclose(hybridized, eager, rtol=1e-5)
     assert net.calls.data().asscalar() == 2 * 11 + 1
 

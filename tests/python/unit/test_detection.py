@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
+from pairing import pairs
 
 GOLDEN = np.load(Path(__file__).parents[2] / "data" / "mxnet_1_9_1" / "detection.npz")
 CASES = json.loads(str(GOLDEN["cases"]))
@@ -41,7 +42,7 @@ def test_ties_and_crowds_are_resolved_as_in_mxnet_1_9_1(case: int) -> None:
     result = result if isinstance(result, list) else [result]
     expected = golden(case, "output")
     assert len(result) == len(expected)
-    for got, want in zip(result, expected):
+    for got, want in pairs(result, expected):
         np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5, atol=1e-6)
 
 
@@ -201,7 +202,7 @@ def test_region_proposals_lie_in_their_images_by_falling_score_and_hybrid_equals
     eager = [a.asnumpy() for a in net(x, im_info)]
     net.hybridize()
     for _ in range(2):
-        for got, want in zip(net(x, im_info), eager):
+        for got, want in pairs(net(x, im_info), eager):
             np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-4, atol=1e-4)
     regions, scores = eager
     np.testing.assert_array_equal(regions[:, 0], np.repeat([0, 1], 20))

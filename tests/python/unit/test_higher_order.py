@@ -23,6 +23,7 @@ from op_table import (
     to_device,
     weighted_sum,
 )
+from pairing import pairs
 from test_ops import DIFFERENTIABLE
 
 # Must work: the list of MXNet 1.9.1 and the layers that gradient penalties go through.
@@ -66,7 +67,7 @@ def _second(case: Case, runner: Callable[..., Any]) -> list[np.ndarray]:
         head = _head(case, arrays, runner)
         grads = autograd.grad([head], variables, create_graph=True, train_mode=case.training)
         total = nd.zeros((1,), dtype="float64")
-        for grad, direction in zip(grads, _directions(case)):
+        for grad, direction in pairs(grads, _directions(case)):
             total = total + (grad * nd.array(direction, dtype="float64")).sum()
     total.backward(train_mode=case.training)
     return [host(v.grad) for v in variables]
@@ -81,11 +82,11 @@ def _first(case: Case, inputs: list[np.ndarray]) -> float:
     with autograd.record(train_mode=case.training):
         head = _head(case, arrays, call)
     head.backward(train_mode=case.training)
-    return sum(float((host(v.grad) * d).sum()) for v, d in zip(variables, _directions(case)))
+    return sum(float((host(v.grad) * d).sum()) for v, d in pairs(variables, _directions(case)))
 
 
 def _check(case: Case, runner: Callable[..., Any]) -> None:
-    for position, second in zip(grad_inputs(case), _second(case, runner)):
+    for position, second in pairs(grad_inputs(case), _second(case, runner)):
         direction = _generator(case.name, position).uniform(-1, 1, second.shape)
         values = []
         for step in (1e-5, -1e-5):

@@ -13,6 +13,7 @@ import pytest
 from mxlite import nd
 from mxlite import optimizer as opt
 from mxlite.base import FileFormatError, MXNetError
+from pairing import pairs
 
 DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
 GOLDEN = json.loads((DATA / "golden.json").read_text())
@@ -24,7 +25,7 @@ GRADS = [np.float32(grad) for grad in GOLDEN["grads"]]
 def test_an_optimizer_goes_the_way_of_mxnet(case: dict[str, Any]) -> None:
     update = opt.get_updater(opt.create(case["name"], rescale_grad=0.5, **case["options"]))
     weight = nd.array(WEIGHT)
-    for grad, expected in zip(GRADS, case["weights"]):
+    for grad, expected in pairs(GRADS, case["weights"]):
         update(0, nd.array(grad), weight)
         np.testing.assert_allclose(weight.asnumpy(), expected, rtol=2e-5, atol=2e-6)
 

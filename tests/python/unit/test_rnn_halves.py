@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from pairing import pairs
 
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
@@ -30,5 +31,5 @@ def test_gradients_of_halves_follow_float32(mode: str, layers: int) -> None:
             y = nd.RNN(*arrays, mode=mode, state_size=hidden, num_layers=layers, bidirectional=True)
         y.backward(nd.array(head, dtype=dtype))
         grads[dtype] = [array.grad.asnumpy().astype("float64") for array in arrays]
-    for half, full in zip(grads["float16"], grads["float32"]):
+    for half, full in pairs(grads["float16"], grads["float32"]):
         np.testing.assert_allclose(half, full, rtol=0.02, atol=0.02 * np.abs(full).max())

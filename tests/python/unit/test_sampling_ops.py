@@ -8,6 +8,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from pairing import pairs
 
 
 def _rand(*shape: int, seed: int = 0) -> np.ndarray:
@@ -148,7 +149,7 @@ def test_without_offsets_it_is_the_convolution(modulated: bool) -> None:
         def plain(*a: Any, back: Any = back) -> Any:
             return nd.Convolution(*[a[i] for i in back], **CONV)
 
-        for got, want in zip(_pair(moved, *arrays), _pair(plain, *arrays)):
+        for got, want in pairs(_pair(moved, *arrays), _pair(plain, *arrays)):
             np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
 
 

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from mxlite import nd
 from mxlite.ndarray.sparse import dispatch
+from pairing import pairs
 
 DTYPES = ("float32", "float64", "float16", "int32")
 
@@ -410,5 +411,5 @@ def test_numbers_and_sparse_arrays_in_a_symbol(stype):
     values = random_csr().toarray()
     found = net.bind(mx.cpu(), {"x": nd.array(values).tostype(stype)}).forward()
     assert [array.stype for array in found] == [stype, "default", stype, stype]
-    for array, expected in zip(found, (values * 2, values + 3, values * 0, values > 0)):
+    for array, expected in pairs(found, (values * 2, values + 3, values * 0, values > 0)):
         np.testing.assert_allclose(array.asnumpy(), expected, rtol=1e-6)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd, sym
 from numpy.testing import assert_allclose, assert_array_equal
+from pairing import pairs
 
 DATA = Path(__file__).parents[2] / "data/mxnet_1_9_1"
 X = np.arange(6, dtype=np.float32).reshape(3, 2) + 1
@@ -203,7 +204,7 @@ def test_loops_are_the_same_after_saving_and_loading(make):
     assert again.tojson() == symbol.tojson()
     values = LOOP_VALUES if make is loops_of_1_9_1 else {"x": X, "s": S, "w": X[0]}
     (outputs, grads), (outputs_again, grads_again) = run(symbol, **values), run(again, **values)
-    for one, other in zip(outputs, outputs_again):
+    for one, other in pairs(outputs, outputs_again):
         assert_array_equal(one, other)
     for name, grad in grads.items():
         assert_array_equal(grad, grads_again[name])

@@ -6,6 +6,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from op_table import rand
+from pairing import pairs
 from update_formulas import FORMULAS, HYPER, states_of
 
 SHAPE = (3, 700)  # more than one block
@@ -36,7 +37,7 @@ def test_two_steps_in_place_change_weight_and_states_by_the_formula(name: str, d
         weight = step[0] if in_place else weight
         tolerance = 1e-10 if dtype == "float64" else 2e-5
         np.testing.assert_allclose(out.asnumpy(), step[0], rtol=tolerance, atol=tolerance)
-        for got, want in zip(arrays[1:], states):
+        for got, want in pairs(arrays[1:], states):
             np.testing.assert_allclose(got.asnumpy(), want, rtol=tolerance, atol=tolerance)
 
 
