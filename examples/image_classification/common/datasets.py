@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import tarfile
 from collections.abc import Iterable
 from typing import Any
 
 import mxlite as mx
 import numpy as np
+from mxlite._pickle import numpy_maker, plain_maker, read_pickle
 
 CIFAR10 = ("cifar10_train.rec", "cifar10_val.rec")
 DIGITS = ("digits_train.rec", "digits_val.rec")
@@ -20,30 +19,15 @@ _FOLDERS = ("cifar-10-batches-py", "cifar-10-batches-bin")
 _PIXELS = 3 * 32 * 32
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """Return bytes that Python 3 pickled as text for Python 2."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"a CIFAR batch must not use the encoding {encoding}")
-    return text.encode("latin1")
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Reads CIFAR's pickles: dictionaries, lists, texts and NumPy arrays, nothing that runs."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
-            return getattr(np, name)
-        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            return np.zeros(0).__reduce__()[0]
-        if (module, name) == ("_codecs", "encode"):
-            return _latin1
-        raise pickle.UnpicklingError(f"a CIFAR batch must not name {module}.{name}")
+def _array_names(module: str, name: str) -> Any:
+    """Return what makes an array of a CIFAR pickle: no other name is allowed."""
+    return numpy_maker(module, name) or (plain_maker(module, name) if name == "encode" else None)
 
 
 def _parse(content: bytes, pickled: bool) -> tuple:
     """Return images (n, 3, 32, 32) and labels (n,) of one file of CIFAR-10."""
     if pickled:
-        batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+        batch = read_pickle(content, _array_names, python2_text="bytes")
         return batch[b"data"].reshape(-1, 3, 32, 32), np.array(batch[b"labels"])
     rows = np.frombuffer(content, np.uint8)
     if rows.size % (_PIXELS + 1):

@@ -23,7 +23,8 @@ from .. import _core
 from .._core import NDArray
 from ..base import FileFormatError, NotSupportedError
 from ..ndarray import sparse
-from ..ndarray.serialization import array_from_bits, array_to_bits, mapped_file, replacing_file
+from ..ndarray.file_bytes import FileBytes, opened_file
+from ..ndarray.serialization import array_from_bits, array_to_bits, replacing_file
 from ..ndarray.sparse.storage import parts
 
 __all__ = ["describe_file", "read_file", "write_file"]
@@ -111,7 +112,7 @@ def read_file(path: str) -> Any:
     FileFormatError
         If any byte is not as it was written; the message names the file and the array.
     """
-    with mapped_file(path) as data:
+    with opened_file(path) as data:
         table = _Table(data, path)
         table.check()
         return table.tree()
@@ -134,7 +135,7 @@ def describe_file(path: str) -> dict[str, Any]:
     MissingFileError, FileAccessError, FileFormatError
         As `read_file`.
     """
-    with mapped_file(path) as data:
+    with opened_file(path) as data:
         table = _Table(data, path)
         table.check()
         arrays = {e["name"]: (e["dtype"], tuple(e["shape"])) for e in table.entries}
@@ -211,9 +212,9 @@ def _join(place: str, key: Any) -> str:
 
 
 class _Table:
-    """The table of contents of a mapped file."""
+    """The table of contents of a file."""
 
-    def __init__(self, data: memoryview, path: str) -> None:
+    def __init__(self, data: memoryview | FileBytes, path: str) -> None:
         self._data = data
         self._path = path
         size = len(data)

@@ -246,6 +246,11 @@ def download(
     str
         Path of the file.
 
+    Warns
+    -----
+    UserWarning
+        For an http address without ``sha1_hash``: the file can be changed on its way.
+
     Raises
     ------
     DownloadError
@@ -266,6 +271,13 @@ def download(
     fits = os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash))
     if fits and not overwrite:
         return target
+    if url.lower().startswith("http://") and not sha1_hash:
+        warnings.warn(
+            f"download: {url} is fetched without encryption and without a checksum, so the file "
+            "can be changed on its way; use https or give sha1_hash",
+            UserWarning,
+            stacklevel=2,
+        )
     content = _fetch(url, os.path.abspath(target), retries, verify_ssl)
     import hashlib
 

@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
 from .. import ndarray as nd
+from .._pickle import (
+    Maker,
+    PickleContentError,
+    Spender,
+    Unfinished,
+    numpy_maker,
+    plain_maker,
+    read_pickle,
+)
 from ..base import MXNetError, TypeError_
 from ..ndarray import NDArray
 from .basics import rank, size
 from .mpi_ops import allgather, broadcast_
 
 __all__ = ["allgather_object", "broadcast_object"]
-
-# What plain objects and NumPy arrays consist of. Anything else could run code of a damaged or
-# foreign message, so it is refused.
-_ALLOWED = {
-    ("builtins", "complex"),
-    ("builtins", "frozenset"),
-    ("builtins", "range"),
-    ("builtins", "set"),
-    ("builtins", "slice"),
-    ("builtins", "bytearray"),
-    ("collections", "OrderedDict"),
-    ("collections", "deque"),
-    ("collections", "Counter"),
-    ("datetime", "date"),
-    ("datetime", "datetime"),
-    ("datetime", "time"),
-    ("datetime", "timedelta"),
-    ("datetime", "timezone"),
-    ("decimal", "Decimal"),
-    ("fractions", "Fraction"),
-    ("uuid", "UUID"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("pathlib", "PosixPath"),
-    ("pathlib", "PurePosixPath"),
-    ("_codecs", "encode"),
-    (__name__, "_array"),
-}
 
 
 class ObjectError(MXNetError, pickle.PickleError):
@@ -66,14 +41,37 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise ObjectError(
-                f"objects of type {module}.{name} are not sent between processes: plain Python "
-                "objects (numbers, texts, lists, dicts, sets, ...), NumPy arrays and NDArrays are"
-            )
-        return super().find_class(module, name)
+class _SentArray(Unfinished):
+    """An NDArray, which is sent as a NumPy array."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def value(self, finish: Callable[[Any], Any]) -> Any:
+        values = finish(self._values)
+        if not isinstance(values, np.ndarray):
+            raise PickleContentError("an NDArray has no values")
+        return _array(values)
+
+
+def _make_array(args: tuple[Any, ...], spend: Spender) -> _SentArray:
+    if len(args) != 1:
+        raise PickleContentError("an NDArray has no values")
+    return _SentArray(args[0])
+
+
+def _maker(module: str, name: str) -> Maker | None:
+    """Look up a name. Other classes could run code of a damaged or foreign message."""
+    if (module, name) == (__name__, "_array"):
+        return Maker(_make_array, "NDArray")
+    found = numpy_maker(module, name) or plain_maker(module, name)
+    if found is None:
+        raise PickleContentError(
+            f"objects of type {module[:100]}.{name[:100]} are not sent between processes: plain "
+            "Python objects (numbers, texts, lists, dicts, sets, ...), NumPy arrays and NDArrays "
+            "are"
+        )
+    return found
 
 
 def _to_bytes(who: str, obj: Any) -> bytes:
@@ -89,7 +87,10 @@ def _to_bytes(who: str, obj: Any) -> bytes:
 
 
 def _from_bytes(content: bytes) -> Any:
-    return _Unpickler(io.BytesIO(content)).load()
+    try:
+        return read_pickle(content, _maker)
+    except PickleContentError as error:
+        raise ObjectError(f"an object of {len(content)} bytes: {error}") from None
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> Any:

@@ -2,73 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
-import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from ..base import MissingFileError, RecordError, ValueError_
+from .._unpack import read_idx
+from ..base import RecordError, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
 
-__all__ = ["MNISTIter", "read_idx"]
+__all__ = ["MNISTIter"]
 
 # logging.info would set up the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
 _IGNORED = {"prefetch_buffer", "ctx", "device_id", "verbose"}
-
-
-def read_idx(path: str, magic: int, name: str) -> np.ndarray[Any, Any]:
-    """Read an idx file of bytes, packed with gzip or not.
-
-    Parameters
-    ----------
-    path : str
-    magic : int
-        2051 for images, 2049 for labels.
-    name : str
-        Who reads, for errors.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8 (count, ...).
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    RecordError
-        If it has another magic number or is shorter than it says.
-    """
-    try:
-        raw = Path(path).read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{name}: there is no file {path!r}") from error
-    except (OSError, EOFError) as error:
-        raise RecordError(f"{name}: file {path!r} cannot be read: {error}") from error
-    dimensions = magic & 255
-    head = np.frombuffer(raw[: 4 * (1 + dimensions)], ">i4")
-    if len(head) != 1 + dimensions or head[0] != magic:
-        raise RecordError(
-            f"{name}: file {path!r} begins with {head[:1].tolist()}, the magic number {magic} "
-            "expected"
-        )
-    shape = tuple(int(side) for side in head[1:])
-    size = math.prod(shape)
-    if min(shape) < 0 or len(raw) - head.nbytes < size:
-        raise RecordError(
-            f"{name}: file {path!r} promises {shape} bytes and has {len(raw) - head.nbytes}"
-        )
-    return np.frombuffer(raw, np.uint8, size, head.nbytes).reshape(shape)
 
 
 class MNISTIter(MXDataIter):
@@ -127,7 +78,10 @@ class MNISTIter(MXDataIter):
                 "0 <= part_index < num_parts expected"
             )
         super().__init__(int(batch_size))
-        pixels, labels = read_idx(image, 2051, "MNISTIter"), read_idx(label, 2049, "MNISTIter")
+        pixels, labels = (
+            read_idx(image, 3, "MNISTIter", RecordError),
+            read_idx(label, 1, "MNISTIter", RecordError),
+        )
         if len(pixels) != len(labels):
             raise RecordError(
                 f"MNISTIter: {len(pixels)} images in {image!r}, {len(labels)} labels in {label!r}"

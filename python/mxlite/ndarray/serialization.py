@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import mmap
 import os
 import stat
 import struct
@@ -24,11 +23,11 @@ from .._core import NDArray
 from ..base import (
     FileAccessError,
     FileFormatError,
-    MissingFileError,
     MXNetError,
     NotSupportedError,
     TypeError_,
 )
+from .file_bytes import FileBytes, opened_file
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
@@ -111,7 +110,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Matches ``mxnet.nd.load``.
     """
     path = os.fspath(fname)
-    with mapped_file(path) as data:
+    with opened_file(path) as data:
         return _parse(data, f"file {path!r}")
 
 
@@ -386,51 +385,7 @@ def dtype_name(dtype: Any) -> str:
     return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # 1.x has it as a field
 
 
-@contextlib.contextmanager
-def mapped_file(path: str) -> Iterator[memoryview]:
-    """Map a file into memory for reading.
-
-    Parameters
-    ----------
-    path : str
-
-    Yields
-    ------
-    memoryview
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    FileAccessError
-        If it cannot be read.
-    """
-    try:
-        with open(path, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode) or size == 0:
-                yield memoryview(stream.read())
-                return
-            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError as error:
-        raise MissingFileError(
-            f"load: file {path!r} does not exist (looked from {os.getcwd()!r})"
-        ) from error
-    except OSError as error:
-        raise FileAccessError(
-            f"load: cannot read file {path!r}: {error.strerror or error}"
-        ) from error
-    view = memoryview(mapping)
-    try:
-        yield view
-    finally:
-        view.release()
-        # An exception's traceback may still hold slices; the mapping then goes with them.
-        with contextlib.suppress(BufferError):
-            mapping.close()
-
-
-def _parse(data: memoryview, source: str) -> Any:
+def _parse(data: memoryview | FileBytes, source: str) -> Any:
     if bytes(data[:4]) == b"PK\x03\x04":
         return _parse_npz(data, source)
     reader = _Reader(data, source)
@@ -457,17 +412,14 @@ def _parse(data: memoryview, source: str) -> Any:
     return dict(zip(names, arrays))
 
 
-def _parse_npz(data: memoryview, source: str) -> Any:
+def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
-    import zipfile
+    from .npz import read_npz
 
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            values = {name: _core_array(archive[name]) for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError) as error:
-        raise FileFormatError(f"load: {source} is a damaged npz file: {error}") from error
-    if values and all(name.startswith("arr_") and name[4:].isdigit() for name in values):
-        return [values[f"arr_{index}"] for index in range(len(values))]
+    values = {name: _core_array(array) for name, array in read_npz(data, source).items()}
+    places = [f"arr_{index}" for index in range(len(values))]
+    if values and set(values) == set(places):
+        return [values[place] for place in places]
     return values
 
 
@@ -483,6 +435,8 @@ def _from_storage(code: int, raw: memoryview, shape: tuple[int, ...]) -> NDArray
     if code == _BFLOAT16:
         bits = np.frombuffer(raw, np.dtype("<u2")).astype(np.uint32) << 16
         return array(bits.view(np.float32).reshape(shape), dtype="float32").astype("bfloat16")
+    if _DTYPES[code] == "bool":  # any byte but 0 and 1 would give wrong counts
+        return array((np.frombuffer(raw, np.uint8) != 0).reshape(shape), dtype="bool")
     dtype = np.dtype(_DTYPES[code]).newbyteorder("<")
     return array(np.frombuffer(raw, dtype).reshape(shape), dtype=_DTYPES[code])
 
@@ -490,7 +444,7 @@ def _from_storage(code: int, raw: memoryview, shape: tuple[int, ...]) -> NDArray
 class _Reader:
     """A position in a buffer; every read checks that the bytes are there."""
 
-    def __init__(self, data: memoryview, source: str) -> None:
+    def __init__(self, data: memoryview | FileBytes, source: str) -> None:
         self._data = data
         self._source = source
         self.offset = 0
@@ -505,7 +459,8 @@ class _Reader:
 
     def peek(self, layout: str) -> int:
         """Return one number without moving."""
-        return int(struct.unpack_from(layout, self._data, self.offset)[0])
+        end = self.offset + struct.calcsize(layout)
+        return int(struct.unpack(layout, self._data[self.offset : end])[0])
 
     def take(self, layout: str, what: str) -> tuple[Any, ...]:
         """Read the values of a `struct` layout."""

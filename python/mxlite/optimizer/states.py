@@ -14,8 +14,8 @@ from typing import Any
 from .. import lr_scheduler as _schedulers
 from ..base import FileFormatError, NotSupportedError
 from ..ndarray import NDArray
-from ..ndarray.serialization import array_from_blob, load_frombuffer, save_tobuffer
-from . import legacy_pickle
+from ..ndarray.serialization import load_frombuffer, save_tobuffer
+from .legacy_states import LegacyObject, read_legacy_states
 from .optimizer import Optimizer
 
 __all__ = ["copied", "dump_states", "load_states", "states_from_tree", "states_tree"]
@@ -142,7 +142,7 @@ def states_from_tree(
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
         ) from error
-    return states, _restored(optimizer, name, attributes, scheduler)
+    return states, _restored(optimizer, name, attributes, scheduler, source)
 
 
 def copied(tree: Any) -> Any:
@@ -239,25 +239,68 @@ def _restored(
     name: str,
     attributes: dict[str, Any],
     scheduler: dict[str, Any] | None,
+    source: str,
 ) -> Optimizer:
     """Return an optimizer of class ``name`` with the saved options."""
+    if type(name) is not str or not isinstance(attributes, dict):
+        raise FileFormatError(f"load_states: {source} names no optimizer")
     if type(optimizer).__name__ != name:
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
             raise FileFormatError(
-                f"load_states: the states belong to the optimizer {name!r}, which is not registered"
+                f"load_states: the states belong to the optimizer {name[:100]!r}, which is not "
+                "registered"
             )
         fresh = klass()
         fresh.param_dict = optimizer.param_dict
         fresh.lr_scheduler = optimizer.lr_scheduler
         optimizer = fresh
     for key, value in attributes.items():
+        _check_attribute(optimizer, key, value, source)
+    restored_scheduler = _with_objects(scheduler, optimizer.lr_scheduler)
+    for key, value in attributes.items():
         if key not in _NOT_SAVED:
             setattr(optimizer, key, value)
     counts = optimizer._all_index_update_counts
     optimizer._index_update_count = counts.setdefault(0, {})
-    optimizer.lr_scheduler = _with_objects(scheduler, optimizer.lr_scheduler)
+    optimizer.lr_scheduler = restored_scheduler
     return optimizer
+
+
+def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) -> None:
+    """Refuse names that are no options, and values of another kind than the optimizer's own."""
+    own = getattr(type(optimizer), key, None) if type(key) is str else None
+    if type(key) is not str or not key.isidentifier() or key.startswith("__"):
+        raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
+    if callable(own) or isinstance(own, property):
+        raise FileFormatError(
+            f"load_states: {source}: {key!r} is a method of {type(optimizer).__name__}, not an "
+            "option"
+        )
+    current = vars(optimizer).get(key)
+    number = isinstance(current, (int, float)) and not isinstance(value, (int, float, type(None)))
+    counts = key == "_all_index_update_counts" and not (
+        isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values())
+    )
+    if number or counts or (isinstance(current, dict) and not isinstance(value, dict)):
+        raise FileFormatError(
+            f"load_states: {source}: option {key!r} of {type(optimizer).__name__} is a "
+            f"{type(value).__name__}, {type(current).__name__} expected"
+        )
+
+
+def _check_states(states: dict[Any, Any], source: str) -> None:
+    """Refuse states that are no arrays, numbers or containers of them."""
+    waiting = [(key, value) for key, value in states.items()]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, (tuple, list)):
+            waiting.extend((key, entry) for entry in value)
+        elif not (value is None or isinstance(value, (NDArray, int, float))):
+            raise FileFormatError(
+                f"load_states: {source}: the state of parameter {str(key)[:100]!r} holds a "
+                f"{type(value).__name__}, an array expected"
+            )
 
 
 def _with_objects(saved: Any, current: Any) -> Any:
@@ -294,7 +337,7 @@ def _load_legacy(
     data: bytes, optimizer: Optimizer, source: str
 ) -> tuple[dict[Any, Any], Optimizer | None]:
     """Read the pickle of MXNet 1.x: the states, or a pair of states and optimizer."""
-    content = legacy_pickle.load(data, source)
+    content = read_legacy_states(data, source)
     saved = None
     if isinstance(content, tuple) and len(content) == 2:
         content, saved = content
@@ -302,31 +345,30 @@ def _load_legacy(
         raise FileFormatError(
             f"load_states: {source} holds a {type(content).__name__}, expected a dict of states"
         )
-    states = _converted(content)
+    _check_states(content, source)
     if saved is None:
-        return states, None
-    if not isinstance(saved, legacy_pickle.LegacyObject):
-        raise FileFormatError(f"load_states: {source} holds no optimizer: {saved!r}")
+        return content, None
+    if not isinstance(saved, LegacyObject):
+        raise FileFormatError(
+            f"load_states: {source} holds a {type(saved).__name__}, expected an optimizer"
+        )
     attributes = dict(saved.attributes)
     scheduler = attributes.pop("lr_scheduler", None)
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)
-    return states, _restored(
-        optimizer,
-        saved.class_name,
-        _converted(attributes),
-        _converted(scheduler),
+    if isinstance(attributes.get("last_lr"), (int, float)):  # LARS of 1.x keeps one for all
+        attributes["last_lr"] = dict.fromkeys(content, attributes["last_lr"])
+    return content, _restored(
+        optimizer, saved.class_name, _plain(attributes), _plain(scheduler), source
     )
 
 
-def _converted(value: Any) -> Any:
-    """Replace the stand-ins of pickled arrays and schedulers."""
-    if isinstance(value, legacy_pickle.LegacyArray):
-        return array_from_blob(value.blob)
-    if isinstance(value, legacy_pickle.LegacyObject):
-        return {_SCHEDULER: value.class_name, "attributes": _converted(value.attributes)}
+def _plain(value: Any) -> Any:
+    """Return attributes with the schedulers of 1.x as containers."""
+    if isinstance(value, LegacyObject):
+        return {_SCHEDULER: value.class_name, "attributes": _plain(value.attributes)}
     if isinstance(value, dict):
-        return {key: _converted(entry) for key, entry in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(_converted(entry) for entry in value)
+        return type(value)(_plain(entry) for entry in value)
     return value

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import os
 import shutil
-import struct
 import zipfile
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base import FileFormatError, MissingFileError, data_dir
+from .._unpack import content_of, read_idx
+from ..base import MissingFileError, data_dir
 
 __all__ = [
     "download",
@@ -53,24 +52,6 @@ def _mnist_folders() -> list[str]:
     return ["data", ".", os.path.join(data_dir(), "datasets", "mnist")]
 
 
-def _read_idx(path: str) -> np.ndarray[Any, Any]:
-    """Return the array of bytes in an IDX file, compressed or not."""
-    with open(path, "rb") as stream:
-        content = stream.read()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
-        raise FileFormatError(f"{path}: no IDX file of unsigned bytes")
-    ndim = content[3]
-    if len(content) < 4 + 4 * ndim:
-        raise FileFormatError(f"{path}: ends inside its header")
-    shape = struct.unpack_from(f">{ndim}I", content, 4)
-    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * ndim)
-    if values.size != int(np.prod(shape, dtype=np.int64)):
-        raise FileFormatError(f"{path}: {values.size} elements, its header says shape {shape}")
-    return values.reshape(shape)
-
-
 def get_mnist() -> dict[str, np.ndarray[Any, Any]]:
     """Return MNIST from the four IDX files (``.gz`` or not).
 
@@ -89,7 +70,8 @@ def get_mnist() -> dict[str, np.ndarray[Any, Any]]:
     """
     found: dict[str, np.ndarray[Any, Any]] = {}
     for key, name in _MNIST.items():
-        values = _read_idx(_find([name + ".gz", name], _mnist_folders(), "get_mnist"))
+        path = _find([name + ".gz", name], _mnist_folders(), "get_mnist")
+        values = read_idx(path, 3 if key.endswith("data") else 1, "get_mnist")
         if key.endswith("data"):
             found[key] = values[:, None].astype(np.float32) / 255
         else:
@@ -111,10 +93,7 @@ def get_mnist_ubyte() -> None:
         if os.path.isfile(target):
             continue
         source = _find([name, name + ".gz"], _mnist_folders(), "get_mnist_ubyte")
-        with open(source, "rb") as stream:
-            content = stream.read()
-        if source.endswith(".gz"):
-            content = gzip.decompress(content)
+        content = content_of(source, "get_mnist_ubyte")
         with open(target, "wb") as output:
             output.write(content)
 

@@ -291,7 +291,7 @@ def test_a_cifar_pickle_that_would_run_something_is_refused(tmp_path, cifar10_re
     (folder / "data_batch_1").write_bytes(pickle.dumps({b"data": Harmful()}, protocol=2))
     for number in range(2, 6):
         (folder / f"data_batch_{number}").write_bytes(b"")
-    with pytest.raises(pickle.UnpicklingError, match="must not name posix.mkdir"):
+    with pytest.raises(ValueError, match="the name posix.mkdir is not allowed"):
         cifar10_records(str(tmp_path))
     assert not (tmp_path / "harm").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import hashlib
 import json
 import re
 import sys
@@ -185,22 +186,40 @@ def test_pretrained_without_a_file_names_the_expected_files(tmp_path: Path) -> N
     assert isinstance(error.value, mx.base.MXNetError)
 
 
-@pytest.mark.parametrize("stem", ["mobilenet0.25-9f83e440", "mobilenet0.25"])
-def test_pretrained_loads_either_file(tmp_path: Path, stem: str) -> None:
+@pytest.mark.parametrize("hashed", [True, False])
+def test_pretrained_loads_either_file(
+    tmp_path: Path, hashed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net, parameters = build("mobilenet0.25", 64)
     fill(parameters)
     data = mx.nd.array(make_model_zoo.image(64))
     expected = net(data).asnumpy()
-    net.save_parameters(str(tmp_path / f"{stem}.params"))
+    saved = tmp_path / "mobilenet0.25.params"
+    net.save_parameters(str(saved))
+    digits = hashlib.sha1(saved.read_bytes()).hexdigest()[:8]
+    monkeypatch.setitem(model_store._SHORT_SHA1, "mobilenet0.25", digits)
+    if hashed:
+        saved.rename(tmp_path / f"mobilenet0.25-{digits}.params")
     loaded = get_model("mobilenet0.25", pretrained=True, root=str(tmp_path))
     np.testing.assert_array_equal(loaded(data).asnumpy(), expected)
 
 
-def test_published_file_is_taken_before_the_plain_one(tmp_path: Path) -> None:
-    for stem in ("resnet18_v1-a0666292", "resnet18_v1"):
+def test_published_file_is_taken_before_the_plain_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digits = hashlib.sha1(b"").hexdigest()[:8]
+    monkeypatch.setitem(model_store._SHORT_SHA1, "resnet18_v1", digits)
+    for stem in (f"resnet18_v1-{digits}", "resnet18_v1"):
         (tmp_path / f"{stem}.params").write_bytes(b"")
     path = model_store.get_model_file("resnet18_v1", root=str(tmp_path))
-    assert Path(path).name == "resnet18_v1-a0666292.params"
+    assert Path(path).name == f"resnet18_v1-{digits}.params"
+
+
+@pytest.mark.parametrize("stem", ["resnet18_v1-a0666292", "resnet18_v1"])
+def test_a_file_with_another_checksum_is_refused(tmp_path: Path, stem: str) -> None:
+    (tmp_path / f"{stem}.params").write_bytes(b"changed")
+    with pytest.raises(ValueError, match="SHA-1 .* published parameters have a0666292"):
+        model_store.get_model_file("resnet18_v1", root=str(tmp_path))
 
 
 def test_purge_deletes_parameter_files_only(tmp_path: Path) -> None:

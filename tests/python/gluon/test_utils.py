@@ -125,6 +125,18 @@ def test_a_download_uses_requests_where_it_is_installed(
     assert [path.name for path in tmp_path.iterdir()] == ["a.bin"]
 
 
+def test_a_download_without_encryption_or_checksum_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(utils, "_read", lambda url, verify_ssl: b"content")
+    utils.download("https://example.invalid/a", str(tmp_path / "a"))
+    digest = hashlib.sha1(b"content").hexdigest()
+    utils.download("http://example.invalid/b", str(tmp_path / "b"), sha1_hash=digest)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="without encryption and without a checksum"):
+        utils.download("http://example.invalid/c", str(tmp_path / "c"))
+
+
 def test_the_names_of_mxnet_are_there() -> None:
     for name in ("Block", "HybridBlock", "SymbolBlock", "Parameter", "Constant", "ParameterDict"):
         assert hasattr(gluon, name)

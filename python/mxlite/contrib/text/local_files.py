@@ -6,7 +6,8 @@ import os
 import shutil
 import warnings
 
-from ...base import MissingFileError
+from ..._unpack import check_unpacked_size
+from ...base import FileFormatError, MissingFileError
 from ...gluon.utils import check_sha1
 from ...ndarray.serialization import replacing_file
 
@@ -56,10 +57,21 @@ def published_file(where: str, folder: str, name: str, archive: str, sha1: str) 
 
 def _unpack(packed: str, name: str, path: str) -> None:
     import zipfile
+    import zlib
 
-    with zipfile.ZipFile(packed) as files:
-        for member in files.namelist():
-            if os.path.basename(member) == name:
-                with files.open(member) as source, replacing_file(path) as target:
-                    shutil.copyfileobj(source, target)
-                return
+    where = f"archive {packed!r}"
+    try:
+        with zipfile.ZipFile(packed) as files:
+            for member in files.infolist():
+                if os.path.basename(member.filename) == name:
+                    check_unpacked_size(member.file_size, os.path.getsize(packed), where)
+                    with files.open(member) as source, replacing_file(path) as target:
+                        shutil.copyfileobj(source, target)
+                    return
+    except FileFormatError:
+        raise
+    except (
+        zipfile.BadZipFile, zlib.error, EOFError, LookupError, NotImplementedError, RuntimeError,
+        ValueError,
+    ) as error:  # fmt: skip
+        raise FileFormatError(f"{where} is damaged: {error}") from None

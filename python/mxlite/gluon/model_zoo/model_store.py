@@ -6,10 +6,9 @@ put there. MXNet's own file names carry the first eight digits of the file's SHA
 
 from __future__ import annotations
 
-import logging
 import os
 
-from ...base import MissingFileError, ValueError_, data_dir, suggestion
+from ...base import FileFormatError, MissingFileError, ValueError_, data_dir, suggestion
 from ..utils import sha1_of
 
 __all__ = ["get_model_file", "purge", "short_hash"]
@@ -119,6 +118,8 @@ def get_model_file(name: str, root: str | None = None) -> str:
     ------
     FileNotFoundError
         Neither file exists; the message names both. mxlite downloads nothing.
+    FileFormatError
+        The file is not the published one: its SHA-1 begins with other digits.
     """
     folder = _folder(root)
     plain = os.path.join(folder, f"{name}.params")
@@ -131,26 +132,25 @@ def get_model_file(name: str, root: str | None = None) -> str:
             "and none were ever published under this name; train the network and save it there"
         )
     published = os.path.join(folder, f"{name}-{known}.params")
-    if os.path.isfile(published):
-        _warn_if_changed(published, known)
-        return published
-    if os.path.isfile(plain):
-        return plain
+    for path in (published, plain):
+        if os.path.isfile(path):
+            return _checked(path, known)
     raise MissingFileError(
         f"model_store: no parameters of {name!r} on this machine, and mxlite does not download: "
         f"expected {published} (as MXNet 1.9.1 caches it) or {plain}"
     )
 
 
-def _warn_if_changed(path: str, digits: str) -> None:
+def _checked(path: str, digits: str) -> str:
+    """Return the path of a file with the published content."""
     found = sha1_of(path)
     if not found.startswith(digits):
-        logging.warning(
-            "model_store: content of %s has SHA-1 %s..., its name says %s",
-            path,
-            found[:8],
-            digits,
+        raise FileFormatError(
+            f"model_store: file {path!r} has the SHA-1 {found[:8]}..., the published parameters "
+            f"have {digits}...: it is damaged or another file; remove it, or load parameters of "
+            "your own with net.load_parameters"
         )
+    return path
 
 
 def purge(root: str | None = None) -> None:

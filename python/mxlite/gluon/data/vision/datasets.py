@@ -13,7 +13,7 @@ from .... import image
 from .... import ndarray as nd
 from ....base import FileFormatError, MissingFileError, TypeError_, ValueError_, data_dir
 from ..dataset import Dataset, RecordFileDataset
-from .local_files import read_cifar, read_idx
+from .local_files import idx_array, read_cifar
 
 __all__ = [
     "CIFAR10",
@@ -89,8 +89,8 @@ class MNIST(_Images):
 
     def _get_data(self) -> None:
         kind = "train" if self._train else "t10k"
-        labels = read_idx(self._root, f"{kind}-labels-idx1-ubyte", 1)
-        images = read_idx(self._root, f"{kind}-images-idx3-ubyte", 3)
+        labels = idx_array(self._root, f"{kind}-labels-idx1-ubyte", 1)
+        images = idx_array(self._root, f"{kind}-images-idx3-ubyte", 3)
         if len(images) != len(labels):
             raise FileFormatError(
                 f"{type(self).__name__}: {self._root!r} has {len(images)} images and {len(labels)} "

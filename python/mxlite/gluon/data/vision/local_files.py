@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import os
-import struct
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...._unpack import LimitedStream, read_idx
 from ....base import FileFormatError, MissingFileError
 
-__all__ = ["read_cifar", "read_idx"]
+__all__ = ["idx_array", "read_cifar"]
 
 Array = np.ndarray[Any, Any]
 _PIXELS = 3 * 32 * 32
 
 
-def read_idx(folder: str, name: str, ndim: int) -> Array:
+def idx_array(folder: str, name: str, ndim: int) -> Array:
     """Return the array of an IDX file of bytes, packed (``.gz``) or not.
 
     Parameters
@@ -45,27 +47,7 @@ def read_idx(folder: str, name: str, ndim: int) -> Array:
             f"there is no file {packed!r} (nor {plain!r}); put a copy of the data set there, "
             "nothing is downloaded"
         )
-    try:
-        if path == packed:
-            with gzip.open(path, "rb") as file:
-                content = file.read()
-        else:
-            with open(path, "rb") as file:
-                content = file.read()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileFormatError(f"{path!r} is a damaged gzip file: {error}") from error
-    head = 4 * (1 + ndim)
-    if len(content) < head or content[:4] != bytes([0, 0, 8, ndim]):
-        raise FileFormatError(
-            f"{path!r} begins with {content[:4].hex()}, expected 000008{ndim:02x}: an IDX file of "
-            f"bytes in {ndim} dimensions"
-        )
-    shape = struct.unpack(f">{ndim}I", content[4:head])
-    if len(content) - head != int(np.prod(shape, dtype=np.int64)):
-        raise FileFormatError(
-            f"{path!r} has {len(content) - head} values, its header says {shape}: truncated?"
-        )
-    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+    return read_idx(path, ndim, "MNIST")
 
 
 def read_cifar(folder: str, files: Sequence[str], archive: str, labels: int) -> tuple[Array, Array]:
@@ -137,13 +119,23 @@ def _archived_files(archive: str, files: Sequence[str]) -> list[bytes] | None:
 
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(archive) as tar:
+        with contextlib.ExitStack() as opened:
+            file = opened.enter_context(open(archive, "rb"))
+            packed: Any = file
+            if file.peek(2)[:2] == b"\x1f\x8b":
+                packed = opened.enter_context(gzip.open(file, "rb"))
+            # Every byte goes through the limit, those of members that are not asked for as well.
+            limited = LimitedStream(packed, os.path.getsize(archive), repr(archive))
+            stream = io.BufferedReader(limited)
+            tar = opened.enter_context(tarfile.open(fileobj=stream, mode="r|"))
             for member in tar:
                 name = os.path.basename(member.name)
-                stream = tar.extractfile(member) if name in files else None
-                if stream is not None:
-                    found[name] = stream.read()
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+                content = tar.extractfile(member) if name in files else None
+                if content is not None:
+                    found[name] = content.read()
+    except FileFormatError:
+        raise
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
         raise FileFormatError(f"{archive!r} is a damaged archive: {error}") from error
     missing = [name for name in files if name not in found]
     if missing:

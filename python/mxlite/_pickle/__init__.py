@@ -1,0 +1,22 @@
+"""Reading pickles of other programs without Python's unpickler: nothing of a file is ever run.
+
+`read_pickle` interprets the opcodes itself. Names of classes and functions are looked up in a
+table that the caller gives; each entry checks its arguments and makes a plain value. A file
+cannot set attributes, call methods or import modules.
+"""
+
+from .machine import read_pickle
+from .numpy_values import numpy_maker
+from .plain_values import plain_maker
+from .values import Maker, Makers, PickleContentError, Spender, Unfinished
+
+__all__ = [
+    "Maker",
+    "Makers",
+    "PickleContentError",
+    "Spender",
+    "Unfinished",
+    "numpy_maker",
+    "plain_maker",
+    "read_pickle",
+]

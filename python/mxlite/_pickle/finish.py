@@ -1,0 +1,86 @@
+"""The last step of reading a pickle: unfinished objects become their values."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from .values import Maker, PickleContentError, Unfinished
+
+__all__ = ["finished"]
+
+_DEEPEST = 100
+_SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+
+def finished(value: Any, most_entries: int | None) -> Any:
+    """Return a value in which all unfinished objects are replaced by theirs.
+
+    Parameters
+    ----------
+    value : object
+        Lists, dicts and deques in it are changed.
+    most_entries : int or None
+        Limit of entries of all containers; one that stands in two places counts twice.
+
+    Returns
+    -------
+    object
+        What several containers share is still one object.
+
+    Raises
+    ------
+    PickleContentError
+        If a container contains itself or is nested too deeply, or there are too many entries.
+    """
+    finisher = _Finisher()
+    result = finisher.finish(value)
+    if most_entries is not None and finisher.entries > most_entries:
+        raise PickleContentError(
+            f"its containers hold {finisher.entries} entries, at most {most_entries} expected"
+        )
+    return result
+
+
+class _Finisher:
+    def __init__(self) -> None:
+        # By id: the original, which is kept alive, its value, and the number of its entries.
+        self._known: dict[int, tuple[Any, Any, int]] = {}
+        self._running: set[int] = set()
+        self.entries = 0
+
+    def finish(self, value: Any) -> Any:
+        """Return the value of an object and of what it contains."""
+        self.entries += 1
+        if type(value) in _SCALARS:
+            return value
+        if isinstance(value, Maker):
+            raise PickleContentError(f"the name {value.name} stands where a value was expected")
+        key = id(value)
+        if key in self._known:
+            self.entries += self._known[key][2]
+            return self._known[key][1]
+        if key in self._running:
+            raise PickleContentError("a container contains itself")
+        if len(self._running) >= _DEEPEST:
+            raise PickleContentError(f"its containers are nested deeper than {_DEEPEST}")
+        self._running.add(key)
+        before = self.entries
+        result = self._contents(value)
+        self._running.discard(key)
+        self._known[key] = value, result, self.entries - before
+        return result
+
+    def _contents(self, value: Any) -> Any:
+        if isinstance(value, Unfinished):
+            return value.value(self.finish)
+        if isinstance(value, dict):
+            for name, item in value.items():
+                value[name] = self.finish(item)
+        elif isinstance(value, (list, collections.deque)):
+            items = [self.finish(item) for item in value]
+            value.clear()
+            value.extend(items)
+        elif type(value) is tuple:
+            return tuple([self.finish(item) for item in value])
+        return value

@@ -1,0 +1,79 @@
+"""What a table of names consists of, and objects that later opcodes complete."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+__all__ = ["Maker", "Makers", "PickleContentError", "Spender", "Unfinished", "check_key"]
+
+_MOST_KEY_PARTS = 1000
+_SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+Spender = Callable[[int], None]  # takes bytes from the limit of one pickle
+
+
+class PickleContentError(ValueError):
+    """Bytes that are no pickle, are damaged, or need what the table of names does not have."""
+
+
+class Unfinished:
+    """A value that a BUILD opcode may complete; `value` is called after the last opcode."""
+
+    def build(self, state: Any, spend: Spender) -> None:
+        """Take the state that follows the object in the file.
+
+        Parameters
+        ----------
+        state : object
+        spend : callable
+        """
+        raise PickleContentError("a state follows an object that has none")
+
+    def value(self, finish: Callable[[Any], Any]) -> Any:
+        """Return the final value.
+
+        Parameters
+        ----------
+        finish : callable
+            Completes a value that the state holds.
+
+        Returns
+        -------
+        object
+        """
+        raise NotImplementedError
+
+
+class Maker(NamedTuple):
+    """A name that a pickle may use: ``make(args, spend)`` checks the arguments."""
+
+    make: Callable[[tuple[Any, ...], Spender], Any]
+    name: str
+
+
+Makers = Callable[[str, str], "Maker | None"]
+
+
+def check_key(key: Any) -> None:
+    """Refuse a key that cannot be hashed or takes long to hash: tuples that repeat tuples.
+
+    Parameters
+    ----------
+    key : object
+    """
+    if type(key) in _SCALARS:
+        return
+    waiting, count = [key], 0
+    while waiting:
+        count += 1
+        value = waiting.pop()
+        if type(value) in (tuple, frozenset):
+            waiting.extend(value)
+        elif not _hashable(value):
+            raise PickleContentError(f"a {type(value).__name__} cannot be a key of a dict or set")
+        if count > _MOST_KEY_PARTS or len(waiting) > _MOST_KEY_PARTS:
+            raise PickleContentError(f"a key has more than {_MOST_KEY_PARTS} parts")
+
+
+def _hashable(value: Any) -> bool:
+    return not isinstance(value, (Unfinished, Maker)) and type(value).__hash__ is not None

@@ -1,0 +1,107 @@
+"""Files as sequences of bytes that are read piece by piece.
+
+A memory map would end the process with SIGBUS if another process truncated the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+
+from ..base import FileAccessError, FileFormatError, MissingFileError
+
+__all__ = ["FileBytes", "opened_file"]
+
+_MOST_AT_ONCE = 1 << 30  # a single read of Linux ends at 2 GiB
+
+
+class FileBytes:
+    """A file whose slices are memoryviews, each read when it is asked for.
+
+    Parameters
+    ----------
+    descriptor : int
+    path : str
+        Named in messages.
+    """
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._size = os.fstat(descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> memoryview:
+        begin, end, _ = part.indices(self._size)
+        size = max(end - begin, 0)
+        try:
+            return self._read(begin, size)
+        except OSError as error:
+            raise _refused(self._path, error) from error
+
+    def _read(self, begin: int, size: int) -> memoryview:
+        if size <= _MOST_AT_ONCE:
+            content = os.pread(self._descriptor, size, begin)
+            if len(content) == size:
+                return memoryview(content)
+        view = memoryview(bytearray(size))
+        done = 0
+        while done < size:
+            piece = view[done : done + _MOST_AT_ONCE]
+            count = os.preadv(self._descriptor, [piece], begin + done)
+            if count == 0:
+                raise FileFormatError(
+                    f"load: file {self._path!r}, offset {begin + done}: the file of {self._size} "
+                    "bytes was truncated while it was read"
+                )
+            done += count
+        return view
+
+
+def _refused(path: str, error: OSError | ValueError) -> FileAccessError:
+    reason = getattr(error, "strerror", None) or error
+    return FileAccessError(f"load: cannot read file {path!r}: {reason}")
+
+
+@contextlib.contextmanager
+def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
+    """Open a file for reading.
+
+    Parameters
+    ----------
+    path : str
+
+    Yields
+    ------
+    FileBytes or memoryview
+        The latter for pipes and devices.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    FileAccessError
+        If it cannot be read.
+    """
+    try:
+        stream = open(path, "rb")  # noqa: SIM115
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            f"load: file {path!r} does not exist (looked from {os.getcwd()!r})"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from error
+    with stream:
+        data: memoryview | FileBytes
+        try:
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                data = FileBytes(stream.fileno(), path)
+            else:
+                data = memoryview(stream.read())
+        except OSError as error:
+            raise _refused(path, error) from error
+        yield data

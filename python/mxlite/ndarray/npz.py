@@ -1,0 +1,156 @@
+"""Reading npz files: zip archives of ``.npy`` members, as MXNet 2.0 and NumPy write them.
+
+`numpy.load` asks for the memory that a header promises before it looks at the data. Here sizes of
+the archive's directory are compared with a limit, and headers with the directory.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import struct
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from .._unpack import check_unpacked_size
+from ..base import FileFormatError
+from .file_bytes import FileBytes
+
+__all__ = ["read_npz"]
+
+_MOST_MEMBERS = 1_000_000
+_LONGEST_HEADER = 10_000
+_TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+class _Stream(io.RawIOBase):
+    """The bytes of a file for zipfile, which seeks."""
+
+    def __init__(self, data: memoryview | FileBytes) -> None:
+        super().__init__()
+        self._data = data
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {0: 0, 1: self._at, 2: len(self._data)}[whence]
+        if base + offset < 0:
+            raise ValueError(f"offset {base + offset} of the archive")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._data[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the arrays of an npz file.
+
+    Parameters
+    ----------
+    data : memoryview or FileBytes
+    source : str
+        Named in messages.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        By the members' names without ``.npy``.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is damaged, holds other types than numbers, or needs too much memory.
+    """
+    where = f"load: {source} is a damaged npz file"
+    try:
+        with zipfile.ZipFile(io.BufferedReader(_Stream(data))) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise ValueError(f"{len(members)} members, at most {_MOST_MEMBERS} expected")
+            size = sum(member.file_size for member in members)
+            check_unpacked_size(size, len(data), f"load: {source}")
+            values: dict[str, np.ndarray[Any, Any]] = {}
+            for member in members:
+                name = member.filename
+                name = name[:-4] if name.endswith(".npy") else name
+                if name in values:
+                    raise ValueError(f"the member {name[:100]!r} stands in it twice")
+                values[name] = _array(archive, member)
+            return values
+    except FileFormatError:
+        raise
+    except _DAMAGE as error:
+        raise FileFormatError(f"{where}: {str(error)[:300] or type(error).__name__}") from None
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+    label = f"member {member.filename[:100]!r}"
+    with archive.open(member) as stream:
+        shape, fortran, dtype = _header(stream, label)
+        size = math.prod(shape) * dtype.itemsize
+        left = member.file_size - stream.tell()
+        if size != left:
+            raise ValueError(
+                f"{label}, offset {stream.tell()}: {size} bytes of shape {shape} and type {dtype} "
+                f"expected, {left} are left"
+            )
+        raw = stream.read(size)
+        if len(raw) != size or stream.read(1):
+            raise ValueError(f"{label}: {len(raw)} bytes of {size} could be unpacked")
+    values = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
+    if dtype.kind == "b":  # any byte but 0 and 1 would give wrong counts
+        values = values != 0
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+def _header(stream: Any, label: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    import ast
+
+    magic = stream.read(8)
+    if len(magic) < 8 or magic[:6] != b"\x93NUMPY" or magic[6] not in (1, 2, 3):
+        raise ValueError(f"{label}, offset 0: 93 4e 55 4d 50 59 and a version expected")
+    layout = "<H" if magic[6] == 1 else "<I"
+    (length,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"{label}: a header of {length} bytes, at most {_LONGEST_HEADER} expected")
+    text = stream.read(length).decode("latin1")
+    try:
+        header = ast.literal_eval(text.strip())
+    except (MemoryError, RecursionError) as error:
+        raise ValueError(f"{label}: its header is nested too deeply") from error
+    code, shape = header["descr"], header["shape"]
+    if type(code) is not str or not _TYPE.fullmatch(code):
+        raise ValueError(f"{label}: arrays of type {str(code)[:100]} are not read")
+    if type(shape) is not tuple or len(shape) > 32:
+        raise ValueError(f"{label}: its shape is {str(shape)[:100]}")
+    if any(type(extent) is not int or extent < 0 for extent in shape):
+        raise ValueError(f"{label}: its shape is {str(shape)[:100]}")
+    return shape, header["fortran_order"] is True, np.dtype(code)

@@ -1,0 +1,278 @@
+"""Optimizer states that MXNet 1.9.1 pickled, and pickles that are made to do harm."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import pickle
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import optimizer as opt
+from mxlite.base import FileFormatError
+from mxlite.horovod.functions import ObjectError, _from_bytes, _to_bytes
+from mxlite.ndarray.serialization import array_to_blob
+from mxlite.optimizer.legacy_states import read_legacy_states
+
+CASES = json.loads(
+    gzip.decompress(
+        (Path(__file__).parents[2] / "data" / "states_1.9.1.json.gz").read_bytes()
+    ).decode()
+)
+
+
+def plain(state: Any) -> Any:
+    if isinstance(state, (tuple, list)):
+        return [plain(part) for part in state]
+    if isinstance(state, mx.nd.NDArray):
+        values = state.asnumpy().astype("float64").ravel().tolist()
+        return {"dtype": np.dtype(state.dtype).name, "stype": state.stype, "values": values}
+    return state
+
+
+def loaded(content: bytes) -> Any:
+    updater = opt.get_updater(opt.create("sgd"))
+    updater.set_states(content)
+    return updater
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{c['name']}-{c['dtype']}" for c in CASES])
+def test_the_states_of_every_optimizer_are_read(case: dict[str, Any]) -> None:
+    assert case["states"]["3"] is not None or case["name"] in ("sgld", "test")
+    for protocol, text in case["pickles"].items():
+        updater = loaded(base64.b64decode(text))
+        states = {str(index): plain(state) for index, state in updater.states.items()}
+        assert states == case["states"], f"protocol {protocol}"
+        assert updater.optimizer.num_update == case["num_update"]
+        assert updater.optimizer.lr_scheduler.step == [3, 5]
+        assert type(updater.optimizer.lr_scheduler.warmup_final_lr) is float
+        assert type(updater.optimizer).__name__.lower() == case["name"]
+        if case["name"] != "test":
+            weight = mx.nd.ones((2, 2), dtype=case["dtype"])
+            updater(3, mx.nd.ones((2, 2), dtype=case["dtype"]), weight)
+            assert np.isfinite(weight.asnumpy()).all()
+
+
+def damaged_or_loaded(content: bytes) -> None:
+    try:
+        loaded(content)
+    except FileFormatError as error:
+        assert "load" in str(error)
+
+
+def test_damaged_pickles_raise_one_kind_of_error() -> None:
+    numbers = random.Random(0)
+    for case in CASES[:8]:
+        for text in case["pickles"].values():
+            content = base64.b64decode(text)
+            with pytest.raises(FileFormatError, match=r"offset \d+"):
+                loaded(content[: len(content) // 2])
+            for _ in range(150):
+                changed = bytearray(content)
+                for _ in range(numbers.randint(1, 4)):
+                    changed[numbers.randrange(len(changed))] = numbers.randrange(256)
+                damaged_or_loaded(bytes(changed))
+
+
+class Call:
+    """Is pickled as a call, and a state behind it."""
+
+    def __init__(self, function: Any, *args: Any, state: Any = None) -> None:
+        self.reduced = (function, args) if state is None else (function, args, state)
+
+    def __reduce__(self) -> Any:
+        return self.reduced
+
+
+_SCALAR = np.float64(1).__reduce__()[0]
+
+
+def forged_object_type() -> Any:
+    """A type of objects whose state clears the flag that says so."""
+    return Call(np.dtype, "O8", False, True, state=(3, "|", None, None, None, 8, 8, 0))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        forged_object_type(),
+        Call(_SCALAR, forged_object_type(), b"\x10" * 8),
+        Call(_SCALAR, np.dtype([("x", "O")]), b"\x10" * 8),
+        Call(_SCALAR, np.dtype("f8"), b"\x10" * 4),
+        Call(_SCALAR, np.dtype("V8"), b"\x10" * 8),
+        Call(np.dtype, "f8", False, True, state=(3, "<", None, ("x",), {"x": (np.dtype("O"), 0)})),
+        Call(bytearray, 2**31),
+        Call(complex, "1" * 100),
+        Call(set, [[1]]),
+        Call(np.ndarray, (2**40,)),
+        Call(eval, "1"),
+        mx.nd.NDArray,
+        lambda: None,
+    ],
+    ids=repr,
+)
+def test_forged_values_are_refused(value: Any) -> None:
+    try:
+        content = pickle.dumps({0: value})
+    except (AttributeError, pickle.PicklingError):  # a function without a name
+        content = b"cbuiltins\neval\n(S'1'\ntR."
+    with pytest.raises(FileFormatError, match=r"offset \d+"):
+        read_legacy_states(content, "a file")
+    with pytest.raises(ObjectError, match=r"offset \d+"):
+        _from_bytes(content)
+
+
+def legacy_array(blob: bytes) -> bytes:
+    """Opcodes of an array: class, (None,), call, {'handle': blob}, build."""
+    head = b"cmxnet.ndarray.ndarray\nNDArray\n(NtR}U\x06handle"
+    return head + b"B" + len(blob).to_bytes(4, "little") + blob + b"sb"
+
+
+def test_an_array_of_a_closed_list_of_types_is_read() -> None:
+    array = mx.nd.array([[1, 2]], dtype="float16")
+    (read,) = read_legacy_states(b"]" + legacy_array(array_to_blob(array)) + b"a.", "a file")
+    assert read.dtype == np.float16 and read.asnumpy().tolist() == [[1, 2]]
+    wrong = array_to_blob(array)[:-3]
+    with pytest.raises(FileFormatError, match="needs 4 bytes, 1 are left"):
+        read_legacy_states(b"]" + legacy_array(wrong) + b"a.", "a file")
+
+
+SMALL_ATTACKS = {
+    "memo": b"Nr\xff\xff\xff\x7fr\xff\xff\xff\xff.",
+    "text": b"X\xff\xff\xff\x7fab.",
+    "bytes": b"\x8e\xff\xff\xff\xff\xff\xff\xff\x7fab.",
+    "frame": b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff.",
+    "number": b"\x8b\xff\xff\xff\x7f.",
+    "negative": b"\x8b\xff\xff\xff\xff.",
+    "old text": b"T\xff\xff\xff\xff.",
+    "digits": b"I" + b"9" * 100_000 + b"\n.",
+    "empty": b"",
+    "pop": b"0.",
+    "stop": b".",
+    "get": b"h\x07.",
+    "name": b"\x8c\x02os\x8c\x06system\x93.",
+    "name at the end": b"cbuiltins\nbytearray\n.",
+    "extension": b"\x82\x01.",
+    "persistent": b"Px\n.",
+    "buffer": b"\x97.",
+    "mark": b"((.",
+    "inst": b"(ios\nsystem\n.",
+    "itself": b"]q\x00h\x00a.",
+    "itself in a dict": b"}q\x00K\x01h\x00s.",
+    "unhashable": b"}]K\x01s.",
+    "odd": b"(K\x01d.",
+    "no state": b"cmxnet.optimizer.optimizer\nSGD\n)\x81K\x01b.",
+}
+
+
+@pytest.mark.parametrize("content", SMALL_ATTACKS.values(), ids=SMALL_ATTACKS)
+def test_small_files_take_little_memory(content: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError):
+            loaded(content)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 << 20, peak
+
+
+def test_values_that_multiply_are_refused() -> None:
+    # Each tuple holds the one before twice: 2**60 entries, and as long to hash.
+    doubled = b"K\x01" + b"2\x86" * 60
+    with pytest.raises(FileFormatError, match="entries"):
+        loaded(b"(K\x00" + doubled + b"d.")
+    with pytest.raises(FileFormatError, match="parts"):
+        loaded(b"(" + doubled + b"K\x00d.")
+    deep = b"(K\x00" + b"]" * 500 + b"a" * 499 + b"d."
+    with pytest.raises(FileFormatError, match="deeper"):
+        loaded(deep)
+    text = b"X" + (1 << 20).to_bytes(4, "little") + b"x" * (1 << 20)
+    encode = b"c_codecs\nencode\nq\x01" + text + b"q\x02\x8c\x06latin1q\x03\x86R0"
+    again = b"h\x01h\x02h\x03\x86R0" * 1000
+    with pytest.raises(FileFormatError, match="more than 8 times"):
+        loaded(encode + again + b"N.")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("update", 1), ("__class__", 1), ("learning_rate", 1), ("lr", "fast"), (7, 1), ("a b", 1)],
+)
+def test_attributes_that_are_no_options_are_refused(key: Any, value: Any) -> None:
+    class_name = b"cmxnet.optimizer.optimizer\nSGD\n)\x81"
+    state = pickle.dumps({key: value}, protocol=2)[2:-1]
+    with pytest.raises(FileFormatError, match="option|names"):
+        loaded(b"}" + class_name + state + b"b\x86.")
+
+
+def test_objects_between_processes_keep_their_types() -> None:
+    import collections
+    import datetime
+    import decimal
+    import fractions
+    import pathlib
+    import uuid
+
+    zone = datetime.timezone(datetime.timedelta(hours=2), "x")
+    value = {
+        "numbers": [1, 2.5, None, True, -7, 2**70, complex(1, 2), range(3, 9, 2), slice(1, None)],
+        "sets": ({1, 2}, frozenset([3, (4, 5)]), {(1, 2): 3}),
+        "bytes": (b"abc", bytearray(b"xyz"), "é"),
+        "containers": [
+            collections.OrderedDict([(1, 2), ("a", [3])]),
+            collections.deque([1, [2]], 5),
+            collections.Counter("aab"),
+        ],
+        "times": [
+            datetime.date(2024, 2, 29),
+            datetime.datetime(2024, 2, 29, 23, 59, 58, 999999, zone, fold=1),
+            datetime.time(1, 2, 3, 4, fold=1),
+            datetime.timedelta(-3, 4, 5),
+            datetime.timezone.utc,
+        ],
+        "others": [
+            decimal.Decimal("-1.50"),
+            fractions.Fraction(-3, 7),
+            uuid.UUID(int=5),
+            pathlib.Path("/a/b"),
+        ],
+    }
+    assert _from_bytes(_to_bytes("test", value)) == value
+    arrays = [
+        np.arange(6).reshape(2, 3).T,
+        np.float32(3.5),
+        np.array(["ab", "c"]),
+        np.array([b"a"]),
+        np.array(True),
+        np.arange(3, dtype=">i4"),
+        np.zeros((0, 3), "float16"),
+        mx.nd.array([1, 2], dtype="int8"),
+    ]
+    everything = _from_bytes(_to_bytes("test", arrays))
+    assert len(everything) == len(arrays)
+    for sent, received in zip(arrays, everything):
+        assert type(received) is type(sent) and received.dtype == sent.dtype
+        assert received.shape == sent.shape
+        left, right = (x.asnumpy() if isinstance(x, mx.nd.NDArray) else x for x in (sent, received))
+        np.testing.assert_array_equal(left, right)
+    shared = [1]
+    first, second = _from_bytes(_to_bytes("test", [shared, shared]))
+    assert first is second
+
+
+@pytest.mark.parametrize("value", [np.array([{}]), np.zeros(1, [("a", "f4")]), Path])
+def test_objects_that_need_code_are_not_sent(value: Any) -> None:
+    with pytest.raises(mx.MXNetError, match="test"):
+        _to_bytes("test", value)
+
+
+def test_a_bool_array_holds_only_zeros_and_ones() -> None:
+    content = pickle.dumps(np.array([True, False])).replace(b"\x01\x00\x94t", b"\x07\x00\x94t")
+    assert b"\x07\x00\x94t" in content
+    assert _from_bytes(content).view(np.uint8).tolist() == [1, 0]
