@@ -125,7 +125,7 @@ def unpack_gzip(raw: bytes, where: str, error: type[MXNetError] = FileFormatErro
                 check_unpacked_size(size, len(raw), where, error)
                 pieces.append(piece)
     except (OSError, EOFError, zlib.error, struct.error, ValueError) as problem:
-        if isinstance(problem, error):
+        if isinstance(problem, MXNetError):
             raise
         raise error(f"{where}: it is a damaged gzip file: {problem}") from None
     return b"".join(pieces)

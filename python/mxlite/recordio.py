@@ -242,7 +242,13 @@ class MXIndexedRecordIO(MXRecordIO):
             ) from error
         self.fidx = index
         if not self.writable:
-            self._load_index(index)
+            try:
+                self._load_index(index)
+            except UnicodeDecodeError as error:
+                raise RecordError(
+                    f"MXIndexedRecordIO: index file {self.idx_path!r} after line "
+                    f"{len(self.keys)}: text in UTF-8 expected: {error}"
+                ) from None
 
     def _load_index(self, lines: IO[str]) -> None:
         for number, line in enumerate(lines, 1):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import stat
 import struct
@@ -557,6 +558,8 @@ class _Reader:
         size = 2 if code == _BFLOAT16 else np.dtype(_DTYPES[code]).itemsize
         if any(extent < 0 for extent in shape):
             raise self.error(f"{what} has shape {shape} with a negative dimension")
+        if math.prod(extent or 1 for extent in shape) * size >= 1 << 62:
+            raise self.error(f"{what} has the impossible shape {shape}")
         for extent in shape:
             size *= extent
         return self.bytes(size, f"data of {what} with shape {shape}")

@@ -84,10 +84,10 @@ def load_states(
     tree, arrays = _open(data, source)
     try:
         content = _decode(tree, arrays)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise FileFormatError(
             f"load_states: {source} has an unexpected structure: {error!r}"
-        ) from error
+        ) from None
     return states_from_tree(content, optimizer, source)
 
 
@@ -133,6 +133,7 @@ def states_from_tree(
     """
     try:
         states, saved = tree["states"], tree["optimizer"]
+        _check_states(states, source)
         if saved is None:
             return states, None
         name, attributes, scheduler = saved["name"], saved["attributes"], saved["lr_scheduler"]
@@ -178,7 +179,16 @@ def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
         raise FileFormatError(
             f"load_states: {source} has version {version}, this mxlite reads version {_VERSION}"
         )
-    tree = json.loads(data[20 : 20 + length])
+    if length > len(data) - 60:
+        raise FileFormatError(
+            f"load_states: {source}, offset 12: a tree of {length} bytes in {len(data)} bytes"
+        )
+    try:
+        tree = json.loads(data[20 : 20 + length].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"load_states: {source}, offset 20: {length} bytes of JSON expected: {error}"
+        ) from None
     arrays = load_frombuffer(data[28 + length : -32])
     return tree, arrays
 
@@ -289,8 +299,12 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
         )
 
 
-def _check_states(states: dict[Any, Any], source: str) -> None:
+def _check_states(states: Any, source: str) -> None:
     """Refuse states that are no arrays, numbers or containers of them."""
+    if not isinstance(states, dict):
+        raise FileFormatError(
+            f"load_states: {source} holds a {type(states).__name__}, expected a dict of states"
+        )
     waiting = [(key, value) for key, value in states.items()]
     while waiting:
         key, value = waiting.pop()
@@ -307,7 +321,13 @@ def _with_objects(saved: Any, current: Any) -> Any:
     """Return a saved value with its schedulers as objects: those at the same place if they fit."""
     if isinstance(saved, dict) and _SCHEDULER in saved:
         scheduler = _scheduler_of_class(saved[_SCHEDULER], current)
-        for key, value in saved["attributes"].items():
+        attributes = saved.get("attributes")
+        if not isinstance(attributes, dict):
+            raise FileFormatError(
+                f"load_states: the scheduler {str(saved[_SCHEDULER])[:100]} has a "
+                f"{type(attributes).__name__} of attributes, dict expected"
+            )
+        for key, value in attributes.items():
             vars(scheduler)[key] = _with_objects(value, vars(scheduler).get(key))
         return scheduler
     if isinstance(saved, dict):
@@ -341,10 +361,6 @@ def _load_legacy(
     saved = None
     if isinstance(content, tuple) and len(content) == 2:
         content, saved = content
-    if not isinstance(content, dict):
-        raise FileFormatError(
-            f"load_states: {source} holds a {type(content).__name__}, expected a dict of states"
-        )
     _check_states(content, source)
     if saved is None:
         return content, None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import pickle
 import random
+import struct
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -276,3 +278,30 @@ def test_a_bool_array_holds_only_zeros_and_ones() -> None:
     content = pickle.dumps(np.array([True, False])).replace(b"\x01\x00\x94t", b"\x07\x00\x94t")
     assert b"\x07\x00\x94t" in content
     assert _from_bytes(content).view(np.uint8).tolist() == [1, 0]
+
+
+def own_states(tree: bytes) -> bytes:
+    """Bytes of mxlite's own format around a JSON tree, with a correct checksum."""
+    from mxlite.ndarray.serialization import save_tobuffer
+
+    blob = save_tobuffer([])
+    body = (
+        b"MXLSTATE" + struct.pack("<IQ", 1, len(tree)) + tree + struct.pack("<Q", len(blob)) + blob
+    )
+    return body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"list": []}',
+        b'{"dict": [["states", {"dict": [[0, "text"]]}], ["optimizer", null]]}',
+        b'{"dict": [["states", 1], ["optimizer", null]]}',
+    ],
+)
+def test_states_of_our_format_with_a_damaged_tree_are_refused(tree: bytes) -> None:
+    with pytest.raises(FileFormatError, match="load_states"):
+        loaded(own_states(tree))

@@ -6,8 +6,8 @@ import logging
 import os
 import warnings
 from array import array
-from collections.abc import Sequence
-from typing import Any, Callable, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Callable, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,19 @@ class UnknownFileError(MXNetError, KeyError):
 
 class MissingEmbeddingError(MissingFileError, ValueError):
     """A file of vectors that does not exist (1.x: a ValueError)."""
+
+
+def _decoded_lines(file: IO[str], path: str) -> Iterator[str]:
+    """Yield lines; raises `TextError` for bytes that are no text."""
+    number = 0
+    try:
+        for line in file:
+            number += 1
+            yield line
+    except UnicodeDecodeError as error:
+        raise TextError(
+            f"embedding: {path} behind line {number}: text in {error.encoding} expected: {error}"
+        ) from None
 
 
 class _TokenEmbedding(Vocabulary):
@@ -98,11 +111,13 @@ class _TokenEmbedding(Vocabulary):
         unknown: list[float] | None = None
         seen: set[str] = set()
         with open(path, encoding=encoding) as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(_decoded_lines(file, path), 1):
                 where = f"embedding: line {number} of {path}"
                 token, *texts = line.rstrip().split(elem_delim)
                 if not texts:
-                    raise TextError(f"{where}: a token and its vector expected, {line!r} found")
+                    raise TextError(
+                        f"{where}: a token and its vector expected, {line[:60]!r} found"
+                    )
                 try:
                     vector = [float(text) for text in texts]
                 except ValueError as error:
