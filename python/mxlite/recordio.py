@@ -225,10 +225,10 @@ class MXIndexedRecordIO(MXRecordIO):
     def open(self) -> None:
         """Open both files; reading, the index is loaded."""
         super().open()
-        self.idx = {}
-        self.keys = []
+        self.idx, self.keys = {}, []
         try:
-            index = open(self.idx_path, self.flag, encoding="utf-8")  # noqa: SIM115
+            coding: Any = {"encoding": "utf-8", "errors": "surrogateescape"}  # damage: no number
+            index = open(self.idx_path, self.flag, **coding)  # noqa: SIM115
         except FileNotFoundError as error:
             super().close()
             raise _MissingRecordFileError(
@@ -242,13 +242,7 @@ class MXIndexedRecordIO(MXRecordIO):
             ) from error
         self.fidx = index
         if not self.writable:
-            try:
-                self._load_index(index)
-            except UnicodeDecodeError as error:
-                raise RecordError(
-                    f"MXIndexedRecordIO: index file {self.idx_path!r} after line "
-                    f"{len(self.keys)}: text in UTF-8 expected: {error}"
-                ) from None
+            self._load_index(index)
 
     def _load_index(self, lines: IO[str]) -> None:
         for number, line in enumerate(lines, 1):
