@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "cpp/base/byte_reader.h"
+#include "cpp/base/env.h"
 #include "cpp/io/jpeg_decoder.h"
 #include "cpp/io/png_codec.h"
 
@@ -12,13 +14,9 @@ unsigned char at(std::span<const std::byte> bytes, size_t i) {
   return static_cast<unsigned char>(bytes[i]);
 }
 
-// A TIFF header's integer of 2 or 4 bytes in its own byte order; 0 beyond the end.
+// Returns a TIFF integer of 2 or 4 bytes; 0 beyond the end.
 uint32_t tiff_word(std::span<const std::byte> tiff, size_t offset, size_t size, bool little) {
-  if (offset > tiff.size() || tiff.size() - offset < size) return 0;
-  uint32_t value = 0;
-  for (size_t i = 0; i < size; ++i)
-    value = value << 8 | at(tiff, offset + (little ? size - 1 - i : i));
-  return value;
+  return number_at(tiff, offset, size, little).value_or(0);
 }
 
 int tiff_orientation(std::span<const std::byte> tiff) {
@@ -38,6 +36,14 @@ int tiff_orientation(std::span<const std::byte> tiff) {
 }
 
 }  // namespace
+
+// The default is Pillow's: an RGB image of a quarter of a gigabyte.
+void check_pixel_count(int64_t height, int64_t width, const std::string& name) {
+  static const int64_t most = env_int("MXLITE_MAX_IMAGE_PIXELS", 89478485);
+  MX_CHECK_KIND(height > 0 && width > 0 && width <= most / height, ErrorKind::kRecord, name,
+                ": an image of ", height, " x ", width, " pixels given, at most ", most,
+                " pixels expected (MXLITE_MAX_IMAGE_PIXELS)");
+}
 
 bool is_jpeg(std::span<const std::byte> bytes) {
   return bytes.size() > 3 && at(bytes, 0) == 0xFF && at(bytes, 1) == 0xD8;

@@ -43,6 +43,9 @@ struct Window {
   std::vector<unsigned char> memory;
 };
 
+// Throws kRecord naming `name` if an image has more pixels than MXLITE_MAX_IMAGE_PIXELS.
+void check_pixel_count(int64_t height, int64_t width, const std::string& name);
+
 bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
 // What the header says. Throws kRecord naming `name` when the bytes are no image.

@@ -24,16 +24,18 @@ ImagePipeline::Place ImagePipeline::place_of_offset(int64_t offset) const {
 
 std::vector<int64_t> ImagePipeline::scan() const {
   std::vector<int64_t> offsets;
+  ReadBuffer buffer;
   for (size_t i = 0; i < files_.size(); ++i) {
     const RecordFile& file = *files_[i];
+    buffer.forget();
     for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
       offsets.push_back(begins_[i] + at);
       // Over the payload, unless the length cannot be right.
-      const PartHead head = decode_part(load_word(file.bytes().data() + at + 4));
-      const int64_t end = at + 8 + padded(head.length);
+      const std::optional<PartHead> head = file.head_at(at, buffer);
+      if (!head) break;  // truncated since
+      const int64_t end = at + 8 + padded(head->length);
       if (end == file.size()) break;
-      if (end + 8 <= file.size() && load_word(file.bytes().data() + end) == kRecordMagic)
-        at = end - 4;
+      if (file.head_at(end, buffer)) at = end - 4;
     }
   }
   return offsets;

@@ -136,6 +136,7 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) c
 void ImagePipeline::work(std::stop_token token) {
   const int64_t batch = options_.batch_size;
   TransformScratch scratch;
+  Record record;
   std::unique_lock lock(mutex_);
   while (true) {
     const bool more = changed_.wait(lock, token, [&] {
@@ -161,7 +162,7 @@ void ImagePipeline::work(std::stop_token token) {
     const int64_t row = position % batch;
     try {
       const ProfileScope profile("ImageRecordIter: sample", ProfileKind::kIo);
-      make_sample(chunk, row, position, scratch);
+      make_sample(chunk, row, position, record, scratch);
     } catch (...) {
       chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
     }

@@ -93,7 +93,8 @@ class ImagePipeline {
   void stop();
   void work(std::stop_token token);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
-  void make_sample(Chunk& chunk, int64_t row, int64_t position, TransformScratch& scratch);
+  void make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
+                   TransformScratch& scratch);
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
   int64_t count_bad(const Chunk& chunk);

@@ -60,9 +60,10 @@ void ImagePipeline::choose_label_width() {
   label_width_ = options_.label_width;
   if (!options_.detection) return;
   int64_t widest = 0;
+  Record record;
   for (const int64_t global : scan()) {
     const Place place = place_of_offset(global);
-    Record record;
+    record.buffer.forget();
     try {
       place.file.read(place.offset, record);
       const std::span<const float> labels =
@@ -77,14 +78,14 @@ void ImagePipeline::choose_label_width() {
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 
-void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position,
+void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
                                 TransformScratch& scratch) {
   const int64_t number = order_[static_cast<size_t>(position)];
   const int64_t global = offsets_[static_cast<size_t>(number)];
   const auto [file, offset] = place_of_offset(global);
   chunk.index[static_cast<size_t>(row)] = number;
   Stage& stage = chunk.failures[static_cast<size_t>(row)].stage;
-  Record record;
+  record.buffer.forget();  // it may be of another file
   file.read(offset, record, number);
   const std::string name = name_of(file, number, offset);
   stage = Stage::kLabel;

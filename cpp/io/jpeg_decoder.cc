@@ -39,10 +39,23 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
+// Each scan of a progressive file visits all blocks of the image. Encoders write about 10; a file
+// of thousands of empty scans would keep a thread busy for minutes.
+constexpr int kMostScans = 100;
+
+void check_scans(j_common_ptr info) {
+  const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
+  if (scans <= kMostScans) return;
+  auto* trap = reinterpret_cast<ErrorTrap*>(info->err);
+  std::snprintf(trap->message, sizeof trap->message, "more than %d scans", kMostScans);
+  std::longjmp(trap->exit, 1);
+}
+
 // A new decompressor for each image: one that is kept keeps the tables of the image before.
 struct Decompressor {
   jpeg_decompress_struct info{};
   ErrorTrap trap{};
+  jpeg_progress_mgr progress{};
 
   Decompressor() {
     info.err = jpeg_std_error(&trap.manager);
@@ -64,6 +77,8 @@ struct Decompressor {
 bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_create_decompress(&jpeg.info);
+  jpeg.progress.progress_monitor = check_scans;
+  jpeg.info.progress = &jpeg.progress;
   jpeg_mem_src(&jpeg.info, reinterpret_cast<const unsigned char*>(bytes.data()),
                static_cast<unsigned long>(bytes.size()));  // NOLINT(google-runtime-int)
   jpeg_read_header(&jpeg.info, TRUE);
@@ -147,14 +162,9 @@ bool read_rows(Decompressor& jpeg, const Rows& rows) {
   return true;
 }
 
-// Images above this are taken for damaged headers: as OpenCV does.
-constexpr int64_t kMaxPixels = int64_t{1} << 30;
-
 void open(Decompressor& jpeg, std::span<const std::byte> bytes, const std::string& name) {
   if (!read_header(jpeg, bytes)) fail_decode(name, jpeg, bytes.size());
-  const int64_t width = jpeg.info.image_width, height = jpeg.info.image_height;
-  MX_CHECK_KIND(width * height <= kMaxPixels, ErrorKind::kRecord, name, ": a JPEG image of ",
-                height, " x ", width, " given, at most ", kMaxPixels, " pixels expected");
+  check_pixel_count(jpeg.info.image_height, jpeg.info.image_width, name);
 }
 
 }  // namespace

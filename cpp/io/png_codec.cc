@@ -123,15 +123,11 @@ ImageInfo info_of(const Reader& reader) {
   return result;
 }
 
-constexpr int64_t kMaxPixels = int64_t{1} << 30;
-
 void open(Reader& reader, const std::string& name) {
   const size_t bytes = reader.source.left.size();
   if (!read_header(reader)) fail_decode(name, reader, bytes);
-  const int64_t width = png_get_image_width(reader.png, reader.info);
-  const int64_t height = png_get_image_height(reader.png, reader.info);
-  MX_CHECK_KIND(width * height <= kMaxPixels, ErrorKind::kRecord, name, ": a PNG image of ", height,
-                " x ", width, " given, at most ", kMaxPixels, " pixels expected");
+  check_pixel_count(png_get_image_height(reader.png, reader.info),
+                    png_get_image_width(reader.png, reader.info), name);
 }
 
 struct Writer {

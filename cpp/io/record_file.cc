@@ -1,14 +1,6 @@
 #include "cpp/io/record_file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
-#include "cpp/io/record_format.h"
+#include <algorithm>
 
 namespace mxlite::io {
 namespace {
@@ -38,96 +30,61 @@ struct RecordFile::Part {
   int64_t end;
 };
 
-RecordFile::RecordFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  MX_CHECK_KIND(descriptor_ >= 0, ErrorKind::kRecord, "record file '", path_,
-                "': cannot be opened: ", std::strerror(errno));
-  try {
-    map();
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
-}
-
-RecordFile::~RecordFile() {
-  unmap();
-  ::close(descriptor_);
-}
-
-void RecordFile::map() {
-  struct stat info {};
-  MX_CHECK_KIND(::fstat(descriptor_, &info) == 0, ErrorKind::kRecord, "record file '", path_,
-                "': cannot be read: ", std::strerror(errno));
-  MX_CHECK_KIND(S_ISREG(info.st_mode), ErrorKind::kRecord, "record file '", path_,
-                "': is not a regular file");
-  size_ = info.st_size;
-  if (size_ == 0) return;
-  void* address =
-      ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor_, 0);
-  if (address == MAP_FAILED) {
-    const int reason = errno;
-    size_ = 0;
-    fail(ErrorKind::kRecord, "record file '", path_,
-         "': cannot be mapped: ", std::strerror(reason));
-  }
-  data_ = static_cast<const std::byte*>(address);
-}
-
-void RecordFile::unmap() noexcept {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), static_cast<size_t>(size_));
-  data_ = nullptr;
-  size_ = 0;
-}
-
-void RecordFile::refresh() {
-  struct stat info {};
-  if (::fstat(descriptor_, &info) != 0 || info.st_size == size_) return;
-  unmap();
-  map();
+std::optional<PartHead> RecordFile::head_at(int64_t offset, ReadBuffer& buffer) const {
+  const auto bytes = file_.read(offset, kHeadSize, buffer);
+  if (bytes.size() < kHeadSize || load_word(bytes.data()) != kRecordMagic) return std::nullopt;
+  const uint32_t word = load_word(bytes.data() + 4);
+  if (!valid_part(word)) return std::nullopt;
+  return decode_part(word);
 }
 
 // A length that was made too large swallows the heads behind it, so the payload is searched for
 // one: a writer never leaves the magic there.
-std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, std::string* problem) const {
+std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
+                                                    std::string* problem) const {
   if (offset < 0 || offset % 4 != 0) {
     *problem = "the offset is not a multiple of 4";
     return std::nullopt;
   }
-  if (size_ - offset < kHeadSize) {
-    *problem = str("the head of 8 bytes reaches beyond the end of the file of ", size_, " bytes");
+  if (size() - offset < kHeadSize) {
+    *problem = str("the head of 8 bytes reaches beyond the end of the file of ", size(), " bytes");
     return std::nullopt;
   }
-  const uint32_t magic = load_word(data_ + offset), word = load_word(data_ + offset + 4);
-  if (magic != kRecordMagic || !valid_part(word)) {
+  const auto truncated = [&] {
+    *problem = str("the file of ", size(), " bytes was truncated while it was read");
+    return std::nullopt;
+  };
+  if (file_.read(offset, kHeadSize, buffer).size() < kHeadSize) return truncated();
+  const std::optional<PartHead> head = head_at(offset, buffer);
+  if (!head) {
     *problem = "no record begins here (wrong magic number)";
     return std::nullopt;
   }
-  const PartHead head = decode_part(word);
   const int64_t begin = offset + kHeadSize;
-  if (head.length > size_ - begin) {
-    *problem = str("its length of ", head.length, " bytes reaches beyond the end of the file of ",
-                   size_, " bytes");
+  if (head->length > size() - begin) {
+    *problem = str("its length of ", head->length, " bytes reaches beyond the end of the file of ",
+                   size(), " bytes");
     return std::nullopt;
   }
   // A file may end without the last record's padding.
-  const int64_t end = std::min(begin + padded(head.length), size_);
-  const std::span payload(data_ + begin, head.length);
-  if (find_magic({data_ + begin, data_ + end}) >= 0) {
-    *problem = str("its length of ", head.length, " bytes reaches into the next record");
+  const int64_t end = std::min(begin + padded(head->length), size());
+  const auto payload = file_.read(begin, static_cast<size_t>(end - begin), buffer);
+  if (std::ssize(payload) < end - begin) return truncated();
+  if (find_magic(payload) >= 0) {
+    *problem = str("its length of ", head->length, " bytes reaches into the next record");
     return std::nullopt;
   }
-  return Part{head, payload, end};
+  return Part{*head, payload.first(head->length), end};
 }
 
-int64_t RecordFile::read(int64_t offset, Record& record, int64_t number) const {
+int64_t RecordFile::read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const {
   std::string problem;
   const auto damaged = [&] {
     const std::string which = number < 0 ? "record" : str("record ", number);
     fail(ErrorKind::kRecord, "record file '", path_, "': ", which, " at offset ", offset, ": ",
          problem);
   };
-  std::optional<Part> part = part_at(offset, &problem);
+  std::optional<Part> part = part_at(offset, buffer, &problem);
   if (!part) damaged();
   record.offset = offset;
   if (part->head.part == RecordPart::kWhole) {
@@ -141,7 +98,7 @@ int64_t RecordFile::read(int64_t offset, Record& record, int64_t number) const {
   record.glued.assign(part->bytes.begin(), part->bytes.end());
   const std::span magic = std::as_bytes(std::span(&kRecordMagic, 1));
   while (part->head.part != RecordPart::kLast) {
-    part = part_at(part->end, &problem);
+    part = part_at(part->end, buffer, &problem);
     if (part && part->head.part != RecordPart::kMiddle && part->head.part != RecordPart::kLast) {
       problem = "a new record begins before its last part";
       part.reset();
@@ -155,26 +112,29 @@ int64_t RecordFile::read(int64_t offset, Record& record, int64_t number) const {
 }
 
 int64_t RecordFile::find_head(int64_t offset) const {
-  for (offset = padded(std::max<int64_t>(offset, 0)); offset + kHeadSize <= size_; offset += 4) {
-    const int64_t step = find_magic(bytes().subspan(static_cast<size_t>(offset)));
-    if (step < 0) break;
-    offset += step;
-    if (offset + kHeadSize > size_) break;
-    const uint32_t word = load_word(data_ + offset + 4);
-    const RecordPart part = decode_part(word).part;
-    if (valid_part(word) && (part == RecordPart::kWhole || part == RecordPart::kFirst))
+  constexpr size_t kBlock = 1 << 20;
+  ReadBuffer buffer;
+  offset = padded(std::max<int64_t>(offset, 0));
+  while (offset + kHeadSize <= size()) {
+    const std::optional<PartHead> head = head_at(offset, buffer);
+    if (head && (head->part == RecordPart::kWhole || head->part == RecordPart::kFirst))
       return offset;
+    offset += 4;
+    const auto block = file_.read(offset, kBlock, buffer);
+    if (std::ssize(block) < 4) break;
+    const int64_t step = find_magic(block);
+    offset += step >= 0 ? step : std::ssize(block) / 4 * 4;
   }
-  return size_;
+  return size();
 }
 
 bool RecordReader::next(Record& record) {
-  if (position_ >= file_.size()) file_.refresh();
+  if (position_ >= file_.size() && file_.refresh()) buffer_.forget();
   if (position_ >= file_.size()) return false;
   const int64_t number = number_;
   if (number_ >= 0) ++number_;
   try {
-    position_ = file_.read(position_, record, number);
+    position_ = file_.read(position_, record, buffer_, number);
   } catch (const Error&) {
     position_ = file_.find_head(position_ + 4);
     throw;
@@ -183,7 +143,7 @@ bool RecordReader::next(Record& record) {
 }
 
 void RecordReader::seek(int64_t offset) {
-  file_.refresh();
+  if (file_.refresh()) buffer_.forget();
   MX_CHECK_KIND(offset >= 0 && offset <= file_.size(), ErrorKind::kRecord, "record file '",
                 file_.path(), "': seek to offset ", offset, ", the file has ", file_.size(),
                 " bytes");

@@ -1,4 +1,4 @@
-// Reading RecordIO files through a memory map.
+// Reading RecordIO files.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -6,47 +6,48 @@
 #include <string>
 #include <vector>
 
-#include "cpp/base/error.h"
+#include "cpp/io/file_bytes.h"
+#include "cpp/io/record_format.h"
 
 namespace mxlite::io {
 
+// Memory is kept from record to record.
 struct Record {
   int64_t offset = 0;                // of its head in the file
-  std::span<const std::byte> bytes;  // in the map, or in `glued`
+  std::span<const std::byte> bytes;  // in the buffer of the read, or in `glued`
   std::vector<std::byte> glued;      // of a record that was written in parts
+  ReadBuffer buffer;
 };
 
 // Const functions may be called by several threads.
 class RecordFile {
  public:
   // Throws kRecord when the file cannot be read.
-  explicit RecordFile(std::string path);
-  ~RecordFile();
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
+  explicit RecordFile(std::string path) : path_(std::move(path)), file_(path_, "record file") {}
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }
-  std::span<const std::byte> bytes() const { return {data_, static_cast<size_t>(size_)}; }
-  // Maps what was appended since; spans of records read before are no longer valid.
-  void refresh();
+  int64_t size() const { return file_.size(); }
+  // Learns what was appended or cut off since; true if the size changed.
+  bool refresh() { return file_.refresh(); }
 
   // The record whose head is at offset; returns the offset behind it. Throws kRecord with file,
   // number (when not negative) and offset if there is no whole record.
-  int64_t read(int64_t offset, Record& record, int64_t number = -1) const;
+  int64_t read(int64_t offset, Record& record, int64_t number = -1) const {
+    return read(offset, record, record.buffer, number);
+  }
+  // The same with bytes in another buffer.
+  int64_t read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const;
   // The first head of a record at or behind offset; size() if there is none.
   int64_t find_head(int64_t offset) const;
+  // The head at an offset, if a record's part begins there.
+  std::optional<PartHead> head_at(int64_t offset, ReadBuffer& buffer) const;
 
  private:
   struct Part;
-  std::optional<Part> part_at(int64_t offset, std::string* problem) const;
-  void map();
-  void unmap() noexcept;
+  std::optional<Part> part_at(int64_t offset, ReadBuffer& buffer, std::string* problem) const;
 
   std::string path_;
-  int descriptor_ = -1;
-  const std::byte* data_ = nullptr;
-  int64_t size_ = 0;
+  FileBytes file_;
 };
 
 // A position that moves from record to record of a file.
@@ -54,14 +55,18 @@ class RecordReader {
  public:
   explicit RecordReader(std::string path) : file_(std::move(path)) {}
 
-  // False at the end. After an error the position is behind the damage, at the next head.
+  // False at the end. After an error the position is behind the damage, at the next head. The
+  // bytes stay valid until the next call.
   bool next(Record& record);
   void seek(int64_t offset);
   int64_t tell() const { return position_; }
   const RecordFile& file() const { return file_; }
 
  private:
+  static constexpr size_t kReadAhead = 128 << 10;
+
   RecordFile file_;
+  ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
   int64_t number_ = 0;  // of the next record; negative after a seek, when it is not known
 };

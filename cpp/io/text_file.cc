@@ -1,16 +1,12 @@
 #include "cpp/io/text_file.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 namespace mxlite::io {
 namespace {
+
+constexpr size_t kBlock = 256 << 10;
+constexpr int64_t kLongestLine = int64_t{256} << 20;
 
 bool blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -19,54 +15,69 @@ bool blank(std::string_view line) {
 }  // namespace
 
 TextFile::TextFile(std::string path, std::string who, int64_t part, int64_t parts)
-    : path_(std::move(path)), who_(std::move(who)) {
+    : path_(std::move(path)), who_(std::move(who)), file_(path_, who_ + ": file"), buffer_(kBlock) {
   MX_CHECK(parts > 0 && part >= 0 && part < parts, who_, ": part_index ", part, " of num_parts ",
            parts, " given, 0 <= part_index < num_parts expected");
-  const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  void* address = nullptr;
-  int reason = 0;
-  if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
-    reason = errno;
-  } else if (!S_ISREG(info.st_mode)) {
-    reason = EISDIR;
-  } else if (info.st_size > 0) {
-    address =
-        ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (address == MAP_FAILED) reason = errno;
-  }
-  if (descriptor >= 0) ::close(descriptor);
-  MX_CHECK_KIND(reason == 0, ErrorKind::kRecord, who_, ": file '", path_,
-                "' cannot be read: ", std::strerror(reason));
-  text_ = {static_cast<const char*>(address), static_cast<size_t>(info.st_size)};
+  const int64_t size = file_.size(), share = size / parts + (size % parts != 0);
   const auto line_start = [&](int64_t index) {
-    const auto share = static_cast<size_t>((info.st_size + parts - 1) / parts);
-    const size_t wanted = std::min(share * static_cast<size_t>(index), text_.size());
-    if (wanted == 0) return wanted;
-    const size_t end = text_.find('\n', wanted - 1);
-    return end == std::string_view::npos ? text_.size() : end + 1;
+    const int64_t wanted = index > size / std::max<int64_t>(share, 1) ? size : share * index;
+    return wanted == 0 ? 0 : line_end(wanted - 1, size);
   };
   begin_ = line_start(part);
   end_ = line_start(part + 1);
   rewind();
 }
 
-TextFile::~TextFile() {
-  if (!text_.empty()) ::munmap(const_cast<char*>(text_.data()), text_.size());
+std::string_view TextFile::text(int64_t offset, size_t size, ReadBuffer& buffer) const {
+  const auto bytes = file_.read(offset, size, buffer);
+  if (bytes.size() < size)
+    fail(ErrorKind::kRecord, who_, ": file '", path_, "' of ", file_.size(),
+         " bytes was truncated while it was read");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+int64_t TextFile::line_end(int64_t offset, int64_t limit) {
+  while (offset < limit) {
+    const auto size = static_cast<size_t>(std::min<int64_t>(limit - offset, kBlock));
+    const size_t found = text(offset, size, buffer_).find('\n');
+    if (found != std::string_view::npos) return offset + static_cast<int64_t>(found) + 1;
+    offset += static_cast<int64_t>(size);
+  }
+  return limit;
 }
 
 bool TextFile::next(std::string_view& line) {
   while (position_ < end_) {
-    const size_t stop = std::min(text_.find('\n', position_), end_);
-    line = text_.substr(position_, stop - position_);
-    position_ = std::min(stop + 1, end_);
+    line_begin_ = position_;
+    // Most lines are short and in the buffer: the first look is into what a read brings anyway.
+    size_t size = static_cast<size_t>(std::min<int64_t>(end_ - position_, 4096));
+    std::string_view piece = text(position_, size, buffer_);
+    size_t found = piece.find('\n');
+    if (found == std::string_view::npos) {
+      const int64_t end = line_end(position_ + static_cast<int64_t>(size), end_);
+      MX_CHECK_KIND(end - position_ <= kLongestLine, ErrorKind::kRecord, who_, ": file '", path_,
+                    "', offset ", position_, ": a line of ", end - position_, " bytes, at most ",
+                    kLongestLine, " expected");
+      piece = text(position_, static_cast<size_t>(end - position_), buffer_);
+      found = piece.ends_with('\n') ? piece.size() - 1 : piece.size();
+    }
+    line = piece.substr(0, found);
+    position_ = std::min(position_ + static_cast<int64_t>(found) + 1, end_);
     if (!blank(line)) return true;
   }
   return false;
 }
 
 void TextFile::fail_at(std::string_view line, const std::string& problem) const {
-  const auto number = 1 + std::count(text_.data(), line.data(), '\n');
+  int64_t number = 1;
+  ReadBuffer buffer;
+  for (int64_t at = 0; at < line_begin_;) {
+    const auto size = static_cast<size_t>(std::min<int64_t>(line_begin_ - at, kBlock));
+    const auto bytes = file_.read(at, size, buffer);
+    if (bytes.empty()) break;
+    number += std::count(bytes.begin(), bytes.end(), std::byte{'\n'});
+    at += std::ssize(bytes);
+  }
   constexpr size_t kShown = 60;
   fail(ErrorKind::kRecord, who_, ": file '", path_, "', line ", number, ": '",
        std::string(line.substr(0, kShown)), line.size() > kShown ? "...'" : "'", ": ", problem);

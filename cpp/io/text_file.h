@@ -1,10 +1,10 @@
-// Lines of a text file, or of one part of it, through a memory map.
+// Lines of a text file, or of one part of it.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "cpp/base/error.h"
+#include "cpp/io/file_bytes.h"
 
 namespace mxlite::io {
 
@@ -13,22 +13,26 @@ class TextFile {
   // Part `part` of `parts` begins with the first line that starts at or behind its share of the
   // bytes: every line is in one part. who: the reader, for errors. Throws kRecord.
   TextFile(std::string path, std::string who, int64_t part = 0, int64_t parts = 1);
-  ~TextFile();
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
 
-  // The next line that is not blank, without its end; false at the end.
+  // Returns the next line that is not blank, without its end; false at the end. The line stays
+  // valid until the next call. Throws kRecord if the file is truncated meanwhile.
   bool next(std::string_view& line);
   void rewind() { position_ = begin_; }
   void skip_to_end() { position_ = end_; }
-  // Throws kRecord naming the file and the number of a line that next() gave.
+  // Throws kRecord naming the file and the number of the line that next() gave last.
   [[noreturn]] void fail_at(std::string_view line, const std::string& problem) const;
   const std::string& path() const { return path_; }
 
  private:
+  // Offset behind the first line end at or behind `offset`; `limit` if there is none before it.
+  int64_t line_end(int64_t offset, int64_t limit);
+  std::string_view text(int64_t offset, size_t size, ReadBuffer& buffer) const;
+
   std::string path_, who_;
-  std::string_view text_;
-  size_t begin_ = 0, end_ = 0, position_ = 0;
+  FileBytes file_;
+  ReadBuffer buffer_;
+  int64_t begin_ = 0, end_ = 0, position_ = 0;
+  int64_t line_begin_ = 0;  // of the line that next() gave last
 };
 
 }  // namespace mxlite::io

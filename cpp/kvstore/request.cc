@@ -69,27 +69,6 @@ void FrameWriter::request(const Request& r) {
   text(r.failure);
 }
 
-const std::byte* FrameReader::need(size_t n) {
-  MX_CHECK_KIND(n <= bytes_.size(), ErrorKind::kCommunicator, "a frame of the negotiation ends ",
-                n - bytes_.size(), " bytes early");
-  const std::byte* p = bytes_.data();
-  bytes_ = bytes_.subspan(n);
-  return p;
-}
-
-uint32_t FrameReader::count(size_t least) {
-  const auto n = number<uint32_t>();
-  MX_CHECK_KIND(n <= bytes_.size() / least, ErrorKind::kCommunicator,
-                "a frame of the negotiation announces ", n, " entries in ", bytes_.size(),
-                " bytes");
-  return n;
-}
-
-std::string FrameReader::text() {
-  const uint32_t n = count(1);
-  return {reinterpret_cast<const char*>(need(n)), n};
-}
-
 std::vector<int64_t> FrameReader::numbers() {
   std::vector<int64_t> values(count(sizeof(int64_t)));
   for (int64_t& v : values) v = number<int64_t>();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/base/byte_reader.h"
 #include "cpp/base/intrusive_ptr.h"
 #include "cpp/kvstore/communicator.h"
 
@@ -90,29 +91,21 @@ class FrameWriter {
 };
 
 // Throws a communicator error for bytes that are no frame.
-class FrameReader {
+class FrameReader : private ByteReader {
  public:
-  explicit FrameReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <class T>
-  T number() {
-    T value;
-    std::memcpy(&value, need(sizeof value), sizeof value);
-    return value;
-  }
-  std::string text();
+  explicit FrameReader(std::span<const std::byte> bytes)
+      : ByteReader(bytes, "a frame of the negotiation", ErrorKind::kCommunicator) {}
+  using ByteReader::at_end;
+  using ByteReader::count;
+  using ByteReader::left;
+  using ByteReader::number;
+  std::string text() { return ByteReader::text(count(1)); }
   std::vector<int64_t> numbers();
   Request request();
   void bytes(void* to, size_t n) {
-    const std::byte* from = need(n);
-    if (n > 0) std::memcpy(to, from, n);
+    const auto from = take(n);
+    if (n > 0) std::memcpy(to, from.data(), n);
   }
-  // A count of things that take at least `least` bytes each.
-  uint32_t count(size_t least);
-  bool at_end() const { return bytes_.empty(); }
-
- private:
-  const std::byte* need(size_t n);
-  std::span<const std::byte> bytes_;
 };
 
 }  // namespace mxlite

@@ -54,6 +54,8 @@ void write_snapshot(const std::string& path, std::span<const std::span<const std
 }
 
 std::vector<std::byte> read_snapshot(const std::string& path) {
+  MX_CHECK_KIND(std::filesystem::is_regular_file(path), ErrorKind::kRecord,
+                "parameter server: cannot read ", path, ": there is no such file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) cannot("read", path);
   std::vector<std::byte> bytes(static_cast<size_t>(std::max<std::streamoff>(0, file.tellg())));

@@ -1,0 +1,146 @@
+"""Images that need much time or memory, and files that are truncated while they are read."""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.base import RecordError
+
+# A progressive gray image of 64 x 64 pixels in six scans.
+PROGRESSIVE = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIs"
+    "IxwcKDcpLDAxNDQ0Hyc5PTgyPC4zNDL/wgALCABAAEABAREA/8QAFgABAQEAAAAAAAAAAAAAAAAABQYH/9oACAEB"
+    "AAAAAYtxxwuLccztxxwuLccztxxwuLccztxxwuLccztxxwuLccztxxwuLccztxxwuLccztxxwuLcc//EABcQAQEB"
+    "AQAAAAAAAAAAAAAAAAADBTX/2gAIAQEAAQUCkkkk3ufJJJJJJJvc+SSSSSSTe58kkkkkkm9z5JJJJJJN7nySSSSS"
+    "Sb3Pkkkkkkk3ufJJJJJJJvc+SST/xAAZEAACAwEAAAAAAAAAAAAAAAABAzBzsSD/2gAIAQEABj8C4XaMMC7RhgXa"
+    "MMC7RhgXaMMC7RhgXaMMC7Rh4//EABYQAQEBAAAAAAAAAAAAAAAAAEEAEP/aAAgBAQABPyEQhDMAhCEIQzAIQhCE"
+    "MwCEIQhDMAhCEIQzAIQhCEMwCEIQhDMAhCEIQzAIQv/aAAgBAQAAABA5OTk5OTk5Of/EABQQAQAAAAAAAAAAAAAA"
+    "AAAAAGD/2gAIAQEAAT8QAVTuqqd1VTuqqd1VTuqqd1VTuqqd1f/Z"
+)
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    body = kind + content
+    return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def png(width: int, height: int, rows: bytes) -> bytes:
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_images_of_too_many_pixels_are_refused_by_their_header() -> None:
+    with pytest.raises(RecordError, match="10000 x 10000 pixels given, at most 89478485 pixels"):
+        mx.image.imdecode(png(10_000, 10_000, b""))
+    jpeg = bytearray(PROGRESSIVE)
+    at = jpeg.index(b"\xff\xc2") + 5
+    jpeg[at : at + 4] = struct.pack(">HH", 60_000, 60_000)
+    with pytest.raises(RecordError, match="60000 x 60000 pixels given"):
+        mx.image.imdecode(bytes(jpeg))
+
+
+def test_the_limit_of_pixels_is_a_variable(tmp_path: Path) -> None:
+    path = tmp_path / "small.png"
+    path.write_bytes(png(16, 16, bytes(17 * 16)))
+    program = f"import mxlite as mx; print(mx.image.imread({str(path)!r}).shape)"
+
+    def run(pixels: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "MXLITE_MAX_IMAGE_PIXELS": pixels},
+            capture_output=True,
+            text=True,
+        )
+
+    assert run("256").stdout.strip() == "(16, 16, 3)"
+    refused = run("255")
+    assert refused.returncode == 1
+    assert "16 x 16 pixels given, at most 255 pixels expected" in refused.stderr
+
+
+def test_a_progressive_image_of_very_many_scans_is_refused() -> None:
+    assert mx.image.imdecode(PROGRESSIVE).shape == (64, 64, 3)
+    last = PROGRESSIVE.rindex(b"\xff\xda")
+    scan = PROGRESSIVE[last:-2]
+    few = PROGRESSIVE[:-2] + scan * 20 + PROGRESSIVE[-2:]
+    assert mx.image.imdecode(few).shape == (64, 64, 3)
+    with pytest.raises(RecordError, match="more than 100 scans"):
+        mx.image.imdecode(PROGRESSIVE[:-2] + scan * 5000 + PROGRESSIVE[-2:])
+
+
+def test_a_record_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.rec"
+    writer = mx.recordio.MXRecordIO(str(path), "w")
+    for _ in range(64):
+        writer.write(bytes(100_000))
+    writer.close()
+    reader = mx.recordio.MXRecordIO(str(path), "r")
+    assert len(reader.read()) == 100_000
+    os.truncate(path, 150_000)
+    with pytest.raises(RecordError, match=r"a\.rec.*(truncated|beyond the end)"):
+        for _ in range(64):
+            assert reader.read() is not None
+
+
+def test_an_image_iterator_over_a_truncated_file_raises(tmp_path: Path) -> None:
+    path = tmp_path / "a.rec"
+    writer = mx.recordio.MXRecordIO(str(path), "w")
+    image = np.random.RandomState(0).randint(0, 255, (64, 64, 3)).astype(np.uint8)
+    for number in range(200):
+        header = mx.recordio.IRHeader(0, float(number), number, 0)
+        writer.write(mx.recordio.pack_img(header, image, img_fmt=".png"))
+    writer.close()
+    batches = mx.io.ImageRecordIter(
+        path_imgrec=str(path), data_shape=(3, 32, 32), batch_size=4, prefetch_buffer=1
+    )
+    next(batches)
+    os.truncate(path, os.path.getsize(path) // 10)
+    with pytest.raises(RecordError, match=r"a\.rec.*(truncated|beyond the end)"):
+        for _ in batches:
+            pass
+
+
+@pytest.mark.parametrize("kind", ["csv", "libsvm"])
+def test_a_text_file_that_is_truncated_while_it_is_read_is_an_error(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "rows"
+    path.write_text(("1,2,3\n" if kind == "csv" else "1 0:1 2:3\n") * 500_000)
+    rows: mx.io.DataIter
+    if kind == "csv":
+        rows = mx.io.CSVIter(data_csv=str(path), data_shape=(3,), batch_size=64)
+    else:
+        rows = mx.io.LibSVMIter(data_libsvm=str(path), data_shape=(3,), batch_size=64)
+    next(rows)
+    os.truncate(path, 1000)
+    with pytest.raises(RecordError, match="truncated while it was read"):
+        for _ in rows:
+            pass
+
+
+def test_the_line_of_an_error_is_counted_across_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_text("1,2,3\n" * 200_000 + "1,x,3\n")
+    rows = mx.io.CSVIter(data_csv=str(path), data_shape=(3,), batch_size=1000)
+    with pytest.raises(RecordError, match="line 200001: '1,x,3'"):
+        for _ in rows:
+            pass
+
+
+def test_lines_longer_than_a_block_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    values = np.arange(200_000)
+    text = ",".join(map(str, values))
+    path.write_text(f"{text}\n{text}")
+    rows = mx.io.CSVIter(data_csv=str(path), data_shape=(200_000,), batch_size=2, dtype="int32")
+    np.testing.assert_array_equal(next(rows).data[0].asnumpy(), np.stack([values, values]))
