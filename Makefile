@@ -56,7 +56,7 @@ $(REPAIRED): $(BUILD) $(wildcard shim/*/*.* shim/*/*/*.*)
 	  shim/mxnet shim/horovod
 	@touch $@
 
-test: lint test-cpp test-sanitizers test-wheel test-cuda test-python  ## all checks, as in CI
+test: lint test-cpp test-sanitizers test-fuzz test-wheel test-cuda test-python  ## all checks, as in CI
 
 lint: $(BUILD)  ## formats, types, include directions, generated files
 	@tools/lint.sh
@@ -68,6 +68,12 @@ test-cpp: $(BUILD)  ## C++ tests
 test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread and address sanitizers
 	@$(STEP) "tsan" tools/sanitize.sh tsan
 	@$(STEP) "asan" tools/sanitize.sh asan
+
+test-fuzz: $(BUILD)  ## each fuzz target for 10 s
+	@$(STEP) "fuzz targets" python tests/fuzz/run.py --seconds 10
+
+fuzz: $(BUILD)  ## all fuzz targets, HOURS=1 together; figures into tests/fuzz/figures.json
+	@$(STEP) "fuzz targets" python tests/fuzz/run.py --hours $(or $(HOURS),1) --output tests/fuzz/figures.json
 
 test-wheel: $(REPAIRED)  ## the bundled wheel in a clean environment
 	@$(STEP) "wheel in a clean environment" tools/check_wheel.sh
@@ -100,4 +106,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-wheel test-cuda test-emulated test-python test-long faults format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults format clean

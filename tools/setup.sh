@@ -12,6 +12,8 @@ ninja-build           command -v ninja
 ccache                command -v ccache
 git                   command -v git
 clang-format          command -v clang-format
+clang                 command -v clang++
+libclang-rt-14-dev    ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a
 libgtest-dev          test -f /usr/include/gtest/gtest.h
 libopencv-core-dev    test -f /usr/include/opencv4/opencv2/core.hpp
 libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp

@@ -68,11 +68,17 @@ std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& 
   }
   // A file may end without the last record's padding.
   const int64_t end = std::min(begin + padded(head->length), size());
-  const auto payload = file_.read(begin, static_cast<size_t>(end - begin), buffer);
-  if (std::ssize(payload) < end - begin) return truncated();
-  if (find_magic(payload) >= 0) {
-    *problem = str("its length of ", head->length, " bytes reaches into the next record");
-    return std::nullopt;
+  std::span<const std::byte> payload;
+  // A forged length is found out before all of it is read.
+  for (int64_t size = 128 << 10; std::ssize(payload) < end - begin; size *= 4) {
+    const size_t searched = payload.size();
+    const int64_t wanted = std::min(size, end - begin);
+    payload = file_.read(begin, static_cast<size_t>(wanted), buffer);
+    if (std::ssize(payload) < wanted) return truncated();
+    if (find_magic(payload.subspan(searched)) >= 0) {
+      *problem = str("its length of ", head->length, " bytes reaches into the next record");
+      return std::nullopt;
+    }
   }
   return Part{*head, payload.first(head->length), end};
 }
@@ -112,18 +118,29 @@ int64_t RecordFile::read(int64_t offset, Record& record, ReadBuffer& buffer, int
 }
 
 int64_t RecordFile::find_head(int64_t offset) const {
-  constexpr size_t kBlock = 1 << 20;
+  const auto begins_record = [](PartHead head) {
+    return head.part == RecordPart::kWhole || head.part == RecordPart::kFirst;
+  };
   ReadBuffer buffer;
   offset = padded(std::max<int64_t>(offset, 0));
-  while (offset + kHeadSize <= size()) {
-    const std::optional<PartHead> head = head_at(offset, buffer);
-    if (head && (head->part == RecordPart::kWhole || head->part == RecordPart::kFirst))
-      return offset;
-    offset += 4;
-    const auto block = file_.read(offset, kBlock, buffer);
-    if (std::ssize(block) < 4) break;
-    const int64_t step = find_magic(block);
-    offset += step >= 0 ? step : std::ssize(block) / 4 * 4;
+  const std::optional<PartHead> head = head_at(offset, buffer);  // without reading a block
+  if (head && begins_record(*head)) return offset;
+  constexpr size_t kLargestBlock = 1 << 20;
+  for (size_t wanted = 4096; offset + kHeadSize <= size();
+       wanted = std::min(4 * wanted, kLargestBlock)) {
+    const auto block = file_.read(offset, wanted, buffer);
+    size_t at = 0;
+    while (at + kHeadSize <= block.size()) {
+      const int64_t step = find_magic(block.subspan(at));
+      at = step < 0 ? block.size() / 4 * 4 : at + static_cast<size_t>(step);
+      if (step < 0 || at + kHeadSize > block.size()) break;
+      const uint32_t word = load_word(&block[at + 4]);
+      if (valid_part(word) && begins_record(decode_part(word)))
+        return offset + static_cast<int64_t>(at);
+      at += 4;
+    }
+    if (at == 0) break;  // truncated since
+    offset += static_cast<int64_t>(at);
   }
   return size();
 }

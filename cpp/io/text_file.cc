@@ -49,20 +49,20 @@ int64_t TextFile::line_end(int64_t offset, int64_t limit) {
 bool TextFile::next(std::string_view& line) {
   while (position_ < end_) {
     line_begin_ = position_;
-    // Most lines are short and in the buffer: the first look is into what a read brings anyway.
-    size_t size = static_cast<size_t>(std::min<int64_t>(end_ - position_, 4096));
-    std::string_view piece = text(position_, size, buffer_);
-    size_t found = piece.find('\n');
-    if (found == std::string_view::npos) {
-      const int64_t end = line_end(position_ + static_cast<int64_t>(size), end_);
-      MX_CHECK_KIND(end - position_ <= kLongestLine, ErrorKind::kRecord, who_, ": file '", path_,
-                    "', offset ", position_, ": a line of ", end - position_, " bytes, at most ",
-                    kLongestLine, " expected");
-      piece = text(position_, static_cast<size_t>(end - position_), buffer_);
-      found = piece.ends_with('\n') ? piece.size() - 1 : piece.size();
+    const int64_t left = end_ - position_;
+    std::string_view piece;
+    size_t found = std::string_view::npos;
+    // Most lines are in the first 4 KiB, which the buffer has.
+    for (int64_t size = 4096; found == std::string_view::npos; size *= 4) {
+      const size_t searched = piece.size();
+      piece = text(position_, static_cast<size_t>(std::min(size, left)), buffer_);
+      found = piece.find('\n', searched);
+      if (std::ssize(piece) == left) break;
+      MX_CHECK_KIND(size <= kLongestLine, ErrorKind::kRecord, who_, ": file '", path_, "', offset ",
+                    position_, ": a line of more than ", kLongestLine, " bytes");
     }
     line = piece.substr(0, found);
-    position_ = std::min(position_ + static_cast<int64_t>(found) + 1, end_);
+    position_ = std::min(position_ + std::ssize(line) + 1, end_);
     if (!blank(line)) return true;
   }
   return false;

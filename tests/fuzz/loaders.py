@@ -1,0 +1,292 @@
+"""Changes valid files at random and gives them to the loaders of the Python package.
+
+    python tests/fuzz/loaders.py TARGET --seconds 20 --seed 1
+
+prints one JSON line. A finding is an exception that the loader does not document, an input that
+takes longer than 10 s, or one that needs more memory than the limit; a crash ends the process.
+Each input is written to a file before it is read, so that a crash leaves it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+from mxlite import _core
+from mxlite import optimizer as opt
+from mxlite._unpack import read_idx
+from mxlite.base import MXNetError
+from mxlite.checkpoint.format import read_file, write_file
+from mxlite.horovod.functions import _from_bytes, _to_bytes
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from loaders_list import LOADERS
+from seeds import png
+
+_DATA = Path(__file__).resolve().parent.parent / "data"
+_LONGEST = 10
+_MOST_MEMORY = 4 << 30
+_NUMBERS = [0, 1, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1]
+Load = Callable[[bytes, Path], Any]
+
+
+class TookTooLongError(BaseException):
+    """Raised by the alarm; loaders cannot catch it as an Exception."""
+
+
+def mutated(content: bytes, numbers: random.Random) -> bytes:
+    """Return a copy with up to five changes."""
+    data = bytearray(content)
+    for _ in range(numbers.randint(1, 5)):
+        if not data:
+            return bytes(data)
+        at = numbers.randrange(len(data))
+        size = min(numbers.choice((1, 2, 4, 8, 16, 40)), len(data) - at)
+        kind = numbers.randrange(8)
+        if kind == 0:
+            data[at] ^= 1 << numbers.randrange(8)
+        elif kind == 1:
+            data[at] = numbers.randrange(256)
+        elif kind == 2:
+            del data[at : at + size]
+        elif kind == 3:
+            place = numbers.randrange(len(data))
+            data[place:place] = data[at : at + size]
+        elif kind == 4:
+            data[at : at + size] = bytes([numbers.randrange(256)]) * size
+        elif kind == 5:
+            value = numbers.choice(_NUMBERS)
+            layout = numbers.choice(("<I", "<Q", ">I", "<i"))
+            value &= 2 ** (8 * struct.calcsize(layout)) - 1
+            raw = value.to_bytes(struct.calcsize(layout), "big" if layout[0] == ">" else "little")
+            data[at : at + len(raw)] = raw
+        elif kind == 6:
+            text = numbers.choice((b"-1", b"9" * 20, b"1e309", b"nan", b"null", b"{}", b"[]"))
+            data[at : at + len(text)] = text
+        else:
+            del data[at:]
+    return bytes(data)
+
+
+# -- loaders: each gets bytes, and a path that it may use ------------------------------------------
+
+
+def _params(data: bytes, path: Path) -> None:
+    mx.nd.load_frombuffer(data)
+
+
+def _file(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    mx.nd.load(str(path))
+
+
+def _states(data: bytes, path: Path) -> None:
+    opt.get_updater(opt.create("sgd")).set_states(data)
+
+
+def _own_states(data: bytes, path: Path) -> None:
+    body = data[:-32]
+    _states(body + hashlib.sha256(body).digest(), path)
+
+
+def _checkpoint(data: bytes, path: Path) -> None:
+    """Repair the checksums, so that damage of the table reaches the reader."""
+    if len(data) > 100:
+        size = len(data)
+        offset, length = struct.unpack("<QQ", data[size - 32 : size - 16])
+        if offset + length + 32 == size:
+            head = struct.pack("<QQI", offset, length, _core.crc32c(data[offset : offset + length]))
+            data = data[: size - 32] + head + struct.pack("<I", _core.crc32c(head)) + data[-8:]
+    path.write_bytes(data)
+    read_file(str(path))
+
+
+def _idx(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    read_idx(str(path), 3, "fuzz")
+
+
+def _index(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    (path.parent / "records.rec").write_bytes(b"")
+    mx.recordio.MXIndexedRecordIO(str(path), str(path.parent / "records.rec"), "r").close()
+
+
+def _records(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    reader = mx.recordio.MXRecordIO(str(path), "r")
+    while (record := reader.read()) is not None:
+        mx.recordio.unpack(record)
+
+
+def _image(data: bytes, path: Path) -> None:
+    mx.image.imdecode(data)
+
+
+def _embedding(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    mx.contrib.text.embedding.CustomEmbedding(str(path))
+
+
+def _model(data: bytes, path: Path) -> None:
+    net = mx.gluon.nn.Dense(2, in_units=2)
+    net.initialize()
+    prefix = str(path.parent / "net")
+    net.save(prefix)
+    Path(prefix + "-model.json").write_bytes(data)
+    net.load(prefix)
+
+
+# -- valid inputs ----------------------------------------------------------------------------------
+
+
+def _pickled() -> list[bytes]:
+    cases = json.loads(gzip.decompress((_DATA / "states_1.9.1.json.gz").read_bytes()))
+    return [base64.b64decode(text) for case in cases for text in case["pickles"].values()]
+
+
+def _npz(**arrays: Any) -> list[bytes]:
+    results = []
+    for save in (np.savez, np.savez_compressed):
+        stream = io.BytesIO()
+        save(stream, **arrays)
+        results.append(stream.getvalue())
+    return results
+
+
+def _written(write: Callable[[str], Any]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        write(str(path))
+        return path.read_bytes()
+
+
+def _stepped() -> bytes:
+    updater = opt.get_updater(opt.create("adam", lr_scheduler=mx.lr_scheduler.FactorScheduler(5)))
+    updater(0, mx.nd.ones((2, 2)), mx.nd.ones((2, 2)))
+    content: bytes = updater.get_states(dump_optimizer=True)
+    return content
+
+
+def _records_seed(path: str) -> None:
+    writer = mx.recordio.MXRecordIO(path, "w")
+    for label in (1.0, [1.0, 2.0, 3.0]):
+        writer.write(mx.recordio.pack(mx.recordio.IRHeader(0, label, 1, 0), b"content"))
+    writer.close()
+
+
+def _targets() -> dict[str, tuple[Load, list[bytes]]]:
+    files = [path.read_bytes() for path in sorted((_DATA / "mxnet_1_9_1").glob("*.params"))]
+    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.int64(3)}
+    tree = {"a": mx.nd.ones((2, 2)), "b": [1, "text", (None, 2.5)], "c": np.arange(3)}
+    idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 3, 4) + bytes(24)
+    plain = {"a": [1, 2.5, "x", b"y", (None, True)], "n": np.arange(4), "s": {1, 2}}
+    described = _written(
+        lambda path: Path(path).write_text(
+            json.dumps({"class": "Dense", "parameters": ["weight", "bias"], "children": []})
+        )
+    )
+    jpeg = (_DATA / "gradient.jpg").read_bytes()
+    return {
+        "params": (_params, files),
+        "params_file": (_file, files),
+        "npz": (_params, _npz(**arrays)),
+        "states": (_states, _pickled()),
+        "own_states": (_own_states, [_stepped()]),
+        "objects": (lambda data, path: _from_bytes(data), [_to_bytes("fuzz", plain)]),
+        "checkpoint": (_checkpoint, [_written(lambda path: write_file(path, tree))]),
+        "idx": (_idx, [idx, gzip.compress(idx, mtime=0)]),
+        "index": (_index, [b"0\t0\n1\t44\n2\t104\n"]),
+        "records": (_records, [_written(_records_seed)]),
+        "image": (_image, [jpeg, png(9, 5, 2), png(9, 5, 6)]),
+        "embedding": (_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"]),
+        "model": (_model, [described]),
+    }
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    def ring(number: int, frame: Any) -> None:
+        raise TookTooLongError
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.alarm(_LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((f for f in reversed(frames) if "mxlite" in f.filename), frames[-1])
+    return f"{type(error).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}"
+
+
+def main() -> None:
+    """Fuzz one target and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", choices=LOADERS)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    load, seeds = _targets()[options.target]
+    os.environ.setdefault("MXLITE_MAX_IMAGE_PIXELS", "4000000")
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + _MOST_MEMORY,) * 2)
+    numbers = random.Random(options.seed)
+    outcomes: set[str] = set()
+    findings: dict[str, str] = {}
+    count = 0
+    end = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input"
+        for seed in seeds:
+            load(seed, path)
+        corpus = list(seeds)
+        while time.monotonic() < end:
+            data = mutated(numbers.choice(corpus), numbers)
+            count += 1
+            error: BaseException | None = None
+            with _alarm():
+                try:
+                    load(data, path)
+                except (Exception, TookTooLongError) as raised:
+                    error = raised
+            place = "loaded" if error is None else _place(error)
+            if place not in outcomes:
+                outcomes.add(place)
+                corpus.append(data)  # an input that reaches another line is changed further
+            # MemoryError is no documented answer to a small file.
+            if error is not None and (
+                not isinstance(error, MXNetError) or isinstance(error, MemoryError)
+            ):
+                if place not in findings:
+                    text = f"{str(error)[:200]}: {base64.b64encode(data).decode()}"
+                    findings[place] = text
+    print(json.dumps({"target": options.target, "inputs": count, "coverage": len(outcomes),
+                      "findings": findings}))  # fmt: skip
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()

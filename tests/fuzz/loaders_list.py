@@ -1,0 +1,17 @@
+"""Names of the targets of loaders.py, for scripts that do not import mxlite."""
+
+LOADERS = (
+    "params",
+    "params_file",
+    "npz",
+    "states",
+    "own_states",
+    "objects",
+    "checkpoint",
+    "idx",
+    "index",
+    "records",
+    "image",
+    "embedding",
+    "model",
+)
