@@ -161,7 +161,7 @@ TracedFunction::TracedFunction(const std::string& name, const Function& function
     append(imports_, trace.imported_parameters());
   }
   for (graph::ValueId v : body.outputs) outputs_.push_back(body.spec(v));
-  graph_ = graph::cached_graph_of(std::move(body));
+  graph_ = graph::cached_graph_of(std::move(body), /*is_part=*/true);
 }
 
 NDArrays TracedFunction::operator()(std::span<const NDArrayRef> arguments,

@@ -1,15 +1,38 @@
 #include "cpp/graph/cached_graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 
+#include "cpp/graph/graph_cache.h"
 #include "cpp/graph/split.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/weight_forms.h"
 
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kManySignatures = 16;
+constexpr size_t kManyShapes = 64;  // a program that pads or buckets has fewer
+// So many shapes get the packed weights that suit them best.
+constexpr int kShapesWithOwnWeights = 8;
+
+std::atomic<uint64_t> uses{0};
+
+void print_warning(const std::string& text) { std::fprintf(stderr, "mxlite: %s\n", text.c_str()); }
+std::atomic<void (*)(const std::string&)> warn_user{print_warning};
+
+void add_footprint(const CachedGraph::Entry& entry, CachedGraph::Footprint& footprint) {
+  if (entry.plain) entry.plain->add_to(footprint.own, footprint.shared);
+  if (entry.recorded) entry.recorded->add_to(footprint.own, footprint.shared);
+  if (entry.split)
+    for (const Part& part : entry.split->parts)
+      if (part.graph) part.graph->add_to(footprint);
+}
+
+void forget_packed(const CachedGraph::Entry& entry) {
+  if (entry.plain) entry.plain->forget_packed();
+  if (entry.recorded) entry.recorded->forget_packed();
+}
 
 Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
   if (!inputs.empty()) return inputs[0]->device();
@@ -18,18 +41,36 @@ Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
 
 }  // namespace
 
+void set_warning_function(void (*warn)(const std::string& text)) { warn_user = warn; }
+
+CachedGraph::CachedGraph(TraceFn trace, std::string name, bool is_part)
+    : trace_(std::move(trace)),
+      name_(std::move(name)),
+      is_part_(is_part),
+      compiled_(std::make_shared<std::atomic<int>>(0)) {
+  if (!is_part_) GraphCache::get().add(*this);
+}
+
+CachedGraph::~CachedGraph() {
+  if (!is_part_) GraphCache::get().remove(*this);
+}
+
 void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
   std::vector<Slot> dropped;  // destroyed without the lock: a graph may hold Python objects
   std::lock_guard lock(mutex_);
-  bool same = list->size() == params_->size();
-  for (size_t i = 0; same && i < list->size(); ++i)
-    same = (*list)[i]->spec() == (*params_)[i]->spec() &&
-           (*list)[i]->device() == (*params_)[i]->device();
+  bool same = list->size() == params_->size(), same_memory = same;
+  for (size_t i = 0; same && i < list->size(); ++i) {
+    const NDArray &now = *(*list)[i], &before = *(*params_)[i];
+    same = now.spec() == before.spec() && now.device() == before.device();
+    same_memory &= now.storage() == before.storage();
+  }
   if (!same) dropped.swap(slots_);
   params_ = std::move(list);
+  if (!same_memory)  // signatures that are not used again must not hold the old parameters
+    for (const Slot& slot : slots_) forget_packed(*slot.entry);
   for (Slot& slot : slots_) {
     slot.parameters = join(*params_, slot.entry->captured);
     if (slot.entry->split) graph::set_params(*slot.entry->split, *slot.parameters);
@@ -69,19 +110,30 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
       if (i > 0)
         std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(i),
                     slots_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      slots_[0].last_use = ++uses;
       return {slots_[0].entry, slots_[0].parameters};
     }
     params = params_;
   }
   // Tracing runs Python, which may switch threads: no lock is held. Two threads may both compile.
   const std::shared_ptr<const Entry> entry = compile(inputs, mode, *params);
-  std::lock_guard lock(mutex_);
-  Slot slot{entry, join(*params, entry->captured)};
+  size_t shapes_to_warn_of = 0;
+  Slot slot{entry, join(*params, entry->captured), ++uses};
   if (entry->split) graph::set_params(*entry->split, *slot.parameters);
-  if (params_ == params) {
-    slots_.insert(slots_.begin(), slot);
-    if (slots_.size() == kManySignatures) warn_if_many();
+  {
+    std::lock_guard lock(mutex_);
+    if (params_ == params) {
+      slots_.insert(slots_.begin(), slot);
+      if (!warned_ && slots_.size() >= kManyShapes && num_shapes_locked() >= kManyShapes) {
+        warned_ = true;
+        shapes_to_warn_of = kManyShapes;
+      }
+    }
   }
+  if (!is_part_) GraphCache::get().trim();
+  if (shapes_to_warn_of)
+    warn_user.load()(str(name_.empty() ? "a hybridized block" : name_, " was compiled for ",
+                         shapes_to_warn_of, " input shapes; pad or bucket the batch"));
   return {slot.entry, slot.parameters};
 }
 
@@ -124,8 +176,24 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
     entry->recorded =
         std::make_shared<RecordedGraph>(std::move(graph), entry->needs, entry->device);
   else
-    entry->plain = Executable::compile(std::move(graph), entry->device, /*exact=*/mode.training);
+    entry->plain = compile_plain(std::move(graph), entry->device);
   return entry;
+}
+
+ExecutableRef CachedGraph::compile_plain(Graph graph, Device device) const {
+  std::shared_ptr<std::atomic<int>> compiled;
+  {
+    std::lock_guard lock(mutex_);
+    compiled = compiled_;
+  }
+  const bool exact = graph.training;
+  const CompactWeights compact(!exact && (*compiled)++ >= kShapesWithOwnWeights);
+  return Executable::compile(std::move(graph), device, exact);
+}
+
+void CachedGraph::count_with(const CachedGraph& other) {
+  std::scoped_lock lock(mutex_, other.mutex_);
+  compiled_ = other.compiled_;
 }
 
 ArrayList CachedGraph::run_in_trace(std::span<const NDArrayRef> inputs) const {
@@ -142,16 +210,39 @@ size_t CachedGraph::num_entries() const {
   return slots_.size();
 }
 
-void CachedGraph::warn_if_many() const {
-  size_t shapes = 0;  // training and inference of one shape count once
+// Training and inference of one shape count once.
+size_t CachedGraph::num_shapes_locked() const {
   std::vector<const std::vector<TensorSpec>*> seen;
   for (const Slot& s : slots_) {
     const auto& specs = s.entry->input_specs;
     const bool known = std::any_of(seen.begin(), seen.end(), [&](auto* o) { return *o == specs; });
-    if (!known) seen.push_back(&specs), ++shapes;
+    if (!known) seen.push_back(&specs);
   }
-  std::fprintf(stderr, "mxlite: %s was compiled for %zu input shapes; pad or bucket the batch\n",
-               name_.empty() ? "a hybridized block" : name_.c_str(), shapes);
+  return seen.size();
+}
+
+std::vector<CachedGraph::Evictable> CachedGraph::by_last_use() {
+  std::vector<Evictable> result;
+  std::lock_guard lock(mutex_);
+  for (const Slot& slot : slots_) {
+    Evictable& e = result.emplace_back(Evictable{this, slot.entry, slot.last_use, {}});
+    add_footprint(*slot.entry, e.footprint);
+  }
+  return result;
+}
+
+void CachedGraph::drop(const std::shared_ptr<const Entry>& entry) {
+  Slot dropped;  // destroyed without the lock
+  std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(slots_, entry, &Slot::entry);
+  if (at == slots_.end()) return;
+  dropped = std::move(*at);
+  slots_.erase(at);
+}
+
+void CachedGraph::add_to(Footprint& footprint) const {
+  std::lock_guard lock(mutex_);
+  for (const Slot& slot : slots_) add_footprint(*slot.entry, footprint);
 }
 
 std::vector<Shape> infer_params(const TraceFn& trace_fn, std::span<const NDArrayRef> inputs,

@@ -1,5 +1,6 @@
 // A hybridized block: traced and compiled once per signature, then only run.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,7 +21,9 @@ using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList
 
 class CachedGraph : public RefCounted {
  public:
-  CachedGraph(TraceFn trace, std::string name) : trace_(std::move(trace)), name_(std::move(name)) {}
+  // is_part: another graph holds this one and counts its memory.
+  CachedGraph(TraceFn trace, std::string name, bool is_part = false);
+  ~CachedGraph() override;
 
   // The arrays of the parameters in the order in which forward gets them. Other shapes or dtypes
   // drop what was compiled.
@@ -50,29 +53,57 @@ class CachedGraph : public RefCounted {
   // The compiled graph for these inputs. Thread-safe; tracing runs without a lock held.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
+  // Both compile the same network for different shapes: their compilations count together.
+  void count_with(const CachedGraph& other);
+
   // forward on arrays of another trace.
   ArrayList run_in_trace(std::span<const NDArrayRef> inputs) const;
 
   const std::string& name() const { return name_; }
   size_t num_entries() const;
 
+  // Memory that a signature takes: its own, and packed weights by identity, which others may use.
+  struct Footprint {
+    size_t own = 0;
+    std::vector<std::pair<const void*, size_t>> shared;
+  };
+  // For GraphCache.
+  struct Evictable {
+    CachedGraph* graph = nullptr;
+    std::shared_ptr<const Entry> entry;
+    uint64_t last_use = 0;  // position in the order of all uses in this process
+    Footprint footprint;
+  };
+  std::vector<Evictable> by_last_use();  // most recent first
+  void drop(const std::shared_ptr<const Entry>& entry);
+  void add_to(Footprint& footprint) const;  // of all signatures
+
  private:
   struct Slot {
     std::shared_ptr<const Entry> entry;
     std::shared_ptr<const ArrayList> parameters;
+    uint64_t last_use = 0;
   };
   bool matches(const Slot& slot, std::span<const NDArrayRef> inputs, const Mode& mode) const;
   std::shared_ptr<Entry> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
                                  const ArrayList& params) const;
+  ExecutableRef compile_plain(Graph graph, Device device) const;
   static std::shared_ptr<const ArrayList> join(const ArrayList& a, const ArrayList& b);
-  void warn_if_many() const;
+  size_t num_shapes_locked() const;
 
   const TraceFn trace_;
   const std::string name_;
+  const bool is_part_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
-  std::vector<Slot> slots_;  // guarded by mutex_; last used first
+  std::vector<Slot> slots_;                     // guarded by mutex_; last used first
+  bool warned_ = false;                         // guarded by mutex_
+  std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; how often for inference
 };
+
+// Where warnings for the user go; standard error until it is set. What the function throws leaves
+// the call that caused the warning.
+void set_warning_function(void (*warn)(const std::string& text));
 
 // Shapes of parameters whose specs have unknown dimensions (-1), found by tracing. What forward
 // does not use stays unknown; an operator that cannot tell a shape it needs throws.

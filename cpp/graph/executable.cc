@@ -1,6 +1,7 @@
 #include "cpp/graph/executable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
@@ -18,6 +19,8 @@ const char* intern(const std::string& text) {
   std::lock_guard lock(mutex);
   return names->insert(text.empty() ? "graph" : text).first->c_str();
 }
+
+std::atomic<size_t> total_own_bytes{0};
 
 std::vector<int> parameters_of(const Program& program, const std::vector<Instruction>& part,
                                bool written) {
@@ -58,8 +61,8 @@ class Executable::MainTask final : public engine::Task {
     else
       bases_[Slots::kDonated] = block.data();
   }
-  void set_packed(const StorageRef& storage) {
-    bases_[Slots::kPacked] = storage->data();
+  void set_packed(uint32_t slot, const StorageRef& storage) {
+    bases_[slot] = storage->data();
     held_.push_back(storage);
   }
   void set_random(RandomState random) { random_ = random; }
@@ -133,41 +136,6 @@ class Executable::PieceTask final : public engine::Task {
   size_t first_, last_;
 };
 
-class Executable::PrologueTask final : public engine::Task {
- public:
-  PrologueTask(Executable& e, const char* name, std::span<const NDArrayRef> parameters,
-               std::vector<engine::Var*>& reads)
-      : Task(name), executable_(&e), bases_(e.slots_.count, nullptr) {
-    for (int i : e.prologue_parameters_) {
-      const NDArray& a = *parameters[static_cast<size_t>(i)];
-      bases_[e.slots_.parameters + static_cast<uint32_t>(i)] = a.data();
-      held_.push_back(a.storage());
-      reads.push_back(&a.storage()->var());
-    }
-    bases_[Slots::kPacked] = e.packed_->data();
-    held_.push_back(e.packed_);
-  }
-  void run() override {
-    const Executable& e = *executable_;
-    const Program& p = e.program_;
-    Arena::Use memory(*e.arena_, p.prologue_arena_bytes + p.prologue_scratch_bytes);
-    bases_[Slots::kArena] = memory.data();
-    bases_[Slots::kScratch] = memory.data() + p.prologue_arena_bytes;
-    for (size_t i = 0; i < p.constants.size(); ++i)
-      bases_[e.slots_.constants + i] = p.constants[i]->data();
-    e.prologue_.run(bases_, {}, {.stream = engine::current_stream()});
-  }
-  void release_operands() noexcept override {
-    held_.clear();
-    executable_.reset();
-  }
-
- private:
-  IntrusivePtr<Executable> executable_;
-  std::vector<void*> bases_;
-  std::vector<StorageRef> held_;
-};
-
 ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const Border& border) {
   PassContext context{device, exact, is_small(graph, device.type)};
   for (const Layout& layout : border.input_layouts) context.small &= layout.is_plain();
@@ -176,6 +144,7 @@ ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const 
   Program program = propagate_layout(graph, context, border);
   if (!context.small) fuse_pointwise(program, device.type);
   finish_outputs_early(program);
+  split_prologue(program, device);
   plan_memory(program);
   dump(program.name, "program", program.text());
   return make_ref<Executable>(std::move(program), device, context.small);
@@ -187,12 +156,11 @@ Executable::Executable(Program program, Device device, bool may_inline)
       may_inline_(may_inline),
       task_name_(intern(program_.name)),
       slots_(program_),
-      prologue_(program_, program_.prologue, device),
       main_(program_, program_.main, device),
       arena_(Arena::shared(device)),
       read_parameters_(parameters_of(program_, program_.main, false)),
-      written_parameters_(parameters_of(program_, program_.main, true)),
-      prologue_parameters_(parameters_of(program_, program_.prologue, false)) {
+      written_parameters_(parameters_of(program_, program_.main, true)) {
+  for (const auto& packing : program_.packings) packed_.push_back({packing, nullptr, {}});
   output_buffers_.resize(slots_.count - slots_.outputs);
   for (const Program::Output& o : program_.outputs) {
     const int slot = program_.root(o.buffer).index;
@@ -203,6 +171,19 @@ Executable::Executable(Program program, Device device, bool may_inline)
   for (const Program::Output& o : program_.outputs)
     saved_[static_cast<size_t>(program_.root(o.buffer).index)] = o.saved;
   if (device_.type == DeviceType::kCUDA) prepare_for_gpu();
+  own_bytes_ = program_.memory_estimate();
+  total_own_bytes += own_bytes_;
+}
+
+Executable::~Executable() { total_own_bytes -= own_bytes_; }
+
+size_t Executable::total_bytes() { return total_own_bytes; }
+
+void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared) {
+  own += own_bytes_;
+  std::lock_guard lock(mutex_);
+  for (const PackedWeights::Use& use : packed_)
+    if (use.values) shared.emplace_back(use.values.get(), use.values->memory()->bytes());
 }
 
 void Executable::prepare_for_gpu() {
@@ -233,32 +214,29 @@ void Executable::check_parameters(std::span<const NDArrayRef> parameters) const 
                    program_.parameter_specs[i]);
 }
 
-StorageRef Executable::packed_values(const Call& call) {
+void Executable::add_packed(const Call& call, MainTask& task, SmallVector<engine::Var*, 8>& reads) {
   std::lock_guard lock(mutex_);
-  std::vector<Version>& known = packed_versions_;
-  bool stale = !packed_;
-  if (stale) {
-    packed_ = Storage::allocate(device_, program_.packed_bytes);
-    known.resize(prologue_parameters_.size());
+  const auto is_current = [&](const PackedWeights::Use& use) {
+    return use.is_current(call.parameters);
+  };
+  if (!std::ranges::all_of(packed_, is_current)) {
+    PackedWeights::update(packed_, call.parameters, device_, push_options(), arena_);
+    for (size_t i = 0; i < packed_.size(); ++i) program_.packings[i] = packed_[i].packing;
   }
-  for (size_t i = 0; i < prologue_parameters_.size(); ++i) {
-    const Storage* storage =
-        call.parameters[static_cast<size_t>(prologue_parameters_[i])]->storage().get();
-    const Version now{storage, storage->var().version()};
-    stale |= !(known[i] == now);
-    known[i] = now;
+  for (size_t i = 0; i < packed_.size(); ++i) {
+    const StorageRef& memory = packed_[i].values->memory();
+    task.set_packed(slots_.packed + static_cast<uint32_t>(i), memory);
+    reads.push_back(&memory->var());
   }
-  if (stale) {
-    static const char* const name = intern("pack_parameters");
-    std::vector<NDArrayRef> dense(call.parameters.size());
-    for (int i : prologue_parameters_)
-      dense[static_cast<size_t>(i)] = contiguous(call.parameters[static_cast<size_t>(i)]);
-    std::vector<engine::Var*> reads;
-    engine::TaskRef task(new PrologueTask(*this, name, dense, reads));
-    engine::Var* const packed = &packed_->var();
-    engine::Engine::get().push(std::move(task), {reads, {&packed, 1}, {}}, push_options());
+}
+
+void Executable::forget_packed() {
+  std::vector<std::shared_ptr<PackedWeights>> gone;  // destroyed without the lock
+  std::lock_guard lock(mutex_);
+  for (PackedWeights::Use& use : packed_) {
+    gone.push_back(std::exchange(use.values, nullptr));
+    use.seen.clear();
   }
-  return packed_;
 }
 
 const std::vector<Piece>& Executable::pieces() {
@@ -324,11 +302,7 @@ NDArrays Executable::launch(const Call& call) {
     task->set(slots_.parameters + static_cast<uint32_t>(i), a);
     updates.push_back(&a.storage()->var());
   }
-  if (!prologue_.empty()) {
-    const StorageRef packed = packed_values(call);
-    task->set_packed(packed);
-    reads.push_back(&packed->var());
-  }
+  if (!packed_.empty()) add_packed(call, *task, reads);
   if (program_.random_count) {
     const RandomState random = reserve_random(device_, program_.random_count);
     task->set_random(random);

@@ -7,6 +7,7 @@
 
 #include "cpp/graph/arena.h"
 #include "cpp/graph/output_memory.h"
+#include "cpp/graph/packed_weights.h"
 #include "cpp/graph/pieces.h"
 #include "cpp/graph/replay.h"
 #include "cpp/graph/segment.h"
@@ -20,6 +21,7 @@ class Executable final : public RefCounted {
   static IntrusivePtr<Executable> compile(Graph graph, Device device, bool exact,
                                           const Border& border = {});
   Executable(Program program, Device device, bool may_inline);
+  ~Executable() override;
 
   struct Call {
     std::span<const NDArrayRef> inputs, parameters;
@@ -36,38 +38,39 @@ class Executable final : public RefCounted {
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
+  // Gives up packed weights and, with them, the parameters from which they were computed. The next
+  // launch finds or computes them again.
+  void forget_packed();
+  // Adds the memory that this executable holds: bytes of its own (an estimate, as the code that
+  // libraries generate cannot be asked for) and packed weights by identity.
+  void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
+  static size_t total_bytes();  // own ones, of all in this process
   Replay::Stats replay_stats() const { return replay_ ? replay_->stats() : Replay::Stats{}; }
 
  private:
   class MainTask;
   class PieceTask;
-  class PrologueTask;
-  struct Version {
-    const Storage* storage = nullptr;
-    uint64_t number = 0;
-    bool operator==(const Version&) const = default;
-  };
 
   void prepare_for_gpu();
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
-  StorageRef packed_values(const Call& call);
+  void add_packed(const Call& call, MainTask& task, SmallVector<engine::Var*, 8>& reads);
   const std::vector<Piece>& pieces();
   void push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
                    std::span<const NDArrayRef> outputs);
 
-  const Program program_;
+  Program program_;  // constant but for packings, which an equal one may replace
   const Device device_;
   const bool may_inline_;
   const char* const task_name_;
   const Slots slots_;
-  const Segment prologue_, main_;
+  const Segment main_;
   const std::shared_ptr<Arena> arena_;
   std::vector<int> read_parameters_, written_parameters_;  // by the main part
-  std::vector<int> prologue_parameters_;
-  std::vector<TensorSpec> output_buffers_;  // by output slot
-  std::vector<Saved> saved_;                // likewise: where in the block of saved values
+  std::vector<TensorSpec> output_buffers_;                 // by output slot
+  std::vector<Saved> saved_;  // likewise: where in the block of saved values
   size_t output_bytes_ = 0;
+  size_t own_bytes_ = 0;
 
   // On a GPU.
   std::unique_ptr<Replay> replay_;
@@ -77,8 +80,7 @@ class Executable final : public RefCounted {
   std::vector<Piece> pieces_;
 
   std::mutex mutex_;
-  StorageRef packed_;                     // guarded by mutex_
-  std::vector<Version> packed_versions_;  // guarded by mutex_; of prologue_parameters_
+  std::vector<PackedWeights::Use> packed_;  // guarded by mutex_; by packing
 };
 using ExecutableRef = IntrusivePtr<Executable>;
 

@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "cpp/graph/packing.h"
+
 namespace mxlite::graph {
 namespace {
 
@@ -42,12 +44,26 @@ void write_part(std::ostream& out, const Program& program, const std::vector<Ins
 
 }  // namespace
 
+size_t Program::memory_estimate() const {
+  // Measured with oneDNN: a descriptor, and the code of a primitive that no other program has.
+  constexpr size_t kPerProgram = 16 << 10, kPerBuffer = sizeof(Buffer), kPerOperand = 1024;
+  constexpr size_t kPerInstruction = 512, kPerPlan = 32 << 10;
+  size_t bytes = kPerProgram + buffers.size() * kPerBuffer;
+  for (const Instruction& step : main)
+    bytes += kPerInstruction + (step.plan ? kPerPlan : 0) +
+             kPerOperand * (step.inputs.size() + step.outputs.size());
+  return bytes;
+}
+
 std::string Program::text() const {
   std::ostringstream out;
-  out << "arena " << arena_bytes << " bytes, scratch " << scratch_bytes << ", packed "
-      << packed_bytes << "\nwhen a parameter changes: (arena " << prologue_arena_bytes
-      << " bytes, scratch " << prologue_scratch_bytes << ")\n";
-  write_part(out, *this, prologue);
+  out << "arena " << arena_bytes << " bytes, scratch " << scratch_bytes << '\n';
+  for (const auto& packing : packings) {
+    const Program& part = packing->program;
+    out << "when a parameter changes: (arena " << part.arena_bytes << " bytes, scratch "
+        << part.scratch_bytes << ", packed " << part.packed_bytes << ")\n";
+    write_part(out, part, part.prologue);
+  }
   out << "at each run:\n";
   write_part(out, *this, main);
   return out.str();

@@ -23,7 +23,7 @@ enum class Place : uint8_t {
 
 struct Buffer {
   Place place = Place::kArena;
-  int index = -1;  // of input, parameter, constant, output
+  int index = -1;  // of input, parameter, constant, output; of the packing, after split_prologue
   size_t bytes = 0;
   size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
   int32_t merged_into = -1;  // shares the memory of that buffer (in-place); set by plan_memory
@@ -60,6 +60,8 @@ struct Saved {
   explicit operator bool() const { return offset != kNowhere; }
 };
 
+struct Packing;  // packing.h
+
 struct Program {
   struct Output {
     int32_t buffer = -1;
@@ -70,7 +72,8 @@ struct Program {
   std::string name;
   bool training = false;
   std::vector<Buffer> buffers;
-  std::vector<Instruction> prologue;  // depends on parameters only: runs when one has changed
+  std::vector<Instruction> prologue;  // depends on parameters only; empty after split_prologue
+  std::vector<std::shared_ptr<const Packing>> packings;  // run when a parameter has changed
   std::vector<Instruction> main;
   std::vector<Output> outputs;
   size_t num_plain_outputs = 0;  // those behind stay between executables
@@ -79,14 +82,15 @@ struct Program {
   size_t donated_bytes = 0;    // of the block in which these lie
   std::vector<NDArrayRef> constants;
   uint64_t random_count = 0;  // counters of one run
-  // Set by plan_memory.
-  size_t arena_bytes = 0, prologue_arena_bytes = 0, packed_bytes = 0;
-  size_t scratch_bytes = 0, prologue_scratch_bytes = 0;
-  size_t saved_bytes = 0;  // of the block in which saved outputs lie
+  // Set by plan_memory, or by plan_prologue.
+  size_t arena_bytes = 0, scratch_bytes = 0;
+  size_t packed_bytes = 0;  // of what the prologue leaves
+  size_t saved_bytes = 0;   // of the block in which saved outputs lie
 
   const Buffer& root(int32_t buffer) const;  // follows merged_into
   int32_t root_id(int32_t buffer) const;
   std::string text() const;
+  size_t memory_estimate() const;  // of the program and the library code behind its plans
 };
 
 // Chooses kernels and memory layouts: planned kernels say which layouts they want given what
@@ -117,5 +121,7 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
 
 // Lifetimes, sharing in place, offsets: small buffers fill the gaps between large ones.
 void plan_memory(Program& program);
+// The same for a program that has nothing but a prologue.
+void plan_prologue(Program& program);
 
 }  // namespace mxlite::graph

@@ -67,6 +67,18 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
   return made;
 }
 
+void RecordedGraph::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared) {
+  forward_->add_to(own, shared);
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, backward] : backwards_) backward->executable->add_to(own, shared);
+}
+
+void RecordedGraph::forget_packed() {
+  forward_->forget_packed();
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, backward] : backwards_) backward->executable->forget_packed();
+}
+
 std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
     std::span<const uint8_t> heads, bool last) const {
   BackwardGraph graph =

@@ -37,6 +37,10 @@ class RecordedGraph {
   // no gradient. Thread-safe.
   std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
+  // As Executable::add_to, backward included.
+  void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
+  void forget_packed();
+
   // As traced, without dead nodes: forward can be repeated from it, node by node.
   const Graph& traced() const { return traced_; }
   size_t num_outputs() const { return traced_.outputs.size(); }

@@ -10,7 +10,9 @@ namespace mxlite::graph {
 Slots::Slots(const Program& p) {
   parameters = inputs + static_cast<uint32_t>(p.input_specs.size());
   constants = parameters + static_cast<uint32_t>(p.parameter_specs.size());
-  outputs = constants + static_cast<uint32_t>(p.constants.size());
+  packed = constants + static_cast<uint32_t>(p.constants.size());
+  // A packing's own program has one such memory.
+  outputs = packed + (p.prologue.empty() ? static_cast<uint32_t>(p.packings.size()) : 1);
   uint32_t num_outputs = 0;
   for (const Buffer& b : p.buffers) num_outputs += b.place == Place::kOutput && b.merged_into < 0;
   count = outputs + num_outputs;
@@ -22,7 +24,7 @@ uint32_t Slots::of(const Buffer& buffer) const {
     case Place::kArena:
       return kArena;
     case Place::kPacked:
-      return kPacked;
+      return packed + (buffer.index < 0 ? 0 : i);
     case Place::kInput:
       return inputs + i;
     case Place::kParameter:

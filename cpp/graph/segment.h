@@ -10,11 +10,11 @@
 
 namespace mxlite::graph {
 
-// Base addresses of a run, by slot: arena, scratch, packed memory, block of donated inputs, then
-// inputs, parameters, constants and outputs of the program.
+// Base addresses of a run, by slot: arena, scratch, block of donated inputs, then inputs,
+// parameters, constants, packed memory (by packing) and outputs of the program.
 struct Slots {
-  static constexpr uint32_t kArena = 0, kScratch = 1, kPacked = 2, kDonated = 3, kFirst = 4;
-  uint32_t inputs = kFirst, parameters = 0, constants = 0, outputs = 0, count = 0;
+  static constexpr uint32_t kArena = 0, kScratch = 1, kDonated = 2, kFirst = 3;
+  uint32_t inputs = kFirst, parameters = 0, constants = 0, packed = 0, outputs = 0, count = 0;
 
   Slots(const Program& program);
   uint32_t of(const Buffer& buffer) const;

@@ -24,7 +24,7 @@ class Extract {
     }
     for (ValueId v : wanted) graph_.outputs.push_back(here(v));
     part_.outputs = wanted;
-    part_.graph = cached_graph_of(std::move(graph_));
+    part_.graph = cached_graph_of(std::move(graph_), /*is_part=*/true);
     return std::move(part_);
   }
 
@@ -131,14 +131,14 @@ void set_params(const Split& split, const ArrayList& parameters) {
   }
 }
 
-IntrusivePtr<CachedGraph> cached_graph_of(Graph graph) {
+IntrusivePtr<CachedGraph> cached_graph_of(Graph graph, bool is_part) {
   std::string name = graph.name;
   auto shared = std::make_shared<const Graph>(std::move(graph));
   return make_ref<CachedGraph>(
       [shared](const ArrayList& inputs, const ArrayList& parameters) {
         return Trace::current()->inline_graph(*shared, inputs, parameters);
       },
-      std::move(name));
+      std::move(name), is_part);
 }
 
 }  // namespace mxlite::graph

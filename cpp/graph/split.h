@@ -29,7 +29,7 @@ std::shared_ptr<const Split> split_at_host_ops(Graph graph);
 // Parameters of the whole graph, the captured ones behind them.
 void set_params(const Split& split, const ArrayList& parameters);
 
-// Compiles a graph that was traced before, once per signature.
-IntrusivePtr<CachedGraph> cached_graph_of(Graph graph);
+// Compiles a graph that was traced before, once per signature. is_part: as for CachedGraph.
+IntrusivePtr<CachedGraph> cached_graph_of(Graph graph, bool is_part);
 
 }  // namespace mxlite::graph

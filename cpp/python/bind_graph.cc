@@ -6,6 +6,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/cached_graph.h"
+#include "cpp/graph/graph_cache.h"
 #include "cpp/graph/replay.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -132,6 +133,17 @@ PyObject* set_params(PyObject* self, PyObject* params) {
   });
 }
 
+PyObject* count_with(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    MX_CHECK_KIND(Py_TYPE(other) == Py_TYPE(self), ErrorKind::kType, "count_with: a ",
+                  Py_TYPE(other)->tp_name, " given, a CachedGraph expected");
+    if (self == other) Py_RETURN_NONE;
+    reinterpret_cast<GraphObject*>(self)->graph->count_with(
+        *reinterpret_cast<GraphObject*>(other)->graph);
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* get_name(PyObject* self, void*) {
   return PyUnicode_FromString(reinterpret_cast<GraphObject*>(self)->graph->name().c_str());
 }
@@ -146,6 +158,8 @@ PyTypeObject* init_graph_type() {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyMethodDef methods[] = {
       {"set_params", set_params, METH_O, "Bind the parameters' arrays, in the order of trace."},
+      {"count_with", count_with, METH_O,
+       "Count compilations together with those of another graph of the same network."},
       {nullptr, nullptr, 0, nullptr}};
   static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "mxlite._core.CachedGraph";
@@ -179,9 +193,15 @@ TensorSpec param_spec(py::handle spec) {
   return {shape, require_dtype(pair[1], "infer_params")};
 }
 
+// The call that compiles runs Python to trace, so it holds the GIL.
+void warn_in_python(const std::string& text) {
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
+}
+
 }  // namespace
 
 void bind_graph(py::module_& m) {
+  graph::set_warning_function(warn_in_python);
   m.add_object("CachedGraph",
                py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(init_graph_type())));
   m.def(
@@ -193,6 +213,15 @@ void bind_graph(py::module_& m) {
                         py::arg("staged_inputs") = s.staged_inputs);
       },
       "How often executables ran on GPUs: step by step or as recorded (CUDA) graphs.");
+  m.def(
+      "graph_memory",
+      [] {
+        return py::dict(py::arg("programs") = graph::Executable::total_bytes(),
+                        py::arg("packed_weights") = graph::PackedWeights::total_bytes(),
+                        py::arg("limit") = graph::GraphCache::get().limit());
+      },
+      "Bytes of everything that was compiled in this process (an estimate), of weights packed for "
+      "it, and the limit for signatures that were not used lately.");
   m.def(
       "infer_params",
       [](const py::function& trace, const py::object& inputs, const py::list& specs) {

@@ -1412,6 +1412,10 @@ class CachedGraph:
     def __init__(
         self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
     ) -> None: ...
+    def count_with(self, other: CachedGraph) -> None:
+        """
+        Count compilations together with those of another graph of the same network.
+        """
     def set_params(self, params: list[NDArray]) -> None:
         """
         Bind the parameters' arrays, in the order of trace.
@@ -1956,6 +1960,11 @@ def gradients(
 ) -> list[NDArray]:
     """
     Gradients of heads as new arrays.
+    """
+
+def graph_memory() -> dict[Any, Any]:
+    """
+    Bytes of everything that was compiled in this process (an estimate), of weights packed for it, and the limit for signatures that were not used lately.
     """
 
 def has_device_groups() -> bool:

@@ -450,14 +450,14 @@ class Executor:
                 )
             args.append(resized(name, array, shape, allow_up_sizing))
             grads.append(None if grad is None else resized(name, grad, shape, allow_up_sizing))
-        aux = [
-            resized(name, array, shape, allow_up_sizing)
-            for name, array, shape in zip(self._aux_names, self.aux_arrays, aux_shapes)
-        ]
+        states = zip(self._aux_names, self.aux_arrays, aux_shapes)
+        aux = [resized(*state, allow_up_sizing) for state in states]
         reshaped = Executor(
             self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
         )
         reshaped._monitor, reshaped._monitor_all = self._monitor, self._monitor_all
+        if reshaped._compiled and self._compiled:
+            reshaped._graph.count_with(self._graph)
         return reshaped
 
     def get_optimized_symbol(self) -> Any:

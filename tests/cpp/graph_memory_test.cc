@@ -2,6 +2,7 @@
 // the values that come out.
 #include <map>
 
+#include "cpp/graph/packing.h"
 #include "tests/cpp/graph_test_util.h"
 
 namespace mxlite::graph::test {
@@ -47,39 +48,53 @@ class ShadowMemory {
       ASSERT_EQ(bytes[i], buffer) << reader << " reads buffer " << buffer << '\n'
                                   << program_.text();
   }
-  void forget_arena() { memory_.erase({Place::kArena, -1}); }
 
  private:
   // Buffers of these places lie in one piece of memory.
-  static int place_index(const Buffer& b) { return b.place == Place::kOutput ? b.index : -1; }
+  static int place_index(const Buffer& b) {
+    return b.place == Place::kOutput || b.place == Place::kPacked ? b.index : -1;
+  }
   size_t limit(const Buffer& b) const {
-    if (b.place == Place::kArena)
-      return std::max(program_.arena_bytes, program_.prologue_arena_bytes);
+    if (b.place == Place::kArena) return program_.arena_bytes;
     if (b.place == Place::kDonated) return program_.donated_bytes;
-    return b.place == Place::kPacked ? program_.packed_bytes : b.bytes;
+    if (b.place != Place::kPacked) return b.bytes;
+    return b.index < 0 ? program_.packed_bytes
+                       : program_.packings[static_cast<size_t>(b.index)]->program.packed_bytes;
   }
   const Program& program_;
   std::map<std::pair<Place, int>, std::vector<int32_t>> memory_;
 };
 
-void check_plan(const Program& p) {
-  ShadowMemory memory(p);
-  for (const auto* part : {&p.prologue, &p.main}) {
-    memory.forget_arena();  // another task may have used it
-    for (const Instruction& step : *part) {
-      for (const Operand& o : step.inputs) memory.expect_holds(o.buffer, step.name);
-      for (const InplacePair pair : step.must_share)
-        ASSERT_EQ(p.root_id(step.inputs[static_cast<size_t>(pair.input)].buffer),
-                  p.root_id(step.outputs[static_cast<size_t>(pair.output)].buffer));
-      for (const Operand& o : step.outputs) {
-        const Buffer& b = p.root(o.buffer);
-        ASSERT_TRUE(b.place == Place::kArena || b.place == Place::kPacked ||
-                    b.place == Place::kOutput || b.place == Place::kDonated);
-        ASSERT_EQ(b.offset % 64, 0u);
-        memory.write(o.buffer);
-      }
+void check_steps(const Program& p, const std::vector<Instruction>& steps, ShadowMemory& memory) {
+  for (const Instruction& step : steps) {
+    for (const Operand& o : step.inputs) memory.expect_holds(o.buffer, step.name);
+    for (const InplacePair pair : step.must_share)
+      ASSERT_EQ(p.root_id(step.inputs[static_cast<size_t>(pair.input)].buffer),
+                p.root_id(step.outputs[static_cast<size_t>(pair.output)].buffer));
+    for (const Operand& o : step.outputs) {
+      const Buffer& b = p.root(o.buffer);
+      ASSERT_TRUE(b.place == Place::kArena || b.place == Place::kPacked ||
+                  b.place == Place::kOutput || b.place == Place::kDonated);
+      ASSERT_EQ(b.offset % 64, 0u);
+      memory.write(o.buffer);
     }
   }
+}
+
+void check_plan(const Program& p) {
+  ASSERT_TRUE(p.prologue.empty());
+  for (const auto& packing : p.packings) {
+    const Program& part = packing->program;
+    ShadowMemory memory(part);
+    check_steps(part, part.prologue, memory);
+    for (size_t b = 0; b < part.buffers.size(); ++b)
+      if (part.buffers[b].place == Place::kPacked)
+        memory.expect_holds(static_cast<int32_t>(b), "the main part");
+  }
+  ShadowMemory memory(p);
+  for (size_t b = 0; b < p.buffers.size(); ++b)
+    if (p.buffers[b].place == Place::kPacked) memory.write(static_cast<int32_t>(b));
+  check_steps(p, p.main, memory);
   for (const Program::Output& o : p.outputs) {
     ASSERT_EQ(p.root(o.buffer).place, Place::kOutput);
     memory.expect_holds(o.buffer, "the caller");

@@ -222,19 +222,23 @@ void place_saved_outputs(Program& program) {
 }  // namespace
 
 void plan_memory(Program& program) {
-  Planner prologue(program, program.prologue), main(program, program.main);
-  prologue.share();
+  Planner main(program, program.main);
   main.share();
+  program.arena_bytes = main.place_arena(/*use_donated=*/true);
+  program.scratch_bytes = main.scratch_bytes();
+  place_saved_outputs(program);
+}
+
+void plan_prologue(Program& program) {
+  Planner prologue(program, program.prologue);
+  prologue.share();
   for (Buffer& b : program.buffers) {
     if (b.place != Place::kPacked || b.merged_into >= 0) continue;
     b.offset = program.packed_bytes;
     program.packed_bytes += aligned(b.bytes);
   }
-  program.prologue_arena_bytes = prologue.place_arena(/*use_donated=*/false);
-  program.arena_bytes = main.place_arena(/*use_donated=*/true);
-  program.prologue_scratch_bytes = prologue.scratch_bytes();
-  program.scratch_bytes = main.scratch_bytes();
-  place_saved_outputs(program);
+  program.arena_bytes = prologue.place_arena(/*use_donated=*/false);
+  program.scratch_bytes = prologue.scratch_bytes();
 }
 
 }  // namespace mxlite::graph

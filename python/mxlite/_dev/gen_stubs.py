@@ -65,6 +65,7 @@ PROPERTIES = {
     "grad": "(self) -> NDArray | Any",
 }
 SET_PARAMS = "def set_params(self, params: list[NDArray]) -> None"
+COUNT_WITH = "def count_with(self, other: CachedGraph) -> None"
 
 
 def _docstring(text: str, indent: str = "    ") -> str:
@@ -255,6 +256,7 @@ def core_stub() -> str:
         r"(?ms)^    @staticmethod\n    def __new__\(type.*?\"\"\".*?\"\"\"\n", NEW_GRAPH, body
     )
     body = body.replace("@staticmethod\n    def set_params(*args, **kwargs)", SET_PARAMS)
+    body = body.replace("@staticmethod\n    def count_with(*args, **kwargs)", COUNT_WITH)
     body = re.sub(r"\*args(?=\) ->)", "*args: Any", body)
     body = re.sub(r"\*args, \*\*kwargs\):", "*args: Any, **kwargs: Any) -> Any:", body)
     body = re.sub(r"\bnumpy\.ndarray(\[[^\]]*\])?|numpy\.typing\.\w+(\[[^\]]*\])?", "Any", body)

@@ -53,14 +53,6 @@ def test_one_trace_per_signature() -> None:
     assert graph.name == "Net"
 
 
-def test_many_shapes_warn_once(capfd: pytest.CaptureFixture[str]) -> None:
-    graph = compiled(lambda x: x + 1)
-    for rows in range(1, 19):
-        assert graph(nd.ones((rows,))).shape == (rows,)
-    text = capfd.readouterr().err
-    assert text.count("Net was compiled for 16 input shapes; pad or bucket the batch") == 1
-
-
 def test_lists_and_single_outputs() -> None:
     x = nd.arange(6).reshape((2, 3))
     one = compiled(lambda x: x + 1)(x)

@@ -28,8 +28,14 @@ bool probe(dnnl::memory::data_type type) {
 }  // namespace
 
 const dnnl::engine& engine() {
-  static const auto* const cpu = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // leaked:
-  return *cpu;  // worker threads may outlive static destructors
+  static const auto* const cpu = [] {
+    // Executables hold their primitives. What oneDNN's own cache adds is sharing between equal
+    // layers, for which the last ones suffice; 1024, its default, keep 50 MiB after their users.
+    constexpr int kSharedPrimitives = 128;
+    dnnl::set_primitive_cache_capacity(kSharedPrimitives);
+    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();  // leaked: worker threads may outlive static destructors
+  return *cpu;
 }
 
 void apply_thread_count() {
@@ -125,8 +131,11 @@ dnnl::primitive_attr user_scratchpad() {
 
 // ---- Primitive -------------------------------------------------------------------------------
 
+// A descriptor takes up to 40 KiB, so the one that the primitive owns serves here, too.
 Primitive::Primitive(const dnnl::primitive_desc_base& pd)
-    : pd_(pd), primitive_(pd.get()), scratch_bytes_(pd.scratchpad_desc().get_size()) {}
+    : primitive_(pd.get()), scratch_bytes_(pd.scratchpad_desc().get_size()) {
+  pd_.reset(const_cast<dnnl_primitive_desc_t>(primitive_.get_primitive_desc()), /*weak=*/true);
+}
 
 Desc Primitive::desc(int which) const { return pd_.query_md(dnnl::query::exec_arg_md, which); }
 

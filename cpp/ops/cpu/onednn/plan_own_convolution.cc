@@ -7,6 +7,7 @@
 #include "cpp/ops/cpu/onednn/stem.h"
 #include "cpp/ops/cpu/onednn/winograd.h"
 #include "cpp/ops/nn/convolution.h"
+#include "cpp/ops/weight_forms.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -40,7 +41,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
                                 .output_blocked = pixels.blocked,
                                 .threads = cpu_threads()};
   const int64_t tiles = problem.tiles();
-  const bool each_call = !r.constant[1] || tiles >= kEnoughTiles ||
+  const bool each_call = !r.constant[1] || CompactWeights::wanted() || tiles >= kEnoughTiles ||
                          (data[0] >= kLargeBatch && tiles >= kEnoughTilesOfBatch);
   if (tiles < (each_call ? kLeastTilesEachCall : kLeastTiles)) return std::nullopt;
   Plan plan;

@@ -1,0 +1,185 @@
+#include "cpp/graph/packed_weights.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include "cpp/core/cpu/large_blocks.h"
+#include "cpp/ops/invoke.h"
+
+namespace mxlite::graph {
+namespace {
+
+struct Registry {
+  // Held until what `update` found missing is pushed: whoever finds values that are marked as
+  // computed may push tasks that read them. Destructors must not take it, because a push may wait
+  // for workers, which destroy executables.
+  std::mutex update_mutex;
+  std::mutex mutex;
+  // guarded by mutex; by the packing's hash
+  std::unordered_multimap<size_t, std::weak_ptr<PackedWeights>> known;
+};
+
+Registry& registry() {
+  static auto* const instance = new Registry;  // leaked: executables may outlive static destructors
+  return *instance;
+}
+
+std::atomic<size_t> bytes_in_use{0};
+
+// Goes back to the system when nobody needs the values any more: the next network's weights have
+// other sizes.
+StorageRef allocate(Device device, size_t bytes) {
+  if (device.type == DeviceType::kCUDA) return Storage::allocate(device, bytes);
+  const Block block = cpu_allocator().allocate(bytes);
+  return Storage::wrap(device, block.data, bytes, [block] { discard(block); });
+}
+
+const NDArray& array_of(const Packing& packing, std::span<const NDArrayRef> parameters, size_t i) {
+  return *parameters[static_cast<size_t>(packing.parameters[i])];
+}
+
+SourceVersion version_of(const NDArray& a) {
+  return {a.storage(), a.offset(), a.strides(), a.storage()->var().version()};
+}
+
+}  // namespace
+
+class PackedWeights::Task final : public engine::Task {
+ public:
+  explicit Task(std::shared_ptr<Arena> arena)
+      : engine::Task("pack_parameters"), arena_(std::move(arena)) {}
+
+  void add(const PackedWeights& values, std::span<const NDArrayRef> parameters) {
+    Part part{values.packing_, values.memory_, {}};
+    for (size_t i = 0; i < part.packing->parameters.size(); ++i) {
+      const NDArrayRef& a = parameters[static_cast<size_t>(part.packing->parameters[i])];
+      part.parameters.push_back(contiguous(a));
+      reads_.push_back(&part.parameters.back()->storage()->var());
+    }
+    writes_.push_back(&part.memory->var());
+    parts_.push_back(std::move(part));
+  }
+  bool empty() const { return parts_.empty(); }
+  const std::vector<engine::Var*>& reads() const { return reads_; }
+  const std::vector<engine::Var*>& writes() const { return writes_; }
+
+  void run() override {
+    for (const Part& part : parts_) run(part);
+  }
+  void release_operands() noexcept override { parts_.clear(); }
+
+ private:
+  struct Part {
+    std::shared_ptr<const Packing> packing;
+    StorageRef memory;
+    std::vector<NDArrayRef> parameters;
+  };
+  void run(const Part& part) const {
+    const Program& p = part.packing->program;
+    const Slots& slots = part.packing->slots;
+    Arena::Use memory(*arena_, p.arena_bytes + p.scratch_bytes);
+    std::vector<void*> bases(slots.count, nullptr);
+    bases[Slots::kArena] = memory.data();
+    bases[Slots::kScratch] = memory.data() + p.arena_bytes;
+    for (size_t i = 0; i < part.parameters.size(); ++i)
+      bases[slots.parameters + i] = part.parameters[i]->data();
+    for (size_t i = 0; i < p.constants.size(); ++i)
+      bases[slots.constants + i] = p.constants[i]->data();
+    bases[slots.packed] = part.memory->data();
+    part.packing->steps.run(bases, {}, {.stream = engine::current_stream()});
+  }
+
+  const std::shared_ptr<Arena> arena_;
+  std::vector<Part> parts_;
+  std::vector<engine::Var*> reads_, writes_;
+};
+
+PackedWeights::PackedWeights(std::shared_ptr<const Packing> packing, Device device,
+                             std::vector<SourceVersion> sources)
+    : packing_(std::move(packing)),
+      device_(device),
+      memory_(allocate(device, packing_->program.packed_bytes)),
+      sources_(std::move(sources)) {
+  bytes_in_use += memory_->bytes();
+}
+
+PackedWeights::~PackedWeights() {
+  bytes_in_use -= memory_->bytes();
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  const auto [begin, end] = r.known.equal_range(packing_->hash);
+  for (auto it = begin; it != end;) it = it->second.expired() ? r.known.erase(it) : std::next(it);
+}
+
+size_t PackedWeights::total_bytes() { return bytes_in_use; }
+
+bool PackedWeights::Use::is_current(std::span<const NDArrayRef> parameters) const {
+  if (!values) return false;
+  for (size_t i = 0; i < seen.size(); ++i)
+    if (!seen[i].is_current(array_of(*packing, parameters, i))) return false;
+  return true;
+}
+
+bool PackedWeights::is_for(const Packing& packing, std::span<const NDArrayRef> parameters,
+                           Device device) const {
+  if (!(device_ == device)) return false;
+  for (size_t i = 0; i < sources_.size(); ++i)
+    if (!sources_[i].same_array(array_of(packing, parameters, i))) return false;
+  return packing_.get() == &packing || same_packing(*packing_, packing);
+}
+
+std::shared_ptr<PackedWeights> PackedWeights::find(const Use& use,
+                                                   std::span<const NDArrayRef> parameters,
+                                                   Device device) {
+  if (use.values && use.values->is_for(*use.packing, parameters, device)) return use.values;
+  Registry& r = registry();
+  std::vector<std::shared_ptr<PackedWeights>> candidates;  // some may be destroyed by this function
+  {
+    std::lock_guard lock(r.mutex);
+    const auto [begin, end] = r.known.equal_range(use.packing->hash);
+    for (auto it = begin; it != end; ++it)
+      if (auto values = it->second.lock()) candidates.push_back(std::move(values));
+  }
+  for (auto& values : candidates)
+    if (values->is_for(*use.packing, parameters, device)) return values;
+  std::vector<SourceVersion> sources;
+  for (size_t i = 0; i < use.packing->parameters.size(); ++i)
+    sources.push_back(version_of(array_of(*use.packing, parameters, i)));
+  std::shared_ptr<PackedWeights> values(new PackedWeights(use.packing, device, std::move(sources)));
+  std::lock_guard lock(r.mutex);
+  r.known.emplace(use.packing->hash, values);
+  return values;
+}
+
+void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> parameters,
+                           Device device, const engine::PushOptions& options,
+                           const std::shared_ptr<Arena>& arena) {
+  auto* const task = new Task(arena);
+  engine::TaskRef task_ref(task);
+  std::vector<PackedWeights*> computed;
+  std::lock_guard lock(registry().update_mutex);
+  for (Use& use : uses) {
+    if (use.is_current(parameters)) continue;
+    use.values = find(use, parameters, device);
+    use.packing = use.values->packing_;  // an equal one of another executable
+    bool stale = !use.values->computed_;
+    use.seen.resize(use.packing->parameters.size());
+    for (size_t i = 0; i < use.seen.size(); ++i) {
+      const NDArray& a = array_of(*use.packing, parameters, i);
+      SourceVersion& source = use.values->sources_[i];
+      stale |= !source.is_current(a);
+      use.seen[i] = source = version_of(a);
+    }
+    if (!stale) continue;
+    task->add(*use.values, parameters);
+    computed.push_back(use.values.get());
+  }
+  if (task->empty()) return;
+  const std::vector<engine::Var*> reads = task->reads(), writes = task->writes();
+  for (PackedWeights* values : computed) values->computed_ = false;
+  engine::Engine::get().push(std::move(task_ref), {reads, writes, {}}, options);
+  for (PackedWeights* values : computed) values->computed_ = true;
+}
+
+}  // namespace mxlite::graph

@@ -1,0 +1,66 @@
+// Values computed from parameters, shared by all executables that want the same ones: networks
+// compiled for many input shapes keep one packed copy of each weight.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cpp/graph/arena.h"
+#include "cpp/graph/packing.h"
+
+namespace mxlite::graph {
+
+// A parameter's array as it was when something was computed from it. Holds the memory, so that
+// another array cannot come to lie at the same address.
+struct SourceVersion {
+  StorageRef storage;
+  int64_t offset = 0;
+  Strides strides;
+  uint64_t number = 0;
+
+  bool same_array(const NDArray& a) const {
+    return storage == a.storage() && offset == a.offset() && strides == a.strides();
+  }
+  bool is_current(const NDArray& a) const {
+    return number == a.storage()->var().version() && same_array(a);
+  }
+};
+
+class PackedWeights {
+ public:
+  ~PackedWeights();
+  // One executable's use of a packing: `values` is null before the first call.
+  struct Use {
+    std::shared_ptr<const Packing> packing;
+    std::shared_ptr<PackedWeights> values;
+    std::vector<SourceVersion> seen;  // by parameter of the packing
+
+    // parameters: of the whole program.
+    bool is_current(std::span<const NDArrayRef> parameters) const;
+  };
+  // Makes all uses current: finds the values that other executables computed from the same arrays,
+  // and pushes one task that computes those that are missing or stale. Thread-safe for different
+  // uses.
+  static void update(std::span<Use> uses, std::span<const NDArrayRef> parameters, Device device,
+                     const engine::PushOptions& options, const std::shared_ptr<Arena>& arena);
+
+  const StorageRef& memory() const { return memory_; }
+
+  static size_t total_bytes();  // of all in this process
+
+ private:
+  class Task;
+  PackedWeights(std::shared_ptr<const Packing> packing, Device device,
+                std::vector<SourceVersion> sources);
+  static std::shared_ptr<PackedWeights> find(const Use& use, std::span<const NDArrayRef> parameters,
+                                             Device device);
+  bool is_for(const Packing& packing, std::span<const NDArrayRef> parameters, Device device) const;
+
+  const std::shared_ptr<const Packing> packing_;
+  const Device device_;
+  const StorageRef memory_;
+  std::vector<SourceVersion> sources_;  // guarded by the registry's update_mutex; by parameter
+  bool computed_ = false;               // likewise; a task that computes the values was pushed
+};
+
+}  // namespace mxlite::graph

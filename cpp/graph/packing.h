@@ -1,0 +1,30 @@
+// What a program computes from parameters alone, cut into parts that do not depend on each other:
+// one for each layer's packed weight. Executables of one network for other input shapes mostly have
+// the same parts, so their results are shared (packed_weights.h).
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cpp/graph/program.h"
+#include "cpp/graph/segment.h"
+
+namespace mxlite::graph {
+
+struct Packing {
+  Packing(Program part, std::vector<int> used, Device device);
+
+  // Only `prologue` has instructions; buffers at Place::kPacked lie in memory of packed_bytes.
+  const Program program;
+  const std::vector<int> parameters;  // of the whole program, by parameter of `program`
+  const Slots slots;
+  const Segment steps;
+  const size_t hash;
+};
+// Whether both compute the same values in the same places from the same parameters.
+bool same_packing(const Packing& a, const Packing& b);
+
+// Moves the prologue into `packings`. What the main part reads of them gets its final place: the
+// buffer's index is the packing's. Before plan_memory.
+void split_prologue(Program& program, Device device);
+
+}  // namespace mxlite::graph

@@ -1,0 +1,21 @@
+// Which packed forms of weights planned kernels may ask for, in a scope of the calling thread.
+#pragma once
+
+namespace mxlite {
+
+// While one with `on` exists, forms that are larger than the weight itself are not wanted: the
+// network sees many input shapes, and each shape may ask for another form.
+class CompactWeights {
+ public:
+  explicit CompactWeights(bool on);
+  ~CompactWeights();
+  CompactWeights(const CompactWeights&) = delete;
+  CompactWeights& operator=(const CompactWeights&) = delete;
+
+  static bool wanted();
+
+ private:
+  const bool before_;
+};
+
+}  // namespace mxlite
