@@ -95,20 +95,26 @@ class TrainCell(Cell):
         )
 
     def run(
-        self, systems: list[System], spec: Path, threads: int, rounds: int, turn: float
+        self,
+        systems: list[System],
+        spec: Path,
+        threads: int,
+        rounds: int,
+        turn: float,
+        busy: int = 0,
     ) -> None:
         """Compare losses, where layers drop in processes of their own, then time the steps.
 
         Parameters
         ----------
-        systems, spec, threads, rounds, turn
+        systems, spec, threads, rounds, turn, busy
             As of :meth:`Cell.run`.
         """
         kept = without_drops(spec)
         if kept is not None:
             systems = self._agreeing(systems, kept, threads)
         self._drops = kept is not None
-        super().run(systems, spec, threads, rounds, turn)
+        super().run(systems, spec, threads, rounds, turn, busy)
 
     def _agreeing(self, systems: list[System], spec: Path, threads: int) -> list[System]:
         """Return the systems whose losses equal the first one's; the others become failures."""

@@ -19,9 +19,9 @@ import common
 import compare
 import numpy as np
 import run as peers_run
+import train_step
 import values
 from bert import LENGTH, Bert
-import train_step
 from layers import layer_list
 from neighbours import neighbours
 from scoring import networks
