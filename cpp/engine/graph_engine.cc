@@ -63,6 +63,13 @@ EngineStats GraphEngine::stats() const {
   return scheduler_.stats();
 }
 
+void GraphEngine::cancel_queued(const std::string& reason) {
+  const auto failure =
+      make_ref<Failure>(std::make_exception_ptr(Error(ErrorKind::kError, reason)), 0);
+  std::lock_guard lock(scheduler_.mutex);
+  scheduler_.cancel_queued(failure);
+}
+
 void GraphEngine::push_and_run(std::unique_lock<std::mutex> lock, TaskRef task,
                                const Access& access, const PushOptions& options) {
   scheduler_.check_may_wait_for_dependencies(access, options);

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <mutex>
+#include <string>
 
 #include "cpp/engine/engine.h"
 #include "cpp/engine/scheduler.h"
@@ -20,6 +21,8 @@ class GraphEngine : public Engine {
   bool drain() final;
   void allocated_on(Var& var, WorkerKind worker, int device) final;
   EngineStats stats() const final;
+  // Tasks that have not begun fail with this reason instead of running: the program ends early.
+  void cancel_queued(const std::string& reason);
 
  protected:
   // Waits for the dependencies, runs the task here and raises its failure.

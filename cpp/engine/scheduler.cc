@@ -24,10 +24,19 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
+// What a failure becomes when there is no memory for its own.
+FailureRef out_of_memory_failure() {
+  static const FailureRef shared = make_ref<Failure>(
+      std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);
+  return shared;
+}
+
 Scheduler::Scheduler()
     : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
       max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{2} << 30)) {
   queue({.worker = WorkerKind::kComm}).in_order = true;
+  unseen_.reserve(kMaxUnseen);  // a failure is noted where nothing may throw
+  out_of_memory_failure();      // while there is memory
 }
 
 WorkerQueue& Scheduler::queue(const PushOptions& options) {
@@ -94,16 +103,28 @@ void Scheduler::connect(Task& task, const Access& access) {
     for (const Var* v : *list) wait_on_stream(task, v->allocated_);
 }
 
-void Scheduler::add_reader(Var& var, const TaskRef& task) {
+void Scheduler::disconnect(const Task& task, const Access& access) noexcept {
+  for_each_dependency(access, [&](Task& before, bool) {
+    auto& edges = before.successors_;
+    edges.erase(std::remove_if(edges.begin(), edges.end(),
+                               [&](const Task::Edge& edge) { return edge.to() == &task; }),
+                edges.end());
+  });
+}
+
+void Scheduler::make_room_for_reader(Var& var) {
   auto& readers = var.readers_;
-  if (!readers.empty() && readers.back() == task) return;
   if (readers.size() >= var.prune_at_) {
     auto finished = std::remove_if(readers.begin(), readers.end(),
                                    [](const TaskRef& reader) { return reader->done_; });
     readers.erase(finished, readers.end());
     var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // constant cost per reader
   }
-  readers.push_back(task);
+  readers.reserve(readers.size() + 1);
+}
+
+void Scheduler::add_reader(Var& var, const TaskRef& task) noexcept {
+  if (var.readers_.empty() || var.readers_.back() != task) var.readers_.push_back(task);
 }
 
 void Scheduler::set_writer(Var& var, const TaskRef& task) {
@@ -123,7 +144,7 @@ TaskRef Scheduler::last_writer(Var& var) {
   return var.last_writer_;
 }
 
-void Scheduler::publish(const TaskRef& task, const Access& access) {
+void Scheduler::publish(const TaskRef& task, const Access& access) noexcept {
   for (Var* v : access.reads) {
     forget_clean_writer(*v);
     add_reader(*v, task);
@@ -136,13 +157,19 @@ void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOption
                       bool run_by_caller) {
   Task& task = *ref;
   MX_ASSERT(task.sequence_ == 0);  // a task is pushed once
+  for (Var* v : access.reads) make_room_for_reader(*v);
   task.sequence_ = ++stats_.pushed;
   task.bytes_ = options.bytes;
   task.run_by_caller_ = run_by_caller;
   task.queue_ = &queue(options);
   task.keep_operands_ = is_stream_worker(options.worker) &&
                         (options.keep_operands || options.worker != WorkerKind::kCompute);
-  connect(task, access);
+  try {
+    connect(task, access);
+  } catch (const std::bad_alloc&) {  // this push has not happened
+    disconnect(task, access);
+    throw;
+  }
   publish(ref, access);
   task.retain();  // the engine's own reference, until complete
   task.previous_ = task.queue_->newest;
@@ -241,15 +268,18 @@ void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
   for (Task *next, *task = batch; task; task = next) {
     next = task->next_ready_;
     task->device_done_ = true;
-    if (error && !task->failure_)
-      task->failure_ = make_ref<Failure>(decorate(error, *task), task->sequence_);
+    if (error && !task->failure_) task->failure_ = own_failure(*task, decorate(error, *task));
     // A task of another stream on which it depends may be done but not yet completed.
     if (task->unfinished_ == 0) complete(*task);
   }
 }
 
-FailureRef Scheduler::own_failure(const Task& task, std::exception_ptr error) {
-  return make_ref<Failure>(std::move(error), task.sequence_);
+FailureRef Scheduler::own_failure(const Task& task, std::exception_ptr error) noexcept {
+  try {
+    return make_ref<Failure>(std::move(error), task.sequence_);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_failure();
+  }
 }
 
 void Scheduler::leave(Task& task) {
@@ -259,6 +289,13 @@ void Scheduler::leave(Task& task) {
     complete(task);
   else if (task.queue_->running == &task)
     task.queue_->running = nullptr;
+}
+
+void Scheduler::cancel_queued(const FailureRef& failure) {
+  for_each_queue([&](WorkerQueue& queue) {
+    for (Task* task = queue.oldest; task; task = task->next_)
+      if (!task->running_ && !task->issued_ && !task->run_by_caller_) task->inherit(failure);
+  });
 }
 
 void Scheduler::finish(DeferredTask& task, const FailureRef& failure) {

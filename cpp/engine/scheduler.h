@@ -67,7 +67,8 @@ class Scheduler {
   void complete(Task& task);
   void leave(Task& task);
   void finish(DeferredTask& task, const FailureRef& failure);
-  static FailureRef own_failure(const Task& task, std::exception_ptr error);  // without the mutex
+  // Without the mutex.
+  static FailureRef own_failure(const Task& task, std::exception_ptr error) noexcept;
 
   TaskRef last_writer(Var& var);
   std::vector<TaskRef> unfinished_users(Var& var) const;
@@ -80,7 +81,8 @@ class Scheduler {
   void check_may_wait(const Task& target) const;
   void check_may_wait_for_dependencies(const Access& access, const PushOptions& options) const;
   void check_may_wait_for_all() const;
-  // The sleeps release the mutex and end with it held.
+  // The sleeps release the mutex and end with it held. All but sleep_until_ready throw what a
+  // signal handler raises meanwhile.
   void sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_empty(std::unique_lock<std::mutex>& lock);
@@ -88,6 +90,8 @@ class Scheduler {
   void sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes);
 
   const EngineStats& stats() const { return stats_; }
+  // Makes the tasks that have not begun fail with `failure` instead of running.
+  void cancel_queued(const FailureRef& failure);
   // In a forked child: unfinished tasks belong to threads that do not exist here.
   void abandon_unfinished();
   void lock_for_fork();
@@ -99,12 +103,14 @@ class Scheduler {
   template <class F>
   static void for_each_dependency(const Access& access, F&& depend);
   static void connect(Task& task, const Access& access);
+  static void disconnect(const Task& task, const Access& access) noexcept;
   static void wait_on_stream(Task& task, StreamPoint point);
   void complete_one(Task& task, std::vector<Task*>& also_done);
   template <class F>
   void for_each_queue(F&& visit);
-  static void publish(const TaskRef& task, const Access& access);
-  static void add_reader(Var& var, const TaskRef& task);
+  static void publish(const TaskRef& task, const Access& access) noexcept;
+  static void make_room_for_reader(Var& var);  // so that add_reader cannot fail
+  static void add_reader(Var& var, const TaskRef& task) noexcept;
   static void set_writer(Var& var, const TaskRef& task);
   static void unlink(Task& task);
   static void forget_clean_writer(Var& var);
@@ -116,8 +122,8 @@ class Scheduler {
   LaneTable lanes_;
   std::condition_variable progress_;  // a task with waiters is done, or a limit is met
   EngineStats stats_;
-  uint64_t empty_waiters_ = 0;
-  uint64_t limit_waiters_ = 0;
+  uint32_t empty_waiters_ = 0;
+  uint32_t limit_waiters_ = 0;
   uint64_t max_tasks_;
   uint64_t max_bytes_;
   std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen

@@ -47,7 +47,17 @@ void ThreadedEngine::stop() {
   if (runs_in_caller_) return;
   scheduler_.check_may_wait_for_all();
   // A push may come in while this thread takes the GIL back, so look again.
-  while (scheduler_.stats().in_flight > 0) scheduler_.sleep_until_empty(lock);
+  std::exception_ptr interrupt;
+  while (scheduler_.stats().in_flight > 0) {
+    try {
+      scheduler_.sleep_until_empty(lock);
+    } catch (...) {  // of a signal handler: what has begun must end, the rest need not begin
+      interrupt = std::current_exception();
+      lock.unlock();
+      cancel_queued("the program was interrupted while it waited for queued work at its end");
+      lock.lock();
+    }
+  }
   runs_in_caller_ = true;
   auto workers = std::move(workers_);
   lock.unlock();
@@ -55,6 +65,7 @@ void ThreadedEngine::stop() {
   for (auto& worker : workers) worker.reset();
   std::lock_guard start(start_mutex_);
   stream_workers_.clear();
+  if (interrupt) std::rethrow_exception(interrupt);
 }
 
 void ThreadedEngine::after_fork_in_child() {

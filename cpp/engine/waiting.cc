@@ -12,17 +12,20 @@ namespace {
 std::atomic<void* (*)()> release_hook{nullptr};
 std::atomic<void (*)(void*)> acquire_hook{nullptr};
 
-template <class Predicate>
-void sleep(std::unique_lock<std::mutex>& lock, std::condition_variable& progress,
-           Predicate&& is_over) {
-  if (is_over()) return;
-  {
-    BlockingScope blocking;
-    progress.wait(lock, is_over);
-    lock.unlock();
-  }
-  lock.lock();
-}
+std::atomic<bool (*)()> may_run_handlers{nullptr};
+std::atomic<void (*)()> run_handlers{nullptr};
+
+// Counts one waiter; the mutex is held at begin and end.
+class Waiting {
+ public:
+  explicit Waiting(uint32_t& count) : count_(count) { ++count_; }
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  uint32_t& count_;
+};
 
 }  // namespace
 
@@ -40,6 +43,18 @@ BlockingScope::BlockingScope() {
 BlockingScope::~BlockingScope() {
   if (acquire_) acquire_(token_);
 }
+
+void set_interrupt_hooks(InterruptHooks hooks) {
+  may_run_handlers = hooks.may_run_here;
+  run_handlers = hooks.run;
+}
+
+bool is_interruptible() {
+  auto* may_run = may_run_handlers.load(std::memory_order_acquire);
+  return may_run && !Scheduler::RunScope::innermost() && may_run();
+}
+
+void run_interrupt_hook() { run_handlers.load(std::memory_order_acquire)(); }
 
 std::vector<TaskRef> Scheduler::unfinished_users(Var& var) const {
   std::vector<TaskRef> users;
@@ -90,19 +105,23 @@ void Scheduler::check_may_wait_for_all() const {
 }
 
 void Scheduler::sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target) {
-  ++target.waiters_;
-  sleep(lock, progress_, [&] { return target.done_; });
-  --target.waiters_;
+  const Waiting waiting(target.waiters_);
+  wait_interruptibly(lock, progress_, [&] { return target.done_; });
 }
 
 void Scheduler::sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& target) {
-  sleep(lock, progress_, [&] { return ready(target); });
+  if (ready(target)) return;
+  {
+    const BlockingScope blocking;
+    progress_.wait(lock, [&] { return ready(target); });
+    lock.unlock();
+  }
+  lock.lock();
 }
 
 void Scheduler::sleep_until_empty(std::unique_lock<std::mutex>& lock) {
-  ++empty_waiters_;
-  sleep(lock, progress_, [&] { return stats_.in_flight == 0; });
-  --empty_waiters_;
+  const Waiting waiting(empty_waiters_);
+  wait_interruptibly(lock, progress_, [&] { return stats_.in_flight == 0; });
 }
 
 // Memory counts only beside other memory: a single task may be larger than the limit.
@@ -119,10 +138,9 @@ bool Scheduler::over_limit(size_t bytes) const {
 bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ * 3 / 4; }
 
 void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
-  ++limit_waiters_;
+  const Waiting waiting(limit_waiters_);
   while (over_limit(bytes))
-    sleep(lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); });
-  --limit_waiters_;
+    wait_interruptibly(lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); });
 }
 
 }  // namespace mxlite::engine

@@ -11,6 +11,7 @@
 #include <opencv2/imgproc.hpp>
 #include <optional>
 
+#include "cpp/engine/blocking.h"
 #include "cpp/io/orientation.h"
 
 namespace mxlite::io {
@@ -128,7 +129,8 @@ struct ImagePacker::Job {
   PackItem item;
   std::optional<InputFile> file;  // of pass_through: opened before its turn
   std::vector<std::byte> record;
-  std::string error;
+  std::string error;           // what is wrong with the file
+  std::exception_ptr failure;  // of this process
   bool done = false;  // guarded by mutex_; the rest belongs to the worker before, to write() after
 };
 
@@ -171,8 +173,10 @@ void ImagePacker::work(std::stop_token token) {
     lock.unlock();
     try {
       job.record = pack_image(job.item, options_);
-    } catch (const std::exception& e) {
+    } catch (const Error& e) {
       job.error = e.what();
+    } catch (...) {  // no memory: not the file's fault
+      job.failure = std::current_exception();
     }
     lock.lock();
     job.done = true;
@@ -224,11 +228,12 @@ std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) 
       if (options_.pass_through)
         open_files();
       else
-        changed_.wait(lock, [&] { return jobs_.front()->done; });
+        engine::wait_interruptibly(lock, changed_, [&] { return jobs_.front()->done; });
       job = std::move(jobs_.front());
       jobs_.pop_front();
       if (!options_.pass_through) --next_;
     }
+    if (job->failure) std::rethrow_exception(job->failure);
     PackedItem result;
     result.error = std::move(job->error);
     const int64_t offset = writer.tell();

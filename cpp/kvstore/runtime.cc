@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <future>
 
 #include "cpp/base/error.h"
 #include "cpp/engine/blocking.h"
@@ -56,19 +55,16 @@ void Runtime::post(std::function<void()> work) {
   changed_.notify_all();
 }
 
-void Runtime::run(const std::function<void()>& work) {
-  std::promise<void> promise;
-  auto done = promise.get_future();
-  post([&] {
-    try {
-      work();
-      promise.set_value();
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-  });
+std::future<void> Runtime::run(std::function<void()> work) {
+  const auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
+  std::future<void> done = task->get_future();
+  post([task] { (*task)(); });
+  return done;
+}
+
+void Runtime::run_and_wait(std::function<void()> work) {
   const engine::BlockingScope blocking;
-  done.get();
+  run(std::move(work)).get();
 }
 
 void Runtime::thread_main() {
@@ -93,11 +89,19 @@ void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) 
     std::lock_guard lock(mutex_);
     if (session_) return;
   }
-  std::shared_ptr<Session> session;
-  run([&] { session = std::make_shared<Session>(request, options, timeline_); });
+  const auto session = std::make_shared<std::shared_ptr<Session>>();
+  std::future<void> made = run([this, session, request, options] {
+    *session = std::make_shared<Session>(request, options, timeline_);
+  });
+  try {
+    engine::get_interruptibly(std::move(made));
+  } catch (...) {
+    abandoned_ = made.valid();  // interrupted, while the thread goes on
+    throw;
+  }
   std::lock_guard lock(mutex_);
-  session_ = session;
-  work_.push_back([this, session = std::move(session)] {
+  session_ = *session;
+  work_.push_back([this, session = std::move(*session)] {
     session->loop();
     rank_lost_ |= session->rank_lost();
   });
@@ -113,7 +117,7 @@ void Runtime::stop() noexcept {
   if (!session || engine::in_forked_child()) return;
   session->request_stop();
   try {
-    run([&] { session.reset(); });  // behind the loop; communicators end on their thread
+    run_and_wait([&] { session.reset(); });  // behind the loop; communicators end on their thread
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
   }
@@ -126,7 +130,7 @@ void Runtime::rebuild(const RebuildRequest& request) {
     session.swap(session_);
   }
   if (session) session->request_stop();
-  run([&] {
+  run_and_wait([&] {
     if (session) session->end_hung_ranks();
     session.reset();
     mpi_plugin().rebuild(request);
@@ -137,10 +141,11 @@ void Runtime::rebuild(const RebuildRequest& request) {
 void Runtime::finalize() noexcept {
   if (engine::in_forked_child()) return;
   stop();
+  if (abandoned_) return quit();  // the thread may wait for others until its timeout
   try {
     if (!mpi_plugin_loaded()) return quit();
     // A bare communicator may have begun MPI without this thread; then it begins now.
-    run([this] {
+    run_and_wait([this] {
       // MPI_Finalize waits for all ranks: not with one of them gone.
       if (!rank_lost_) mpi_plugin().finalize();
     });
@@ -158,7 +163,11 @@ void Runtime::quit() noexcept {
     changed_.notify_all();
     thread = std::move(thread_);
   }
-  if (thread.joinable()) thread.join();
+  if (!thread.joinable()) return;
+  if (abandoned_)
+    thread.detach();
+  else
+    thread.join();
 }
 
 void Runtime::abort(const std::string& reason) noexcept {

@@ -1,8 +1,10 @@
 // The `comm` thread: it alone talks to other processes, from init to the end of the process.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -36,7 +38,8 @@ class Runtime {
 
  private:
   void post(std::function<void()> work);
-  void run(const std::function<void()>& work);  // on the thread, until done; rethrows
+  std::future<void> run(std::function<void()> work);  // on the thread
+  void run_and_wait(std::function<void()> work);      // rethrows
   void thread_main();
   void quit() noexcept;
 
@@ -47,6 +50,7 @@ class Runtime {
   std::thread thread_;                      // guarded by mutex_
   std::shared_ptr<Session> session_;        // guarded by mutex_
   bool rank_lost_ = false;                  // of the thread
+  std::atomic<bool> abandoned_{false};      // start was interrupted: the thread may not end
   Timeline timeline_;
 };
 

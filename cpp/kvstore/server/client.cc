@@ -57,7 +57,12 @@ Client::Client(const Options& options) : options_(options), node_(options) {
   node_.wait_until_running();
 }
 
-Client::~Client() { close(); }
+Client::~Client() {
+  try {
+    close();
+  } catch (...) {  // an interrupt has ended the wait
+  }
+}
 
 void Client::check_open() const {
   MX_CHECK_KIND(!closed_, ErrorKind::kCommunicator, "kvstore: the store has been closed");
@@ -170,7 +175,7 @@ std::vector<Reply> Client::call_all(std::vector<NodeRequest> requests) {
     node_.request(std::move(requests[i]));
   }
   std::unique_lock lock(shared->mutex);
-  shared->changed.wait(lock, [&] { return shared->left == 0; });
+  engine::wait_interruptibly(lock, shared->changed, [&] { return shared->left == 0; });
   for (const Reply& reply : shared->replies)
     if (reply.error) throw *reply.error;
   return std::move(shared->replies);
@@ -395,30 +400,40 @@ void Client::report_missing_push(const StoredKey& stored, const std::string& why
   }
 }
 
-void Client::close() noexcept {
+void Client::say_goodbye() {
+  {
+    std::unique_lock lock(mutex_);
+    // Every request has a deadline.
+    engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
+  }
+  if (!node_.failed() && node_.servers_keep_snapshots()) {
+    // After this process has gone nobody could repeat its pushes.
+    std::vector<NodeRequest> requests;
+    for (int s = 0; s < options_.num_servers; ++s)
+      requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});
+    call_all(std::move(requests));
+  }
+  if (!node_.failed()) node_.call({kScheduler, {FrameType::kBye, 0, {}, {}}, "leaving", nullptr});
+}
+
+void Client::close(bool at_once) {
   {
     std::unique_lock lock(mutex_);
     if (std::exchange(closed_, true)) return;
   }
+  std::exception_ptr interrupt;
   try {
-    const engine::BlockingScope blocking;
-    {
-      std::unique_lock lock(mutex_);
-      idle_.wait(lock, [this] { return under_way_ == 0; });  // every request has a deadline
-    }
-    if (!node_.failed() && node_.servers_keep_snapshots()) {
-      // After this process has gone nobody could repeat its pushes.
-      std::vector<NodeRequest> requests;
-      for (int s = 0; s < options_.num_servers; ++s)
-        requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});
-      call_all(std::move(requests));
-    }
-    if (!node_.failed()) node_.call({kScheduler, {FrameType::kBye, 0, {}, {}}, "leaving", nullptr});
-  } catch (const std::exception&) {
+    if (!at_once) say_goodbye();
+  } catch (const Error&) {
     // The scheduler is told by the end of the connection.
+  } catch (...) {  // of a signal handler
+    interrupt = std::current_exception();
   }
-  const engine::BlockingScope blocking;
-  node_.stop(1);
+  {
+    const engine::BlockingScope blocking;
+    node_.stop(1);
+  }
+  if (interrupt) std::rethrow_exception(interrupt);
 }
 
 }  // namespace mxlite::ps

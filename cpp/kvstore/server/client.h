@@ -71,8 +71,9 @@ class Client {
   std::string report();                     // JSON
   void save_states(const std::string& path);
   void load_states(const std::string& path);
-  // Leaves the job when what is under way is done. Idempotent.
-  void close() noexcept;
+  // Leaves the job when what is under way is done, or `at_once`: the others then take this worker
+  // for lost. Idempotent. Throws only what a signal handler raises; the job is left then, too.
+  void close(bool at_once = false);
 
  private:
   struct Progress;  // of one operation
@@ -82,6 +83,7 @@ class Client {
   };
   using PartKey = std::pair<std::string, uint32_t>;
 
+  void say_goodbye();  // waits for what is under way
   void send_push(const ServerOperation& o, const std::shared_ptr<Progress>& progress);
   void send_push_rows(const ServerOperation& o, uint64_t step,
                       const std::shared_ptr<Progress>& progress);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/engine/blocking.h"
+
 namespace mxlite::ps {
 namespace {
 
@@ -66,9 +68,10 @@ Registered Node::join() {
     }
     if (begun) {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(
-          lock, duration_of(std::max(1.0, options_.timeout - seconds_since(start))),
-          [this] { return scheduler_open_ || !connect_trouble_.empty() || !failure_.empty(); });
+      engine::wait_interruptibly(
+          lock, changed_,
+          [this] { return scheduler_open_ || !connect_trouble_.empty() || !failure_.empty(); },
+          Clock::now() + duration_of(std::max(1.0, options_.timeout - seconds_since(start))));
       if (!failure_.empty()) mxlite::fail(ErrorKind::kCommunicator, failure_);
       if (scheduler_open_) {
         break;
@@ -82,7 +85,8 @@ Registered Node::join() {
                   "within ",
                   options_.timeout, " s: ", trouble);
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, duration_of(kRetrySeconds), [this] { return stopping_; });
+    engine::wait_interruptibly(
+        lock, changed_, [this] { return stopping_; }, Clock::now() + duration_of(kRetrySeconds));
   }
   if (port != 0) address_ = address_text({host, port});
   const Registration registration{options_.role,
@@ -108,14 +112,16 @@ Registered Node::join() {
                answer->set_exception(std::current_exception());
              }
            }});
-  return answer->get_future().get();
+  return engine::get_interruptibly(answer->get_future());
 }
 
 void Node::wait_until_running() {
   std::unique_lock lock(mutex_);
-  const bool came = changed_.wait_for(lock, duration_of(options_.timeout + kMargin), [this] {
+  const auto come = [this] {
     return !failure_.empty() || (state_.running && (options_.role != Role::kWorker || ready_));
-  });
+  };
+  const bool came = engine::wait_interruptibly(
+      lock, changed_, come, Clock::now() + duration_of(options_.timeout + kMargin));
   if (!failure_.empty()) mxlite::fail(ErrorKind::kCommunicator, failure_);
   if (came) return;
   const std::string trouble = connect_trouble_;
@@ -169,7 +175,7 @@ Reply Node::call(NodeRequest request) {
   auto promise = std::make_shared<std::promise<Reply>>();
   request.done = [promise](Reply reply) { promise->set_value(std::move(reply)); };
   this->request(std::move(request));
-  Reply reply = promise->get_future().get();
+  Reply reply = engine::get_interruptibly(promise->get_future());
   if (reply.error) throw *reply.error;
   return reply;
 }
