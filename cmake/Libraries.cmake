@@ -24,13 +24,22 @@ if(binding_sources)
   # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
   set_target_properties(_core PROPERTIES CXX_VISIBILITY_PRESET default
                         LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
-  target_compile_options(_core PRIVATE -Wno-attributes)
+  target_compile_options(_core PRIVATE -Wno-attributes
+                         -include ${PROJECT_SOURCE_DIR}/cpp/python/vectorcall.h)
   if(SKBUILD)
     # A wheel is built at once: files compiled in groups read pybind11's headers once per group.
     set_target_properties(_core PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   target_link_libraries(_core PRIVATE mxlite)
   target_link_options(_core PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
+  set(gil_source ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gil_source})
+  file(STRINGS ${gil_source} parking REGEX "^PARKS\\(")
+  foreach(line ${parking})
+    string(REGEX REPLACE "^PARKS\\([^,]+, ([A-Za-z_]+),.*" "\\1" name "${line}")
+    target_link_options(_core PRIVATE -Wl,--wrap=${name})
+  endforeach()
   list(APPEND MXLITE_LIBRARIES _core)
 endif()
 

@@ -1,4 +1,4 @@
-"""Checks that a folder of ``cpp/`` includes only the folders below it."""
+"""Checks that a folder of ``cpp/`` includes only the folders below it, and names to avoid."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ FOREIGN = [
     (r"mpi\.h", r"kvstore/mpi/"),
 ]
 
+# Names with a replacement of ours, and the file below cpp/ that has it.
+REPLACED = [(r"\bgil_scoped_(release|acquire)\b", "GilRelease, GilAcquire", "python/gil.h")]
+
 
 def problems(path: Path) -> list[str]:
     """Return one line per include of ``path`` that its folder may not have."""
@@ -42,6 +45,9 @@ def problems(path: Path) -> list[str]:
         return [f"cpp/{place}: folder cpp/{folder} is not in the table of tools/check_includes.py"]
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
+        for pattern, ours, home in REPLACED:
+            if re.search(pattern, line) and place != home:
+                found.append(f"cpp/{place}:{number}: use {ours} of cpp/{home}")
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
         if not match:
             continue

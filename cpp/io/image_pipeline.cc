@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpp/core/profile_hooks.h"
+#include "cpp/engine/blocking.h"
 #include "cpp/io/image_chunk.h"
 #include "cpp/io/record_format.h"
 
@@ -64,7 +65,13 @@ void ImagePipeline::start(int64_t chunk) {
   taken_ = chunk;
   next_sample_ = chunk * options_.batch_size;
   for (int i = 0; i < options_.threads; ++i)
-    workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
+    workers_.emplace_back([this](std::stop_token token) {
+      std::unique_lock lock(mutex_);
+      ++running_;
+      work(std::move(token), lock);
+      --running_;
+      changed_.notify_all();
+    });
 }
 
 void ImagePipeline::stop() {
@@ -73,6 +80,14 @@ void ImagePipeline::stop() {
   chunks_.clear();
   left_.clear();
   first_.reset();
+}
+
+void ImagePipeline::close() {
+  if (owner_ != ::getpid()) return;
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return running_ == 0; });
 }
 
 void ImagePipeline::reset() {
@@ -133,16 +148,16 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::new_chunk(int64_t number) c
   return chunk;
 }
 
-void ImagePipeline::work(std::stop_token token) {
+void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lock) {
   const int64_t batch = options_.batch_size;
   TransformScratch scratch;
   Record record;
-  std::unique_lock lock(mutex_);
   while (true) {
     const bool more = changed_.wait(lock, token, [&] {
-      return next_sample_ >= num_records() || next_sample_ / batch < taken_ + 1 + options_.prefetch;
+      return closed_ || next_sample_ >= num_records() ||
+             next_sample_ / batch < taken_ + 1 + options_.prefetch;
     });
-    if (!more || token.stop_requested() || next_sample_ >= num_records()) return;
+    if (!more || token.stop_requested() || closed_ || next_sample_ >= num_records()) return;
     const int64_t position = next_sample_++;
     if (position % batch == 0) {
       try {
@@ -179,8 +194,11 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
   profile_count("ImageRecordIter: batches ahead", static_cast<int64_t>(chunks_.size()));
   if (chunks_.empty() || chunks_.front()->missing > 0) {
     const ProfileScope profile("ImageRecordIter: wait", ProfileKind::kIo);
-    changed_.wait(lock, [&] { return !chunks_.empty() && chunks_.front()->missing == 0; });
+    engine::wait_interruptibly(lock, changed_, [&] {
+      return closed_ || (!chunks_.empty() && chunks_.front()->missing == 0);
+    });
   }
+  MX_CHECK_KIND(!closed_, ErrorKind::kError, "ImageRecordIter: the program ends");
   auto chunk = std::move(chunks_.front());
   chunks_.pop_front();
   ++taken_;

@@ -68,6 +68,8 @@ class ImagePipeline {
   // False at the end. Without skip_bad a bad record's error is thrown in place of its batch.
   bool next(ImageBatch& batch);
   void reset();
+  // Ends the threads for good, before the process ends. Any thread may call it, beside the others.
+  void close();
   PipelinePosition position() const;
   // Goes on as if the batches before had been delivered.
   void seek(const PipelinePosition& position);
@@ -91,7 +93,7 @@ class ImagePipeline {
   void choose_order();
   void start(int64_t chunk = 0);
   void stop();
-  void work(std::stop_token token);
+  void work(std::stop_token token, std::unique_lock<std::mutex>& lock);
   std::span<const float> labels_of(const Record& record, const std::string& name) const;
   void make_sample(Chunk& chunk, int64_t row, int64_t position, Record& record,
                    TransformScratch& scratch);
@@ -125,6 +127,8 @@ class ImagePipeline {
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
   int64_t next_sample_ = 0;                    // guarded by mutex_
   int64_t taken_ = 0;                          // guarded by mutex_; chunks
+  bool closed_ = false;                        // guarded by mutex_
+  int running_ = 0;                            // guarded by mutex_; threads that have begun
   std::vector<std::jthread> workers_;          // last: they end before what they use
 };
 

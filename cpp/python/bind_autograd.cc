@@ -9,6 +9,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/tape.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -31,14 +32,11 @@ class FunctionNode final : public autograd::TapeNode {
  public:
   FunctionNode(py::object backward, std::string name, bool takes_sparse)
       : backward_(std::move(backward)), name_(std::move(name)), takes_sparse_(takes_sparse) {}
-  ~FunctionNode() override {
-    const py::gil_scoped_acquire gil;
-    backward_ = py::object();
-  }
+  ~FunctionNode() override { release_saved(); }
   const char* name() const override { return name_.c_str(); }
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                    std::span<const uint8_t> needs) override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     py::list grads;
     for (const NDArrayRef& g : output_grads) grads.append(py::cast(g));
     const std::vector<NDArrayRef> result = grads_of(backward_(grads));
@@ -47,7 +45,11 @@ class FunctionNode final : public autograd::TapeNode {
     return result;
   }
   void release_saved() override {
-    const py::gil_scoped_acquire gil;
+    if (!may_take_gil()) {
+      backward_.release();
+      return;
+    }
+    const GilAcquire gil;
     backward_ = py::object();
   }
   bool takes_sparse() const override { return takes_sparse_; }

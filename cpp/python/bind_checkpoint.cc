@@ -4,6 +4,7 @@
 #include "cpp/base/crc32c.h"
 #include "cpp/core/random_states.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 
 namespace mxlite::python {
 namespace {
@@ -12,7 +13,7 @@ uint32_t checksum(const py::buffer& data, uint32_t before) {
   Py_buffer view;
   if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw py::error_already_set();
   {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     before = crc32c(view.buf, static_cast<size_t>(view.len), before);
   }
   PyBuffer_Release(&view);

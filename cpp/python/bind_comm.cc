@@ -6,6 +6,7 @@
 #include "cpp/kvstore/reduce.h"
 #include "cpp/kvstore/runtime.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
@@ -229,11 +230,11 @@ class PyCommunicator {
                        bytes_of(receive, output->dtype()));
   }
   void barrier() {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     group_->barrier();
   }
   std::unique_ptr<PyCommunicator> split(int color, int key) {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     auto part = group_->split(color, key);
     return part ? std::make_unique<PyCommunicator>(std::move(part)) : nullptr;
   }
@@ -259,7 +260,7 @@ class PyCommunicator {
 
    private:
     NDArrayRef output_;
-    std::optional<py::gil_scoped_release> released_;
+    std::optional<GilRelease> released_;
   };
   static std::vector<size_t> bytes_of(const std::vector<int64_t>& counts, DType dtype) {
     std::vector<size_t> bytes;
@@ -300,7 +301,7 @@ void bind_communicator(py::module_& m) {
   m.def(
       "make_communicator",
       [](const std::vector<int>& ranks) {
-        const py::gil_scoped_release released;
+        const GilRelease released;
         return std::make_unique<PyCommunicator>(make_world({ranks, nullptr}).communicator);
       },
       py::arg("ranks") = std::vector<int>{},
@@ -393,7 +394,7 @@ void bind_comm(py::module_& m) {
             "copy_streaming: ", source->spec(), " and ", target->spec(), " given");
         source->wait_to_read();
         target->wait_to_write();
-        const py::gil_scoped_release released;
+        const GilRelease released;
         copy_streaming(target->data(), source->data(), source->spec().bytes());
         engine::Engine::get().host_wrote(target->storage()->var());
       },

@@ -11,6 +11,7 @@
 #include "cpp/graph/trace.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 // Note [Custom operators]
@@ -31,11 +32,11 @@ class PyRef final : public RefCounted {
  public:
   explicit PyRef(py::object o) : object(std::move(o)) {}
   ~PyRef() override {
-    if (!Py_IsInitialized()) {
+    if (!may_take_gil()) {
       object.release();
       return;
     }
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     object = py::object();
   }
   py::object object;
@@ -72,7 +73,7 @@ struct Callback {
     return all;
   }
   void invoke(const std::vector<Group>& operands) const {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     const autograd::ModeScope quiet({false, training});
     try {
       py::list arguments;
@@ -86,7 +87,8 @@ struct Callback {
       for (const Group& group : operands) arguments.append(to_python(group));
       state->definition->object.attr(method)(*arguments);
     } catch (py::error_already_set& e) {
-      throw Error(ErrorKind::kError, py::str(e.value()).cast<std::string>());
+      throw Error(e.matches(PyExc_MemoryError) ? ErrorKind::kOutOfMemory : ErrorKind::kError,
+                  py::str(e.value()).cast<std::string>());
     }
   }
 };
@@ -266,7 +268,7 @@ class CustomOp final : public graph::HostOp {
       : definition_(make_ref<PyRef>(std::move(definition))), signature_(std::move(signature)) {}
 
   Specs infer(std::span<const TensorSpec> inputs) const override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     const py::tuple found = ask(inputs);
     const std::vector<TensorSpec> wanted = specs_of(found[0]);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -280,14 +282,14 @@ class CustomOp final : public graph::HostOp {
   }
 
   void complete(std::span<TensorSpec> inputs) const override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     const std::vector<TensorSpec> wanted = specs_of(ask(inputs)[0]);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!inputs[i].shape.is_known()) inputs[i].shape = wanted[i].shape;
   }
 
   NDArrays call(std::span<const NDArrayRef> inputs) const override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     std::vector<TensorSpec> specs;
     for (const NDArrayRef& a : inputs) specs.push_back(a->spec());
     const Specs output_specs = infer(specs);

@@ -3,13 +3,16 @@
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
-#include "cpp/engine/engine.h"
+#include "cpp/engine/blocking.h"
+#include "cpp/engine/graph_engine.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/gil.h"
 
 namespace mxlite::python {
 
 void bind_engine(py::module_& m) {
+  remember_main_thread();
   // Whatever blocks in the engine gives up the GIL: a worker's result may need a thread that has
   // it.
   engine::set_blocking_hooks(
@@ -17,6 +20,7 @@ void bind_engine(py::module_& m) {
       [](void* state) {
         if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
       });
+  engine::set_interrupt_hooks({&is_main_thread, &run_signal_handlers});
   m.def(
       "waitall",
       [] {
@@ -27,10 +31,18 @@ void bind_engine(py::module_& m) {
   m.def(
       "engine_stop",
       [] {
-        const py::gil_scoped_release released;
+        const GilRelease released;
         engine::Engine::get().stop();
       },
       "Finish queued work and join the workers.");
+  m.def(
+      "engine_cancel",
+      [](const std::string& reason) {
+        static_cast<engine::GraphEngine&>(engine::Engine::get()).cancel_queued(reason);
+      },
+      py::arg("reason"), "Let queued work that has not begun fail instead of running.");
+  m.def("ended_by_interrupt", &ended_by_interrupt,
+        "For exit handlers: has Ctrl-C ended the program?");
   m.def(
       "engine_stats",
       [] {

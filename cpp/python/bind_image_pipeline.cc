@@ -4,6 +4,7 @@
 #include "cpp/io/image_pipeline.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -67,7 +68,7 @@ void bind_image_pipeline(py::module_& m) {
   py::class_<io::ImagePipeline>(m, "ImagePipeline", "Batches of images from a record file.")
       .def(py::init([](const py::dict& options) {
              io::PipelineOptions read = options_from(options);
-             const py::gil_scoped_release released;
+             const GilRelease released;
              return std::make_unique<io::ImagePipeline>(std::move(read));
            }),
            py::arg("options"))
@@ -77,14 +78,16 @@ void bind_image_pipeline(py::module_& m) {
             io::ImageBatch batch;
             bool more = false;
             {
-              const py::gil_scoped_release released;
+              const GilRelease released;
               more = self.next(batch);
             }
             if (!more) return py::none();
             return py::make_tuple(batch.data, batch.label, batch.index, batch.pad);
           },
           "(data, label, index, pad) of the next batch; None at the end.")
-      .def("reset", &io::ImagePipeline::reset, py::call_guard<py::gil_scoped_release>())
+      .def("reset", &io::ImagePipeline::reset, py::call_guard<GilRelease>())
+      .def("close", &io::ImagePipeline::close, py::call_guard<GilRelease>(),
+           "End the threads for good, before the process ends.")
       .def(
           "position",
           [](const io::ImagePipeline& self) {
@@ -98,7 +101,7 @@ void bind_image_pipeline(py::module_& m) {
           "seek",
           [](io::ImagePipeline& self, uint64_t epoch, int64_t batches, int64_t samples,
              int64_t skipped_before, int64_t record, int64_t label, int64_t image) {
-            const py::gil_scoped_release released;
+            const GilRelease released;
             self.seek({epoch, batches, samples, skipped_before, {record, label, image}});
           },
           py::arg("epoch"), py::arg("batches"), py::arg("samples"), py::arg("skipped_before"),

@@ -3,6 +3,7 @@
 #include "cpp/io/orientation.h"
 #include "cpp/io/resize.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -37,7 +38,7 @@ void bind_io(py::module_& m) {
                                         : (to_rgb ? io::ColorOrder::kRGBA : io::ColorOrder::kBGRA);
         options.denominator = denominator;
         options.name = name;
-        const py::gil_scoped_release released;
+        const GilRelease released;
         const NDArrayRef image = io::decode_image(bytes_of(info), options);
         return upright ? io::orient(image, io::exif_orientation(bytes_of(info))) : image;
       },
@@ -49,7 +50,7 @@ void bind_io(py::module_& m) {
   m.def(
       "resize_image",
       [](const NDArrayRef& image, int64_t width, int64_t height, int interpolation) {
-        const py::gil_scoped_release released;
+        const GilRelease released;
         return io::resize_image(image, width, height, interpolation);
       },
       py::arg("image"), py::arg("width"), py::arg("height"), py::arg("interpolation") = 1,

@@ -12,6 +12,7 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/dlpack.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -46,7 +47,7 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   const StridedData src{const_cast<void*>(source.data()), dtype_of(source),
                         strides_in_elements(source)};
   const StridedData dst{target->data(), target->dtype(), target->strides()};
-  const py::gil_scoped_release released;
+  const GilRelease released;
   copy_strided(target->shape(), src, dst);
 }
 
@@ -123,7 +124,7 @@ py::array as_numpy(const NDArrayRef& a) {
   }
   const StridedData src{a->data(), a->dtype(), a->strides()};
   const StridedData dst{out.mutable_data(), as, contiguous_strides(a->shape())};
-  const py::gil_scoped_release released;
+  const GilRelease released;
   copy_strided(a->shape(), src, dst);
   return out;
 }
@@ -143,8 +144,8 @@ NDArrayRef from_numpy(py::array source) {
   for (int i = 0; i < shape.ndim(); ++i)
     bytes += static_cast<size_t>(std::max<int64_t>(shape[i] - 1, 0) * strides[i] * held.itemsize());
   StorageRef storage = Storage::wrap({}, const_cast<void*>(held.data()), bytes, [keep] {
-    if (!Py_IsInitialized()) return;
-    const py::gil_scoped_acquire acquired;
+    if (!may_take_gil()) return;
+    const GilAcquire acquired;
     Py_DECREF(keep);
   });
   return NDArray::view_of(std::move(storage), {shape, dtype_of(held)}, strides, 0);
@@ -160,6 +161,9 @@ void method(const char* name, F&& f, const Extra&... extra) {
 }  // namespace
 
 void bind_numpy(py::module_& m) {
+  // pybind11 looks up NumPy's functions once, under a lock that a signal handler or __del__ which
+  // runs meanwhile would wait for: it does so now.
+  py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");
   method(

@@ -6,6 +6,7 @@
 #include "cpp/io/record_file.h"
 #include "cpp/io/record_writer.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 
 namespace mxlite::python {
 namespace {
@@ -64,7 +65,7 @@ py::bytes encode(const py::buffer& image, bool png, int quality, bool rgb) {
   const auto format = png ? io::ImageFormat::kPng : io::ImageFormat::kJpeg;
   std::vector<std::byte> bytes;
   {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     bytes = io::encode_image(block, format, quality);
   }
   return to_bytes(bytes);
@@ -90,7 +91,7 @@ class Packer {
 
   std::vector<std::pair<int64_t, std::string>> write(io::RecordWriter& writer, int64_t count) {
     std::vector<std::pair<int64_t, std::string>> results;
-    const py::gil_scoped_release released;
+    const GilRelease released;
     for (io::PackedItem& item : packer_.write(writer, count))
       results.emplace_back(item.offset, std::move(item.error));
     return results;
@@ -141,7 +142,7 @@ void bind_record(py::module_& m) {
           py::arg("record"))
       .def("tell", &io::RecordWriter::tell)
       .def("flush", &io::RecordWriter::flush)
-      .def("sync", &io::RecordWriter::sync, py::call_guard<py::gil_scoped_release>())
+      .def("sync", &io::RecordWriter::sync, py::call_guard<GilRelease>())
       .def("close", &io::RecordWriter::close);
   py::class_<Packer>(m, "ImagePacker", "Threads that make records of image files, in order.")
       .def(py::init<bool, int, bool, int, bool, int, int>(), py::kw_only(), py::arg("pass_through"),

@@ -10,6 +10,7 @@
 #include "cpp/kvstore/server/scheduler.h"
 #include "cpp/kvstore/server/server.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_server.h"
@@ -32,14 +33,14 @@ ps::Options options_of(ps::Role role) {
 
 // Called without the GIL: Ctrl-C and signals that Python handles end the process's role.
 void raise_signals() {
-  const py::gil_scoped_acquire held;
+  const GilAcquire held;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 // A Python error of the program's function becomes one that a worker can be told.
 void call_profile(const py::function& profile, int rank, const std::string& name,
                   const std::string& text) {
-  const py::gil_scoped_acquire held;
+  const GilAcquire held;
   try {
     profile(rank, name, text);
   } catch (const py::error_already_set& e) {
@@ -63,7 +64,7 @@ void run_server_role(const std::string& name, const std::optional<py::function>&
     hooks.profile = [&profile](int rank, const std::string& what, const std::string& text) {
       call_profile(*profile, rank, what, text);
     };
-  const py::gil_scoped_release released;
+  const GilRelease released;
   if (role == ps::Role::kScheduler)
     ps::Scheduler(options).run(raise_signals);
   else
@@ -124,22 +125,27 @@ class PyClient {
   PyClient() : process_(getpid()) {
     const ps::Options options = options_of(ps::Role::kWorker);
     {
-      const py::gil_scoped_release released;
+      const GilRelease released;
       client_ = std::make_shared<ps::Client>(options);
     }
     // Before the engine is stopped: a process that ends has left the job.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
       const auto client = weak.lock();
       if (!client || process != getpid()) return;
-      const py::gil_scoped_release released;
-      engine::Engine::get().drain();
-      client->close();
+      const bool interrupted = ended_by_interrupt();
+      const GilRelease released;
+      if (!interrupted) engine::Engine::get().drain();
+      client->close(/*at_once=*/interrupted);
     };
     py::module_::import("atexit").attr("register")(py::cpp_function(leave));
   }
   ~PyClient() {
-    const py::gil_scoped_release released;
-    close();
+    try {
+      const GilRelease released;
+      close();
+    } catch (py::error_already_set& e) {  // of a signal handler
+      e.discard_as_unraisable("ServerClient");
+    }
   }
   PyClient(const PyClient&) = delete;
   PyClient& operator=(const PyClient&) = delete;
@@ -179,7 +185,7 @@ class PyClient {
     client().set_compression(make_compression(type, threshold));
   }
   py::object report() const { return py::module_::import("json").attr("loads")(client().report()); }
-  void close() noexcept {
+  void close() {
     if (!client_ || process_ != getpid()) return;
     engine::Engine::get().drain();
     client_->close();
@@ -252,7 +258,7 @@ class PyClient {
 template <class R, class... Args>
 auto without_gil(R (ps::Client::*method)(Args...)) {
   return [method](PyClient& self, std::decay_t<Args>... args) {
-    const py::gil_scoped_release released;
+    const GilRelease released;
     return (self.client().*method)(std::move(args)...);
   };
 }
@@ -304,7 +310,7 @@ void bind_server(py::module_& m) {
       .def("save_states", without_gil(&ps::Client::save_states), py::arg("path"),
            "Write the optimizer's states; rank 0 does.")
       .def("load_states", without_gil(&ps::Client::load_states), py::arg("path"))
-      .def("close", &PyClient::close, py::call_guard<py::gil_scoped_release>(),
+      .def("close", &PyClient::close, py::call_guard<GilRelease>(),
            "Leave the job when what is under way is done.");
 }
 

@@ -4,6 +4,7 @@
 #include "cpp/io/text_rows.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -36,7 +37,7 @@ void bind_text_rows(py::module_& m) {
       .def(
           "read",
           [](CsvSource& self, int64_t rows, bool round) {
-            const py::gil_scoped_release released;
+            const GilRelease released;
             NDArrayRef array = NDArray::empty({{rows, self.columns}, self.dtype}, Device{});
             const int64_t found = self.reader.read(rows, round, array->data());
             return std::pair(std::move(array), found);
@@ -53,7 +54,7 @@ void bind_text_rows(py::module_& m) {
             io::LibSvmRows read;
             int64_t found = 0;
             {
-              const py::gil_scoped_release released;
+              const GilRelease released;
               found = self.read(rows, round, read);
             }
             return py::make_tuple(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpp/core/accelerator.h"
+#include "cpp/python/gil.h"
 
 namespace mxlite::python {
 namespace {
@@ -70,8 +71,8 @@ std::optional<DType> dtype_of(DLDataType t) {
 
 // The producer may be Python.
 void release_managed(DLManagedTensor* managed) {
-  if (!managed->deleter || !Py_IsInitialized()) return;
-  const py::gil_scoped_acquire acquired;
+  if (!managed->deleter || !may_take_gil()) return;
+  const GilAcquire acquired;
   managed->deleter(managed);
 }
 

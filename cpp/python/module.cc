@@ -2,6 +2,7 @@
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
 #include "cpp/python/py_server.h"
+#include "cpp/python/registration.h"
 
 PYBIND11_MODULE(_core, m) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
@@ -35,4 +36,5 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_record(m);
   mxlite::python::bind_text_rows(m);
   mxlite::python::bind_image_pipeline(m);
+  mxlite::python::make_registration_optional(m);
 }

@@ -92,8 +92,8 @@ PyObject* call_sparse(PyObject* op, PyObject* const* args, size_t nargs, PyObjec
   py::dict named;
   for (Py_ssize_t k = 0, m = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < m; ++k)
     named[PyTuple_GET_ITEM(keywords, k)] = py::handle(args[nargs + static_cast<size_t>(k)]);
-  return PyObject_CallFunctionObjArgs(sparse_hooks.dispatch, op, positional.ptr(), named.ptr(),
-                                      nullptr);
+  const py::object dispatch = py::reinterpret_borrow<py::object>(sparse_hooks.dispatch);
+  return dispatch(py::handle(op), positional, named).release().ptr();
 }
 
 }  // namespace mxlite::python

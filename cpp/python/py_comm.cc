@@ -43,9 +43,8 @@ void CollectiveTask::told(size_t operations, std::exception_ptr error) {
 }
 
 void CollectiveTask::wait() {
-  const engine::BlockingScope blocking;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return left_ == 0; });
+  engine::wait_interruptibly(lock, changed_, [this] { return left_ == 0; });
   if (error_) std::rethrow_exception(error_);
 }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import atexit as _atexit
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _native  # loads _core, before the modules that use it
-from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
+from . import _core, _ending, autograd, base, context, engine, initializer, lr_scheduler, metric
 from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, runtime
 from . import error, libinfo, log, registry, util
 from . import initializer as init
@@ -69,9 +68,6 @@ __all__ = [
 __version__ = "0.1.0"
 
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
-
-# Workers must end while the interpreter is alive: their callbacks need it.
-_atexit.register(_core.engine_stop)
 
 _surface.guard_all()  # names of 1.9.1 that are not built say so
 

@@ -1680,6 +1680,10 @@ class ImagePipeline:
     Batches of images from a record file.
     """
     def __init__(self, options: dict[Any, Any]) -> None: ...
+    def close(self) -> None:
+        """
+        End the threads for good, before the process ends.
+        """
     def next(self) -> Any:
         """
         (data, label, index, pad) of the next batch; None at the end.
@@ -1893,6 +1897,16 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 def encode_image(image: Any, png: bool = False, quality: int = 95, rgb: bool = False) -> bytes:
     """
     JPEG or PNG bytes of uint8 pixels (height, width, 1, 3 or 4), BGR unless rgb.
+    """
+
+def ended_by_interrupt() -> bool:
+    """
+    For exit handlers: has Ctrl-C ended the program?
+    """
+
+def engine_cancel(reason: str) -> None:
+    """
+    Let queued work that has not begun fail instead of running.
     """
 
 def engine_stats() -> dict[Any, Any]:

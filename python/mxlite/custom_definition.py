@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._core import NDArray
-from .base import MXNetError, ValueError_, suggestion
+from .base import MXNetError, OutOfMemoryError, ValueError_, suggestion
 from .context import Context
 
 __all__ = ["REGISTRY", "Definition"]
@@ -206,4 +206,5 @@ class _Failures:
             return
         # The first entry is the call in this file.
         lines = traceback.format_exception(kind, error, trace.tb_next or trace)
-        raise MXNetError(f"{self._label}: {''.join(lines).rstrip()}") from None
+        made = OutOfMemoryError if isinstance(error, MemoryError) else MXNetError
+        raise made(f"{self._label}: {''.join(lines).rstrip()}") from None

@@ -159,7 +159,7 @@ def _install_hooks() -> None:
 
 def _at_exit() -> None:
     # MPI's end waits for all ranks: a process that fails ends without it, and mpirun ends the rest.
-    if JOB.failed:
+    if JOB.failed or _core.ended_by_interrupt():
         _core.comm_stop()
     else:
         if JOB.info is not None:

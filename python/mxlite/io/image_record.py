@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _core
+from .._ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
@@ -166,6 +167,7 @@ class ImageRecordIter(MXDataIter):
         given = {**self._defaults, **kwargs}
         super().__init__(int(given["batch_size"]))
         self._pipeline = _core.ImagePipeline(self._options(given))
+        close_at_exit(self._pipeline)
         shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
         width = int(self._pipeline.label_width)
         labels = (self.batch_size,) if width == 1 else (self.batch_size, width)

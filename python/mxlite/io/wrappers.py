@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Any
 
+from .._ending import close_at_exit
 from ..base import NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
 __all__ = ["PrefetchingIter", "ResizeIter"]
+
+_EXIT_SECONDS = 2.0
 
 
 class ResizeIter(DataIter):
@@ -117,6 +121,7 @@ class _Fetcher(threading.Thread):
         self.source = source
         self.ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(maxsize=1)
         self.stopping = threading.Event()
+        close_at_exit(self)
 
     def run(self) -> None:
         try:
@@ -127,14 +132,19 @@ class _Fetcher(threading.Thread):
         except BaseException as error:  # it is raised where next() is called
             self.ready.put((None, error))
 
-    def stop(self) -> None:
+    def stop(self, timeout: float | None = None) -> None:
+        """Wait for the thread to end, ``timeout`` seconds at most."""
         self.stopping.set()
-        while self.is_alive():
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.is_alive() and (end is None or time.monotonic() < end):
             try:
                 self.ready.get(timeout=0.01)
             except queue.Empty:
                 continue
-        self.join()
+
+    def close(self) -> None:
+        """End the thread, unless the iterator waits for something that may never come."""
+        self.stop(_EXIT_SECONDS)
 
 
 class PrefetchingIter(DataIter):

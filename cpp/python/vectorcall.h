@@ -1,0 +1,12 @@
+// Included before everything else in every file of this folder (Libraries.cmake): before
+// Python 3.11 PyObject_Vectorcall is an inline function, which the linker cannot replace as it does
+// with the functions in gil.cc.
+#pragma once
+#include <Python.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+namespace mxlite::python {
+PyObject* vectorcall(PyObject* callable, PyObject* const* arguments, size_t flags, PyObject* names);
+}
+#define PyObject_Vectorcall ::mxlite::python::vectorcall
+#endif
