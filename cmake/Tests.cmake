@@ -72,6 +72,15 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   endforeach()
 endif()
 
+# Makes allocations of mxlite's libraries fail: tests/faults/out_of_memory.py preloads it.
+if(NOT MXLITE_SANITIZE)
+  add_library(mxlite_fail_allocation SHARED EXCLUDE_FROM_ALL
+              ${PROJECT_SOURCE_DIR}/tests/cpp/fail_allocation/interpose.cc)
+  set_target_properties(mxlite_fail_allocation PROPERTIES
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(cpp_tests mxlite_fail_allocation)
+endif()
+
 # Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   add_custom_target(cpp_benchmarks)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <new>
 
 #include "cpp/autograd/mode.h"
 
@@ -13,7 +15,10 @@ namespace {
 void drop(std::vector<ArrayInfoRef> links) {
   thread_local std::vector<ArrayInfoRef>* pending = nullptr;
   if (pending) {
-    std::move(links.begin(), links.end(), std::back_inserter(*pending));
+    try {
+      std::move(links.begin(), links.end(), std::back_inserter(*pending));
+    } catch (const std::bad_alloc&) {  // the rest is dropped at the end of this call
+    }
     return;
   }
   pending = &links;

@@ -54,17 +54,28 @@ int64_t now() {
       .count();
 }
 
-void append(Buffer& buffer, const ProfileEvent& event) {
-  if (buffer.events.size() < kMostEvents)
-    buffer.events.push_back(event);
-  else
-    ++buffer.dropped;
+// Without memory an event is dropped, like one too many: scopes end where nothing may throw.
+void append(Buffer& buffer, const ProfileEvent& event) noexcept {
+  try {
+    if (buffer.events.size() < kMostEvents) return buffer.events.push_back(event);
+  } catch (const std::bad_alloc&) {
+  }
+  ++buffer.dropped;
 }
 
-void record(const char* name, ProfileKind kind, char phase, int64_t value = 0) {
-  Buffer& buffer = own_buffer();
-  std::lock_guard lock(buffer.mutex);
-  append(buffer, {now(), value, name, buffer.thread, kind, phase});
+Buffer* own_buffer_if_possible() noexcept {
+  try {
+    return &own_buffer();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void record(const char* name, ProfileKind kind, char phase, int64_t value = 0) noexcept {
+  Buffer* const buffer = own_buffer_if_possible();
+  if (!buffer) return;
+  std::lock_guard lock(buffer->mutex);
+  append(*buffer, {now(), value, name, buffer->thread, kind, phase});
 }
 
 bool wanted(ProfileKind kind) {
@@ -79,11 +90,12 @@ void on_end(const char* name, ProfileKind kind) {
   if (wanted(kind)) record(name, kind, 'E');
   if (kind != ProfileKind::kOperator || !wants_memory.load(std::memory_order_relaxed)) return;
   const auto in_use = static_cast<int64_t>(cpu_allocator().stats().in_use);
-  Buffer& buffer = own_buffer();
-  std::lock_guard lock(buffer.mutex);
-  if (buffer.memory == in_use) return;
-  buffer.memory = in_use;
-  append(buffer, {now(), in_use, kMemoryName, buffer.thread, kind, 'C'});
+  Buffer* const buffer = own_buffer_if_possible();
+  if (!buffer) return;
+  std::lock_guard lock(buffer->mutex);
+  if (buffer->memory == in_use) return;
+  buffer->memory = in_use;
+  append(*buffer, {now(), in_use, kMemoryName, buffer->thread, kind, 'C'});
 }
 
 void on_count(const char* name, int64_t value) { record(name, ProfileKind::kOperator, 'C', value); }

@@ -31,7 +31,10 @@ Trace::Trace(std::string name, PartOfCurrent)
 
 Trace::~Trace() {
   current_trace = outer_;
-  remember();
+  try {
+    remember();
+  } catch (const std::bad_alloc&) {  // its arrays cannot be used later, as those of a failed trace
+  }
 }
 
 void Trace::remember() {

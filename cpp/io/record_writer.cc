@@ -62,7 +62,7 @@ RecordWriter::RecordWriter(std::string path, int64_t keep)
 RecordWriter::~RecordWriter() {
   try {
     close();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
   }
 }
 
@@ -76,8 +76,9 @@ void RecordWriter::make_room(size_t bytes) {
   if (used_ + bytes <= capacity_) return;
   flush();
   if (bytes <= capacity_) return;
-  capacity_ = std::max(bytes, kBufferSize);
-  buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity_);
+  const size_t wanted = std::max(bytes, kBufferSize);
+  buffer_ = std::make_unique_for_overwrite<std::byte[]>(wanted);
+  capacity_ = wanted;
 }
 
 void RecordWriter::append(std::span<const std::byte> bytes) {

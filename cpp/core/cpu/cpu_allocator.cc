@@ -67,10 +67,10 @@ class CpuAllocator final : public Allocator {
     const size_t bytes = size_class(asked);
     {
       std::lock_guard lock(mutex_);
-      auto it = cached_.find(bytes);
-      if (it != cached_.end() && !it->second.empty()) {
-        void* data = it->second.back();
-        it->second.pop_back();
+      SizeClass& blocks = size_classes_[bytes];
+      if (!blocks.cached.empty()) {
+        void* data = blocks.cached.back();
+        blocks.cached.pop_back();
         stats_.cached -= bytes;
         count_use(bytes);
         return {data, asked};
@@ -78,6 +78,7 @@ class CpuAllocator final : public Allocator {
       if (keeps_peak_) shrink_locked(bytes, /*cached=*/0);
       if (limit_ && stats_.in_use + stats_.cached + bytes > limit_) release_locked();
       if (limit_ && stats_.in_use + bytes > limit_) throw_out_of_memory(asked);
+      blocks.add_one();
       count_use(bytes);
     }
     void* data = system_allocate(bytes);
@@ -86,7 +87,7 @@ class CpuAllocator final : public Allocator {
       release_locked();
       data = system_allocate(bytes);
       if (!data) {
-        stats_.in_use -= bytes;
+        forget_locked(bytes);
         throw_out_of_memory(asked);
       }
     }
@@ -98,14 +99,15 @@ class CpuAllocator final : public Allocator {
     {
       std::lock_guard lock(mutex_);
       if (bytes >= kOwnPages) recent_peak_.advance(stats_.in_use);
-      stats_.in_use -= bytes;
       // This block was used last: older ones make room for it.
-      if (keeps_peak_) shrink_locked(bytes, /*cached=*/bytes);
+      if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
-        cached_[bytes].push_back(block.data);
+        size_classes_.find(bytes)->second.cached.push_back(block.data);  // has room: add_one
+        stats_.in_use -= bytes;
         stats_.cached += bytes;
         return;
       }
+      forget_locked(bytes);
     }
     system_free(block.data, bytes);
   }
@@ -115,7 +117,7 @@ class CpuAllocator final : public Allocator {
     if (bytes < kOwnPages) return free(block);
     {
       std::lock_guard lock(mutex_);
-      stats_.in_use -= bytes;
+      forget_locked(bytes);
     }
     system_free(block.data, bytes);
   }
@@ -153,14 +155,34 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
-  void* system_allocate(size_t bytes) {
+  // The blocks of one size. A free block always finds room in the list, so freeing cannot fail.
+  struct SizeClass {
+    void add_one() {
+      if (cached.capacity() == blocks) cached.reserve(std::max<size_t>(8, 2 * blocks));
+      ++blocks;
+    }
+    std::vector<void*> cached;
+    size_t blocks = 0;  // in use and cached
+  };
+
+  // A block that was in use goes back to the system.
+  void forget_locked(size_t bytes) noexcept {
+    --size_classes_.find(bytes)->second.blocks;
+    stats_.in_use -= bytes;
+  }
+  void* system_allocate(size_t bytes) noexcept {
     if (bytes < kOwnPages) return std::aligned_alloc(kAlignment, bytes);
     const bool huge = bytes >= kHugePage;
     void* data = nullptr;  // aligned_alloc wants multiples of the alignment
     if (posix_memalign(&data, huge ? kHugePage : kPage, bytes) != 0) return nullptr;
     if (huge) madvise(data, bytes, MADV_HUGEPAGE);
     std::lock_guard lock(large_mutex_);
-    large_[static_cast<std::byte*>(data)] = bytes;
+    try {
+      large_[static_cast<std::byte*>(data)] = bytes;
+    } catch (const std::bad_alloc&) {
+      std::free(data);
+      return nullptr;
+    }
     return data;
   }
   void system_free(void* data, size_t bytes) noexcept {
@@ -178,23 +200,27 @@ class CpuAllocator final : public Allocator {
   }
   // Before there are `bytes` more, `cached` of them cached: blocks that are cached make room for
   // them, where the cache would be beyond its limit.
-  void shrink_locked(size_t bytes, size_t cached) {
-    auto it = cached_.rbegin();
-    while (it != cached_.rend() && stats_.cached + cached > cache_limit_ &&
+  void shrink_locked(size_t bytes, size_t cached) noexcept {
+    auto it = size_classes_.rbegin();
+    while (it != size_classes_.rend() && stats_.cached + cached > cache_limit_ &&
            stats_.in_use + stats_.cached + bytes > recent_peak_.bytes()) {
-      if (it->second.empty()) {
+      auto& [size, blocks] = *it;
+      if (blocks.cached.empty()) {
         ++it;
         continue;
       }
-      system_free(it->second.back(), it->first);
-      it->second.pop_back();
-      stats_.cached -= it->first;
+      system_free(blocks.cached.back(), size);
+      blocks.cached.pop_back();
+      --blocks.blocks;
+      stats_.cached -= size;
     }
   }
-  void release_locked() {
-    for (auto& [bytes, blocks] : cached_)
-      for (void* data : blocks) system_free(data, bytes);
-    cached_.clear();
+  void release_locked() noexcept {
+    for (auto& [bytes, blocks] : size_classes_) {
+      for (void* data : blocks.cached) system_free(data, bytes);
+      blocks.blocks -= blocks.cached.size();
+      blocks.cached.clear();
+    }
     stats_.cached = 0;
   }
   [[noreturn]] void throw_out_of_memory(size_t asked) {
@@ -203,11 +229,11 @@ class CpuAllocator final : public Allocator {
   }
 
   mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> cached_;  // guarded by mutex_
-  MemoryStats stats_;                            // guarded by mutex_
-  RecentPeak recent_peak_;                       // guarded by mutex_
-  std::mutex large_mutex_;                       // behind mutex_, and behind SharedMemory's
-  std::map<const std::byte*, size_t> large_;     // guarded by large_mutex_; sizes by address
+  std::map<size_t, SizeClass> size_classes_;  // guarded by mutex_; none is ever removed
+  MemoryStats stats_;                         // guarded by mutex_
+  RecentPeak recent_peak_;                    // guarded by mutex_
+  std::mutex large_mutex_;                    // behind mutex_, and behind SharedMemory's
+  std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes by address
   const size_t cache_limit_, limit_;
   const bool keeps_peak_;
 };

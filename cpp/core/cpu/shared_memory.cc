@@ -89,19 +89,25 @@ SharedPlace SharedMemory::place_of(const void* data, size_t bytes) {
 
 bool SharedMemory::move_in(const LargeBlock& block) {
   uint64_t offset = next_offset_;
-  std::vector<uint64_t>& freed = free_[block.bytes];
-  const bool again = !freed.empty();
-  if (again) offset = freed.back();
+  FreeOffsets& freed = free_[block.bytes];
+  const bool again = !freed.offsets.empty();
+  if (again) offset = freed.offsets.back();
   if (offset + block.bytes > file_.file_bytes) return false;
+  if (!again && freed.offsets.capacity() == freed.blocks)
+    freed.offsets.reserve(std::max<size_t>(8, 2 * freed.blocks));
+  const auto entry = blocks_.insert({block.data, {block.bytes, offset}}).first;
   std::byte* fresh = map_aligned(block.bytes, MAP_SHARED, file_.file, offset);
-  if (!fresh) return false;
-  std::memcpy(fresh, block.data, block.bytes);
-  if (!replace_pages(block.data, fresh, block.bytes)) return false;
-  if (again)
-    freed.pop_back();
-  else
+  if (fresh) std::memcpy(fresh, block.data, block.bytes);
+  if (!fresh || !replace_pages(block.data, fresh, block.bytes)) {
+    blocks_.erase(entry);
+    return false;
+  }
+  if (again) {
+    freed.offsets.pop_back();
+  } else {
+    ++freed.blocks;
     next_offset_ += (block.bytes + kHugePage - 1) / kHugePage * kHugePage;
-  blocks_[block.data] = {block.bytes, offset};
+  }
   sightings_.erase(block.data);
   return true;
 }
@@ -135,7 +141,7 @@ bool SharedMemory::withdraw(void* data, size_t bytes) noexcept {
   blocks_.erase(found);
   fallocate(file_.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
-  free_[bytes].push_back(offset);
+  free_.find(bytes)->second.offsets.push_back(offset);  // has room since move_in
   return true;
 }
 

@@ -50,6 +50,11 @@ class SharedMemory {
     size_t bytes;
     uint64_t offset;
   };
+  // Places of one size that were given back; there is room for all that were ever taken.
+  struct FreeOffsets {
+    std::vector<uint64_t> offsets;
+    size_t blocks = 0;  // ever taken
+  };
   bool open_file();
   bool move_in(const LargeBlock& block);
   static bool move_out(std::byte* data, size_t bytes) noexcept;
@@ -59,7 +64,7 @@ class SharedMemory {
   bool refused_ = false;                                 // guarded by mutex_, as all below
   SharedPlace file_;                                     // without an offset
   uint64_t next_offset_ = 0;                             // behind the last block
-  std::map<size_t, std::vector<uint64_t>> free_;         // offsets, by size
+  std::map<size_t, FreeOffsets> free_;                   // by size
   std::map<const std::byte*, Shared> blocks_;            // by address
   std::unordered_map<const std::byte*, int> sightings_;  // of blocks that are not shared
 };
