@@ -97,6 +97,7 @@ test-long: test-emulated faults  ## what is too slow for test: about an hour
 
 # FAULTS=full runs the numbers of jobs that the published figures have.
 faults: $(BUILD)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full the whole
+	@$(STEP) "allocations that fail" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation
 	@$(STEP) "faults" tools/faults.sh $(FAULTS)
 
 format:  ## format the sources

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# usage: tools/faults.sh [full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters.
+# usage: tools/faults.sh [full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters, ends
+# programs in the middle of something, lets allocations fail.
 # "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 case "${1:-}" in
-  "") lost=10 stop=5 steps=5000 lossy=5 frames=5000 kills=5 ;;
-  full) lost=100 stop=50 steps=100000 lossy=50 frames=100000 kills=50 results=tests/faults/results ; trap - EXIT ;;
+  "") lost=10 stop=5 steps=5000 lossy=5 frames=5000 kills=5 exits=200 allocations="--step 20" ;;
+  full) lost=100 stop=50 steps=100000 lossy=50 frames=100000 kills=50 exits=2000 allocations= results=tests/faults/results ; trap - EXIT ;;
   *) echo "usage: tools/faults.sh [full]" >&2; exit 2 ;;
 esac
 status=0
@@ -20,4 +21,7 @@ fault soak -np 4 --steps $steps --json "$results/soak_4_ranks.json"
 fault server_faults lossy --runs $lossy --json "$results/server_lossy.json"
 fault server_faults fuzz --frames $frames --json "$results/server_fuzz.json"
 fault elastic --kills $kills --json "$results/elastic.json"
+fault exits --runs $exits --json "$results/exits.json"
+# shellcheck disable=SC2086  # the options are words
+fault out_of_memory $allocations --json "$results/out_of_memory.json"
 exit $status
