@@ -100,6 +100,10 @@ faults: $(BUILD)  ## killed and stopped ranks, lost frames, soak: a short run; F
 	@$(STEP) "allocations that fail" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation
 	@$(STEP) "faults" tools/faults.sh $(FAULTS)
 
+fuzz-operators: $(BUILD)  ## random calls of all operators behind guard pages, about 15 minutes
+	@$(STEP) "fuzz operators" python tests/fuzz/operators.py --calls 100000 --seed 1 \
+	  --json tests/fuzz/results/operators.json
+
 format:  ## format the sources
 	@$(STEP) "format" tools/format.sh -i
 	@ruff format . && ruff check --fix .
@@ -107,4 +111,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators format clean

@@ -36,7 +36,7 @@ bool is_contiguous(const Shape& shape, const Strides& strides) {
   for (int i = shape.ndim() - 1; i >= 0; --i) {
     if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != step) return false;
-    step *= shape[i];
+    if (__builtin_mul_overflow(step, shape[i], &step)) return true;  // the array is empty
   }
   return true;
 }

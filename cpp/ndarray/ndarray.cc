@@ -2,22 +2,46 @@
 
 #include <algorithm>
 
+#include "cpp/ndarray/limits.h"
+
 namespace mxlite {
 namespace {
 
-// Shape::size() and bytes() are products of int64_t: every array made here fits into them.
-void check_size(const TensorSpec& spec) {
+// Throws an index error unless every element of the view lies inside the storage.
+void check_inside(const Storage& storage, const TensorSpec& spec, const Strides& strides,
+                  int64_t offset) {
+  MX_CHECK_SHAPE(strides.ndim() == spec.shape.ndim(), "a view of shape ", spec.shape,
+                 " with strides ", strides, " asked, as many strides as dimensions expected");
+  check_array_size(spec);
+  int64_t first = offset, last = offset;
+  for (int i = 0; i < strides.ndim(); ++i) {
+    if (spec.shape[i] == 0) return;
+    const int64_t reach = checked_mul(spec.shape[i] - 1, strides[i]);
+    int64_t& end = reach < 0 ? first : last;
+    end = checked_add(end, reach);
+  }
+  const int64_t bytes =
+      checked_mul(checked_add(last, 1), static_cast<int64_t>(dtype_size(spec.dtype)));
+  MX_CHECK_KIND(first >= 0 && static_cast<size_t>(bytes) <= storage.bytes(), ErrorKind::kIndex,
+                "a view of shape ", spec.shape, ", strides ", strides, " and offset ", offset,
+                " reaches from element ", first, " to ", last, ", but the memory has ",
+                storage.bytes() / static_cast<size_t>(dtype_size(spec.dtype)), " elements");
+}
+
+}  // namespace
+
+void check_array_size(const TensorSpec& spec) {
   int64_t bytes = static_cast<int64_t>(dtype_size(spec.dtype));
   bool fits = true, empty = false;
-  for (int64_t d : spec.shape) {
-    empty |= d == 0;
-    fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes);
+  for (const int64_t dim : spec.shape) {
+    MX_CHECK_SHAPE(dim >= 0, "an array of shape ", spec.shape,
+                   " asked, dimensions of at least 0 expected");
+    empty |= dim == 0;
+    fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes);
   }
   MX_CHECK_KIND(fits || empty, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
                 " is larger than any memory");
 }
-
-}  // namespace
 
 NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& strides, int64_t offset,
                  Device device)
@@ -29,7 +53,7 @@ NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& stri
       contiguous_(is_contiguous(spec.shape, strides)) {}
 
 NDArrayRef NDArray::empty(const TensorSpec& spec, Device device, StreamKind first_user) {
-  check_size(spec);
+  check_array_size(spec);
   return from_storage(Storage::allocate(device, spec.bytes(), first_user), spec);
 }
 
@@ -40,6 +64,7 @@ NDArrayRef NDArray::from_storage(StorageRef storage, const TensorSpec& spec) {
 NDArrayRef NDArray::view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
                             int64_t offset) {
   const Device device = storage->device();
+  check_inside(*storage, spec, strides, offset);
   return NDArrayRef(new NDArray(std::move(storage), spec, strides, offset, device));
 }
 

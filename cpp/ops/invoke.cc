@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <utility>
+
+#include "cpp/core/cpu/guarded_allocator.h"
+#include "cpp/ndarray/limits.h"
+#include "cpp/ops/call_checks.h"
 
 namespace mxlite {
 namespace {
@@ -15,6 +20,20 @@ struct ScratchBlock {
   size_t bytes = 0;
   ~ScratchBlock() { std::free(data); }
 };
+
+// A new block for every call, ending at a guard page.
+void* guarded_scratch(size_t bytes) {
+  struct Guarded {
+    Block block;
+    ~Guarded() {
+      if (block.data) guarded_allocator().free(block);
+    }
+  };
+  thread_local Guarded last;
+  if (last.block.data) guarded_allocator().free(std::exchange(last.block, {}));
+  last.block = guarded_allocator().allocate((bytes + 63) / 64 * 64);
+  return last.block.data;
+}
 
 TensorRef make_ref_of(const NDArray& a) {
   return {a.data(), a.shape(), a.strides(), a.dtype(), a.contiguous()};
@@ -96,6 +115,15 @@ Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options
   return is_transfer_memory(first) ? Device{DeviceType::kCPU, 0} : first;
 }
 
+NDArrayRef allocate_output(const OpSchema& op, const TensorSpec& spec, Device device) {
+  try {
+    return NDArray::empty(spec, device);
+  } catch (Error& error) {
+    error.add_context(str("for the output ", spec, " of ", op.name));
+    throw;
+  }
+}
+
 // May the kernel write straight into `target`, which the user gave as out=?
 bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec& spec, int output,
                      std::span<const NDArrayRef> inputs) {
@@ -118,6 +146,7 @@ bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec
 void* KernelContext::scratch(size_t bytes) {
   if (stream) return stream->scratch(bytes);
   thread_local ScratchBlock block;
+  if (guard_pages_wanted()) return guarded_scratch(bytes);
   if (bytes > block.bytes) {
     std::free(block.data);
     block.bytes = (std::max(bytes, block.bytes * 2) + 63) / 64 * 64;
@@ -131,10 +160,13 @@ void* KernelContext::scratch(size_t bytes) {
 }
 
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs) {
+  check_input_count(op, params, inputs.size());
   try {
-    return op.infer(params, inputs);
+    Specs outputs = op.infer(params, inputs);
+    for (const TensorSpec& spec : outputs) check_array_size(spec);
+    return outputs;
   } catch (Error& error) {
-    // The rule of a family may speak of another member.
+    // A shared shape rule may report errors under a sibling operator's name.
     if (std::string_view(error.what()).find(op.name) == std::string_view::npos)
       error.add_context(str("in ", op.name));
     throw;
@@ -185,7 +217,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
     }
     NDArrayRef written = target;
     if (!target || !writes_directly(op, *target, out_specs[i], static_cast<int>(i), inputs)) {
-      written = NDArray::empty(out_specs[i], device);
+      written = allocate_output(op, out_specs[i], device);
       if (target) copies_after.emplace_back(written, target);
     }
     task->add_output(*written);

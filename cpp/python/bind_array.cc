@@ -167,7 +167,7 @@ void bind_copies() {
                           a->offset() + offset);
       },
       py::arg("shape"), py::arg("strides"), py::arg("offset"),
-      "Any strided view of the memory; strides and offset in elements, not checked.");
+      "Any strided view of the memory; strides and offset in elements. IndexError outside of it.");
   method(
       "_assign_handle",
       [](const NDArrayRef& a, const NDArrayRef& other) { a->assign_handle(*other); },

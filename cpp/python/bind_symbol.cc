@@ -7,6 +7,8 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/call_checks.h"
+#include "cpp/ops/internal_ops.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -48,7 +50,7 @@ py::tuple spec_to_python(const TensorSpec& spec) {
 
 class OpCall {
  public:
-  OpCall(const std::string& name, const py::dict& attrs) : op_(ops().get(name)) {
+  OpCall(const std::string& name, const py::dict& attrs) : op_(get_public_op(name)) {
     std::vector<std::string> texts;
     for (const auto& item : attrs) texts.push_back(py::cast<std::string>(item.first));
     std::vector<std::pair<std::string_view, AttrValue>> values;
@@ -88,6 +90,7 @@ class OpCall {
 
   py::list complete(const py::list& inputs) const {
     std::vector<TensorSpec> specs = specs_of(inputs);
+    check_input_count(op_, params_.get(), specs.size());
     if (op_.complete) op_.complete(params_.get(), specs);
     py::list result;
     for (const TensorSpec& s : specs) result.append(spec_to_python(s));

@@ -10,6 +10,7 @@
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/internal_ops.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
@@ -398,20 +399,23 @@ void bind_ops(py::module_& m) {
   init_op_type();
   m.add_object("Op", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(op_type)));
   m.def(
-      "op", [](const std::string& name) { return make_op_object(ops().get(name)); },
-      py::arg("name"), "The operator of that name or alias; a ValueError suggests near names.");
+      "op", [](const std::string& name) { return make_op_object(get_public_op(name)); },
+      py::arg("name"),
+      "The operator of that name or alias. Raises ValueError, with near names, for unknown and\n"
+      "internal operators.");
   m.def(
       "all_ops",
       [] {
         py::dict result;
         for (const OpSchema* op : ops().all()) {
+          if (is_internal(*op)) continue;
           const py::object object = make_op_object(*op);
           result[py::str(op->name)] = object;
           for (const std::string& alias : op->aliases) result[py::str(alias)] = object;
         }
         return result;
       },
-      "Name or alias -> operator, hidden ones too.");
+      "Name or alias -> operator; hidden ones too, internal ones not.");
   m.def(
       "describe_op", [](const std::string& name) { return describe_op(ops().get(name)); },
       py::arg("name"), "The entry of list_ops() for an operator, by name or alias.");
@@ -419,10 +423,11 @@ void bind_ops(py::module_& m) {
       "list_ops",
       [] {
         py::list list;
-        for (const OpSchema* op : ops().all()) list.append(describe_op(*op));
+        for (const OpSchema* op : ops().all())
+          if (!is_internal(*op)) list.append(describe_op(*op));
         return list;
       },
-      "All operators: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, "
+      "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, "
       "outputs, differentiable, hidden, cpu_kernels.");
 }
 

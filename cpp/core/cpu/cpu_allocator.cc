@@ -17,6 +17,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/allocator.h"
+#include "cpp/core/cpu/guarded_allocator.h"
 #include "cpp/core/cpu/large_blocks.h"
 #include "cpp/core/cpu/shared_memory.h"
 
@@ -245,11 +246,13 @@ CpuAllocator& instance() {
 
 }  // namespace
 
-Allocator& cpu_allocator() { return instance(); }
+Allocator& cpu_allocator() { return guard_pages_wanted() ? guarded_allocator() : instance(); }
 std::optional<LargeBlock> large_block_at(const void* address) {
   return instance().large_block_at(address);
 }
-void discard(Block block) noexcept { instance().discard(block); }
+void discard(Block block) noexcept {
+  guard_pages_wanted() ? guarded_allocator().free(block) : instance().discard(block);
+}
 void lock_cpu_allocator() { instance().lock(); }
 void unlock_cpu_allocator() { instance().unlock(); }
 

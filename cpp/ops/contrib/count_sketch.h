@@ -12,9 +12,11 @@ struct CountSketchParams {
   int64_t processing_batch_size = 32;
   static constexpr auto fields() {
     using P = CountSketchParams;
-    return std::tuple(required_field("out_dim", &P::out_dim, "Number of buckets."),
-                      field("processing_batch_size", &P::processing_batch_size,
-                            "Accepted for compatibility, without effect."));
+    return std::tuple(
+        required_field("out_dim", &P::out_dim, "Number of buckets.").between(1, 2147483647),
+        field("processing_batch_size", &P::processing_batch_size,
+              "Accepted for compatibility, without effect.")
+            .at_least(1));
   }
 };
 

@@ -1,9 +1,26 @@
 #include "cpp/ops/cpu/index_values.h"
 
+#include <limits>
+#include <type_traits>
+
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
+namespace {
+
+// The nearest int64, so that indices beyond any range are clipped to the right end. NaN gives the
+// lowest number.
+template <class T>
+int64_t to_index(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!(value > static_cast<T>(-0x1p63))) return std::numeric_limits<int64_t>::min();
+    if (value >= static_cast<T>(0x1p63)) return std::numeric_limits<int64_t>::max();
+  }
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
 
 const int64_t* index_values(const TensorRef& indices, int64_t* buffer) {
   if (indices.dtype == DType::kInt64) return indices.as<int64_t>();
@@ -12,7 +29,7 @@ const int64_t* index_values(const TensorRef& indices, int64_t* buffer) {
     const T* const from = indices.as<T>();
     const bool parallel = count > kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<int64_t>(ComputeType<T>(from[i]));
+    for (int64_t i = 0; i < count; ++i) buffer[i] = to_index(ComputeType<T>(from[i]));
   });
   return buffer;
 }

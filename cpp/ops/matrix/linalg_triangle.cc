@@ -53,7 +53,7 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
                  "linalg_makediag: A of shape () given, at least 1 dimension expected");
   Shape to = in[0].shape;
-  const int64_t n = to.back() + std::abs(p.offset);
+  const int64_t n = checked_add(to.back(), std::abs(p.offset));
   to[to.ndim() - 1] = n;
   to.push_back(n);
   return {{to, in[0].dtype}};
@@ -64,7 +64,7 @@ Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec>
   const int64_t n = in[0].shape.back() - p.distance();
   MX_CHECK(n > 0, "linalg_extracttrian: offset ", p.offset, " given for A of shape ", in[0].shape);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
-  to.push_back(n * (n + 1) / 2);
+  to.push_back(checked_mul(n, checked_add(n, 1)) / 2);
   return {{to, in[0].dtype}};
 }
 
@@ -74,9 +74,9 @@ Specs infer_maketrian(const LinalgTrianParams& p, std::span<const TensorSpec> in
   Shape to = in[0].shape;
   const int64_t packed = to.back();
   auto n = static_cast<int64_t>(std::sqrt(2.0 * static_cast<double>(packed)));
-  MX_CHECK_SHAPE(n * (n + 1) / 2 == packed, "linalg_maketrian: ", packed,
+  MX_CHECK_SHAPE(checked_mul(n, n + 1) / 2 == packed, "linalg_maketrian: ", packed,
                  " elements given, a triangle has n * (n + 1) / 2");
-  n += p.distance();
+  n = checked_add(n, p.distance());
   to[to.ndim() - 1] = n;
   to.push_back(n);
   return {{to, in[0].dtype}};

@@ -28,16 +28,16 @@ void check_projection(const char* op, const char* name, const TensorSpec& spec, 
 }
 
 void check_attention(const char* op, const TensorSpec& spec, const Shape& values, int64_t heads) {
-  MX_CHECK_SHAPE(
-      spec.shape.ndim() == 3 && spec.shape[0] == values[1] * heads && spec.shape[2] == values[0],
-      op, ": attention of shape ", spec.shape, " given, (", values[1] * heads, ", length, ",
-      values[0], ") expected");
+  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[0] == checked_mul(values[1], heads) &&
+                     spec.shape[2] == values[0],
+                 op, ": attention of shape ", spec.shape, " given, (", values[1] * heads,
+                 ", length, ", values[0], ") expected");
 }
 
 Specs infer_self_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
   check_projection(kSelfQk, "queries_keys_values", in[0], p.heads, 3);
-  return Specs{TensorSpec{Shape{s[1] * p.heads, s[0], s[0]}, in[0].dtype}};
+  return Specs{TensorSpec{Shape{checked_mul(s[1], p.heads), s[0], s[0]}, in[0].dtype}};
 }
 
 Specs infer_self_value(const InterleavedParams& p, std::span<const TensorSpec> in) {
@@ -55,7 +55,7 @@ Specs infer_enc_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
   check_same_dtype(kEncQk, "keys_values", in[1], in[0].dtype);
   MX_CHECK_SHAPE(q[1] == kv[1] && 2 * q[2] == kv[2], kEncQk, ": queries of shape ", q,
                  " do not fit keys_values of shape ", kv);
-  return Specs{TensorSpec{Shape{q[1] * p.heads, q[0], kv[0]}, in[0].dtype}};
+  return Specs{TensorSpec{Shape{checked_mul(q[1], p.heads), q[0], kv[0]}, in[0].dtype}};
 }
 
 Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in) {

@@ -16,7 +16,9 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
 // Extent of the output before padding is cut off.
 int64_t full_extent(const DeconvolutionParams& p, const Shape& data, int i) {
   const int64_t size = data[i + (p.channels_last() ? 1 : 2)];
-  return (size - 1) * entry(p.stride, i, 1) + entry(p.dilate, i, 1) * (p.kernel[i] - 1) + 1;
+  const int64_t steps = checked_mul(size - 1, entry(p.stride, i, 1));
+  const int64_t reach = checked_mul(entry(p.dilate, i, 1), p.kernel[i] - 1);
+  return checked_add(checked_add(steps, reach), 1);
 }
 
 bool has_target(const DeconvolutionParams& p) {
@@ -49,7 +51,7 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
       const int64_t adj = entry(p.adj, i, 0);
       MX_CHECK(adj >= 0 && adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj,
                " given, entries from 0 to below stride ", p.stride, " expected");
-      MX_CHECK_SHAPE(full + adj - 2 * entry(p.pad, i, 0) > 0, kOp, ": pad ", p.pad,
+      MX_CHECK_SHAPE(checked_add(full, adj) > 2 * entry(p.pad, i, 0), kOp, ": pad ", p.pad,
                      " leaves nothing of the output of data of shape ", data);
     }
   }

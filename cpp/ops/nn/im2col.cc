@@ -21,7 +21,8 @@ Specs infer_im2col(const Im2colParams& p, std::span<const TensorSpec> in) {
   check_window("im2col", p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data("im2col", data, p.kernel, std::nullopt);
   const int64_t windows = im2col_counts("im2col", p, data.span().subspan(2)).size();
-  return Specs{TensorSpec{Shape{data[0], data[1] * p.kernel.size(), windows}, in[0].dtype}};
+  return Specs{
+      TensorSpec{Shape{data[0], checked_mul(data[1], p.kernel.size()), windows}, in[0].dtype}};
 }
 
 Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {

@@ -118,6 +118,8 @@ void register_output_loss(OpRegistry& ops) {
                 check_floating("softmax_cross_entropy", "data", in[0]);
                 MX_CHECK_SHAPE(data.ndim() == 2, "softmax_cross_entropy: data of shape ", data,
                                " given, 2 dimensions (batch, classes) expected");
+                MX_CHECK_SHAPE(data[1] > 0, "softmax_cross_entropy: data of shape ", data,
+                               " given, at least 1 class expected");
                 check_param_shape("softmax_cross_entropy", "label", in[1], Shape{data[0]}, data);
                 return Specs{TensorSpec{Shape{1}, in[0].dtype}};
               })

@@ -20,15 +20,20 @@ RnnSizes::RnnSizes(const RnnParams& p, const Shape& data)
       dropout(p.p > 0 && p.num_layers > 1) {}
 
 int64_t RnnSizes::cell_weights(int64_t layer) const {
-  return gates * hidden * (layer_input(layer) + out()) + projection * hidden;
+  const int64_t inputs = checked_add(layer_input(layer), out());
+  return checked_add(checked_mul(gates * hidden, inputs), checked_mul(projection, hidden));
 }
 int64_t RnnSizes::weight_offset(int64_t layer, int64_t d) const {
-  int64_t at = d * cell_weights(layer);
-  for (int64_t l = 0; l < layer; ++l) at += directions * cell_weights(l);
-  return at;
+  const int64_t inside = checked_mul(d, cell_weights(layer));
+  if (layer == 0) return inside;
+  // All layers but the first one have equal sizes.
+  const int64_t per_direction =
+      checked_add(cell_weights(0), checked_mul(layer - 1, cell_weights(1)));
+  return checked_add(checked_mul(directions, per_direction), inside);
 }
 int64_t RnnSizes::bias_offset(int64_t layer, int64_t d) const {
-  return weight_offset(layers, 0) + (layer * directions + d) * 2 * gates * hidden;
+  return checked_add(weight_offset(layers, 0),
+                     checked_mul((layer * directions + d) * 2, gates * hidden));
 }
 int64_t RnnSizes::parameter_count() const { return bias_offset(layers, 0); }
 

@@ -40,14 +40,15 @@ struct RnnParams {
   static constexpr auto fields() {
     using P = RnnParams;
     return std::tuple(
-        required_field("state_size", &P::state_size, "Size of the hidden state."),
-        required_field("num_layers", &P::num_layers, "Stacked layers."),
+        required_field("state_size", &P::state_size, "Size of the hidden state.")
+            .between(1, 2147483647),
+        required_field("num_layers", &P::num_layers, "Stacked layers.").between(1, 65536),
         field("bidirectional", &P::bidirectional, "Also run over the reversed sequence."),
         required_field("mode", &P::mode, "Kind of the recurrent cell."),
-        field("p", &P::p, "Fraction dropped between layers in training."),
+        field("p", &P::p, "Fraction dropped between layers in training.").between(0, 1),
         field("state_outputs", &P::state_outputs, "Also return the last states."),
-        field("projection_size", &P::projection_size,
-              "Project the output of an lstm to this size."),
+        field("projection_size", &P::projection_size, "Project the output of an lstm to this size.")
+            .between(1, 2147483647),
         field("lstm_state_clip_min", &P::lstm_state_clip_min, "Lower bound of lstm cell states."),
         field("lstm_state_clip_max", &P::lstm_state_clip_max, "Upper bound of lstm cell states."),
         field("lstm_state_clip_nan", &P::lstm_state_clip_nan,

@@ -18,7 +18,7 @@ Shape label_shape(const SoftmaxOutputParams& p, const Shape& data) {
 Specs infer(const SoftmaxOutputParams& p, std::span<const TensorSpec> in) {
   const Shape &data = in[0].shape, &label = in[1].shape;
   check_floating(kOp, "data", in[0]);
-  check_min_ndim(kOp, data, p.preserve_shape ? 1 : 2);
+  check_min_ndim(kOp, data, p.preserve_shape && !p.multi_output ? 1 : 2);
   check_same_dtype(kOp, "label", in[1], in[0].dtype);
   const ChannelBlocks b = p.blocks(data);
   // Class indices in any grouping of their positions (as 1.x), or probabilities.

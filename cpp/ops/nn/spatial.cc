@@ -96,10 +96,11 @@ void check_window(const char* op, const Shape& kernel, const Shape& stride, cons
 
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,
                      int64_t pad) {
-  const int64_t reach = dilate * (kernel - 1) + 1;
-  MX_CHECK_SHAPE(size + 2 * pad >= reach, op, ": kernel of extent ", reach,
-                 " is larger than the padded data of extent ", size + 2 * pad);
-  return (size + 2 * pad - reach) / stride + 1;
+  const int64_t reach = checked_add(checked_mul(dilate, kernel - 1), 1);
+  const int64_t padded = checked_add(size, checked_mul(2, pad));
+  MX_CHECK_SHAPE(padded >= reach, op, ": kernel of extent ", reach,
+                 " is larger than the padded data of extent ", padded);
+  return (padded - reach) / stride + 1;
 }
 
 }  // namespace mxlite

@@ -23,8 +23,9 @@ Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) 
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   check_param_shape(kOp, "weight", in[1],
                     deconvolution_weight_shape(p.deconvolution(data[1]), data), data);
-  return Specs{
-      TensorSpec{Shape{data[0], data[1], data[2] * p.scale, data[3] * p.scale}, in[0].dtype}};
+  return Specs{TensorSpec{
+      Shape{data[0], data[1], checked_mul(data[2], p.scale), checked_mul(data[3], p.scale)},
+      in[0].dtype}};
 }
 
 Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
@@ -32,7 +33,7 @@ Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   check_data(p, data);
   check_floating(kOp, "data", in[0]);
   if (p.sample_type == SampleType::kBilinear) return infer_bilinear(p, in);
-  Shape out{data[0], 0, data[2] * p.scale, data[3] * p.scale};
+  Shape out{data[0], 0, checked_mul(data[2], p.scale), checked_mul(data[3], p.scale)};
   for (const TensorSpec& spec : in) {
     const Shape& s = spec.shape;
     check_same_dtype(kOp, "input", spec, in[0].dtype);
@@ -45,7 +46,7 @@ Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
                      " cannot be added: their channels differ");
       out[1] = s[1];
     } else {
-      out[1] += s[1];
+      out[1] = checked_add(out[1], s[1]);
     }
   }
   return Specs{TensorSpec{out, in[0].dtype}};

@@ -85,6 +85,9 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
            " (the number of bins of hist) expected");
   MX_CHECK_SHAPE(hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
                  " given, an odd number of bins around 0 expected");
+  // The search for a threshold takes the square of the number of bins.
+  MX_CHECK_SHAPE(hist[0] < 65536, kOp, ": hist of shape ", hist,
+                 " given, fewer than 65536 bins expected");
   for (const TensorSpec& s : in)
     MX_CHECK_DTYPE(s.dtype != DType::kBool, kOp, ": bool given, numbers expected");
   return {kOneFloat, kOneFloat};

@@ -47,6 +47,8 @@ class Stream {
 MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;
   const double d = (alpha < 1 ? alpha + 1.0 : alpha) - 1.0 / 3;
+  // The spread is lost in rounding, and the loop would never accept infinity or NaN.
+  if (!(d < 1e30)) return d * beta;
   const double c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {
     const double x = s.normal();

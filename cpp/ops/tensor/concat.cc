@@ -26,7 +26,7 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
     for (int d = 0; fits && d < to.ndim(); ++d) fits = d == axis || other[d] == to[d];
     MX_CHECK_SHAPE(fits, "Concat: array ", i, " of shape ", other, " cannot be joined along axis ",
                    axis, " with array 0 of shape ", in[0].shape);
-    to[axis] += other[axis];
+    to[axis] = checked_add(to[axis], other[axis]);
   }
   return {{to, in[0].dtype}};
 }

@@ -26,7 +26,8 @@ struct SliceChannelParams {
   bool squeeze_axis = false;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("num_outputs", &SliceChannelParams::num_outputs, "Number of equal parts."),
+        required_field("num_outputs", &SliceChannelParams::num_outputs, "Number of equal parts.")
+            .between(1, 1000000),
         field("axis", &SliceChannelParams::axis, "Axis that is split."),
         field("squeeze_axis", &SliceChannelParams::squeeze_axis,
               "Remove the axis, which then has length 1 in every part."));
@@ -45,7 +46,8 @@ struct SplitV2Params {
         field("squeeze_axis", &SplitV2Params::squeeze_axis,
               "Remove the axis, which then has length 1 in every part."),
         field("sections", &SplitV2Params::sections,
-              "Number of parts of about equal length; 0 uses indices."));
+              "Number of parts of about equal length; 0 uses indices.")
+            .between(0, 1000000));
   }
 };
 

@@ -35,7 +35,7 @@ Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
   const double count = std::ceil((last - first) / p.step);
   MX_CHECK(count < 9e18, "_arange: ", first, " to ", last, " by ", p.step, " is not finite");
   const auto values = count > 0 ? static_cast<int64_t>(count) : int64_t{0};
-  return {{Shape{values * p.repeat}, p.dtype.value_or(DType::kFloat32)}};
+  return {{Shape{checked_mul(values, p.repeat)}, p.dtype.value_or(DType::kFloat32)}};
 }
 
 Specs infer_eye(const EyeParams& p, std::span<const TensorSpec>) {

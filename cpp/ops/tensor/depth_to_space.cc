@@ -19,7 +19,7 @@ Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec>
   const int64_t b = p.block_size;
   MX_CHECK_SHAPE(s[1] % (b * b) == 0, "depth_to_space: ", s[1], " channels of data of shape ", s,
                  " are not a multiple of block_size squared, ", b * b);
-  return {{{s[0], s[1] / (b * b), s[2] * b, s[3] * b}, in[0].dtype}};
+  return {{{s[0], s[1] / (b * b), checked_mul(s[2], b), checked_mul(s[3], b)}, in[0].dtype}};
 }
 
 Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec> in) {
@@ -29,7 +29,7 @@ Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec>
   MX_CHECK_SHAPE(s[2] % b == 0 && s[3] % b == 0,
                  "space_to_depth: height and width of data of shape ", s,
                  " are not multiples of block_size ", b);
-  return {{{s[0], s[1] * b * b, s[2] / b, s[3] / b}, in[0].dtype}};
+  return {{{s[0], checked_mul(s[1], b * b), s[2] / b, s[3] / b}, in[0].dtype}};
 }
 
 std::vector<ValueRef> grad_depth_to_space(GradBuilder& g) {

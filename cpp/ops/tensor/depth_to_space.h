@@ -10,7 +10,8 @@ struct BlockSizeParams {
   int64_t block_size = 1;
   static constexpr auto fields() {
     return std::tuple(required_field("block_size", &BlockSizeParams::block_size,
-                                     "Height and width of the blocks."));
+                                     "Height and width of the blocks.")
+                          .between(1, 2147483647));
   }
 };
 

@@ -17,10 +17,12 @@ namespace {
 Specs infer_repeat(const RepeatParams& p, std::span<const TensorSpec> in) {
   MX_CHECK(p.repeats >= 0, "repeat: repeats ", p.repeats, " given, a number not below 0 expected");
   Shape to = in[0].shape;
-  if (p.axis)
-    to[normalize_axis("repeat", *p.axis, to.ndim())] *= p.repeats;
-  else
-    to = {to.size() * p.repeats};
+  if (p.axis) {
+    int64_t& length = to[normalize_axis("repeat", *p.axis, to.ndim())];
+    length = checked_mul(length, p.repeats);
+  } else {
+    to = {checked_mul(to.size(), p.repeats)};
+  }
   return {{to, in[0].dtype}};
 }
 
@@ -30,7 +32,8 @@ Specs infer_tile(const TileParams& p, std::span<const TensorSpec> in) {
   for (int i = 0; i < from.ndim(); ++i) to[to.ndim() - from.ndim() + i] = from[i];
   for (int i = 0; i < p.reps.ndim(); ++i) {
     MX_CHECK(p.reps[i] >= 0, "tile: reps ", p.reps, " contain a negative number");
-    to[to.ndim() - p.reps.ndim() + i] *= p.reps[i];
+    int64_t& length = to[to.ndim() - p.reps.ndim() + i];
+    length = checked_mul(length, p.reps[i]);
   }
   return {{to, in[0].dtype}};
 }

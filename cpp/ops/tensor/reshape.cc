@@ -81,7 +81,7 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
       while (source < from.ndim()) to.push_back(next());
     } else if (code.value == -3) {
       const int64_t first = next();
-      to.push_back(first * next());
+      to.push_back(checked_mul(first, next()));
     } else if (code.value == -4) {
       const int64_t whole = next();
       int64_t first = code.first, second = code.second;
@@ -89,9 +89,9 @@ Shape resolve_codes(const ReshapeParams& p, const Shape& given) {
                      ": both numbers of -4 are -1");
       if (first == -1 && second != 0) first = whole / second;
       if (second == -1 && first != 0) second = whole / first;
-      MX_CHECK_SHAPE(first >= 0 && second >= 0 && first * second == whole, "Reshape: shape ",
-                     p.shape, ": a dimension of ", whole, " cannot be split into ", code.first,
-                     " x ", code.second);
+      MX_CHECK_SHAPE(first >= 0 && second >= 0 && checked_mul(first, second) == whole,
+                     "Reshape: shape ", p.shape, ": a dimension of ", whole,
+                     " cannot be split into ", code.first, " x ", code.second);
       to.push_back(first);
       to.push_back(second);
     } else {

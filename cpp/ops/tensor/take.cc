@@ -56,6 +56,8 @@ Specs infer_batch_take(const NoParams&, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(a.ndim() == 2 && in[1].shape.size() == a[0], "batch_take: a of shape ", a,
                  " and indices of shape ", in[1].shape,
                  " given, 2 dimensions and one index per row expected");
+  MX_CHECK_SHAPE(a[1] > 0 || a[0] == 0, "batch_take: a of shape ", a,
+                 " has no columns to take from");
   return {{in[1].shape, in[0].dtype}};
 }
 

@@ -13,8 +13,8 @@ constexpr const char* kName = "_contrib_box_nms";
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
   MX_CHECK(index >= 0 && index < width, kName, ": ", name, " ", index,
            " is out of range for rows of ", width, " elements");
-  MX_CHECK(index < p.coord_start || index > p.coord_start + 3, kName, ": ", name, " ", index,
-           " is one of the coordinates ", p.coord_start, " to ", p.coord_start + 3);
+  MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kName, ": ", name, " ",
+           index, " is one of the coordinates ", p.coord_start, " to ", int64_t{p.coord_start} + 3);
 }
 
 Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
@@ -24,8 +24,8 @@ Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(rows.ndim() >= 2 && rows.back() >= expected, kName, ": data of shape ", rows,
                  " given, (..., boxes, ", expected, " or more elements) expected");
   const int64_t width = rows.back();
-  MX_CHECK(p.coord_start >= 0 && p.coord_start + 3 < width, kName, ": coord_start ", p.coord_start,
-           " leaves no four coordinates in rows of ", width, " elements");
+  MX_CHECK(p.coord_start >= 0 && int64_t{p.coord_start} + 3 < width, kName, ": coord_start ",
+           p.coord_start, " leaves no four coordinates in rows of ", width, " elements");
   check_column(p, "score_index", p.score_index, width);
   if (p.id_index >= 0) {
     check_column(p, "id_index", p.id_index, width);

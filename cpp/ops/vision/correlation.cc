@@ -27,7 +27,7 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(height > 0 && width > 0, kOp, ": data1 of shape ", data,
                  " is too small for kernel_size ", p.kernel_size, ", max_displacement ",
                  p.max_displacement, " and pad_size ", p.pad_size);
-  const Shape out{data[0], p.displacements() * p.displacements(), height, width};
+  const Shape out{data[0], checked_mul(p.displacements(), p.displacements()), height, width};
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

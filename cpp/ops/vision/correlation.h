@@ -13,11 +13,14 @@ struct CorrelationParams {
   static constexpr auto fields() {
     using P = CorrelationParams;
     return std::tuple(
-        field("kernel_size", &P::kernel_size, "Height and width of a patch; odd."),
-        field("max_displacement", &P::max_displacement, "Largest displacement in pixels."),
-        field("stride1", &P::stride1, "Step between patches of data1."),
-        field("stride2", &P::stride2, "Step between displacements."),
-        field("pad_size", &P::pad_size, "Zeros added on all sides of both images."),
+        field("kernel_size", &P::kernel_size, "Height and width of a patch; odd.")
+            .between(1, 2147483647),
+        field("max_displacement", &P::max_displacement, "Largest displacement in pixels.")
+            .between(0, 2147483647),
+        field("stride1", &P::stride1, "Step between patches of data1.").between(1, 2147483647),
+        field("stride2", &P::stride2, "Step between displacements.").between(1, 2147483647),
+        field("pad_size", &P::pad_size, "Zeros added on all sides of both images.")
+            .between(0, 2147483647),
         field("is_multiply", &P::is_multiply, "Products; otherwise absolute differences."));
   }
   int64_t radius() const { return max_displacement / stride2; }

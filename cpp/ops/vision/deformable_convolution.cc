@@ -40,8 +40,8 @@ Shapes shapes_for(const P& p, const Shape& data) {
   for (int i = 0; i < 2; ++i)
     size[i] = window_count(op, data[i + 2], w.kernel[i + 1], w.stride[i + 1], w.dilate[i + 1],
                            w.pad[i + 1]);
-  const int64_t elements = moved * w.kernel_size();
-  return {Shape{data[0], 2 * elements, size[0], size[1]},
+  const int64_t elements = checked_mul(moved, w.kernel_size());
+  return {Shape{data[0], checked_mul(2, elements), size[0], size[1]},
           Shape{data[0], elements, size[0], size[1]},
           Shape{p.num_filter, channels / groups, p.kernel[0], p.kernel[1]}, Shape{p.num_filter},
           Shape{data[0], p.num_filter, size[0], size[1]}};

@@ -27,7 +27,7 @@ Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) 
     MX_CHECK(offset >= 0 && offset <= 1, kPrior, ": offset ", offset,
              " given, between 0 and 1 expected");
   const auto per_position = static_cast<int64_t>(p.sizes.size() + p.ratios.size()) - 1;
-  return {{{1, data[2] * data[3] * per_position, 4}, in[0].dtype}};
+  return {{{1, checked_mul(checked_mul(data[2], data[3]), per_position), 4}, in[0].dtype}};
 }
 
 void check_variances(const char* op, const std::vector<double>& variances) {

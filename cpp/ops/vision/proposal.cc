@@ -28,14 +28,14 @@ Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
            " given, 0 or more expected");
   MX_CHECK(p.feature_stride > 0, kName, ": feature_stride ", p.feature_stride,
            " given, at least 1 expected");
-  const int64_t regions = cls[0] * p.rpn_post_nms_top_n;
+  const int64_t regions = checked_mul(cls[0], p.rpn_post_nms_top_n);
   return {{{regions, 5}, in[0].dtype}, {{regions, 1}, in[0].dtype}};
 }
 
 void complete(const ProposalParams&, std::span<TensorSpec> in) {
   const Shape& cls = in[0].shape;
   if (cls.ndim() != 4) return;
-  complete_shape(in[1], {cls[0], 2 * cls[1], cls[2], cls[3]});
+  complete_shape(in[1], {cls[0], checked_mul(2, cls[1]), cls[2], cls[3]});
   complete_shape(in[2], {cls[0], 3});
 }
 

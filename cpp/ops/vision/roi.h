@@ -14,9 +14,11 @@ struct RoiPoolingParams {
   static constexpr auto fields() {
     using P = RoiPoolingParams;
     return std::tuple(
-        required_field("pooled_size", &P::pooled_size, "Height and width of the output."),
+        required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
+            .between(1, 2147483647),
         required_field("spatial_scale", &P::spatial_scale,
-                       "Size of data relative to the image that rois refer to."));
+                       "Size of data relative to the image that rois refer to.")
+            .between(-1e30, 1e30));
   }
 };
 
@@ -28,7 +30,8 @@ struct RoiAlignParams : RoiPoolingParams {
     return std::tuple_cat(
         RoiPoolingParams::fields(),
         std::tuple(field("sample_ratio", &P::sample_ratio,
-                         "Samples per bin and axis; not positive: one per pixel."),
+                         "Samples per bin and axis; not positive: one per pixel.")
+                       .between(-2147483647, 512),
                    field("position_sensitive", &P::position_sensitive,
                          "Every bin reads channels of its own."),
                    field("aligned", &P::aligned, "Pixel centres lie at half coordinates.")));
@@ -39,10 +42,10 @@ struct RoiAlignParams : RoiPoolingParams {
 struct RotatedRoiAlignParams : RoiPoolingParams {
   int64_t sampling_ratio = -1;
   static constexpr auto fields() {
-    return std::tuple_cat(
-        RoiPoolingParams::fields(),
-        std::tuple(field("sampling_ratio", &RotatedRoiAlignParams::sampling_ratio,
-                         "Samples per bin and axis; not positive: one per pixel.")));
+    return std::tuple_cat(RoiPoolingParams::fields(),
+                          std::tuple(field("sampling_ratio", &RotatedRoiAlignParams::sampling_ratio,
+                                           "Samples per bin and axis; not positive: one per pixel.")
+                                         .between(-2147483647, 128)));
   }
 };
 
@@ -53,11 +56,15 @@ struct PsRoiPoolingParams {
     using P = PsRoiPoolingParams;
     return std::tuple(
         required_field("spatial_scale", &P::spatial_scale,
-                       "Size of data relative to the image that rois refer to."),
-        required_field("output_dim", &P::output_dim, "Channels of the output."),
-        required_field("pooled_size", &P::pooled_size, "Height and width of the output."),
+                       "Size of data relative to the image that rois refer to.")
+            .between(-1e30, 1e30),
+        required_field("output_dim", &P::output_dim, "Channels of the output.")
+            .between(1, 2147483647),
+        required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
+            .between(1, 2147483647),
         field("group_size", &P::group_size,
-              "data has output_dim * group_size^2 channels; 0 is pooled_size."));
+              "data has output_dim * group_size^2 channels; 0 is pooled_size.")
+            .between(0, 2147483647));
   }
   int64_t groups() const { return group_size > 0 ? group_size : pooled_size; }
 };
@@ -71,14 +78,19 @@ struct DeformablePsRoiPoolingParams {
     using P = DeformablePsRoiPoolingParams;
     return std::tuple(
         required_field("spatial_scale", &P::spatial_scale,
-                       "Size of data relative to the image that rois refer to."),
-        required_field("output_dim", &P::output_dim, "Channels of the output."),
-        required_field("group_size", &P::group_size,
-                       "data has output_dim * group_size^2 channels."),
-        required_field("pooled_size", &P::pooled_size, "Height and width of the output."),
-        field("part_size", &P::part_size, "Height and width of trans; 0 is pooled_size."),
-        field("sample_per_part", &P::sample_per_part, "Samples per bin and axis."),
-        field("trans_std", &P::trans_std, "Unit of trans, relative to the size of the region."),
+                       "Size of data relative to the image that rois refer to.")
+            .between(-1e30, 1e30),
+        required_field("output_dim", &P::output_dim, "Channels of the output.")
+            .between(1, 2147483647),
+        required_field("group_size", &P::group_size, "data has output_dim * group_size^2 channels.")
+            .between(1, 2147483647),
+        required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
+            .between(1, 2147483647),
+        field("part_size", &P::part_size, "Height and width of trans; 0 is pooled_size.")
+            .between(0, 2147483647),
+        field("sample_per_part", &P::sample_per_part, "Samples per bin and axis.").between(1, 64),
+        field("trans_std", &P::trans_std, "Unit of trans, relative to the size of the region.")
+            .between(-1e30, 1e30),
         field("no_trans", &P::no_trans, "Take no trans input: bins stay in place."));
   }
   MX_HOST_DEVICE int64_t parts() const { return part_size > 0 ? part_size : pooled_size; }

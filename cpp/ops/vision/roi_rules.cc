@@ -23,9 +23,10 @@ void check_pooled_size(const char* op, const Shape& size) {
 
 void check_groups(const char* op, const Shape& data, int64_t output_dim, int64_t groups) {
   MX_CHECK(output_dim > 0, op, ": output_dim ", output_dim, " given, at least 1 expected");
-  MX_CHECK_SHAPE(data[1] == output_dim * groups * groups, op, ": data of shape ", data, " has ",
-                 data[1], " channels, output_dim ", output_dim, " and group_size ", groups,
-                 " need ", output_dim * groups * groups);
+  const int64_t wanted = checked_mul(checked_mul(output_dim, groups), groups);
+  MX_CHECK_SHAPE(data[1] == wanted, op, ": data of shape ", data, " has ", data[1],
+                 " channels, output_dim ", output_dim, " and group_size ", groups, " need ",
+                 wanted);
 }
 
 }  // namespace mxlite

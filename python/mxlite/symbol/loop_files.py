@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..base import FileFormatError
 from .control_flow import Call, CondCall, ForeachCall, WhileCall
-from .node import Entry, Node
+from .node import Entry, Node, topological_order
 from .subgraph import SubGraph
 
 __all__ = ["LOOPS", "Saved", "loaded_loop", "saved_loop"]
@@ -95,6 +95,10 @@ class _Graph(NamedTuple):
     variables: list[Node]
 
 
+# How many subgraphs a node of each operator has.
+_GRAPHS = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
+
+
 def loaded_loop(
     op: str,
     attrs: Mapping[str, str],
@@ -129,6 +133,8 @@ def loaded_loop(
         If the attributes do not fit the subgraphs.
     """
     parts = [_Graph(*graph) for graph in graphs]
+    if len(parts) != _GRAPHS[op]:
+        raise FileFormatError(f"{label}: {op} has {len(parts)} subgraphs, {_GRAPHS[op]} expected")
     make = {"_foreach": _load_foreach, "_while_loop": _load_while, "_cond": _load_cond}[op]
     try:
         call, entries = make(attrs, inputs, parts)
@@ -139,8 +145,13 @@ def loaded_loop(
     return call, entries, rest
 
 
-def _numbers(attrs: Mapping[str, str], key: str) -> list[int]:
-    return [int(part) for part in attrs[key].strip("[]() ").split(",") if part.strip()]
+def _numbers(attrs: Mapping[str, str], key: str, count: int, lowest: int = 0) -> list[int]:
+    """Read a list of positions below ``count``; ``lowest`` of -1 allows "not used"."""
+    numbers = [int(part) for part in attrs[key].strip("[]() ").split(",") if part.strip()]
+    wrong = [number for number in numbers if not lowest <= number < count]
+    if wrong:
+        raise ValueError(f"{key} names position {wrong[0]}, {lowest} to {count - 1} expected")
+    return numbers
 
 
 def _unused(i: int) -> Node:
@@ -151,10 +162,16 @@ def _load_foreach(
     attrs: Mapping[str, str], inputs: list[Entry], parts: list[_Graph]
 ) -> tuple[Call, list[Entry]]:
     (body,) = parts
-    data, states = _numbers(attrs, "in_data_locs"), _numbers(attrs, "in_state_locs")
-    places = data + states + _numbers(attrs, "remain_locs")
+    count = len(body.variables)
+    data = _numbers(attrs, "in_data_locs", count, -1)
+    states = _numbers(attrs, "in_state_locs", count, -1)
+    places = data + states + _numbers(attrs, "remain_locs", count, -1)
     if len(places) != len(inputs):
         raise ValueError(f"{len(places)} places for {len(inputs)} inputs")
+    if not data:
+        raise ValueError("in_data_locs is empty, at least 1 array to loop over expected")
+    if len(body.heads) < len(states):
+        raise ValueError(f"the subgraph has {len(body.heads)} outputs for {len(states)} states")
     variables = [_unused(i) if at < 0 else body.variables[at] for i, at in enumerate(places)]
     imports = inputs[len(data) + len(states) :]
     graph = SubGraph.loaded(body.heads, variables, imports)
@@ -165,12 +182,24 @@ def _load_while(
     attrs: Mapping[str, str], inputs: list[Entry], parts: list[_Graph]
 ) -> tuple[Call, list[Entry]]:
     count = int(attrs["num_outputs"]) - int(attrs["num_out_data"])
-    of_condition, of_body = (_numbers(attrs, f"{key}_input_locs") for key in ("cond", "func"))
-    func_vars = _numbers(attrs, "func_var_locs")
+    of_condition, of_body = (
+        _numbers(attrs, f"{key}_input_locs", len(inputs)) for key in ("cond", "func")
+    )
+    func_vars = _numbers(attrs, "func_var_locs", len(of_body), -1)
     # A variable that the body does not use stands where this library puts it.
     places = [of_body[at] if at >= 0 else i for i, at in enumerate(func_vars)]
-    if len(places) != count:
-        raise ValueError(f"{len(places)} places for {count} loop variables")
+    if len(places) != count or not 0 < count <= len(inputs):
+        raise ValueError(
+            f"{len(places)} places for {count} loop variables and {len(inputs)} inputs"
+        )
+    for part, own in zip(parts, (of_condition, of_body)):
+        if len(part.variables) < len(own):
+            raise ValueError(f"a subgraph has {len(part.variables)} variables for {len(own)}")
+    if len(parts[0].heads) != 1 or len(parts[1].heads) < count:
+        raise ValueError(
+            f"{len(parts[0].heads)} and {len(parts[1].heads)} outputs of the subgraphs, 1 and at "
+            f"least {count} expected"
+        )
     loop_in_condition = {at: places.index(p) for at, p in enumerate(of_condition) if p in places}
     loop_in_body = {at: i for i, at in enumerate(func_vars) if at >= 0}
     graphs, graph_places = [], []
@@ -188,13 +217,20 @@ def _load_while(
         graph_places.append(places + imported)
     condition, body = graphs
     limit = int(attrs["max_iterations"])
+    if limit < 1:
+        raise ValueError(f"max_iterations is {limit}, at least 1 expected")
     return WhileCall(condition, body, count, limit, graph_places[0], graph_places[1]), inputs
 
 
 def _load_cond(
     attrs: Mapping[str, str], inputs: list[Entry], parts: list[_Graph]
 ) -> tuple[Call, list[Entry]]:
-    places = [_numbers(attrs, f"{key}_input_locs") for key in ("cond", "then", "else")]
+    places = [_numbers(attrs, f"{key}_input_locs", len(inputs)) for key in ("cond", "then", "else")]
+    for part, own in zip(parts, places):
+        if len(part.variables) < len(own):
+            raise ValueError(f"a subgraph has {len(part.variables)} variables for {len(own)}")
+    if len(parts[0].heads) != 1 or len(parts[1].heads) != len(parts[2].heads):
+        raise ValueError(f"the subgraphs have {[len(part.heads) for part in parts]} outputs")
     then, otherwise = (
         SubGraph.loaded(part.heads, part.variables[: len(own)], [inputs[at] for at in own])
         for part, own in zip(parts[1:], places[1:])
@@ -208,17 +244,18 @@ def _load_cond(
 
 def _inlined(graph: _Graph, given: list[Entry]) -> Entry:
     """Return the output of a subgraph as part of the graph around it."""
-    values = {id(variable): entry for variable, entry in zip(graph.variables, given)}
+    values = {(id(variable), 0): entry for variable, entry in zip(graph.variables, given)}
+    copies: dict[int, Node] = {}
 
     def moved(entry: Entry) -> Entry:
         node, index = entry
-        if node.op is None:
-            return values[id(node)]
-        if node.op == "_copy":
-            return moved(node.inputs[0])
-        return Node(
-            node.op, node.name, node.attrs, [moved(e) for e in node.inputs], node.call
-        ), index
+        return (copies[id(node)], index) if id(node) in copies else values[id(node), index]
 
+    for node in topological_order(graph.heads):
+        inputs = [moved(entry) for entry in node.inputs]
+        if node.op == "_copy":
+            values[id(node), 0] = inputs[0]
+        elif node.op is not None:
+            copies[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
     (head,) = graph.heads
     return moved(head)

@@ -14,6 +14,7 @@ from ..base import (
 )
 from ..ndarray.serialization import replacing_file
 from ..numpy_mode import is_np_shape
+from .file_checks import check_arity, check_graph, check_output
 from .loop_files import LOOPS, Saved, loaded_loop, saved_loop
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
@@ -211,17 +212,9 @@ fromjson = load_json
 def _parse(text: str, source: str) -> Symbol:
     try:
         graph = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"mx.sym.load: {source} is no JSON: {error}") from error
-    if not isinstance(graph, dict) or not isinstance(graph.get("nodes"), list):
-        raise FileFormatError(f"mx.sym.load: {source} has no list 'nodes'")
-    try:
-        return _build(graph, source)
-    except (KeyError, IndexError, AttributeError) as error:
-        raise FileFormatError(f"mx.sym.load: {source} is damaged: {error!r}") from error
-
-
-def _build(graph: dict[str, Any], source: str) -> Symbol:
+    check_graph(graph, source)
     return Symbol(_build_graph(graph, source)[0])
 
 
@@ -230,17 +223,14 @@ def _build_graph(graph: dict[str, Any], source: str) -> tuple[list[Entry], list[
     items = upgrade(graph, source)
     nodes: list[Node] = []
     for item in items:
-        inputs: list[Entry] = []
-        for reference in item["inputs"]:
-            at, index = int(reference[0]), int(reference[1])
-            if not 0 <= at < len(nodes):
-                raise FileFormatError(
-                    f"mx.sym.load: {source}: node {item['name']!r} has input {at}, which is not "
-                    "before it"
-                )
-            inputs.append((nodes[at], index))
-        nodes.append(_build_node(item, inputs, f"mx.sym.load: {source}: node {item['name']!r}"))
-    heads = [(nodes[int(head[0])], int(head[1])) for head in graph["heads"]]
+        label = f"mx.sym.load: {source}: node {item['name']!r}"
+        inputs = [(nodes[at], index) for at, index, *_ in item["inputs"]]
+        for producer, index in inputs:
+            check_output(producer, index, f"{label} ({item['op']}) has as input")
+        nodes.append(_build_node(item, inputs, label))
+    heads = [(nodes[at], index) for at, index, *_ in graph["heads"]]
+    for producer, index in heads:
+        check_output(producer, index, f"mx.sym.load: {source}: 'heads' names")
     return heads, [node for node in nodes if node.op is None]
 
 
@@ -253,7 +243,9 @@ def _build_node(item: dict[str, Any], inputs: list[Entry], label: str) -> Node:
             graphs = [_build_graph(part, label) for part in item["subgraphs"]]
             call, inputs, attrs = loaded_loop(op, item["attrs"], inputs, graphs, label)
             return Node(op, name, attrs, inputs, call)
-        return Node(op, name, item["attrs"], inputs)
+        node = Node(op, name, item["attrs"], inputs)
+        check_arity(node, label)
+        return node
     except FileFormatError:
         raise
     except MXNetError as error:

@@ -23,9 +23,11 @@ struct Geometry {
         padded_height(height + 2 * pad),
         padded_width(width + 2 * pad),
         rows(p.patches(height)),
-        columns(p.patches(width)) {}
-  int64_t padded_plane() const { return padded_height * padded_width; }
-  int64_t padded_size() const { return channels * padded_plane(); }
+        columns(p.patches(width)) {
+    checked_mul(padded_size(), sizeof(double));  // the scratch memory can be counted
+  }
+  int64_t padded_plane() const { return checked_mul(padded_height, padded_width); }
+  int64_t padded_size() const { return checked_mul(channels, padded_plane()); }
 };
 
 template <class T, class Acc>

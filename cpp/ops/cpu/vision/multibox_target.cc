@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/ordering.h"
+#include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/vision/multibox.h"
@@ -170,7 +171,8 @@ template <class T>
 void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_positive) {
   const auto& p = image.params;
   const int64_t num_anchors = image.sizes.num_anchors;
-  auto wanted = static_cast<int64_t>(static_cast<float>(num_positive) * p.negative_mining_ratio);
+  int64_t wanted =
+      cpu::clamp_index(static_cast<float>(num_positive) * p.negative_mining_ratio, 0, num_anchors);
   wanted = std::max<int64_t>(wanted, p.minimum_negative_samples);
   if (wanted <= 0) return;
   int64_t count = 0;

@@ -45,7 +45,12 @@ struct RotatedGrid {
     for (int64_t a = 0; a < samples_h; ++a) {
       const Acc down = start_h + static_cast<Acc>(i) * bin_h +
                        (static_cast<Acc>(a) + Acc(0.5)) * bin_h / static_cast<Acc>(samples_h);
-      for (int64_t b = 0; b < samples_w; ++b) {
+      int64_t first = 0, past = samples_w;
+      const Acc step = bin_w / static_cast<Acc>(samples_w);
+      const Acc left = start_w + static_cast<Acc>(j) * bin_w + step / 2;
+      narrow(left * cosine + down * sine + centre_x, step * cosine, width, first, past);
+      narrow(down * cosine - left * sine + centre_y, -step * sine, height, first, past);
+      for (int64_t b = first; b < past; ++b) {
         const Acc right = start_w + static_cast<Acc>(j) * bin_w +
                           (static_cast<Acc>(b) + Acc(0.5)) * bin_w / static_cast<Acc>(samples_w);
         const Acc x = right * cosine + down * sine + centre_x;
@@ -55,6 +60,19 @@ struct RotatedGrid {
         fn(combine(clamped(y, height), clamped(x, width), width));
       }
     }
+  }
+
+ private:
+  // Reduces the range of points [first, past) to those with -1 <= origin + point * step <= size,
+  // and one more on both sides: a region may be far larger than the image.
+  MX_HOST_DEVICE static void narrow(Acc origin, Acc step, int64_t size, int64_t& first,
+                                    int64_t& past) {
+    if (step == 0) return;
+    const Acc at_low = (-1 - origin) / step, at_high = (static_cast<Acc>(size) - origin) / step;
+    const Acc low = std::floor(std::min(at_low, at_high)) - 1;
+    const Acc high = std::ceil(std::max(at_low, at_high)) + 2;
+    first = clamp_index(low, first, past);
+    past = clamp_index(high, first, past);
   }
 };
 

@@ -290,7 +290,7 @@ CASES = [
         pooled_size=(2, 0),
         spatial_scale=1,
         error=ValueError,
-        match=r"pooled_size \(2, 0\)",
+        match=r"pooled_size: \(2, 0\)",
     ),
     # ROIAlign
     _align((2, 3, 5, 6), ROIS, **FLAT),

@@ -1,0 +1,19 @@
+#include "cpp/ops/call_checks.h"
+
+namespace mxlite {
+
+void check_input_count(const OpSchema& op, const void* params, size_t num_inputs) {
+  if (op.variadic) {
+    MX_CHECK_KIND(num_inputs > 0, ErrorKind::kType, op.name, "() needs at least one array");
+    return;
+  }
+  const auto wanted = static_cast<size_t>(op.count_inputs(params));
+  if (num_inputs == wanted) return;
+  std::string names;
+  for (size_t i = 0; i < wanted; ++i)
+    names += str(i ? ", " : "", op.input_name(static_cast<int>(i)));
+  fail(ErrorKind::kType, op.name, ": ", num_inputs, " inputs given, ", wanted, " expected",
+       wanted ? " (" : "", names, wanted ? ")" : "");
+}
+
+}  // namespace mxlite

@@ -1,0 +1,184 @@
+"""Calls that want more than there is: sizes that overflow, views outside, ranges of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+
+X = nd.ones((2, 3, 4, 4))
+LARGE = 2**62
+EMPTY = nd.zeros((0, LARGE, 4, 4))  # no element, but a dimension near the end of 64 bits
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: nd.ones((2,)).reshape((2**61 + 1, 8)),
+        lambda: nd.ones((2,)).reshape((-1, 2**62, 8)),
+        lambda: EMPTY.reshape((0, -3, 0)).reshape((-2,)).reshape((-3, 0)),
+        lambda: nd.repeat(X, repeats=LARGE),
+        lambda: nd.repeat(X, repeats=LARGE, axis=1),
+        lambda: nd.tile(X, reps=(LARGE, LARGE)),
+        lambda: nd.tile(X, reps=(LARGE,)),
+        lambda: nd.one_hot(nd.zeros((8,)), depth=LARGE),
+        lambda: nd.arange(0, 1e18, repeat=1000),
+        lambda: nd.arange(0, float("inf")),
+        lambda: nd.arange(0, float("nan")),
+        lambda: nd.full((LARGE, 4), 1),
+        lambda: nd.broadcast_to(nd.ones((1, 1)), shape=(LARGE, 4)),
+        lambda: nd.broadcast_axis(nd.ones((1, 1)), axis=(0, 1), size=(LARGE, 4)),
+        lambda: nd.concat(EMPTY, EMPTY, EMPTY, dim=1),
+        lambda: nd.stack(*[nd.zeros((0, LARGE))] * 3).tile((4, 4, 1)),
+        lambda: nd.UpSampling(X, scale=2**31 - 1, sample_type="nearest").tile((2**31, 1)),
+        lambda: nd.depth_to_space(nd.zeros((0, 4, LARGE, 4)), 2),
+        lambda: nd.space_to_depth(nd.zeros((0, LARGE, 4, 4)), 2),
+        lambda: nd.eye(2**31, 2**31),
+        lambda: nd.linspace(0, 1, num=LARGE),
+        lambda: nd.random.uniform(shape=(LARGE, LARGE)),
+        lambda: nd.im2col(nd.zeros((0, LARGE, 4, 4)), kernel=(3, 3)),
+        lambda: nd.Convolution(EMPTY, EMPTY, num_filter=1, kernel=(1, 1), pad=(2**31 - 1,) * 2,
+                               no_bias=True),
+        lambda: nd.linalg.makediag(nd.zeros((0, LARGE)), offset=2**31 - 1).tile((4,)),
+        lambda: nd.Correlation(X, X, max_displacement=2**31 - 1, pad_size=2**31 - 1),
+        lambda: nd.contrib.MultiBoxPrior(nd.zeros((0, 1, 2**31, 2**31)), sizes=(1, 2, 3)),
+    ],
+)  # fmt: skip
+def test_sizes_that_do_not_fit_are_errors(act: Callable[[], Any]) -> None:
+    with pytest.raises((ValueError, MemoryError)) as caught:
+        act()
+    assert isinstance(caught.value, mx.MXNetError)
+
+
+def test_views_stay_inside_their_memory() -> None:
+    x = nd.arange(12).reshape((3, 4))
+    np.testing.assert_array_equal(x._strided_view((2, 2), (4, 2), 1).asnumpy(), [[1, 3], [5, 7]])
+    np.testing.assert_array_equal(x._strided_view((2,), (-4,), 5).asnumpy(), [5, 1])
+    for shape, strides, offset in [
+        ((4, 4), (4, 1), 0),
+        ((3, 4), (4, 1), 1),
+        ((3,), (1,), -1),
+        ((2,), (-4,), 3),
+        ((2,), (2**62,), 0),
+        ((2**62, 3), (0, 2**62), 0),
+        ((-1,), (1,), 0),
+    ]:
+        with pytest.raises((IndexError, ValueError)):
+            x._strided_view(shape, strides, offset)
+    with pytest.raises(IndexError, match="reaches from element 8 to 15.*memory has 12"):
+        x._slice_view(2, 4, False)
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: nd.Convolution(X, X, kernel=(0, 3), num_filter=1, no_bias=True),
+         r"Convolution: kernel \(0, 3\) given"),
+        (lambda: nd.Convolution(X, X, kernel=(3, 3), stride=(-1, 1), num_filter=1, no_bias=True),
+         "Convolution: stride"),
+        (lambda: nd.Pooling(X, kernel=(2, 2), pad=(-1, 0)), "Pooling: pad"),
+        (lambda: nd.RNN(X, X, X, state_size=1, num_layers=2**40, mode="rnn_relu"),
+         "RNN: parameter num_layers: 1099511627776 given, from 1 to 65536 expected"),
+        (lambda: nd.depth_to_space(X, 2**32), "depth_to_space: parameter block_size"),
+        (lambda: nd.contrib.count_sketch(X, X, X, out_dim=2**60), "parameter out_dim"),
+        (lambda: nd.Correlation(X, X, stride1=0), "Correlation: parameter stride1"),
+        (lambda: nd.contrib.ROIAlign(X, X, pooled_size=(2, 2), spatial_scale=float("nan")),
+         "parameter spatial_scale: nan given"),
+        (lambda: nd.split(X, num_outputs=0), "SliceChannel: parameter num_outputs: 0 given"),
+        (lambda: nd.Dropout(X, p=1.5), "Dropout: p 1.5 given"),
+    ],
+)  # fmt: skip
+def test_parameters_outside_of_their_range_are_errors(act: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        act()
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda: nd.softmax_cross_entropy(nd.zeros((2, 0)), nd.zeros(2)), "at least 1 class"),
+        (lambda: nd.SoftmaxOutput(nd.ones(3), nd.ones(3), multi_output=True, preserve_shape=True),
+         "SoftmaxOutput: data"),
+        (lambda: nd.contrib.box_nms(nd.ones((2, 6)), coord_start=2**31 - 1), "coord_start"),
+        (lambda: nd.batch_take(nd.zeros((2, 0)), nd.zeros(2)), "batch_take: a of shape"),
+    ],
+)  # fmt: skip
+def test_inputs_without_elements_to_choose_are_errors(act: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        act()
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, float("inf"), float("nan"), 3e38])
+@pytest.mark.parametrize("op", ["ROIAlign", "RROIAlign"])
+def test_regions_far_beyond_the_image_end_soon(op: str, value: float) -> None:
+    data = nd.ones((1, 2, 32, 32))
+    row = [[0, -5, -5, value, value, 30][: 5 if op == "ROIAlign" else 6]]
+    result = getattr(nd.contrib, op)(data, nd.array(row), pooled_size=(7, 7), spatial_scale=1.0)
+    assert result.shape == (1, 2, 7, 7)
+    assert result.asnumpy().size == 98
+
+
+def test_rotated_regions_larger_than_the_image_average_their_points() -> None:
+    image = nd.arange(64).reshape((1, 1, 8, 8))
+    region = nd.array([[0, 3.5, 3.5, 4, 4, 0]])
+    result = nd.contrib.RROIAlign(image, region, pooled_size=(1, 1), spatial_scale=1.0)
+    np.testing.assert_allclose(result.asnumpy().ravel(), [31.5], rtol=1e-5)
+    # Of 800 x 800 points of which one per pixel lies in the image, the others count as zero.
+    wide = nd.array([[0, 3.5, 3.5, 800, 800, 45]])
+    share = nd.contrib.RROIAlign(nd.ones((1, 1, 8, 8)), wide, pooled_size=(1, 1), spatial_scale=1.0)
+    points = 4 * (8 + 8)
+    assert 0 <= float(share.asscalar()) <= (9 * points / 800 + 2) ** 2 / points**2
+
+
+def test_clipped_indices_beyond_64_bits_take_the_last_row() -> None:
+    table = nd.array([[1.0], [2.0], [3.0]])
+    taken = nd.take(table, nd.array([1e30, -1e30, float("inf"), 1.0]))
+    np.testing.assert_array_equal(taken.asnumpy().ravel(), [3, 1, 3, 2])
+
+
+# -- internal operators -------------------------------------------------------------------------
+
+INTERNAL = [
+    "_box_nms_backward", "_pick_backward", "_convolution_backward_weight", "_slice_backward",
+    "_softmax_backward", "_rnn_backward", "_layer_norm_backward", "_csr_spread",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTERNAL)
+def test_programs_cannot_name_internal_operators(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' is internal"):
+        mx._core.op(name)
+    with pytest.raises(ValueError, match=f"'{name}' is internal"):
+        mx._core.OpCall(name, {})
+    assert name not in mx._core.all_ops()
+    assert name not in [op["name"] for op in mx._core.list_ops()]
+
+
+def test_helpers_of_gradients_are_internal_unless_they_check_their_inputs() -> None:
+    checked = {"_relu_backward", "_sigmoid_backward", "_tanh_backward", "_gather_nd_backward",
+               "_backward_gather_nd"}  # fmt: skip
+    assert {name for name in mx._core.all_ops() if "backward" in name} <= checked
+
+
+@pytest.mark.parametrize("name", ["_plus_scalar", "_contrib_box_nms", "_image_resize", "_copy"])
+def test_public_names_with_underscores_stay_callable(name: str) -> None:
+    assert mx._core.op(name).__name__
+
+
+def test_calls_with_another_number_of_inputs_are_errors() -> None:
+    call = mx._core.OpCall("FullyConnected", {"num_hidden": "2"})
+    one = [((2, 3), "float32")]
+    with pytest.raises(TypeError, match=r"1 inputs given, 3 expected \(data, weight, bias\)"):
+        call.infer(one)
+    with pytest.raises(TypeError, match="1 inputs given, 3 expected"):
+        call.complete(one)
+    with pytest.raises(TypeError, match="1 inputs given, 3 expected"):
+        call.run([nd.ones((2, 3))])
+    with pytest.raises(TypeError, match="4 inputs given"):
+        call.run([nd.ones((2, 3))] * 4)
+    with pytest.raises(TypeError, match="at least one array"):
+        mx._core.OpCall("Concat", {}).infer([])

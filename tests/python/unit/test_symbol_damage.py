@@ -1,0 +1,194 @@
+"""Damaged and hostile symbol files: every fault is found before a shape is inferred."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import pytest
+from mxlite.base import FileFormatError, MXNetError
+from mxlite.symbol.file_checks import MAX_DEPTH
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+NET = (DATA / "small_net-symbol.json").read_text()
+sym = mx.sym
+
+
+def changed(change: Any) -> str:
+    graph = json.loads(NET)
+    change(graph, graph["nodes"][2])  # node 2 is the convolution: data, weight
+    return json.dumps(graph)
+
+
+def nested(depth: int) -> str:
+    graph: dict[str, Any] = {"nodes": [{"op": "null", "name": "x"}], "heads": [[0, 0, 0]]}
+    for _ in range(depth):
+        node = {"op": "_foreach", "name": "loop", "inputs": [], "subgraphs": [graph]}
+        graph = {"nodes": [node], "heads": [[0, 0, 0]]}
+    return json.dumps(graph)
+
+
+FAULTS = {
+    "too few inputs": (
+        changed(lambda g, n: n.update(inputs=[[0, 0, 0]])),
+        r"node 'conv': Convolution has 1 inputs, 2 \(data, weight\) expected",
+    ),
+    "too many inputs": (
+        changed(lambda g, n: n.update(inputs=[[0, 0, 0]] * 3)), "Convolution has 3 inputs, 2",
+    ),
+    "no inputs": (changed(lambda g, n: n.update(inputs=[])), "Convolution has 0 inputs, 2"),
+    "parameters change the arity": (
+        changed(lambda g, n: n["attrs"].pop("no_bias")), r"2 inputs, 3 \(data, weight, bias\)",
+    ),
+    "later input": (
+        changed(lambda g, n: n.update(inputs=[[0, 0, 0], [2, 0, 0]])),
+        "'conv'.*has input 2, which is not before it",
+    ),
+    "negative input": (
+        changed(lambda g, n: n.update(inputs=[[-1, 0, 0], [1, 0, 0]])), "'conv'.*-1",
+    ),
+    "input of another type": (
+        changed(lambda g, n: n.update(inputs=[["0", 0, 0], [1, 0, 0]])), "list of integers",
+    ),
+    "input without an output": (
+        changed(lambda g, n: n.update(inputs=[[0], [1, 0, 0]])), "output, version. expected",
+    ),
+    "output of a variable": (
+        changed(lambda g, n: n.update(inputs=[[0, 3, 0], [1, 0, 0]])),
+        "has as input: output 3 of node 'data' .a variable., which has 1",
+    ),
+    "no heads": (changed(lambda g, n: g.pop("heads")), "damaged.*heads"),
+    "empty heads": (changed(lambda g, n: g.update(heads=[])), "damaged.*heads"),
+    "head out of range": (changed(lambda g, n: g.update(heads=[[99, 0, 0]])), "head .99, 0, 0."),
+    "negative head": (changed(lambda g, n: g.update(heads=[[-1, 0, 0]])), "head .-1, 0, 0."),
+    "output of a head": (changed(lambda g, n: g.update(heads=[[2, 7, 0]])), "output 7 of node"),
+    "dangling variable": (changed(lambda g, n: g.update(arg_nodes=[0, 99])), "lists node 99"),
+    "operator as variable": (changed(lambda g, n: g.update(arg_nodes=[2])), "no variable"),
+    "inputs of a variable": (
+        changed(lambda g, n: g["nodes"][1].update(inputs=[[0, 0, 0]])), "a variable has 1 inputs",
+    ),
+    "attributes as a list": (changed(lambda g, n: n.update(attrs=["a"])), "must map names"),
+    "attribute of another type": (
+        changed(lambda g, n: n["attrs"].update(kernel=[1, 1])), "must map names to texts",
+    ),
+    "node as text": (changed(lambda g, n: g["nodes"].append("x")), "without op and name"),
+    "name as number": (changed(lambda g, n: n.update(name=7)), "must be texts"),
+    "version": (
+        changed(lambda g, n: g["attrs"].update(mxnet_version=["int", "x"])), "mxnet_version",
+    ),
+    "internal operator": (
+        changed(lambda g, n: n.update(op="_pick_backward")), "'_pick_backward' is internal",
+    ),
+    "reshape that overflows": (
+        changed(lambda g, n: n.update(op="Reshape", attrs={"shape": "(2305843009213693953, 8)"},
+                                      inputs=[[0, 0, 0]])),
+        None,  # found when a shape is inferred
+    ),
+    "deep subgraphs": (nested(MAX_DEPTH + 2), f"deeper than {MAX_DEPTH}"),
+    "loop without a body": (
+        changed(lambda g, n: n.update(op="_foreach", attrs={})), "0 subgraphs, 1 expected",
+    ),
+    "brackets": ("[" * 100_000, "is no JSON"),
+    "many outputs": (
+        changed(lambda g, n: n.update(op="SliceChannel", inputs=[[0, 0, 0]],
+                                      attrs={"num_outputs": "2147483647"})),
+        "num_outputs: .*2147483647",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_damaged_graph_names_its_fault(tmp_path: Path, name: str) -> None:
+    text, words = FAULTS[name]
+    path = tmp_path / "bad-symbol.json"
+    path.write_text(text)
+    if words is None:
+        with pytest.raises(MXNetError):
+            sym.load(path).infer_shape(data=(2, 3, 8, 8))
+        return
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        sym.load(path)
+    assert isinstance(caught.value, MXNetError)
+    assert "bad-symbol.json" in str(caught.value)
+
+
+def _cond_file(depth: int) -> str:
+    """A condition whose graph has 2 ** depth paths."""
+    nodes: list[Any] = [{"op": "null", "name": "p", "inputs": []}]
+    for i in range(depth):
+        nodes.append({"op": "elemwise_add", "name": f"a{i}", "inputs": [[i, 0, 0], [i, 0, 0]]})
+    condition = {"nodes": nodes, "arg_nodes": [0], "heads": [[depth, 0, 0]]}
+    branch = {"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[0, 0, 0]]}
+    cond = {
+        "op": "_cond", "name": "c", "inputs": [[0, 0, 0]],
+        "attrs": {"cond_input_locs": "[0]", "then_input_locs": "[0]", "else_input_locs": "[0]",
+                  "num_args": "4", "num_outputs": "1"},
+        "subgraphs": [condition, branch, branch],
+    }  # fmt: skip
+    top = {"nodes": [nodes[0], cond], "arg_nodes": [0], "heads": [[1, 0, 0]]}
+    return json.dumps({**top, "attrs": {"mxnet_version": ["int", 10901]}})
+
+
+@pytest.mark.parametrize("depth", [60, 3000])
+def test_conditions_of_many_paths_load(depth: int) -> None:
+    assert sym.load_json(_cond_file(depth)).list_arguments() == ["p"]
+
+
+LOOP_FAULTS = [
+    ("in_data_locs", "[5]"), ("in_data_locs", "[]"), ("in_state_locs", "[-7]"),
+    ("in_data_locs", "[x]"), ("remain_locs", "[0, 0, 0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), LOOP_FAULTS)
+def test_positions_of_loops_are_checked(key: str, value: str) -> None:
+    def body(data: Any, state: Any) -> Any:
+        return data + state, state
+
+    out, _ = sym.contrib.foreach(body, sym.var("data"), sym.var("state"))
+    graph = json.loads(out.tojson())
+    (loop,) = [node for node in graph["nodes"] if node["op"] == "_foreach"]
+    sym.load_json(json.dumps(graph))
+    loop["attrs"][key] = value
+    with pytest.raises(FileFormatError, match="the subgraphs of _foreach are damaged"):
+        sym.load_json(json.dumps(graph))
+
+
+def _mutated(value: Any, rng: random.Random) -> Any:
+    """Return a JSON value with one place changed."""
+    odd = [None, -1, 0, 1, 2**31, 2**70, 1.5, "", "x", [], {}, [[]], True]
+    if isinstance(value, dict) and value and rng.random() < 0.95:
+        key = rng.choice(sorted(value))
+        result = dict(value)
+        if rng.random() < 0.1:
+            del result[key]
+        else:
+            result[key] = _mutated(value[key], rng)
+        return result
+    if isinstance(value, list) and value and rng.random() < 0.95:
+        at = rng.randrange(len(value))
+        action = rng.random()
+        if action < 0.1:
+            return value[:at] + value[at + 1 :]
+        if action < 0.2:
+            return value[:at] + [value[at]] + value[at:]
+        return [*value[:at], _mutated(value[at], rng), *value[at + 1 :]]
+    if isinstance(value, int) and rng.random() < 0.5:
+        return value + rng.choice([-1, 1, 2])
+    return rng.choice(odd)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_files_load_or_raise_an_error_of_the_package(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = json.loads(NET)
+    for _ in range(400):
+        bad = graph
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            bad = _mutated(bad, rng)
+        with contextlib.suppress(MXNetError):
+            sym.load_json(json.dumps(bad)).infer_shape_partial(data=(2, 3, 8, 8))
