@@ -7,7 +7,7 @@ that what depends on them alone is computed once per change; the others are its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Callable
 
 import numpy as np
@@ -16,6 +16,7 @@ from . import _core, autograd
 from . import ndarray as nd
 from .base import ShapeError, TypeError_, ValueError_, suggestion
 from .context import Context
+from .executor_shapes import check_kept, resized
 from .ndarray import NDArray
 from .ndarray.sparse.storage import assign, is_sparse
 from .symbol.dtypes import dtype_name
@@ -29,7 +30,7 @@ from .symbol.rules import weight_names
 from .symbol.shown import renew, show
 from .symbol.watched import WatchedRun
 
-__all__ = ["Executor", "resized"]
+__all__ = ["Executor"]
 
 
 class Executor:
@@ -394,7 +395,7 @@ class Executor:
         Raises
         ------
         ValueError
-            For a name that the executor does not have.
+            For a name that the executor does not have, or a value of another shape.
         """
         targets = (
             (arg_params, self.arg_dict, "arguments"),
@@ -403,6 +404,11 @@ class Executor:
         for params, arrays, what in targets:
             for name, value in params.items():
                 if name in arrays:
+                    if tuple(value.shape) != tuple(arrays[name].shape):
+                        raise ShapeError(
+                            f"copy_params_from: {name} of shape {tuple(value.shape)} given, "
+                            f"{tuple(arrays[name].shape)} expected"
+                        )
                     if value.dtype != arrays[name].dtype:
                         value = value.astype(arrays[name].dtype)
                     if is_sparse(arrays[name]):
@@ -433,21 +439,27 @@ class Executor:
         ValueError
             If a change is not allowed.
         """
-        shapes, _, aux_shapes = self._symbol.infer_shape(**kwargs)
+        named = {*self._arg_names, *self._aux_names} if partial_shaping else set(kwargs)
+        return self._reshaped(kwargs, named, allow_up_sizing)
+
+    def _reshaped(
+        self, new_shapes: Mapping[str, Any], changing: Container[str], allow_up_sizing: bool
+    ) -> Executor:
+        """Do as `reshape`; only the arrays in ``changing`` may get another shape."""
+        shapes, _, aux_shapes = self._symbol.infer_shape(**new_shapes)
         if shapes is None:
             raise ValueError_("Insufficient argument shapes provided.")
+        names = [*self._arg_names, *self._aux_names]
+        check_kept(
+            zip(names, [*self.arg_arrays, *self.aux_arrays], [*shapes, *aux_shapes]),
+            changing,
+            new_shapes,
+        )
         args: list[NDArray] = []
         grads: list[NDArray | None] = []
         for name, shape, array, grad in zip(
             self._arg_names, shapes, self.arg_arrays, self.grad_arrays
         ):
-            if not (partial_shaping or name in kwargs or tuple(shape) == tuple(array.shape)):
-                raise ValueError_(
-                    f"Shape of unspecified array arg:{name} changed from {tuple(array.shape)} to "
-                    f"{tuple(shape)}. This can cause the new executor to not share parameters "
-                    "with the old one. Please check for error in network. If this is intended, "
-                    "set partial_shaping=True to suppress this warning."
-                )
             args.append(resized(name, array, shape, allow_up_sizing))
             grads.append(None if grad is None else resized(name, grad, shape, allow_up_sizing))
         states = zip(self._aux_names, self.aux_arrays, aux_shapes)
@@ -480,21 +492,3 @@ class Executor:
             f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
             "Total 0 TempSpace resource requested\n"
         )
-
-
-def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bool) -> NDArray:
-    """Return the array for a new shape, sharing memory where it is large enough."""
-    if tuple(array.shape) == tuple(shape):
-        return array
-    if is_sparse(array):
-        return nd.sparse.zeros(array.stype, tuple(shape), ctx=array.context, dtype=array.dtype)
-    size = int(np.prod(shape, dtype=np.int64))
-    if size > array.size:
-        if not allow_up_sizing:
-            raise ValueError_(
-                f"New shape of arg:{name} larger than original. First making a big executor and "
-                "then down sizing it is more efficient than the reverse. If you really want to "
-                "up size, set allow_up_sizing=True to enable allocation of new arrays."
-            )
-        return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
-    return array.reshape((-1,))[:size].reshape(tuple(shape))

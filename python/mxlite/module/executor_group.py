@@ -183,18 +183,29 @@ class DataParallelExecutorGroup(ExecutorArrays):
         Parameters
         ----------
         data_shapes, label_shapes : list of DataDesc or of (name, shape)
+
+        Raises
+        ------
+        ShapeError
+            If a parameter or auxiliary state would need another shape.
         """
-        old = self._key()
+        old, before = self._key(), (self.data_shapes, self.label_shapes)
         self._set_shapes(data_shapes, label_shapes)
         key = self._key()
         if key == old:
             return
         execs = self._kept.pop(key, None)
         if execs is None:
-            execs = [
-                exe.reshape(partial_shaping=True, allow_up_sizing=True, **self._shapes(i))
-                for i, exe in enumerate(self.execs)
-            ]
+            # Labels and states follow the batch; parameters keep their shapes.
+            free = set(self.arg_names).difference(self.param_names)
+            try:
+                execs = [
+                    exe._reshaped(self._shapes(i), free, allow_up_sizing=True)
+                    for i, exe in enumerate(self.execs)
+                ]
+            except MXNetError:
+                self._set_shapes(*before)
+                raise
             for monitor in self._monitors:
                 for exe in execs:
                     monitor.install(exe)

@@ -169,7 +169,7 @@ class Module(ModuleState):
             return
         if inputs_need_grad and not for_training:
             raise ModuleStateError("bind: inputs_need_grad=True needs for_training=True")
-        self._take_shapes(data_shapes, label_shapes)
+        self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         shared = None
         if shared_module is not None:
             shared_module._need("binded", "params_initialized")
@@ -207,7 +207,7 @@ class Module(ModuleState):
         elif self.params_initialized:
             self._exec_group.set_params(self._arg_params, self._aux_params)
 
-    def _take_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
+    def _described(self, data_shapes: Any, label_shapes: Any) -> tuple[Any, Any]:
         data, label = described(data_shapes) or [], described(label_shapes)
         if sorted(entry.name for entry in data) != sorted(self._data_names):
             raise ValueError_(
@@ -221,7 +221,7 @@ class Module(ModuleState):
                 UserWarning,
                 stacklevel=3,
             )
-        self._data_shapes, self._label_shapes = data, label
+        return data, label
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Take batches of other shapes; parameters and optimizer stay.
@@ -231,8 +231,9 @@ class Module(ModuleState):
         data_shapes, label_shapes : list of DataDesc or of (name, shape)
         """
         self._need("binded")
-        self._take_shapes(data_shapes, label_shapes)
-        self._exec_group.reshape(self._data_shapes, self._label_shapes)
+        data, label = self._described(data_shapes, label_shapes)
+        self._exec_group.reshape(data, label)
+        self._data_shapes, self._label_shapes = data, label
 
     # -- optimizer -------------------------------------------------------------------------------
 

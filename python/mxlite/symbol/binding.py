@@ -11,7 +11,8 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
-from ..executor import Executor, resized
+from ..executor import Executor
+from ..executor_shapes import resized
 from ..ndarray import NDArray
 from .dtypes import dtype_name
 from .infer import Inference, parse_shape
@@ -219,7 +220,14 @@ def simple_bind(
         return resized(name, array, shape, allow_up_sizing=False)
 
     def usable(old: Any, name: str) -> bool:
-        return old is not None and tuple(old.shape) == specs[name][0]
+        if old is None:
+            return False
+        if tuple(old.shape) != specs[name][0]:
+            raise ShapeError(
+                f"simple_bind: {name} has shape {tuple(old.shape)} in shared_exec, these inputs "
+                f"need {specs[name][0]}; a parameter that is shared keeps its shape"
+            )
+        return True
 
     args: list[NDArray] = []
     grads: list[NDArray | None] = []
