@@ -87,15 +87,14 @@ class OpTask final : public engine::Task {
   SmallVector<StorageRef, 5> held_;
 };
 
+// Pinned and shared memory, in which results are not put.
 bool is_transfer_memory(const Device& device) {
   return device.type == DeviceType::kPinned || device.type == DeviceType::kShared;
 }
 
-// Pinned and shared memory goes with any cpu(i); cpu(i) and cpu(j) stand for two devices.
+// May one kernel use both? All memory of the host is one, whatever the number behind cpu.
 bool same_side(const Device& a, const Device& b) {
-  if (a == b) return true;
-  return (is_transfer_memory(a) && b.type != DeviceType::kCUDA) ||
-         (is_transfer_memory(b) && a.type != DeviceType::kCUDA);
+  return a == b || (a.type != DeviceType::kCUDA && b.type != DeviceType::kCUDA);
 }
 
 void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {

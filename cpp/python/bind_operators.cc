@@ -58,6 +58,14 @@ bool is_number(PyObject* o) {
   return PyFloat_Check(o) || PyLong_Check(o) || (PyNumber_Check(o) && !PySequence_Check(o));
 }
 
+// Integers stay exact; everything else is a double.
+AttrValue number_from_python(PyObject* o) {
+  if (PyIndex_Check(o)) return attr_from_python(o, "arithmetic", "operand");
+  const double value = PyFloat_AsDouble(o);
+  if (PyErr_Occurred()) throw py::error_already_set();
+  return value;
+}
+
 PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*) {
   return guarded([&]() -> PyObject* {
     const auto& object = *reinterpret_cast<OperatorObject*>(self);
@@ -81,8 +89,7 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, Py
           row.swapped ? std::array{rhs, array} : std::array{array, rhs};
       result = autograd::call(*object.array_op, object.array_op->default_params, inputs, options);
     } else if (!is_sparse_array(other) && is_number(other)) {
-      const AttrValue value = PyFloat_AsDouble(other);
-      if (PyErr_Occurred()) return nullptr;
+      const AttrValue value = number_from_python(other);
       result = autograd::call(*object.scalar_op, object.scalar_op->make_params({&value, 1}, 1),
                               {&array, 1}, options);
     } else if (is_sparse_array(other)) {
@@ -90,6 +97,11 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, Py
       PyObject* const operands[] = {row.swapped ? other : args[0], row.swapped ? args[0] : other,
                                     args[0]};
       return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);
+    } else if (PyList_Check(other) || PyTuple_Check(other)) {
+      // Python would compare identities for == and give False.
+      fail(ErrorKind::kType, row.method, ": a ", Py_TYPE(other)->tp_name,
+           " given beside an NDArray, an NDArray or a number expected; convert it with "
+           "mx.nd.array(...)");
     } else {
       Py_RETURN_NOTIMPLEMENTED;
     }

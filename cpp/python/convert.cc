@@ -88,6 +88,15 @@ struct PyContext {
 thread_local Device default_device;
 thread_local std::vector<Device> device_stack;
 
+// What a pickle holds: (type name, index), or 1.x's dictionary of type code and index.
+PyContext context_of_state(const py::object& state) {
+  if (py::isinstance<py::dict>(state))
+    return {{static_cast<DeviceType>(py::cast<int>(state["device_typeid"])),
+             py::cast<int>(state["device_id"])}};
+  const auto [name, index] = py::cast<std::pair<std::string, int>>(state);
+  return {{parse_device(name).type, index}};
+}
+
 }  // namespace
 
 PyObject* dtype_to_python(DType dtype) {
@@ -146,7 +155,11 @@ AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow) return PyLong_AsDouble(o);
+    if (overflow) {
+      const double wide = PyLong_AsDouble(o);
+      if (PyErr_Occurred()) throw py::error_already_set();
+      return wide;
+    }
     return static_cast<int64_t>(v);
   }
   if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
@@ -163,7 +176,7 @@ AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
       if (!i) PyErr_Clear();
-      if (i) return static_cast<int64_t>(PyLong_AsLongLong(i.ptr()));
+      if (i) return attr_from_python(i.ptr(), op, param);
     }
     if (PyNumber_Check(o)) {
       py::object f = py::reinterpret_steal<py::object>(PyNumber_Float(o));
@@ -287,9 +300,7 @@ void bind_device(py::module_& m) {
           [](const PyContext& c) {
             return py::make_tuple(device_type_name(c.device.type), c.device.index);
           },
-          [](const py::tuple& t) {
-            return PyContext{{parse_device(py::cast<std::string>(t[0])).type, py::cast<int>(t[1])}};
-          }));
+          [](const py::object& state) { return context_of_state(state); }));
   m.def(
       "num_gpus", [] { return accelerator() ? accelerator()->count() : 0; },
       "Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.");

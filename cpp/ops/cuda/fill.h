@@ -1,11 +1,12 @@
 // Arrays of one value.
 #pragma once
 #include "cpp/ops/kernel.h"
+#include "cpp/ops/number.h"
 
 namespace mxlite::cuda {
 
 // Sets every element of a contiguous array, or those of a strided region, to a value as the dtype
 // holds it.
-void fill_value(KernelContext& ctx, const TensorRef& out, double value);
+void fill_value(KernelContext& ctx, const TensorRef& out, Number value);
 
 }  // namespace mxlite::cuda

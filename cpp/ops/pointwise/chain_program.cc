@@ -214,7 +214,7 @@ class Compiler {
     return {Kind::kKept, static_cast<uint8_t>(kept_in_[v])};
   }
 
-  static void set_scalar(ChainStep& step, int place, double value) {
+  static void set_scalar(ChainStep& step, int place, Number value) {
     load_scalar(value, step.dtype, Compute::kFloat, &step.p[place]);
   }
 

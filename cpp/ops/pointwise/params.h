@@ -1,21 +1,23 @@
 // Parameters that element-wise schemas share with their kernels.
 #pragma once
+#include "cpp/ops/number.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
 
 struct ScalarParams {
-  double scalar = 1.0;
+  Number scalar = 1.0;
   bool is_int = true;
   static constexpr auto fields() {
     return std::tuple(
-        field("scalar", &ScalarParams::scalar, "The other operand, converted to data's dtype."),
+        field("scalar", &ScalarParams::scalar,
+              "The other operand, converted to the result's dtype."),
         field("is_int", &ScalarParams::is_int, "Written by 1.x into graphs; has no effect."));
   }
 };
 
 struct ClipParams {
-  double a_min = 0, a_max = 0;
+  Number a_min = 0, a_max = 0;
   static constexpr auto fields() {
     return std::tuple(required_field("a_min", &ClipParams::a_min, "Lower bound."),
                       required_field("a_max", &ClipParams::a_max, "Upper bound."));

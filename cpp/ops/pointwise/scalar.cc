@@ -1,4 +1,4 @@
-// Element-wise operators of an array and a number, which takes the array's dtype first.
+// Element-wise operators of an array and a number, which takes the result's dtype first.
 #include <cmath>
 
 #include "cpp/ops/pointwise/params.h"
@@ -73,12 +73,17 @@ const Row kRows[] = {
     {"_logical_xor_scalar", "1 where exactly one is 0, else 0.", nullptr, "_LogicalXorScalar"},
 };
 
+// Like data; bools count as integers, as in 1.x.
+Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
+  return {{in[0].shape, in[0].dtype == DType::kBool ? DType::kInt64 : in[0].dtype}};
+}
+
 }  // namespace
 
 void register_scalar(OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
-    op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(like_input()).inplace(0, 0);
+    op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(infer_scalar).inplace(0, 0);
     op.pointwise();
     if (row.gradient)
       op.gradient(row.gradient);

@@ -110,8 +110,10 @@ const Row kRows[] = {
 
 Grads clip_gradient(GradBuilder& g) {
   const auto& p = g.params<ClipParams>();
-  const ValueRef above = g.emit("_greater_equal_scalar", {x(g)}, {{"scalar", p.a_min}});
-  const ValueRef below = g.emit("_lesser_equal_scalar", {x(g)}, {{"scalar", p.a_max}});
+  const ValueRef above =
+      g.emit("_greater_equal_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_min)}});
+  const ValueRef below =
+      g.emit("_lesser_equal_scalar", {x(g)}, {{"scalar", AttrTraits<Number>::to(p.a_max)}});
   return {g.mul(dy(g), g.mul(above, below))};
 }
 

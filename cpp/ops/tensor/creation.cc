@@ -27,14 +27,26 @@ auto fill_rule(const char* op) {
   };
 }
 
+// How many of first, first + step, ... lie before last.
+int64_t integers_between(int64_t first, int64_t last, int64_t step) {
+  if (step > 0 ? first >= last : first <= last) return 0;
+  const auto distance = step > 0 ? static_cast<uint64_t>(last) - static_cast<uint64_t>(first)
+                                 : static_cast<uint64_t>(first) - static_cast<uint64_t>(last);
+  const uint64_t length = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  return static_cast<int64_t>((distance - 1) / length + 1);
+}
+
 Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
   MX_CHECK(!p.infer_range || p.stop, "_arange: infer_range=True without stop is not supported");
   MX_CHECK(p.step != 0, "_arange: step 0 given, another value expected");
   MX_CHECK(p.repeat > 0, "_arange: repeat ", p.repeat, " given, at least 1 expected");
-  const double first = p.stop ? p.start : 0.0, last = p.stop.value_or(p.start);
+  const Number first = p.stop ? p.start : Number(0), last = p.stop.value_or(p.start);
   const double count = std::ceil((last - first) / p.step);
-  MX_CHECK(count < 9e18, "_arange: ", first, " to ", last, " by ", p.step, " is not finite");
-  const auto values = count > 0 ? static_cast<int64_t>(count) : int64_t{0};
+  MX_CHECK(count < 9e18, "_arange: ", static_cast<double>(first), " to ", static_cast<double>(last),
+           " by ", static_cast<double>(p.step), " is not finite");
+  auto values = count > 0 ? static_cast<int64_t>(count) : int64_t{0};
+  if (first.is_integer() && last.is_integer() && p.step.is_integer())
+    values = integers_between(first.whole(), last.whole(), p.step.whole());
   return {{Shape{checked_mul(values, p.repeat)}, p.dtype.value_or(DType::kFloat32)}};
 }
 

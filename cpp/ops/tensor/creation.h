@@ -1,5 +1,6 @@
 // Parameters of operators that make arrays from nothing.
 #pragma once
+#include "cpp/ops/number.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -29,7 +30,7 @@ struct FullParams {
   Shape shape;
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
-  double value = 0;
+  Number value = 0;
   static constexpr auto fields() {
     return std::tuple(field("shape", &FullParams::shape, "Shape of the result."),
                       field("ctx", &FullParams::ctx, "Device, as in cpu(0); default: current."),
@@ -39,9 +40,9 @@ struct FullParams {
 };
 
 struct ArangeParams {
-  double start = 0;
-  std::optional<double> stop;
-  double step = 1;
+  Number start = 0;
+  std::optional<Number> stop;
+  Number step = 1;
   int64_t repeat = 1;
   bool infer_range = false;
   std::string ctx;

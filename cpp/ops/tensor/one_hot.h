@@ -2,13 +2,13 @@
 #pragma once
 #include <tuple>
 
-#include "cpp/ops/attr.h"
+#include "cpp/ops/number.h"
 
 namespace mxlite {
 
 struct OneHotParams {
   int64_t depth = 0;
-  double on_value = 1, off_value = 0;
+  Number on_value = 1, off_value = 0;
   DType dtype = DType::kFloat32;
   static constexpr auto fields() {
     return std::tuple(required_field("depth", &OneHotParams::depth, "Length of the new last axis."),

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "cpp/ops/attr.h"
+#include "cpp/ops/number.h"
 
 namespace mxlite {
 
@@ -18,7 +18,7 @@ struct EnumNames<PadMode> {
 struct PadParams {
   PadMode mode = PadMode::kConstant;
   OptionalInts pad_width;  // not a Shape: two numbers per dimension
-  double constant_value = 0;
+  Number constant_value = 0;
   static constexpr auto fields() {
     return std::tuple(
         required_field("mode", &PadParams::mode, "What the new elements are."),

@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "cpp/ops/attr.h"
+#include "cpp/ops/number.h"
 
 namespace mxlite {
 
@@ -18,7 +18,7 @@ struct SliceParams {
 };
 
 struct SliceAssignScalarParams {
-  double scalar = 0;
+  Number scalar = 0;
   OptionalInts begin, end, step;
   static constexpr auto fields() {
     return std::tuple(

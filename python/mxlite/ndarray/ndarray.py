@@ -313,6 +313,18 @@ def _index(self: NDArray) -> int:
     )
 
 
+def _format(self: NDArray, spec: str) -> str:
+    """Format as the number that an array of one element holds: ``f"{loss:.3f}"``."""
+    if not spec:
+        return str(self)
+    if self.size != 1:
+        raise TypeError_(
+            f"format: an array of shape {self.shape} given with the format {spec!r}, an array of "
+            "one element expected; format the values of asnumpy()"
+        )
+    return format(self.asnumpy().item(), spec)
+
+
 def _float(self: NDArray) -> float:
     return float(self.asscalar())
 
@@ -393,6 +405,7 @@ attach(
         "__deepcopy__": _deepcopy,
         "__index__": _index,
         "__float__": _float,
+        "__format__": _format,
         "__int__": _int,
         "__array_priority__": 1000.0,
         "writable": True,

@@ -6,7 +6,7 @@ namespace pointwise {
 namespace {
 
 void multiply_or_root(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs out) {
-  const Compute c = compute_for_arithmetic(in[0].dtype);
+  const Compute c = compute_for_arithmetic(out[0].dtype);
   if (p.scalar == 2.0)
     run_binary(kBinary<Mul>, c, in[0], in[0], out[0]);
   else if (p.scalar == 0.5 && is_floating(in[0].dtype))

@@ -9,7 +9,8 @@ namespace mxlite::pointwise {
 
 template <class F, bool scalar_left>
 void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
-  run_scalar(kBinary<F>, compute_for_arithmetic(in[0].dtype), in[0], p.scalar, scalar_left, out[0]);
+  run_scalar(kBinary<F>, compute_for_arithmetic(out[0].dtype), in[0], p.scalar, scalar_left,
+             out[0]);
 }
 
 template <class... F>

@@ -137,27 +137,21 @@ StoreFn store_fn(Compute from, DType to) {
   });
 }
 
-void load_scalar(double value, DType dtype, Compute c, void* out) {
+void load_scalar(Number value, DType dtype, Compute c, void* out) {
   if (c == Compute::kFloat) {
-    float rounded = static_cast<float>(value);
+    float rounded = static_cast<float>(static_cast<double>(value));
     if (dtype == DType::kFloat16) rounded = float16(rounded);
     if (dtype == DType::kBFloat16) rounded = bfloat16(rounded);
     std::memcpy(out, &rounded, sizeof(rounded));
   } else if (c == Compute::kDouble) {
-    if (!is_floating(dtype)) value = std::trunc(value);
-    std::memcpy(out, &value, sizeof(value));
+    const double wide = is_floating(dtype) ? static_cast<double>(value) : std::trunc(value);
+    std::memcpy(out, &wide, sizeof(wide));
   } else {
-    int64_t whole = 0;
-    if (value >= 9223372036854775808.0)
-      whole = dtype == DType::kUInt64 && value < 18446744073709551616.0
-                  ? static_cast<int64_t>(static_cast<uint64_t>(value))
-                  : std::numeric_limits<int64_t>::max();
-    else if (value <= -9223372036854775808.0)
-      whole = std::numeric_limits<int64_t>::min();
-    else if (value == value)
-      whole = static_cast<int64_t>(value);
     alignas(8) std::byte stored[8];
-    store_fn(Compute::kInt64, dtype)(&whole, 1, stored);
+    dispatch_dtype(dtype, [&]<class T>(T) {
+      const T held = value.as<T>();
+      std::memcpy(stored, &held, sizeof(T));
+    });
     load_fn(dtype, c)(stored, 0, 1, out);
   }
 }

@@ -2,6 +2,7 @@
 // that a function is instantiated for five types instead of thirteen.
 #pragma once
 #include "cpp/core/shape.h"
+#include "cpp/ops/number.h"
 
 namespace mxlite::pointwise {
 
@@ -27,6 +28,6 @@ LoadFn load_fn(DType from, Compute to);
 StoreFn store_fn(Compute from, DType to);
 
 // A scalar parameter as the dtype would hold it, in type c: 1.5 is 1 for integers, as in 1.x.
-void load_scalar(double value, DType dtype, Compute c, void* out);
+void load_scalar(Number value, DType dtype, Compute c, void* out);
 
 }  // namespace mxlite::pointwise

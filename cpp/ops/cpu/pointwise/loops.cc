@@ -203,13 +203,13 @@ void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const T
   run_blocks(fn, c, BlockReader(a, out.shape, c), BlockReader(b, out.shape, c), out);
 }
 
-void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, double scalar,
+void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, Number scalar,
                 bool scalar_left, const TensorRef& out) {
   const int64_t total = out.size();
   if (total == 0) return;
   const BinaryFn fn = table.fn[static_cast<int>(c)];
   alignas(8) std::byte value[8];
-  load_scalar(scalar, x.dtype, c, value);
+  load_scalar(scalar, out.dtype, c, value);
   const Form form = scalar_left ? Form::kScalarLeft : Form::kScalarRight;
   if (same_contiguous(x, out, c) && stored_as(out.dtype, c)) {
     parallel_ranges(total, [&](int64_t first, int64_t last) {

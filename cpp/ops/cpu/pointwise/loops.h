@@ -26,7 +26,7 @@ void run_unary(const UnaryTable& table, Compute c, const TensorRef& x, const Ten
 // out = f(a, b) with NumPy's broadcasting; out is contiguous and may be an input of its own shape.
 void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const TensorRef& b,
                 const TensorRef& out);
-void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, double scalar,
+void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, Number scalar,
                 bool scalar_left, const TensorRef& out);
 
 // Hands out runs of an array, broadcast to `shape`, as contiguous values of type c. Without

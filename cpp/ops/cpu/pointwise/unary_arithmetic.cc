@@ -9,7 +9,7 @@ namespace {
 // Parameters in the type that the loop computes in.
 struct UnaryArgs {
   alignas(8) std::byte bytes[16];
-  UnaryArgs(double first, double second, DType dtype, Compute c) {
+  UnaryArgs(Number first, Number second, DType dtype, Compute c) {
     load_scalar(first, dtype, c, bytes);
     load_scalar(second, dtype, c, bytes + compute_size(c));
   }
@@ -17,7 +17,8 @@ struct UnaryArgs {
 
 void clip(KernelContext&, const ClipParams& p, Inputs in, Outputs out) {
   const Compute c = compute_for<Clip>(in[0].dtype);
-  const UnaryArgs args(p.a_min, p.a_max, in[0].dtype, c);
+  const DType dtype = in[0].dtype;
+  const UnaryArgs args(p.a_min.within(dtype), p.a_max.within(dtype), dtype, c);
   run_unary(kUnary<Clip>, c, in[0], out[0], args.bytes);
 }
 

@@ -20,7 +20,7 @@ void fill_words(void* data, const void* value, int64_t n) {
   parallel_ranges(n, [&](int64_t first, int64_t last) { std::fill(to + first, to + last, word); });
 }
 
-void fill_value(const TensorRef& out, double value) {
+void fill_value(const TensorRef& out, Number value) {
   alignas(8) std::byte wide[8], stored[8];
   const Compute c = pointwise::compute_for_arithmetic(out.dtype);
   pointwise::load_scalar(value, out.dtype, c, wide);
@@ -37,13 +37,15 @@ void fill_value(const TensorRef& out, double value) {
   }
 }
 
-// Element i is value(i), computed in double.
+// Element i is value(i), a double or an int64_t.
 template <class F>
 void fill_from(const TensorRef& out, F&& value) {
-  const auto store = pointwise::store_fn(Compute::kDouble, out.dtype);
+  using Value = decltype(value(int64_t{0}));
+  constexpr Compute c = std::is_same_v<Value, double> ? Compute::kDouble : Compute::kInt64;
+  const auto store = pointwise::store_fn(c, out.dtype);
   const auto width = static_cast<int64_t>(dtype_size(out.dtype));
   parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
-    double block[kBlock];
+    Value block[kBlock];
     for (; first < last; first += kBlock) {
       const int64_t n = std::min(kBlock, last - first);
       for (int64_t i = 0; i < n; ++i) block[i] = value(first + i);
@@ -59,12 +61,17 @@ void zeros_like(KernelContext&, const LikeParams&, Inputs, Outputs out) { fill_v
 void ones_like(KernelContext&, const LikeParams&, Inputs, Outputs out) { fill_value(out[0], 1); }
 
 void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
-  double first = p.stop ? p.start : 0.0, step = p.step;
-  if (!is_floating(out[0].dtype)) {  // as in NumPy, integers of one distance
-    first = std::trunc(first);
-    step = std::trunc(step);
+  const Number start = p.stop ? p.start : Number(0);
+  if (is_floating(out[0].dtype)) {
+    const double first = start, step = p.step;
+    fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
+  } else {  // as in NumPy, integers of one distance
+    const auto first = static_cast<uint64_t>(start.whole());
+    const auto step = static_cast<uint64_t>(p.step.whole());
+    fill_from(out[0], [&](int64_t i) {  // unsigned, so that an end beyond the dtype wraps
+      return static_cast<int64_t>(first + static_cast<uint64_t>(i / p.repeat) * step);
+    });
   }
-  fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
 }
 
 void linspace(KernelContext&, const LinspaceParams& p, Inputs, Outputs out) {

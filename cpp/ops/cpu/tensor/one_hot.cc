@@ -13,8 +13,8 @@ void one_hot_native(KernelContext& ctx, const OneHotParams& p, Inputs in, Output
   const int64_t* const indices = cpu::index_values(ctx, in[0]);
   const int64_t count = in[0].size();
   dispatch_dtype(p.dtype, [&]<class T>(T) {
-    const T on = static_cast<T>(static_cast<ComputeType<T>>(p.on_value));
-    const T off = static_cast<T>(static_cast<ComputeType<T>>(p.off_value));
+    const T on = p.on_value.as<T>();
+    const T off = p.off_value.as<T>();
     T* const to = out[0].as<T>();
     std::fill_n(to, out[0].size(), off);
     for (int64_t i = 0; i < count; ++i)

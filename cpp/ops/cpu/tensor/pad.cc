@@ -68,7 +68,7 @@ void pad_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) 
   const int64_t before = p.before(last), middle = plain.back();
   uint64_t constant_bits = 0;
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
-    const T value = static_cast<T>(static_cast<ComputeType<T>>(p.constant_value));
+    const T value = p.constant_value.as<T>();
     std::memcpy(&constant_bits, &value, sizeof(T));
   });
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {

@@ -70,7 +70,7 @@ void slice_assign_scalar_native(KernelContext&, const SliceAssignScalarParams& p
   cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
   const auto region = resolve_slice("_slice_assign_scalar", p.begin, p.end, p.step, in[0].shape);
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
-    T value = static_cast<T>(static_cast<ComputeType<T>>(p.scalar));
+    T value = p.scalar.as<T>();
     put_region(region, {&value, Shape(), Strides(), in[0].dtype, true}, out[0]);
   });
 }

@@ -196,7 +196,7 @@ void run_floating_binary(KernelContext& ctx, const TensorRef& a, const TensorRef
 
 // A scalar as the dtype would hold it, in type C.
 template <class C>
-C scalar_of(double value, DType dtype, Compute c) {
+C scalar_of(Number value, DType dtype, Compute c) {
   alignas(8) std::byte bytes[8];
   pointwise::load_scalar(value, dtype, c, bytes);
   C result;
@@ -205,13 +205,13 @@ C scalar_of(double value, DType dtype, Compute c) {
 }
 
 template <class F>
-void run_scalar(KernelContext& ctx, const TensorRef& x, double value, bool scalar_left,
+void run_scalar(KernelContext& ctx, const TensorRef& x, Number value, bool scalar_left,
                 const TensorRef& y) {
-  const Compute c = pointwise::compute_for_arithmetic(x.dtype);
+  const Compute c = pointwise::compute_for_arithmetic(y.dtype);
   dispatch_compute(c, [&]<class C>(C) {
     Operand<C> scalar;
     scalar.source = Source::kScalar;
-    scalar.scalar = scalar_of<C>(value, x.dtype, c);
+    scalar.scalar = scalar_of<C>(value, y.dtype, c);
     const Operand<C> array{x.data, x.dtype};
     BinaryArgs<C> s{
         {}, scalar_left ? scalar : array, scalar_left ? array : scalar, {y.data, y.dtype}, false};

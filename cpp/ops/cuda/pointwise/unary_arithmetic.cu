@@ -10,8 +10,8 @@ void clip(KernelContext& ctx, const ClipParams& p, Inputs in, Outputs out) {
   const DType dtype = in[0].dtype;
   const Compute c = pointwise::compute_for_arithmetic(dtype);
   dispatch_compute(c, [&]<class C>(C) {
-    run_unary<pointwise::Clip, C>(ctx, in[0], out[0], scalar_of<C>(p.a_min, dtype, c),
-                                  scalar_of<C>(p.a_max, dtype, c));
+    run_unary<pointwise::Clip, C>(ctx, in[0], out[0], scalar_of<C>(p.a_min.within(dtype), dtype, c),
+                                  scalar_of<C>(p.a_max.within(dtype), dtype, c));
   });
 }
 

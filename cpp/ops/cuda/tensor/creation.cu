@@ -21,16 +21,12 @@ void fill_words(KernelContext& ctx, const TensorRef& out, const void* value) {
 }
 
 // Bits decide, so that four kernels serve all dtypes.
-void fill(KernelContext& ctx, const TensorRef& out, double value) {
+void fill(KernelContext& ctx, const TensorRef& out, Number value) {
   if (out.size() == 0) return;
   alignas(8) unsigned char stored[8];
   dispatch_dtype(out.dtype, [&](auto t) {
     using T = decltype(t);
-    T element;
-    if constexpr (std::is_same_v<T, bool>)
-      element = value != 0;
-    else
-      element = static_cast<T>(static_cast<ComputeType<T>>(value));
+    const T element = value.as<T>();
     std::memcpy(stored, &element, sizeof element);
   });
   switch (dtype_size(out.dtype)) {

@@ -13,42 +13,43 @@ namespace cuda {
 namespace {
 
 // Element i is value(i) = first + i / repeat * step, or `last` for the last one.
+template <class Value>
 struct Range {
-  double first, step;
+  Value first, step;
   int64_t repeat;
   bool has_last;
-  double last;
+  Value last;
 };
-__global__ void fill_range(int64_t n, Range r, void* out, DType dtype) {
+template <class Value>
+__global__ void range_kernel(int64_t n, Range<Value> r, void* out, DType dtype) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    const double v = r.has_last && i > 0 && i == n - 1
-                         ? r.last
-                         : r.first + static_cast<double>(i / r.repeat) * r.step;
-    store_any<double>(out, dtype, i, v);
+    const Value v = r.has_last && i > 0 && i == n - 1
+                        ? r.last
+                        : r.first + static_cast<Value>(i / r.repeat) * r.step;
+    store_any<Value>(out, dtype, i, v);
   }
 }
-void fill_range(KernelContext& ctx, const Range& r, const TensorRef& out) {
-  launch_items(ctx, static_cast<void (*)(int64_t, Range, void*, DType)>(fill_range), out.size(),
-               out.size(), r, out.data, out.dtype);
+template <class Value>
+void fill_range(KernelContext& ctx, const Range<Value>& r, const TensorRef& out) {
+  launch_items(ctx, range_kernel<Value>, out.size(), out.size(), r, out.data, out.dtype);
 }
 
 void arange(KernelContext& ctx, const ArangeParams& p, Inputs, Outputs out) {
-  double first = p.stop ? p.start : 0.0, step = p.step;
-  if (!is_floating(out[0].dtype)) {  // as in NumPy, integers of one distance
-    first = std::trunc(first);
-    step = std::trunc(step);
-  }
-  fill_range(ctx, {first, step, p.repeat, false, 0}, out[0]);
+  const Number first = p.stop ? p.start : Number(0);
+  if (is_floating(out[0].dtype))
+    fill_range<double>(ctx, {first, p.step, p.repeat, false, 0}, out[0]);
+  else  // as in NumPy, integers of one distance
+    fill_range<int64_t>(ctx, {first.whole(), p.step.whole(), p.repeat, false, 0}, out[0]);
 }
 
 void linspace(KernelContext& ctx, const LinspaceParams& p, Inputs, Outputs out) {
   const int64_t parts = p.endpoint ? p.num - 1 : p.num;
   const double step = parts > 0 ? (p.stop - p.start) / static_cast<double>(parts) : 0.0;
-  fill_range(ctx, {p.start, step, 1, p.endpoint, p.stop}, out[0]);
+  fill_range<double>(ctx, {p.start, step, 1, p.endpoint, p.stop}, out[0]);
 }
 
 void arange_like(KernelContext& ctx, const ArangeLikeParams& p, Inputs, Outputs out) {
-  fill_range(ctx, {p.start, p.step, p.repeat, false, 0}, out[0]);
+  fill_range<double>(ctx, {p.start, p.step, p.repeat, false, 0}, out[0]);
 }
 
 __global__ void fill_eye(int64_t n, int64_t columns, int64_t k, void* out, DType dtype) {
@@ -103,17 +104,13 @@ void run_fill(KernelContext& ctx, const Walk<1>& walk, uint64_t bits, void* out)
 
 }  // namespace
 
-void fill_value(KernelContext& ctx, const TensorRef& out, double value) {
+void fill_value(KernelContext& ctx, const TensorRef& out, Number value) {
   Walk<1> walk;
   for (int i = 0; i < out.shape.ndim(); ++i) walk.add(out.shape[i], {out.strides[i]});
   walk.finish();
   uint64_t bits = 0;
   dispatch_dtype(out.dtype, [&]<class T>(T) {
-    T stored;
-    if constexpr (std::is_same_v<T, bool>)
-      stored = value != 0;
-    else
-      stored = static_cast<T>(static_cast<ComputeType<T>>(value));
+    const T stored = value.as<T>();
     std::memcpy(&bits, &stored, sizeof(T));
   });
   switch (dtype_size(out.dtype)) {

@@ -37,8 +37,8 @@ __global__ void mark(int64_t n, int64_t depth, const void* indices, DType dtype,
 }
 void one_hot(KernelContext& ctx, const OneHotParams& p, Inputs in, Outputs out) {
   const int64_t n = out[0].size();
-  launch_items(ctx, mark, n, n, p.depth, in[0].data, in[0].dtype, p.on_value, p.off_value,
-               out[0].data, out[0].dtype);
+  launch_items(ctx, mark, n, n, p.depth, in[0].data, in[0].dtype, static_cast<double>(p.on_value),
+               static_cast<double>(p.off_value), out[0].data, out[0].dtype);
 }
 
 struct Dims {
@@ -145,7 +145,7 @@ void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   const Padding d = padding_of(p, in[0].shape, out[0].shape);
   uint64_t bits = 0;
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
-    const T value = static_cast<T>(static_cast<ComputeType<T>>(p.constant_value));
+    const T value = p.constant_value.as<T>();
     std::memcpy(&bits, &value, sizeof(T));
   });
   const int64_t n = out[0].size();

@@ -1,0 +1,171 @@
+"""Integers that no double holds stay exact; numbers meet dtypes as in 1.x."""
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, nd
+
+BIG = 2**53 + 1  # the first integer that a double rounds
+OPERATIONS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "remainder": lambda a, b: a % b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+}
+
+
+def longs(values):
+    return nd.array(values, dtype="int64")
+
+
+@pytest.mark.parametrize("number", [BIG, -BIG, 2**62 + 1, -(2**62) - 1, 3, np.int64(BIG)])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_arithmetic_with_large_integers(name, number):
+    operation = OPERATIONS[name]
+    values = np.array([BIG, -BIG, 7, int(number), int(number) - 1, int(number) + 1])
+    with np.errstate(over="ignore"):
+        expected = operation(values, np.int64(number)), operation(np.int64(number), values)
+    array = longs(values)
+    for found, wanted in zip((operation(array, number), operation(number, array)), expected):
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found.asnumpy(), wanted.astype("int64"))
+    strided = longs(np.stack([values, values], 1))[:, 0]
+    np.testing.assert_array_equal(operation(strided, number).asnumpy(), expected[0].astype("int64"))
+
+
+def test_division_by_large_integers():
+    array = longs([3 * BIG, BIG, BIG - 1])
+    assert (array / BIG).asnumpy().tolist() == [3, 1, 0]
+    array /= BIG
+    assert array.asnumpy().tolist() == [3, 1, 0]
+
+
+def test_in_place_functions_and_symbols():
+    array = longs([1, 2])
+    array += BIG
+    assert array.asnumpy().tolist() == [BIG + 1, BIG + 2]
+    assert nd.add(array, BIG).asnumpy().tolist() == [2 * BIG + 1, 2 * BIG + 2]
+    assert nd.maximum(array, BIG + 2).asnumpy().tolist() == [BIG + 2, BIG + 2]
+    assert nd.minimum(BIG + 1, array).asnumpy().tolist() == [BIG + 1, BIG + 1]
+    x = mx.sym.Variable("x")
+    for symbol in (x + BIG, mx.sym.load_json((x + BIG).tojson())):
+        executor = symbol.bind(mx.cpu(), {"x": longs([1, 2])})
+        assert executor.forward()[0].asnumpy().tolist() == [BIG + 1, BIG + 2]
+
+
+def test_hybridized_blocks():
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.clip((x - BIG) * 3 + BIG, a_min=BIG, a_max=BIG + 4)
+
+    net = Net()
+    for _ in range(2):
+        assert net(longs([BIG, BIG + 1, BIG + 2])).asnumpy().tolist() == [BIG, BIG + 3, BIG + 4]
+        net.hybridize()
+
+
+def test_creation_and_assignment():
+    assert nd.full((2,), BIG, dtype="int64").asnumpy().tolist() == [BIG, BIG]
+    array = nd.zeros((2, 2), dtype="int64")
+    array[:] = BIG
+    array[0, 1] = -BIG
+    array[1, :] = np.int64(BIG + 2)
+    assert array.asnumpy().tolist() == [[BIG, -BIG], [BIG + 2, BIG + 2]]
+    assert nd.arange(BIG, BIG + 3, dtype="int64").asnumpy().tolist() == [BIG, BIG + 1, BIG + 2]
+    assert nd.arange(BIG, BIG - 5, -2, dtype="int64").asnumpy().tolist() == [BIG, BIG - 2, BIG - 4]
+    assert nd.clip(longs([0, 2 * BIG]), BIG, BIG + 1).asnumpy().tolist() == [BIG, BIG + 1]
+    hot = nd.one_hot(nd.array([1]), 2, on_value=BIG, off_value=-BIG, dtype="int64")
+    assert hot.asnumpy().tolist() == [[-BIG, BIG]]
+    padded = nd.pad(
+        longs([[[[1]]]]), mode="constant", pad_width=(0, 0, 0, 0, 0, 0, 0, 1), constant_value=BIG
+    )
+    assert padded.asnumpy().ravel().tolist() == [1, BIG]
+    found = nd.where(longs([1, 0]), longs([BIG, 0]), longs([0, -BIG]))
+    assert found.asnumpy().tolist() == [BIG, -BIG]
+    sparse = nd.sparse.zeros("csr", (1, 2), dtype="int64")
+    sparse[:] = BIG
+    assert sparse.asnumpy().tolist() == [[BIG, BIG]]
+
+
+def test_arange_counts_like_numpy():
+    for arguments in [(5,), (1, 5), (5, 0, -2), (0, 1, 0.1), (0.5, 3), (3, 1), (7, 7), (-3, 4, 3)]:
+        for dtype in ("float32", "float64", "int32", "int64"):
+            if dtype.startswith("int") and any(isinstance(v, float) for v in arguments):
+                continue
+            found = nd.arange(*arguments, dtype=dtype)
+            np.testing.assert_array_equal(found.asnumpy(), np.arange(*arguments).astype(dtype))
+
+
+def test_numbers_beyond_every_integer():
+    assert (nd.array([1.0]) + 2**70).asnumpy()[0] == np.float32(2.0**70)
+    with pytest.raises(OverflowError):
+        nd.array([1.0]) + 10**400
+    with pytest.raises(OverflowError):
+        nd.full((1,), 10**400)
+
+
+def test_bools_count_as_integers():
+    mask = nd.array([1, 0], dtype="bool")
+    cases = [
+        (mask + 1, [2, 1]),
+        (1 - mask, [0, 1]),
+        (mask * 2.5, [2, 0]),
+        (mask == 1, [1, 0]),
+        (mask == 2, [0, 0]),
+        (mask > 0, [1, 0]),
+        (mask + True, [2, 1]),
+        (nd.maximum(mask, 3), [3, 3]),
+    ]
+    for found, expected in cases:
+        assert found.dtype == np.int64
+        assert found.asnumpy().tolist() == expected
+
+
+def test_clip_bounds_that_the_dtype_does_not_hold():
+    small = nd.array([5, 0, 3], dtype="uint8")
+    assert nd.clip(small, -1, 2).asnumpy().tolist() == [2, 0, 2]
+    assert nd.clip(small, 1, 300).asnumpy().tolist() == [5, 1, 3]
+    assert nd.clip(nd.array([5, -5], dtype="int8"), -1000, 1000).asnumpy().tolist() == [5, -5]
+    ends = np.iinfo("int64")
+    assert nd.clip(longs([ends.min, ends.max]), -(2.0**70), 2.0**70).asnumpy().tolist() == [
+        ends.min,
+        ends.max,
+    ]
+    x = nd.array([0.5, 3.0])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.clip(x, 0, 1)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [1, 0]
+
+
+def test_formats_of_arrays():
+    loss = nd.array([1.23456])
+    assert f"{loss:.3f}" == "1.235" and f"{loss.mean():8.2e}" == "1.23e+00"
+    assert f"{nd.array([7], dtype='int32'):04d}" == "0007"
+    assert f"{loss}" == str(loss)
+    with pytest.raises(TypeError, match="one element"):
+        f"{nd.zeros(2):.3f}"
+
+
+def test_processors_of_one_host_compute_together():
+    a, b = nd.ones(2, ctx=mx.cpu(1)), nd.full((2,), 2, ctx=mx.cpu(0))
+    assert (a + b).context == mx.cpu(1) and (b + a).context == mx.cpu(0)
+    assert nd.concat(b, a, dim=0).asnumpy().tolist() == [2, 2, 1, 1]
+    assert nd.sgd_update(a, b, lr=0.5).asnumpy().tolist() == [0, 0]
+    out = nd.zeros(2, ctx=mx.cpu(1))
+    assert nd.elemwise_add(b, b, out=out) is out and out.asnumpy().tolist() == [4, 4]
+    assert out.context == mx.cpu(1)
+    a, b = nd.ones(2, ctx=mx.cpu(1)), nd.full((2,), 2, ctx=mx.cpu(0))
+    a.attach_grad()
+    b.attach_grad()
+    with autograd.record():
+        y = a * b
+    y.backward()
+    assert a.grad.asnumpy().tolist() == [2, 2] and b.grad.asnumpy().tolist() == [1, 1]
