@@ -67,6 +67,18 @@ void bind_sparse(py::module_& m) {
       py::arg("array"), py::arg("values"), py::arg("indices"), py::arg("indptr"),
       "Replace the parts, which are in the normal form.");
   m.def(
+      "assign_sparse_handle",
+      [](const py::handle& array, const py::handle& other) {
+        any_array_of(array, "sparse")->assign_handle(*any_array_of(other, "sparse"));
+        SparseParts& to = parts_of(array);
+        const SparseParts& from = parts_of(other);
+        to.form = from.form;
+        to.values = from.values;
+        to.indices = from.indices;
+        to.indptr = from.indptr;
+      },
+      py::arg("array"), py::arg("other"), "Let a sparse array stand for the other's parts.");
+  m.def(
       "array_shape",
       [](const py::handle& a) { return shape_to_python(any_array_of(a, "shape")->shape()); },
       py::arg("array"), "Shape of an array of any storage.");

@@ -38,7 +38,13 @@ int forbid_init(PyObject* self, PyObject* args, PyObject* keywords) {
 }
 
 PyObject* make_stateless(PyTypeObject* type, PyObject*, PyObject*) {
-  if (type == array_type) return wrap_array(NDArray::empty({Shape{0}, DType::kFloat32}, Device{}));
+  const auto none = [](DType dtype) { return NDArray::empty({Shape{0}, dtype}, Device{}); };
+  if (type == array_type) return wrap_array(none(DType::kFloat32));
+  const NDArrayRef values = none(DType::kFloat32), indices = none(DType::kInt64);
+  const TensorSpec spec{Shape{0, 0}, DType::kFloat32};
+  if (type == sparse_hooks.row_sparse)
+    return wrap_array(make_row_sparse(spec, NDArray::empty(spec, Device{}), indices));
+  if (type == sparse_hooks.csr) return wrap_array(make_csr(spec, values, indices, indices));
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array", type->tp_name);
   return nullptr;
 }

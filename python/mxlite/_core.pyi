@@ -1390,7 +1390,7 @@ class Context:
     def __hash__(self) -> int: ...
     def __init__(self, device_type: Any, device_id: int = 0) -> None: ...
     def __repr__(self) -> str: ...
-    def __setstate__(self, arg0: tuple[Any, ...]) -> None: ...
+    def __setstate__(self, arg0: Any) -> None: ...
     def __str__(self) -> str: ...
     def empty_cache(self) -> None:
         """
@@ -1738,6 +1738,11 @@ def array_shape(array: Any) -> tuple[Any, ...]:
 def array_version(array: Any) -> int:
     """
     A number that every write into the array's memory raises.
+    """
+
+def assign_sparse_handle(array: Any, other: Any) -> None:
+    """
+    Let a sparse array stand for the other's parts.
     """
 
 def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: bool) -> None:

@@ -8,6 +8,7 @@ resolves to the module of mxlite (``mxnet.nd is mxlite.nd``); only ``mxnet.__ver
 
 from __future__ import annotations
 
+import multiprocessing.pool  # noqa: F401 - 1.x imports it too, scripts use it without an import
 import os
 import sys
 from typing import Any

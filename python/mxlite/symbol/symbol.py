@@ -39,8 +39,8 @@ class Symbol(_Base):
 
     _outputs: list[Entry]
 
-    def __init__(self, outputs: Sequence[Entry]) -> None:
-        self._outputs = list(outputs)
+    def __init__(self, outputs: Sequence[Entry] | None) -> None:
+        self._outputs = list(outputs or ())  # pickles of 1.x call Symbol(None) and set the state
 
     @classmethod
     def _single(cls, node: Node) -> Symbol:
@@ -302,6 +302,12 @@ class Symbol(_Base):
         from .serialization import load_json
 
         return load_json, (self.tojson(remove_amp_cast=False),)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the symbol in a pickle of MXNet 1.x: ``{'handle': JSON text}``."""
+        from .serialization import load_json
+
+        self._outputs = load_json(state["handle"])._outputs
 
     def __bool__(self) -> bool:
         raise NotImplementedForSymbol(self.__bool__, "bool")

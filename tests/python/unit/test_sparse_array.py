@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from mxlite import nd
-from mxlite.ndarray.sparse import dispatch
+from mxlite.ndarray.sparse import dispatch, storage
 from pairing import pairs
 
 DTYPES = ("float32", "float64", "float16", "int32")
@@ -102,14 +102,20 @@ def test_wrong_definitions(make, match):
         make()
 
 
+def parts_as_given(kind, values, *places, shape):
+    """Return an array of parts that nobody checks, as 1.x makes it."""
+    made = [nd.array(values), *(nd.array(place, dtype="int64") for place in places)]
+    return getattr(storage, kind)(*made, shape)
+
+
 @pytest.mark.parametrize(
     "data",
     [
-        lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 3, 9], [0, 2, 2, 3]), shape=(3, 4)),
-        lambda: nd.sparse.csr_matrix(([1, 2, 3], [3, 1, 0], [0, 2, 2, 3]), shape=(3, 4)),
-        lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 3, 0], [0, 2, 1, 3]), shape=(3, 4)),
-        lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 7]), shape=(4, 2)),
-        lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 2]), shape=(4, 2)),
+        lambda: parts_as_given("csr", [1, 2, 3], [1, 3, 9], [0, 2, 2, 3], shape=(3, 4)),
+        lambda: parts_as_given("csr", [1, 2, 3], [3, 1, 0], [0, 2, 2, 3], shape=(3, 4)),
+        lambda: parts_as_given("csr", [1, 2, 3], [1, 3, 0], [0, 2, 1, 3], shape=(3, 4)),
+        lambda: parts_as_given("row_sparse", [[1, 2], [3, 4]], [2, 7], shape=(4, 2)),
+        lambda: parts_as_given("row_sparse", [[1, 2], [3, 4]], [2, 2], shape=(4, 2)),
         lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(4, 2)),
     ],
 )
@@ -122,6 +128,43 @@ def test_damaged_arrays_are_found_and_touch_no_foreign_memory(data):
         nd.dot(array, nd.ones((4, 2))).asnumpy()
         nd.dot(array, nd.ones((3, 2)), transpose_a=True).asnumpy()
         nd.sum(array, axis=0).asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("indices", "indptr", "message"),
+    [
+        ([-1, 1, 0], [0, 2, 2, 3], "indices: -1 given, numbers from 0 to 3"),
+        ([1, 4, 0], [0, 2, 2, 3], "indices: 4 given"),
+        ([1, 1, 0], [0, 2, 2, 3], "1 given twice"),
+        ([3, 1, 3], [0, 3, 3, 3], "3 given twice"),
+        ([1, 3, 0], [0, 2, 1, 3], "indptr from 0 to 3"),
+        ([1, 3, 0], [0, 2, 2, 9], "indptr from 0 to 9"),
+        ([1, 3, 0], [1, 2, 2, 3], "indptr from 1 to 3"),
+        ([1, 3, 0], [0, 2, 3], "indptr of 3 elements given for 3 rows"),
+        ([0.5, 1, 0], [0, 2, 2, 3], "no whole numbers"),
+        ([1, 3], [0, 2, 2, 3], "vectors expected"),
+    ],
+)
+def test_bad_csr_indices_are_errors(indices, indptr, message):
+    for kind in (list, np.array, lambda v: nd.array(v, dtype=None if 0.5 in v else "int64")):
+        with pytest.raises(ValueError, match=message):
+            nd.sparse.csr_matrix(([1, 2, 3], kind(indices), kind(indptr)), shape=(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [([-1, 2], "-1 given"), ([0, 4], "4 given, numbers from 0 to 3"), ([2, 2], "2 given twice")],
+)
+def test_bad_rows_are_errors(indices, message):
+    with pytest.raises(ValueError, match=message):
+        nd.sparse.row_sparse_array(([[1, 2], [3, 4]], indices), shape=(4, 2))
+
+
+def test_unordered_indices_keep_their_values():
+    array = nd.sparse.csr_matrix(([1, 2, 3], [3, 1, 0], [0, 2, 2, 3]), shape=(3, 4))
+    assert array.asnumpy().tolist() == [[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0]]
+    rows = nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(4, 2))
+    assert rows.asnumpy().tolist() == [[0, 0], [3, 4], [1, 2], [0, 0]]
 
 
 def test_rows_of_a_csr_array():

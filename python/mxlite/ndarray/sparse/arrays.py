@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import _core
+from ..._array_like import host_array
 from ..._core import NDArray
 from ...base import (
     IndexError_,
@@ -249,6 +250,15 @@ class BaseSparseNDArray(NDArray):
         found = tuple(None if p is None else p.asnumpy() for p in parts(self))
         return _from_numpy, (*found, self.shape, np.dtype(self.dtype).name)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the array in a pickle of MXNet 1.x: ``{'handle': bytes}``."""
+        from ..serialization import array_from_blob
+
+        array = array_from_blob(state["handle"] or b"")
+        if type(array) is not type(self):
+            raise ValueError_(f"{type(self).__name__}: the pickle holds no array of this type")
+        _core.assign_sparse_handle(self, array)
+
     def __copy__(self) -> NDArray:
         return self.copy()
 
@@ -270,7 +280,9 @@ class BaseSparseNDArray(NDArray):
         elif np.isscalar(value):
             self._fill(value)
         else:
-            array = _core.array_from_numpy(np.asarray(value), self.context, self.dtype)
+            array = _core.array_from_numpy(
+                host_array(value, type(self).__name__, self.dtype), self.context, self.dtype
+            )
             storage.assign(self, array)
 
     def _fill(self, value: Any) -> None:
@@ -278,9 +290,7 @@ class BaseSparseNDArray(NDArray):
             empty = storage.empty_parts(self.stype, self.shape, self.context, self.dtype)
             _core.set_sparse_parts(self, *empty)
             return
-        full = _core.op("_full")(
-            shape=self.shape, value=float(value), ctx=self.context, dtype=self.dtype
-        )
+        full = _core.op("_full")(shape=self.shape, value=value, ctx=self.context, dtype=self.dtype)
         storage.assign(self, full)
 
 
@@ -433,7 +443,9 @@ def cast_storage(data: NDArray, stype: str) -> NDArray:
 def as_rows(array: Any, ctx: Any) -> NDArray:
     """Return row numbers, given as an array or a list, as an int64 vector."""
     if not isinstance(array, NDArray):
-        array = _core.array_from_numpy(np.asarray(array).reshape(-1), ctx, np.int64)
+        array = _core.array_from_numpy(
+            host_array(array, "row numbers", np.int64).reshape(-1), ctx, np.int64
+        )
     if isinstance(array, BaseSparseNDArray):
         raise ShapeError("row numbers: a sparse array given, a dense one expected")
     return array

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import _core
+from ..._array_like import host_array
 from ..._core import NDArray
 from ...base import ShapeError, TypeError_, ValueError_
 from . import storage
@@ -19,21 +20,23 @@ __all__ = ["array", "csr_matrix", "empty", "row_sparse_array", "zeros"]
 
 
 def _array(source: Any, ctx: Any, dtype: Any) -> NDArray:
-    """Return a dense array; like `mx.nd.array`, but NumPy sources keep the dtype asked for."""
+    """Return a dense array of a dtype; None: the source's."""
     if isinstance(source, NDArray):
         source = storage.dense(source)
         moved = source if ctx is None or source.ctx == ctx else source.copyto(ctx)
         if dtype is not None and moved.dtype != _core.dtype_type(dtype):
             return moved.astype(dtype)
         return moved.copy() if moved is source else moved
-    return _core.array_from_numpy(np.asarray(source), ctx, dtype)
+    return _core.array_from_numpy(host_array(source, "sparse array", dtype), ctx, dtype)
 
 
 def _values_dtype(source: Any, dtype: Any) -> Any:
-    """Return the dtype of values: the one asked for, the source's, float32 for lists."""
+    """Return the dtype of values: the one asked for, an array's own, float32 for all others."""
     if dtype is not None:
         return dtype
-    return getattr(source, "dtype", None) or np.float32
+    if isinstance(source, np.ndarray):
+        return host_array(source, "sparse array").dtype
+    return source.dtype if isinstance(source, NDArray) else np.float32
 
 
 def _checked_shape(given: Any, found: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,7 +95,8 @@ def csr_matrix(
     Raises
     ------
     ValueError
-        If the tuple has another length or the values are no matrix.
+        If the tuple has another length, the values are no matrix, or indices are negative, too
+        large or twice in a row.
     """
     if isinstance(arg1, CSRNDArray):
         same: Any = arg1.copyto(ctx) if ctx is not None else arg1.copy()
@@ -122,7 +126,7 @@ def _csr_of_parts(
     data: Any, indices: Any, indptr: Any, shape: Any, ctx: Any, dtype: Any
 ) -> CSRNDArray:
     values = _array(data, ctx, _values_dtype(data, dtype))
-    columns, starts = _array(indices, ctx, np.int64), _array(indptr, ctx, np.int64)
+    columns, starts = _whole("csr_matrix: indices", indices), _whole("csr_matrix: indptr", indptr)
     if values.ndim != 1 or columns.shape != values.shape or starts.ndim != 1 or not len(starts):
         raise ShapeError(
             f"csr_matrix: data of shape {values.shape}, indices of shape {columns.shape} and "
@@ -131,9 +135,50 @@ def _csr_of_parts(
     if shape is None:
         if not len(columns):
             raise ValueError_("csr_matrix: invalid shape: it cannot be inferred without values")
-        shape = (len(starts) - 1, int(columns.asnumpy().max()) + 1)
+        shape = (len(starts) - 1, int(columns.max()) + 1)
     shape = _checked_shape(shape, (len(starts) - 1, 0))
-    return storage.csr(values, columns, starts, shape)
+    if shape[0] != len(starts) - 1:
+        raise ShapeError(
+            f"csr_matrix: indptr of {len(starts)} elements given for {shape[0]} rows, one more "
+            "than rows expected"
+        )
+    if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
+        raise ValueError_(
+            f"csr_matrix: indptr from {starts[0]} to {starts[-1]} given, ascending numbers from 0 "
+            f"to the number of values, {len(columns)}, expected"
+        )
+    _check_range("csr_matrix: indices", columns, shape[1])
+    rows = np.repeat(np.arange(shape[0]), np.diff(starts))
+    _check_distinct("csr_matrix: indices of a row", rows * max(shape[1], 1) + columns, shape[1])
+    place = _core.array_from_numpy
+    return storage.csr(values, place(columns, ctx, np.int64), place(starts, ctx, np.int64), shape)
+
+
+def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
+    """Return positions as int64."""
+    given = host_array(source, who, np.int64)
+    whole = given.astype(np.int64)
+    if given.dtype.kind == "f" and not np.array_equal(whole, given):
+        raise ValueError_(f"{who}: values of dtype {given.dtype} given that are no whole numbers")
+    return whole
+
+
+def _check_range(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
+    bad = places[(places < 0) | (places >= extent)]
+    if bad.size:
+        raise ValueError_(f"{who}: {bad.flat[0]} given, numbers from 0 to {extent - 1} expected")
+
+
+def _check_distinct(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
+    """Refuse places that occur twice: which of the values counts is not defined."""
+    if (np.diff(places) > 0).all():  # the usual order, without sorting
+        return
+    ordered = np.sort(places)
+    twice = ordered[1:][np.diff(ordered) == 0]
+    if twice.size:
+        raise ValueError_(
+            f"{who}: {int(twice[0]) % max(extent, 1)} given twice, distinct numbers expected"
+        )
 
 
 def _csr_of_coordinates(
@@ -160,7 +205,7 @@ def _csr_of_coordinates(
 
 
 def _numpy(source: Any) -> np.ndarray[Any, Any]:
-    return source.asnumpy() if isinstance(source, NDArray) else np.asarray(source)
+    return host_array(source, "csr_matrix")
 
 
 def row_sparse_array(
@@ -185,7 +230,8 @@ def row_sparse_array(
     Raises
     ------
     ValueError
-        If the tuple has another length or data and indices do not fit.
+        If the tuple has another length, data and indices do not fit, or indices are negative, too
+        large or not distinct.
     """
     if isinstance(arg1, RowSparseNDArray):
         same: Any = arg1.copyto(ctx) if ctx is not None else arg1.copy()
@@ -200,7 +246,7 @@ def row_sparse_array(
     if len(arg1) != 2:
         raise ValueError_(f"row_sparse_array: Unexpected length of input tuple: {len(arg1)}")
     values = _array(arg1[0], ctx, _values_dtype(arg1[0], dtype))
-    indices = _array(arg1[1], ctx, np.int64)
+    indices = _whole("row_sparse_array: indices", arg1[1])
     if values.ndim < 1 or indices.ndim != 1 or values.shape[0] != len(indices):
         raise ShapeError(
             f"row_sparse_array: data of shape {values.shape} and indices of shape {indices.shape} "
@@ -209,22 +255,22 @@ def row_sparse_array(
     if shape is None:
         if not len(indices):
             raise ValueError_("row_sparse_array: invalid shape: it cannot be inferred without rows")
-        shape = (int(indices.asnumpy().max()) + 1, *values.shape[1:])
+        shape = (int(indices.max()) + 1, *values.shape[1:])
     shape = _checked_shape(shape, values.shape)
     if shape[1:] != values.shape[1:]:
         raise ShapeError(
             f"row_sparse_array: data of shape {values.shape} given for an array of shape {shape}"
         )
-    order = indices.asnumpy()
-    if (np.diff(order) < 0).any():  # 1.x keeps the order and reads it wrong in some operators
-        ranks = _core.array_from_numpy(np.argsort(order, kind="stable"), ctx, np.int64)
-        take = _core.op("take")
-        result = storage.row_sparse(
-            take(values, ranks, axis=0), take(indices, ranks, axis=0), shape
-        )
+    _check_range("row_sparse_array: indices", indices, shape[0])
+    _check_distinct("row_sparse_array: indices", indices, shape[0])
+    if (np.diff(indices) < 0).any():  # 1.x keeps the order and reads it wrong in some operators
+        order = np.argsort(indices, kind="stable")
+        ranks = _core.array_from_numpy(order, ctx, np.int64)
+        rows = _core.array_from_numpy(indices[order], ctx, np.int64)
+        result = storage.row_sparse(_core.op("take")(values, ranks, axis=0), rows, shape)
         result._was_unordered = True
         return result
-    return storage.row_sparse(values, indices, shape)
+    return storage.row_sparse(values, _core.array_from_numpy(indices, ctx, np.int64), shape)
 
 
 def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> BaseSparseNDArray:
