@@ -14,7 +14,7 @@ from ..base import TypeError_, suggestion
 from ..context import Context
 from ..ndarray.serialization import dtype_name
 from .mixed_precision import ACTIVE, cast_inputs
-from .names import VARIADIC_COUNT, file_name, hint
+from .names import NAMED_INPUTS, VARIADIC_COUNT, file_name, hint, named_inputs
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
 
 __all__ = ["compose", "hidden_key", "make_variable", "text_of", "variable_attrs"]
@@ -84,6 +84,18 @@ class _Arguments:
         self.next_input = 0
         self.next_param = 0
         self.arrays = 0
+        self.by_name: dict[str, Any] = {}  # inputs whose position depends on parameters
+
+    def place_named(self) -> None:
+        """Take the inputs that were given by name once all parameters are known."""
+        names = named_inputs(self.file_op, self.params)
+        for key, value in self.by_name.items():
+            if key in names:
+                self.input_at(names.index(key), value, key)
+            elif key in self.schema["inputs"]:
+                self.positional(value)
+            else:
+                raise TypeError_(f"{self.alias}() got an unexpected keyword argument {key!r}")
 
     def input_at(self, index: int, value: Any, label: str) -> None:
         from .symbol import Symbol
@@ -142,6 +154,12 @@ class _Arguments:
         names = self.schema["inputs"]
         if key in self.schema["param_types"]:
             self.param(key, value)
+        elif (
+            self.variadic
+            and key in NAMED_INPUTS.get(self.file_op, ())
+            and isinstance(value, (Symbol, NDArray))
+        ):
+            self.by_name[key] = value
         elif self.variadic and key.startswith("arg") and key[3:].isdigit():
             self.input_at(int(key[3:]), value, key)
         elif key in names:
@@ -218,6 +236,7 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for key, value in kwargs.items():
         if key not in ("name", "attr"):
             given.keyword(key, value)
+    given.place_named()
     if given.arrays:
         return _on_arrays(given, alias, args, kwargs)
     op = given.file_op
@@ -257,12 +276,13 @@ def _without_input_attrs(given: _Arguments, attrs: dict[str, str]) -> dict[str, 
 
 _own_attrs = _without_input_attrs
 
-# What 1.x sets on variables that it makes for an operator.
+# What 1.x sets on the variables of an operator that say nothing about it themselves.
 _VARIABLE_INIT = {
     ("BatchNorm", "moving_mean"): '["zero", {}]',
     ("BatchNorm", "moving_var"): '["one", {}]',
     ("_contrib_SyncBatchNorm", "moving_mean"): '["zero", {}]',
     ("_contrib_SyncBatchNorm", "moving_var"): '["one", {}]',
+    ("UpSampling", "weight"): '["bilinear", {}]',
     ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
 }
 
@@ -278,6 +298,9 @@ def _complete_inputs(
 ) -> list[Entry]:
     """Return all inputs of the node; those that were not given become variables."""
     count = call.num_inputs
+    names = named_inputs(op, given.params) if given.variadic else ()
+    if names:
+        count = len(names)
     if count < 0:
         wanted = attrs.get(VARIADIC_COUNT.get(op) or "num_args", "0")
         count = max(max(given.inputs, default=-1) + 1, int(wanted))
@@ -297,10 +320,13 @@ def _complete_inputs(
         labels = [label for label in labels if "bias" not in label]  # nor the ends of its range
     inputs: list[Entry] = []
     for i in range(count):
+        label = (names[i] if names else f"arg{i}") if given.variadic else labels[i]
         if i in taken:
+            source = taken[i][0]
+            if source.op is None and (op, label) in _VARIABLE_INIT:
+                source.attrs.setdefault("__init__", _VARIABLE_INIT[op, label])
             inputs.append(taken[i])
             continue
-        label = f"arg{i}" if given.variadic else labels[i]
         own = _own_attrs(given, attrs)
         for key, value in attrs.items():
             moved = _input_attr(given, key)

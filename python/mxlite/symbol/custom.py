@@ -46,6 +46,11 @@ class CustomCall:
         self.eager = custom_sparse.takes_sparse(self.definition)  # no dense copies for it
 
     @property
+    def output_names(self) -> list[str]:
+        """What ``list_outputs`` of the definition says."""
+        return self.definition.outputs
+
+    @property
     def num_inputs(self) -> int:
         """Number of inputs and auxiliary states."""
         return len(self.input_names)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ..ndarray.sparse.aliases import SCATTER
 
 __all__ = [
-    "OUTPUT_NAMES", "NAMED_INPUT", "VARIADIC_COUNT", "engine_name", "file_name", "hint",
-    "total_outputs",
+    "OUTPUT_NAMES", "NAMED_INPUT", "NAMED_INPUTS", "VARIADIC_COUNT", "engine_name", "file_name",
+    "hint", "named_inputs", "total_outputs",
 ]  # fmt: skip
 
 # Names of outputs; others are called "output", or "output<i>" where there are several.
@@ -28,7 +28,15 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
             "BilinearSampler", "Correlation", "ROIPooling", "Dropout", "GridGenerator",
             "IdentityAttachKLSparseReg", "L2Normalization", "LRN", "LeakyReLU", "Pooling",
             "SpatialTransformer", "_contrib_DeformablePSROIPooling",
-            "_contrib_MultiProposal", "_contrib_Proposal", "SoftmaxOutput",
+            "SoftmaxOutput",
+        )
+    },
+    **{name: ("output", "score") for name in ("_contrib_MultiProposal", "_contrib_Proposal")},
+    **{
+        f"_contrib_quantized_{name}": ("output", "min_output", "max_output")
+        for name in (
+            "act", "batch_norm", "concat", "conv", "elemwise_add", "elemwise_mul", "embedding",
+            "flatten", "fully_connected", "pooling",
         )
     },
 }  # fmt: skip
@@ -83,6 +91,16 @@ VARIADIC_COUNT: dict[str, str | None] = {
     )
 }  # fmt: skip
 VARIADIC_COUNT["amp_multicast"] = "num_outputs"
+
+
+# Inputs that a variadic operator takes by name with some parameters.
+NAMED_INPUTS = {"UpSampling": ("data", "weight")}
+
+
+def named_inputs(op: str, attrs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of a variadic operator's inputs; empty if they are ``arg<i>``."""
+    return NAMED_INPUTS.get(op, ()) if attrs.get("sample_type") == "bilinear" else ()
+
 
 # Element-wise operators of 1.x that are broadcasting ones here: files keep 1.x's name.
 _KEPT = frozenset(

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
-from .names import NAMED_INPUT, OUTPUT_NAMES, VARIADIC_COUNT, engine_name, total_outputs
+from .names import (
+    NAMED_INPUT,
+    OUTPUT_NAMES,
+    VARIADIC_COUNT,
+    engine_name,
+    named_inputs,
+    total_outputs,
+)
 
 __all__ = [
     "HIDDEN_KEYS",
@@ -152,7 +159,8 @@ class Node:
     def input_name(self, index: int) -> str:
         """Return the full name of an input of an operator: ``fc1_weight``, ``relu0_input0``."""
         if self.op is not None and self.call is not None and schema_of(self.op)["variadic"]:
-            return f"{self.name}_arg{index}"
+            names = named_inputs(self.op, self.attrs)
+            return f"{self.name}_{names[index] if index < len(names) else f'arg{index}'}"
         named = len(self.inputs) > 1 or self.op in NAMED_INPUT
         label = self.call.input_name(index) if named else f"input{index}"
         return f"{self.name}_{label}"
@@ -161,7 +169,7 @@ class Node:
         """Return the full name of an output: ``fc1_output``, ``bn0_mean``, ``split0_output1``."""
         if self.op is None:
             return self.name
-        names = OUTPUT_NAMES.get(self.op)
+        names = getattr(self.call, "output_names", None) or OUTPUT_NAMES.get(self.op)
         if names is not None and index < len(names):
             return f"{self.name}_{names[index]}"
         return f"{self.name}_output{index if self.total_outputs > 1 else ''}"
