@@ -348,12 +348,6 @@ class Optimizer(NeedsInit):
         """Return the weight decays of several weights."""
         return [self._get_wd(index) for index in indices]
 
-    def _name_of(self, index: Any) -> str:
-        """Return the name of a weight; its index where there is none."""
-        if index in self.param_dict:
-            return str(self.param_dict[index].name)
-        return self.idx2name.get(index, str(index))
-
     def _begin_update(self, index: Any) -> tuple[float, float, int]:
         """Count an update; return learning rate, weight decay and the count."""
         self._update_count(index)

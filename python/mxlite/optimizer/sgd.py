@@ -137,8 +137,8 @@ class NAG(_MomentumOptimizer):
 class LARS(_MomentumOptimizer):
     """SGD with a rate for each layer (You et al., 2017).
 
-    The rate is ``lr * eta * |w| / (|grad| + wd * |w| + eps)``; gammas, betas and biases keep
-    ``lr``.
+    The rate is ``lr * eta * |w| / (|grad| + wd * |w| + eps)``. Under a Module gammas, betas and
+    biases keep ``lr``; under a Trainer, which gives no names, all parameters are scaled as in 1.x.
 
     Parameters
     ----------
@@ -171,7 +171,8 @@ class LARS(_MomentumOptimizer):
     def _layer_rate(
         self, index: Any, weight: NDArray, grad: NDArray, lr: float, wd: float
     ) -> float:
-        if self._name_of(index).endswith(("gamma", "beta", "bias")):
+        name = self.idx2name.get(index, "")  # under a Trainer parameters have numbers only
+        if name.endswith(("gamma", "beta", "bias")):
             return lr
         weight_norm = _norm(weight)
         grad_norm = _norm(self._rescaled(grad))

@@ -244,3 +244,22 @@ def test_all_names_of_mxnet_are_registered() -> None:
     )
     assert set(names.split()) <= set(opt.Optimizer.opt_registry)
     assert isinstance(opt.create("AdaGrad"), opt.AdaGrad)
+
+
+def test_lars_scales_biases_that_have_no_names():
+    """Trainer gives the optimizer numbers, Module gives it names, as in 1.x."""
+    bias, grad = np.array([3.0, 4.0], "float32"), np.array([0.6, 0.8], "float32")
+    layer_rate = 0.1 * 0.001 * 5 / (1 + 0 * 5)  # lr * eta * |w| / |grad|
+    net = mx.gluon.nn.Dense(2, in_units=1, prefix="fc_")
+    net.initialize()
+    net.bias.set_data(bias)
+    trainer = mx.gluon.Trainer(net.collect_params(), "lars", {"learning_rate": 0.1})
+    with mx.autograd.record():
+        loss = (net(nd.zeros((1, 1))) * nd.array(grad)).sum()
+    loss.backward()
+    trainer.step(1)
+    np.testing.assert_allclose(net.bias.data().asnumpy(), bias - layer_rate * grad, rtol=1e-6)
+    named = nd.array(bias)
+    optimizer = opt.create("lars", learning_rate=0.1, param_idx2name={0: "fc_bias"})
+    opt.get_updater(optimizer)(0, nd.array(grad), named)
+    np.testing.assert_allclose(named.asnumpy(), bias - 0.1 * grad, rtol=1e-6)
