@@ -18,8 +18,16 @@
 namespace mxlite::python {
 namespace {
 
-DType dtype_of(const py::array& a) { return require_dtype(a.dtype(), "array"); }
+DType dtype_of(const py::array& a) {
+  if (const auto dtype = dtype_from_python(a.dtype().ptr())) return *dtype;
+  fail(ErrorKind::kDType, "array: values of dtype ", std::string(py::str(a.dtype())),
+       " given, real numbers or bools expected");
+}
 
+bool is_native(const py::array& a) { return a.dtype().attr("isnative").cast<bool>(); }
+bool is_aligned(const py::array& a) {
+  return (a.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
+}
 Strides strides_in_elements(const py::array& a) {
   Strides s;
   for (py::ssize_t i = 0; i < a.ndim(); ++i) s.push_back(a.strides(i) / a.itemsize());
@@ -30,6 +38,13 @@ bool has_whole_strides(const py::array& a) {
     if (a.strides(i) % a.itemsize() != 0) return false;
   return true;
 }
+// The same values as elements that C++ can read: in the machine's byte order, at addresses and
+// strides that are multiples of the element size. All NumPy arrays that are copied pass here.
+py::array readable(const py::array& given) {
+  if (is_native(given) && is_aligned(given) && has_whole_strides(given)) return given;
+  const py::object native = given.dtype().attr("newbyteorder")("=");
+  return given.attr("astype")(native, "C").cast<py::array>();
+}
 Shape shape_of(const py::array& a) {
   Shape s;
   for (py::ssize_t i = 0; i < a.ndim(); ++i) s.push_back(a.shape(i));
@@ -38,14 +53,11 @@ Shape shape_of(const py::array& a) {
 
 // Copies host data into an array whose memory nobody uses. The GIL may be released meanwhile.
 void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
-  const py::array source =
-      has_whole_strides(given)
-          ? given
-          : py::array(py::module_::import("numpy").attr("ascontiguousarray")(given));
+  const DType dtype = dtype_of(given);
+  const py::array source = readable(given);
   MX_CHECK_SHAPE(shape_of(source) == target->shape(), "array: values of shape ", shape_of(source),
                  " cannot be written into shape ", target->shape());
-  const StridedData src{const_cast<void*>(source.data()), dtype_of(source),
-                        strides_in_elements(source)};
+  const StridedData src{const_cast<void*>(source.data()), dtype, strides_in_elements(source)};
   const StridedData dst{target->data(), target->dtype(), target->strides()};
   const GilRelease released;
   copy_strided(target->shape(), src, dst);
@@ -131,8 +143,13 @@ py::array as_numpy(const NDArrayRef& a) {
 
 // Shares the memory of a contiguous or strided NumPy array, which stays alive with it.
 NDArrayRef from_numpy(py::array source) {
-  MX_CHECK(has_whole_strides(source),
-           "from_numpy: strides that are no multiple of the element size");
+  const DType dtype = dtype_of(source);
+  MX_CHECK_KIND(is_native(source), ErrorKind::kDType, "from_numpy: values of dtype ",
+                std::string(py::str(source.dtype())), " given, the machine's byte order ",
+                "expected to share the memory; copy with zero_copy=False");
+  MX_CHECK(is_aligned(source) && has_whole_strides(source),
+           "from_numpy: address or strides that are no multiple of the element size; copy with "
+           "zero_copy=False");
   Strides strides = strides_in_elements(source);
   const Shape shape = shape_of(source);
   for (int i = 0; i < shape.ndim(); ++i)
@@ -148,7 +165,7 @@ NDArrayRef from_numpy(py::array source) {
     const GilAcquire acquired;
     Py_DECREF(keep);
   });
-  return NDArray::view_of(std::move(storage), {shape, dtype_of(held)}, strides, 0);
+  return NDArray::view_of(std::move(storage), {shape, dtype}, strides, 0);
 }
 
 template <class F, class... Extra>

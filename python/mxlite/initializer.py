@@ -17,6 +17,7 @@ import numpy as np
 
 from . import ndarray as nd
 from . import registry as _registry
+from ._array_like import host_array
 from .base import ShapeError, TypeError_, ValueError_
 from .ndarray import NDArray
 
@@ -254,15 +255,16 @@ class Constant(Initializer):
     """
 
     def __init__(self, value: Any) -> None:
-        plain = value.asnumpy() if isinstance(value, NDArray) else value
+        number = isinstance(value, (int, float, np.number))
         # What is written as JSON: arrays as lists.
-        super().__init__(value=plain.tolist() if isinstance(plain, np.ndarray) else plain)
+        super().__init__(value=value if number else host_array(value, "Constant").tolist())
         self.value = value
 
     def _init_weight(self, desc: str, arr: NDArray) -> None:
         value = self.value
-        if isinstance(value, (list, tuple)):
-            value = np.asarray(value, dtype=np.float64)
+        if not isinstance(value, (NDArray, int, float, np.number)):
+            value = host_array(value, "Constant", arr.dtype)
+            value = value[()] if value.ndim == 0 else value
         if isinstance(value, (np.ndarray, NDArray)) and tuple(value.shape) != tuple(arr.shape):
             raise ShapeError(
                 f"Constant: the value of shape {tuple(value.shape)} does not fit parameter "

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core, autograd, initializer
 from .. import ndarray as nd
+from .._array_like import host_array
 from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
@@ -647,11 +648,14 @@ class Parameter(PrivateNames):
         UninitializedParameterError
             If the parameter has not been initialized.
         """
+        if not isinstance(data, NDArray):
+            data = host_array(data, f"Parameter {self.name}: set_data", self._dtype)
         self.shape = data.shape
         if self._data is None:
             if not self._deferred_init:
                 raise self._missing()
-            value = data.copy() if isinstance(data, NDArray) else nd.array(data, ctx=cpu())
+            known = isinstance(data, NDArray)
+            value = data.copy() if known else nd.array(data, ctx=cpu(), dtype=self._dtype)
             self._deferred_init = (*self._deferred_init[:3], value.astype(self._dtype))
             return
         with autograd.pause():

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._array_like import host_array
 from .._core import NDArray
 from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..ndarray import array
 from ..ndarray.sparse import csr_matrix
 from .batch import DataBatch, DataDesc, DataIter
 
@@ -40,13 +42,13 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
 def _source(name: str, value: Any) -> Any:
     if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
         return csr_matrix(value.tocsr())
-    if isinstance(value, np.ndarray):
-        return _core.array_from_numpy(value, None, np.float32)
     if isinstance(value, (list, tuple)) or np.isscalar(value) or not hasattr(value, "shape"):
         raise TypeError_(
             f"NDArrayIter: {name} is a {type(value).__name__}, an NDArray or numpy.ndarray expected"
         )
-    return value
+    if isinstance(value, NDArray) or type(value).__module__.startswith("h5py"):
+        return value  # files are read batch by batch
+    return array(value)
 
 
 class NDArrayIter(DataIter):
@@ -128,7 +130,8 @@ class NDArrayIter(DataIter):
         for name, value in sources:
             shape = list(value.shape)
             shape[self._axis] = self.batch_size
-            found.append(DataDesc(name, tuple(shape), value.dtype, self.layout))
+            dtype = value.dtype if isinstance(value, NDArray) else np.float32  # as files are read
+            found.append(DataDesc(name, tuple(shape), dtype, self.layout))
         return found
 
     @property
@@ -232,8 +235,8 @@ class NDArrayIter(DataIter):
             return _core.op("take")(source, _core.from_numpy(rows), axis=self._axis)
         # h5py reads rows in rising order only.
         unique, back = np.unique(rows, return_inverse=True)
-        chosen = np.take(np.asarray(source[unique]), back, axis=self._axis)
-        return _core.from_numpy(np.ascontiguousarray(chosen, np.float32))
+        chosen = np.take(host_array(source[unique], "NDArrayIter"), back, axis=self._axis)
+        return array(chosen)
 
     def getdata(self) -> list[Any]:
         """Return the data of the current batch."""

@@ -9,6 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import registry as _registry
+from .._array_like import host_array
 from ..base import NeedsInit, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 
@@ -72,9 +73,7 @@ def to_numpy(array: Any) -> np.ndarray[Any, Any]:
     -------
     numpy.ndarray
     """
-    if isinstance(array, NDArray):
-        array = array.asnumpy()
-    values: np.ndarray[Any, Any] = np.asarray(array)
+    values = host_array(array, "metric")
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
+from .._array_like import host_array
 from .._core import NDArray
 from ..base import TypeError_, ValueError_
 
@@ -41,16 +42,18 @@ _eye = _core.op("_eye")
 
 
 def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDArray:
-    """Return a new array with the values of an NDArray, NumPy array, number or nested list.
+    """Return a new array with the values of an array-like.
 
     Parameters
     ----------
     source_array : array_like
-        Also a sparse array or a ``scipy.sparse`` matrix, of which the result has the storage.
+        An NDArray, NumPy array, number, nested list of numbers or arrays, or an object with
+        ``__array__``, ``__dlpack__`` or the buffer protocol, as those of pandas and PyTorch. Of
+        a sparse array or a ``scipy.sparse`` matrix the result has the storage.
     ctx : Context, optional
         Default: the current context.
     dtype : dtype, optional
-        Default: the source's for an NDArray, else float32 (also for integers and float64).
+        Default: the source's for an NDArray, else float32, whatever dtype the source has.
 
     Returns
     -------
@@ -73,55 +76,23 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
         from . import sparse
 
         return sparse.array(source_array, ctx=ctx, dtype=dtype)
-    if not isinstance(source_array, np.ndarray):
-        if isinstance(source_array, (list, tuple)) and _holds_arrays(source_array):
-            source_array = _lists_of_arrays(source_array)
-        if dtype is None:
-            dtype = getattr(source_array, "dtype", None) or np.float32
-            dtype = np.float32 if not hasattr(source_array, "dtype") else dtype
-        try:
-            source_array = np.array(source_array)
-        except ValueError as error:  # rows of different lengths
-            raise TypeError_(f"array: a rectangular array of numbers expected: {error}") from error
-    elif dtype is None and not _is_extension_dtype(source_array.dtype):
-        # 1.x: NumPy sources become float32 unless a dtype is given.
-        dtype = np.float32
-    if source_array.dtype.kind in "US":
-        source_array = _numbers_of_texts(source_array)
-    if source_array.dtype == object:
-        raise TypeError_(
-            f"array: values of dtype {source_array.dtype} given, a rectangular array of numbers "
-            "expected"
-        )
-    return _core.array_from_numpy(source_array, ctx, dtype)
+    values = host_array(source_array, "array", dtype)
+    if dtype is None:  # as in 1.x, whatever dtype the source has
+        dtype = values.dtype if values.dtype.kind == "V" else np.float32
+    elif not isinstance(source_array, np.ndarray):
+        _check_whole(values, dtype)
+    return _core.array_from_numpy(values, ctx, dtype)
 
 
-def _numbers_of_texts(texts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the numbers that texts such as ``'2.5'`` are."""
-    for dtype in (np.int64, np.float64):
-        try:
-            return texts.astype(dtype)
-        except (ValueError, OverflowError):
-            continue
-    raise TypeError_(
-        f"array: values of dtype {texts.dtype} given, a rectangular array of numbers expected"
-    )
-
-
-def _is_extension_dtype(dtype: np.dtype[Any]) -> bool:
-    return dtype.name == "bfloat16"
-
-
-def _holds_arrays(values: Any) -> bool:
-    while isinstance(values, (list, tuple)) and values:
-        values = values[0]
-    return isinstance(values, NDArray)
-
-
-def _lists_of_arrays(values: Any) -> Any:
-    if isinstance(values, NDArray):
-        return values.asnumpy()
-    return np.array([_lists_of_arrays(v) for v in values])
+def _check_whole(values: np.ndarray[Any, Any], dtype: Any) -> None:
+    """Refuse what no integer of the dtype is in lists; arrays are cast as NumPy casts."""
+    name = np.dtype(_core.dtype_type(dtype))
+    if name.kind not in "iu":
+        return
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError_(f"array: NaN or infinity given, values of dtype {name} expected")
+    if values.dtype == np.uint64 and name == np.int64 and (values > np.iinfo(name).max).any():
+        raise ValueError_(f"array: {values.max()} given, values of dtype {name} expected")
 
 
 def empty(
@@ -159,12 +130,16 @@ def ones(
 
 def full(
     shape: ShapeLike,
-    val: float,
+    val: Any,
     ctx: ContextLike = None,
     dtype: Any = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """Return an array filled with one value (float32 by default)."""
+    """Return an array filled with one value, or with an array that broadcasts (float32)."""
+    if not np.isscalar(val):
+        filled = _core.empty(shape, ctx, dtype) if out is None else out
+        filled[:] = val
+        return filled
     return _full(shape=shape, value=val, ctx=ctx, dtype=dtype, out=out)
 
 
@@ -244,6 +219,13 @@ def _axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
+def _owner_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array that a view is of."""
+    while isinstance(values.base, np.ndarray):
+        values = values.base
+    return values
+
+
 def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
     """Return an array with a NumPy array's values.
 
@@ -251,12 +233,28 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     ----------
     ndarray : numpy.ndarray
     zero_copy : bool
-        Share the memory; the NumPy array then becomes read-only, as in 1.x.
+        Share the memory; the NumPy array then becomes read-only, as in 1.x. Read-only memory
+        that belongs to no NumPy array, as of ``bytes`` or a file, is copied.
+
+    Raises
+    ------
+    TypeError
+        If the memory is to be shared and the values are no real numbers in the machine's byte
+        order.
+    ValueError
+        If the memory is to be shared and does not lie in C order.
     """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError_(
+            f"from_numpy: a {type(ndarray).__name__} given, a numpy.ndarray expected; array() "
+            "takes others"
+        )
     if not zero_copy:
-        return array(ndarray, dtype=ndarray.dtype)
+        return array(ndarray, dtype=host_array(ndarray, "from_numpy").dtype)
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError_("from_numpy: zero_copy needs a C-contiguous array")
+    if not (ndarray.flags.writeable or _owner_of(ndarray).flags.owndata):
+        return from_numpy(ndarray, zero_copy=False)  # a file or bytes that nobody may write
     result = _core.from_numpy(ndarray)
     ndarray.flags["WRITEABLE"] = False
     return result

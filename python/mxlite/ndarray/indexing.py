@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._array_like import host_array
 from .._core import NDArray
-from ..base import IndexError_, MXNetError, TypeError_, ValueError_
+from ..base import IndexError_, MXNetError, ShapeError, TypeError_, ValueError_
 from .ndarray import attach
 
 _slice = _core.op("slice")
@@ -21,7 +22,7 @@ _gather = _core.op("gather_nd")
 
 
 def _is_advanced(item: Any) -> bool:
-    return isinstance(item, (NDArray, np.ndarray, list, tuple))
+    return isinstance(item, (NDArray, np.ndarray, list, tuple, range))
 
 
 def _normalize(key: Any, ndim: int) -> list[Any]:
@@ -163,9 +164,7 @@ def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bo
 
 
 def _index_array(item: Any) -> np.ndarray[Any, Any]:
-    if isinstance(item, NDArray):
-        item = item.asnumpy()
-    values = np.asarray(item)
+    values = host_array(item, "index", np.int64)
     if values.dtype == np.bool_:
         raise TypeError_(
             "indexing with a boolean array is not supported; use nd.contrib.boolean_mask"
@@ -279,8 +278,7 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
         host = self.asnumpy()
         host_key = tuple(_index_array(i) if _is_advanced(i) else i for i in items)
         _flat_indices(self, items)
-        source = value.asnumpy() if isinstance(value, NDArray) else value
-        host[host_key] = source
+        host[host_key] = host_array(value, "x[...] = value", self.dtype)
         self._write_numpy(host)
         return
     _write(_strided_target(self, items), self, value)
@@ -317,29 +315,30 @@ def _write(target: NDArray, owner: NDArray, value: Any) -> None:
             source = source.as_in_context(target.ctx)
         source.detach().copyto(target)
         return
-    if isinstance(value, (int, float, bool, np.generic)):
+    if isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         _core.op("_full")(
-            shape=target.shape, value=float(value), ctx=target.ctx, dtype=target.dtype, out=target
+            shape=target.shape, value=value, ctx=target.ctx, dtype=target.dtype, out=target
         )
         return
-    values = np.asarray(value)
-    shape = values.shape
-    while len(shape) > target.ndim and shape[0] == 1:
-        values = values[0]
-        shape = values.shape
-    target._write_numpy(np.broadcast_to(values, target.shape))
+    values = host_array(value, "x[...] = value", target.dtype)
+    kept = _written_shape(values.shape, target.shape)
+    target._write_numpy(np.broadcast_to(values.reshape(kept), target.shape))
 
 
-def _broadcast(source: NDArray, shape: tuple[int, ...]) -> NDArray:
-    kept = source.shape
+def _written_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the given shape without leading ones too many; it then broadcasts to `shape`."""
+    kept = given
     while len(kept) > len(shape) and kept[0] == 1:
         kept = kept[1:]
     if len(kept) > len(shape) or any(
         a not in (1, b) for a, b in zip(reversed(kept), reversed(shape))
     ):
-        from ..base import ShapeError
+        raise ShapeError(f"cannot write values of shape {given} into shape {shape}")
+    return kept
 
-        raise ShapeError(f"cannot write values of shape {source.shape} into shape {shape}")
+
+def _broadcast(source: NDArray, shape: tuple[int, ...]) -> NDArray:
+    kept = _written_shape(source.shape, shape)
     source = source._reshape_view((1,) * (len(shape) - len(kept)) + kept)
     return _core.op("broadcast_to")(source, shape=shape)
 

@@ -35,7 +35,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is NDArray and obj.stype == "default":
             values = obj.asnumpy()
-            if values.dtype.isbuiltin == 1:
+            if values.dtype.isbuiltin == 1 and values.dtype.isnative:
                 return _from_numpy, (np.ascontiguousarray(values).reshape(values.shape),)
         return NotImplemented
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
+from ..._array_like import host_array
 from ...base import ShapeError, TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
@@ -49,10 +50,9 @@ def default_batchify_fn(data: list[Any]) -> Any:
         return nd.stack(*data, axis=0)
     if isinstance(data[0], tuple):
         return [default_batchify_fn(list(column)) for column in zip(*data)]
-    try:
-        values = np.asarray(data)
-    except ValueError:
-        raise _unequal(data) from None
+    if len({np.shape(sample) for sample in data}) > 1:
+        raise _unequal(data)
+    values = host_array(data, "default_batchify_fn")
     return nd.array(values, dtype=values.dtype)
 
 
