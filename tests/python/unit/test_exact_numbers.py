@@ -169,3 +169,11 @@ def test_processors_of_one_host_compute_together():
         y = a * b
     y.backward()
     assert a.grad.asnumpy().tolist() == [2, 2] and b.grad.asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("other", [[1, 2], (1, 2)])
+def test_lists_beside_arrays_are_errors(name, other):
+    """`==` must not compare identities and say False."""
+    with pytest.raises(TypeError, match="mx.nd.array"):
+        OPERATIONS[name](nd.array([1, 2]), other)
