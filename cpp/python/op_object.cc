@@ -427,7 +427,8 @@ void bind_ops(py::module_& m) {
           if (!is_internal(*op)) list.append(describe_op(*op));
         return list;
       },
-      "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, "
+      "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
+      "params, signature, "
       "outputs, differentiable, hidden, cpu_kernels.");
 }
 
