@@ -157,29 +157,32 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
                            const std::shared_ptr<Arena>& arena) {
   auto* const task = new Task(arena);
   engine::TaskRef task_ref(task);
-  std::vector<PackedWeights*> computed;
+  struct Found {
+    Use* use;
+    std::shared_ptr<PackedWeights> values;
+  };
+  std::vector<Found> found;  // uses change once the task is pushed: any step before may throw
   std::lock_guard lock(registry().update_mutex);
   for (Use& use : uses) {
     if (use.is_current(parameters)) continue;
-    use.values = find(use, parameters, device);
-    use.packing = use.values->packing_;  // an equal one of another executable
-    bool stale = !use.values->computed_;
-    use.seen.resize(use.packing->parameters.size());
-    for (size_t i = 0; i < use.seen.size(); ++i) {
+    PackedWeights& values = *found.emplace_back(Found{&use, find(use, parameters, device)}).values;
+    for (size_t i = 0; i < values.sources_.size(); ++i) {
       const NDArray& a = array_of(*use.packing, parameters, i);
-      SourceVersion& source = use.values->sources_[i];
-      stale |= !source.is_current(a);
-      use.seen[i] = source = version_of(a);
+      values.computed_ &= values.sources_[i].is_current(a);
+      values.sources_[i] = version_of(a);
     }
-    if (!stale) continue;
-    task->add(*use.values, parameters);
-    computed.push_back(use.values.get());
+    if (!values.computed_) task->add(values, parameters);
   }
-  if (task->empty()) return;
-  const std::vector<engine::Var*> reads = task->reads(), writes = task->writes();
-  for (PackedWeights* values : computed) values->computed_ = false;
-  engine::Engine::get().push(std::move(task_ref), {reads, writes, {}}, options);
-  for (PackedWeights* values : computed) values->computed_ = true;
+  if (!task->empty()) {
+    const std::vector<engine::Var*> reads = task->reads(), writes = task->writes();
+    engine::Engine::get().push(std::move(task_ref), {reads, writes, {}}, options);
+  }
+  for (auto& [use, values] : found) {
+    values->computed_ = true;
+    use->packing = values->packing_;  // an equal one of another executable
+    use->seen = values->sources_;
+    use->values = std::move(values);
+  }
 }
 
 }  // namespace mxlite::graph

@@ -123,7 +123,7 @@ Packing::Packing(Program part, std::vector<int> used, Device device)
 
 bool same_packing(const Packing& a, const Packing& b) {
   return a.hash == b.hash && a.program.packed_bytes == b.program.packed_bytes &&
-         a.program.training == b.program.training &&
+         a.program.training == b.program.training && a.parameters == b.parameters &&
          a.program.parameter_specs == b.program.parameter_specs &&
          a.program.constants == b.program.constants &&
          std::ranges::equal(a.program.prologue, b.program.prologue, same_step) &&

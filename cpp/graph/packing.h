@@ -20,7 +20,8 @@ struct Packing {
   const Segment steps;
   const size_t hash;
 };
-// Whether both compute the same values in the same places from the same parameters.
+// Whether both compute the same values in the same places from parameters at the same positions, so
+// that one can stand for the other.
 bool same_packing(const Packing& a, const Packing& b);
 
 // Moves the prologue into `packings`. What the main part reads of them gets its final place: the

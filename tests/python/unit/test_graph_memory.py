@@ -166,6 +166,26 @@ def test_shared_weights_follow_changes_of_the_parameter() -> None:
     assert _core.graph_memory()["packed_weights"] == before
 
 
+def test_the_same_arrays_at_other_positions_are_not_mixed_up() -> None:
+    def pair(*params: Any) -> Any:
+        graph = _core.CachedGraph(
+            lambda inputs, arrays: [dense(inputs[0], arrays[0]) + 3 * dense(inputs[0], arrays[1])],
+            "Net",
+        )
+        graph.set_params(list(params))
+        return graph
+
+    u, v = (nd.random.normal(shape=(64, 400)) for _ in range(2))
+    x = nd.random.normal(shape=(60, 400))
+    graphs = [(pair(u, v), u, v), (pair(v, u), v, u)]
+    for _ in range(3):
+        for graph, first, second in graphs:
+            want = 2 * x.asnumpy() @ (first.asnumpy() + 3 * second.asnumpy()).T
+            for _ in range(2):
+                np.testing.assert_allclose(graph(x).asnumpy(), want, rtol=1e-3, atol=1e-3)
+        u[:] = nd.random.normal(shape=(64, 400))
+
+
 def test_threads_share_weights_while_they_change() -> None:
     w = nd.ones((64, 400))
     graphs = [compiled(w) for _ in range(4)]
