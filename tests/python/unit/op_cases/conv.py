@@ -222,7 +222,8 @@ CASES = [
         kernel=(3,),
         num_filter=4,
         error=ValueError,
-        match=r"Convolution: kernel \(3,\) has 1 entries, data has shape \(2, 3, 7, 6\), expected \(N, C, W\)",
+        match=r"Convolution: kernel \(3,\) has 1 entries, data has shape \(2, 3, 7, 6\), "
+        r"expected \(N, C, W\)",
     ),
     fails(
         "Convolution",
