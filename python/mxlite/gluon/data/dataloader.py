@@ -50,9 +50,12 @@ def default_batchify_fn(data: list[Any]) -> Any:
         return nd.stack(*data, axis=0)
     if isinstance(data[0], tuple):
         return [default_batchify_fn(list(column)) for column in zip(*data)]
-    if len({np.shape(sample) for sample in data}) > 1:
-        raise _unequal(data)
-    values = host_array(data, "default_batchify_fn")
+    try:
+        values = host_array(data, "default_batchify_fn")
+    except (TypeError, ValueError):
+        if len({np.shape(sample) for sample in data}) > 1:
+            raise _unequal(data) from None
+        raise
     return nd.array(values, dtype=values.dtype)
 
 
