@@ -22,9 +22,9 @@ void check_projection(const char* op, const char* name, const TensorSpec& spec, 
                       int64_t parts) {
   check_floating(op, name, spec);
   MX_CHECK(heads > 0, op, ": heads ", heads, " given, at least 1 expected");
-  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[2] % (heads * parts) == 0, op, ": ", name,
-                 " of shape ", spec.shape, " given, (length, batch, multiple of ", heads * parts,
-                 ") expected");
+  MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[2] % checked_mul(heads, parts) == 0, op, ": ",
+                 name, " of shape ", spec.shape, " given, (length, batch, multiple of ",
+                 heads * parts, ") expected");
 }
 
 void check_attention(const char* op, const TensorSpec& spec, const Shape& values, int64_t heads) {

@@ -51,8 +51,8 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
       const int64_t adj = entry(p.adj, i, 0);
       MX_CHECK(adj >= 0 && adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj,
                " given, entries from 0 to below stride ", p.stride, " expected");
-      MX_CHECK_SHAPE(checked_add(full, adj) > 2 * entry(p.pad, i, 0), kOp, ": pad ", p.pad,
-                     " leaves nothing of the output of data of shape ", data);
+      MX_CHECK_SHAPE(checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)), kOp, ": pad ",
+                     p.pad, " leaves nothing of the output of data of shape ", data);
     }
   }
 }

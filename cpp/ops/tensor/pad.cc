@@ -23,7 +23,7 @@ Specs infer_pad(const PadParams& p, std::span<const TensorSpec> in) {
                    " of data of shape ", to);
     MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] > 0, "Pad: mode edge: axis ", i,
                    " of data of shape ", to, " has no edge");
-    to[i] = checked_add(to[i], p.before(i) + p.after(i));
+    to[i] = checked_add(to[i], checked_add(p.before(i), p.after(i)));
   }
   return {{to, in[0].dtype}};
 }
