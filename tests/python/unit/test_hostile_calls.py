@@ -77,10 +77,10 @@ def test_views_stay_inside_their_memory() -> None:
     ("act", "words"),
     [
         (lambda: nd.Convolution(X, X, kernel=(0, 3), num_filter=1, no_bias=True),
-         r"Convolution: kernel \(0, 3\) given"),
+         r"Convolution: (parameter )?kernel:? \(0, 3\) given"),
         (lambda: nd.Convolution(X, X, kernel=(3, 3), stride=(-1, 1), num_filter=1, no_bias=True),
-         "Convolution: stride"),
-        (lambda: nd.Pooling(X, kernel=(2, 2), pad=(-1, 0)), "Pooling: pad"),
+         "Convolution: (parameter )?stride"),
+        (lambda: nd.Pooling(X, kernel=(2, 2), pad=(-1, 0)), "Pooling: (parameter )?pad"),
         (lambda: nd.RNN(X, X, X, state_size=1, num_layers=2**40, mode="rnn_relu"),
          "RNN: parameter num_layers: 1099511627776 given, from 1 to 65536 expected"),
         (lambda: nd.depth_to_space(X, 2**32), "depth_to_space: parameter block_size"),
@@ -89,7 +89,7 @@ def test_views_stay_inside_their_memory() -> None:
         (lambda: nd.contrib.ROIAlign(X, X, pooled_size=(2, 2), spatial_scale=float("nan")),
          "parameter spatial_scale: nan given"),
         (lambda: nd.split(X, num_outputs=0), "SliceChannel: parameter num_outputs: 0 given"),
-        (lambda: nd.Dropout(X, p=1.5), "Dropout: p 1.5 given"),
+        (lambda: nd.Dropout(X, p=1.5), "Dropout: (parameter )?p:? 1.5 given"),
     ],
 )  # fmt: skip
 def test_parameters_outside_of_their_range_are_errors(act: Callable[[], Any], words: str) -> None:
