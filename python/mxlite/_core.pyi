@@ -186,7 +186,7 @@ class NDArray:
         ...
 
     def _strided_view(self, shape: Any, strides: Any, offset: int) -> NDArray:
-        """Any strided view of the memory; strides and offset in elements, not checked."""
+        """Any strided view of the memory; strides and offset in elements. IndexError outside of it."""
         ...
 
     @property
@@ -1717,7 +1717,7 @@ class ImagePipeline:
 
 def all_ops() -> dict[Any, Any]:
     """
-    Name or alias -> operator, hidden ones too.
+    Name or alias -> operator; hidden ones too, internal ones not.
     """
 
 def anomaly_checks() -> bool:
@@ -2028,7 +2028,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, cpu_kernels.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, cpu_kernels.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
@@ -2079,7 +2079,8 @@ def num_gpus() -> int:
 
 def op(name: str) -> Any:
     """
-    The operator of that name or alias; a ValueError suggests near names.
+    The operator of that name or alias. Raises ValueError, with near names, for unknown and
+    internal operators.
     """
 
 def profiler_mark(name: str, kind: int, begin: bool) -> None:

@@ -195,16 +195,6 @@ def syevd(
     """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
     ...
 
-def syevd_backward(
-    grad_u: NDArray,
-    grad_l: NDArray,
-    L: NDArray,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> NDArray:
-    """Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors."""
-    ...
-
 def syrk(
     A: NDArray,
     transpose: bool | None = False,

@@ -195,16 +195,6 @@ def syevd(
     """Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * diag(L) * U."""
     ...
 
-def syevd_backward(
-    grad_u: Symbol | None = None,
-    grad_l: Symbol | None = None,
-    L: Symbol | None = None,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors."""
-    ...
-
 def syrk(
     A: Symbol | None = None,
     transpose: bool | None = False,
