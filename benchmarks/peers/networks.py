@@ -6,8 +6,8 @@ from typing import Any
 
 import mxlite as mx
 from bert import LENGTH, bert_base
+from peer_values import BERT
 from scoring import networks as scoring
-from values import BERT
 
 
 def check_name(network: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import mxlite as mx
 import numpy as np
-import values
+import peer_values
 from networks import build
 
 VARIANTS = ("hybrid",)
@@ -36,14 +36,14 @@ def prepare(spec, variant, dtype, batch):
     callable
         ``run(fetch=False)``.
     """
-    device = mx.gpu(0) if values.DEVICE == "gpu" else mx.cpu(0)
+    device = mx.gpu(0) if peer_values.DEVICE == "gpu" else mx.cpu(0)
     net = build(spec["network"])
-    inputs = values.inputs(spec, batch)
+    inputs = peer_values.inputs(spec, batch)
     data = mx.nd.array(inputs, dtype=inputs.dtype)
     net.infer_shape(data)
     parameters = {} if spec["random"] else net._collect_params_with_prefix()
     for name, parameter in parameters.items():
-        parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))
+        parameter.set_data(mx.nd.array(peer_values.parameter(name, parameter.shape)))
     net.collect_params().reset_ctx(device)
     data = data.as_in_context(device)
     if dtype != "float32":

@@ -3,7 +3,7 @@
 import os
 
 import onnxruntime
-import values
+import peer_values
 
 VARIANTS = ("all",)
 
@@ -22,7 +22,7 @@ def prepare(spec, variant, dtype, batch):
     session = onnxruntime.InferenceSession(
         spec["onnx"], options, providers=["CPUExecutionProvider"]
     )
-    feed = {"data": values.inputs(spec, batch)}
+    feed = {"data": peer_values.inputs(spec, batch)}
 
     def run(fetch=False):
         output = session.run(None, feed)[0]

@@ -3,7 +3,7 @@
 import os
 
 import openvino
-import values
+import peer_values
 
 VARIANTS = ("latency",)
 
@@ -26,7 +26,7 @@ def prepare(spec, variant, dtype, batch):
         },
     )
     request = compiled.create_infer_request()
-    data = openvino.Tensor(values.inputs(spec, batch))
+    data = openvino.Tensor(peer_values.inputs(spec, batch))
     request.set_input_tensor(data)
 
     def run(fetch=False):

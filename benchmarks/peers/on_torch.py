@@ -3,8 +3,8 @@
 import importlib
 
 import numpy as np
+import peer_values
 import torch
-import values
 from torch import fx, nn
 from torch.nn import functional
 
@@ -14,12 +14,12 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 def device():
     """Return the device that the worker was started for."""
-    return torch.device("cuda" if values.DEVICE == "gpu" else "cpu")
+    return torch.device("cuda" if peer_values.DEVICE == "gpu" else "cpu")
 
 
 def wait():
     """Wait for the device."""
-    if values.DEVICE == "gpu":
+    if peer_values.DEVICE == "gpu":
         torch.cuda.synchronize()
 
 
@@ -153,11 +153,11 @@ def set_values(net, spec):
     roles = {"gamma": "weight", "beta": "bias"}
     for index, layer in enumerate(spec["layers"]):
         for role, (name, shape) in layer["params"].items():
-            array = values.parameter(name, shape)
+            array = peer_values.parameter(name, shape)
             if role == "gamma" and layer["attrs"].get("fix_gamma"):
                 array[:] = 1
             if layer["op"] == "self_attention":
-                parts = values.queries_keys_values(array, layer["attrs"]["heads"])
+                parts = peer_values.queries_keys_values(array, layer["attrs"]["heads"])
                 array = np.concatenate(parts)
             target = getattr(net.get_submodule("layer" + str(index)), roles.get(role, role))
             with torch.no_grad():
@@ -171,7 +171,7 @@ def prepare(spec, variant, dtype, batch):
         set_values(net, spec)
     kind = DTYPES[dtype]
     net = net.eval().to(device(), kind).to(memory_format=torch.channels_last)
-    data = torch.from_numpy(values.inputs(spec, batch)).to(device())
+    data = torch.from_numpy(peer_values.inputs(spec, batch)).to(device())
     if data.is_floating_point():
         data = data.to(kind).contiguous(memory_format=torch.channels_last)
     if variant == "compile":

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cell import TOLERANCE, Cell, System, Worker
 from common import Timing, progress, report, result, table, usable_cores, write_json
-from values import BERT
+from peer_values import BERT
 from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent

@@ -2,7 +2,7 @@
 
 import numpy as np
 import onnx
-import values
+import peer_values
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
@@ -53,7 +53,7 @@ class _Part:
         units = weight.shape[1]
         split = self.constant(np.array([0, 0, heads, units // heads], np.int64))
         merged = self.constant(np.array([0, 0, units], np.int64))
-        parts = zip(*(values.queries_keys_values(array, heads) for array in (weight, bias)))
+        parts = zip(*(peer_values.queries_keys_values(array, heads) for array in (weight, bias)))
         queries, keys, rows = (self.node("Reshape", self.linear(x, *part), split) for part in parts)
         queries = self.node("Transpose", queries, perm=[0, 2, 1, 3])
         scores = self.node("MatMul", queries, self.node("Transpose", keys, perm=[0, 2, 3, 1]))
@@ -104,7 +104,9 @@ def write(spec, batch, path):
         op, attrs, params = layer["op"], layer["attrs"], layer["params"]
         inputs = [names[i] for i in layer["inputs"]]
         output = names[index] = "value" + str(index)
-        arrays = {role: values.parameter(name, shape) for role, (name, shape) in params.items()}
+        arrays = {
+            role: peer_values.parameter(name, shape) for role, (name, shape) in params.items()
+        }
         if _Part(output, nodes, tensors).sequence_layer(op, attrs, inputs[0], arrays):
             continue
         for role, (name, _) in params.items():
@@ -157,7 +159,7 @@ def write(spec, batch, path):
                 "concat": ("Concat", attrs),
             }[op]
             nodes.append(helper.make_node(kind, inputs, [output], **options))
-    fed = values.inputs(spec, batch)
+    fed = peer_values.inputs(spec, batch)
     data = helper.make_tensor_value_info(
         "data", helper.np_dtype_to_tensor_dtype(fed.dtype), fed.shape
     )

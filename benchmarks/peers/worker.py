@@ -61,7 +61,7 @@ def main():
     if options.write_onnx:
         importlib.import_module("to_onnx").write(spec, options.batch, options.write_onnx)
         return
-    importlib.import_module("values").DEVICE = options.device
+    importlib.import_module("peer_values").DEVICE = options.device
     # Libraries print to file descriptor 1; answers go to a copy of it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

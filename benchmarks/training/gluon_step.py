@@ -1,7 +1,7 @@
 """A training step in MXNet's API, for MXNet 1.9.1 and mxlite alike (Python 3.8 and later)."""
 
 import numpy as np
-import values
+import peer_values
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.01, 0.9, 1e-4
 CLASSES = 1000
@@ -52,9 +52,9 @@ def gluon(mx, net, dtype, batch, size):
     tuple of callable
         ``step(fetch=False)`` gives the mean loss when asked, ``wait()``.
     """
-    device = mx.gpu(0) if values.DEVICE == "gpu" else mx.cpu(0)
+    device = mx.gpu(0) if peer_values.DEVICE == "gpu" else mx.cpu(0)
     scale = LOSS_SCALE if dtype == "float16" else 1.0
-    data = mx.nd.array(values.images(batch, size), ctx=device)
+    data = mx.nd.array(peer_values.images(batch, size), ctx=device)
     label = mx.nd.array(labels(batch), ctx=device)
     net.collect_params().reset_ctx(device)
     mx.nd.waitall()  # the copies that set the parameters are not a step's memory
@@ -102,7 +102,9 @@ def module(mx, symbol, dtype, batch, size, parameters):
     net = mx.mod.Module(symbol, context=mx.cpu())
     net.bind([("data", (batch, 3, size, size))], [("softmax_label", (batch,))])
     running = set(symbol.list_auxiliary_states())
-    given = {name: mx.nd.array(values.parameter(name, shape)) for name, shape in parameters.items()}
+    given = {
+        name: mx.nd.array(peer_values.parameter(name, shape)) for name, shape in parameters.items()
+    }
     net.init_params(
         arg_params={name: array for name, array in given.items() if name not in running},
         aux_params={name: array for name, array in given.items() if name in running},
@@ -113,7 +115,7 @@ def module(mx, symbol, dtype, batch, size, parameters):
     )
     target = labels(batch).astype(np.int64)
     content = mx.io.DataBatch(
-        [mx.nd.array(values.images(batch, size))], [mx.nd.array(labels(batch))]
+        [mx.nd.array(peer_values.images(batch, size))], [mx.nd.array(labels(batch))]
     )
 
     def step(fetch=False):

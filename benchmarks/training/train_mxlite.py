@@ -6,9 +6,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import gluon_step
 import mxlite as mx
-import values
+import peer_values
+from network_symbols import network_symbol
 from scoring.networks import build
-from symbols import network_symbol
 
 
 def version():
@@ -48,5 +48,5 @@ def prepare(spec, variant, dtype, batch):
         net.apply(_keep_all)
     net.infer_shape(mx.nd.zeros((1, 3, spec["size"], spec["size"])))
     for name, parameter in net._collect_params_with_prefix().items():
-        parameter.set_data(mx.nd.array(values.parameter(name, parameter.shape)))
+        parameter.set_data(mx.nd.array(peer_values.parameter(name, parameter.shape)))
     return gluon_step.gluon(mx, net, dtype, batch, spec["size"])

@@ -2,8 +2,8 @@
 
 import gluon_step
 import mxnet as mx
-import values
-from symbols import network_symbol
+import peer_values
+from network_symbols import network_symbol
 
 
 def version():
@@ -24,5 +24,5 @@ def prepare(spec, variant, dtype, batch):
     for name, parameter in net.collect_params().items():
         parameter.shape = tuple(shapes[name])
         parameter.initialize(mx.init.Uniform(0.01), ctx=mx.cpu())
-        parameter.set_data(mx.nd.array(values.parameter(name, shapes[name])))
+        parameter.set_data(mx.nd.array(peer_values.parameter(name, shapes[name])))
     return gluon_step.gluon(mx, net, dtype, batch, spec["size"])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-import values
 from gluon_step import LEARNING_RATE, LOSS_SCALE, MOMENTUM, WEIGHT_DECAY, labels
 from on_torch import DTYPES, device, network, set_values, version, wait
 from torch.nn import functional
@@ -16,7 +15,7 @@ def prepare(spec, variant, dtype, batch):
     set_values(net, spec)
     place = device()
     net = net.train().to(place).to(memory_format=torch.channels_last)
-    data = torch.from_numpy(values.images(batch, spec["size"])).to(place)
+    data = torch.from_numpy(peer_values.images(batch, spec["size"])).to(place)
     data = data.contiguous(memory_format=torch.channels_last)
     target = torch.from_numpy(labels(batch).astype(np.int64)).to(place)
     scale = LOSS_SCALE if dtype == "float16" else 1.0

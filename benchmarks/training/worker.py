@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--spec", required=True, help="layer list written by train_step.py")
     options = parser.parse_args()
     sys.path.insert(1, PEERS)
-    importlib.import_module("values").DEVICE = options.device
+    importlib.import_module("peer_values").DEVICE = options.device
     with open(options.spec, encoding="utf-8") as file:
         spec = json.load(file)
     # Libraries print to file descriptor 1; answers go to a copy of it.

@@ -99,6 +99,11 @@ PyContext context_of_state(const py::object& state) {
 
 }  // namespace
 
+void import_numpy_types() {
+  for (size_t code = 0; code < kNumPyNames.size(); ++code)
+    if (static_cast<DType>(code) != DType::kBFloat16) dtype_to_python(static_cast<DType>(code));
+}
+
 PyObject* dtype_to_python(DType dtype) {
   static std::array<PyObject*, kNumPyNames.size()> cache{};
   PyObject*& slot = cache[static_cast<size_t>(dtype)];

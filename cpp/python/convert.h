@@ -14,6 +14,9 @@ namespace py = pybind11;
 
 // numpy.float32 and the like (a type object); ml_dtypes.bfloat16, or the text 'bfloat16' without
 // that package. Borrowed, lives forever.
+// Looks NumPy's types up, so that no later call imports anything: a signal handler may interrupt
+// it.
+void import_numpy_types();
 PyObject* dtype_to_python(DType dtype);
 // Types, numpy.dtype objects, names; nullopt: none of these.
 std::optional<DType> dtype_from_python(PyObject* o);

@@ -1,4 +1,5 @@
 #include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
 #include "cpp/python/py_server.h"
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_core, m) {
   mxlite::python::bind_device(m);
   mxlite::python::bind_array(m);
   mxlite::python::bind_operators(m);
+  mxlite::python::import_numpy_types();
   mxlite::python::bind_numpy(m);
   mxlite::python::bind_ops(m);
   mxlite::python::bind_autograd(m);

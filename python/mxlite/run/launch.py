@@ -365,7 +365,7 @@ def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
             try:
                 return process.wait()
             except KeyboardInterrupt:
-                continue  # mpirun got it too
+                process.terminate()  # Ctrl-C reaches mpirun as well, kill -INT this process only
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

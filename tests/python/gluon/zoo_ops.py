@@ -100,7 +100,12 @@ def main() -> None:
     for make in SMALL.values():
         train_once(make(), "float32")
     found = dumped_ops(Path(os.environ["MXLITE_DUMP_GRAPH"]))
-    canonical = {mx._core.op(name).__name__ for name in found | AROUND}
+    public = {
+        name: op["name"] for op in mx._core.list_ops() for name in (op["name"], *op["aliases"])
+    }
+    canonical = {
+        public.get(name, name) for name in found | AROUND
+    }  # graphs hold internal ones, too
     sys.stdout.write("\n".join(sorted(canonical)) + "\n")
 
 

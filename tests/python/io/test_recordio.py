@@ -139,7 +139,7 @@ def test_not_a_record_file(tmp_path: Path) -> None:
         recordio.MXRecordIO(path, "r").read()
     with pytest.raises(FileNotFoundError, match="there is no file"):
         recordio.MXRecordIO(tmp_path / "none.rec", "r")
-    with pytest.raises(mx.base.RecordError, match="is not a regular file"):
+    with pytest.raises(mx.base.RecordError, match="cannot be opened: Is a directory"):
         recordio.MXRecordIO(tmp_path, "r")
     with pytest.raises(ValueError, match="flag 'a' given"):
         recordio.MXRecordIO(path, "a")

@@ -103,7 +103,7 @@ def test_csv_wrong_calls(tmp_path: Path) -> None:
         mx.io.CSVIter(data_csv=path, data_shape=(2,), label_csv=short, batch_size=2).next()
     with pytest.warns(UserWarning, match="unknown parameter 'batchsize' is ignored.*batch_size"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), batchsize=2, batch_size=1)
-    with pytest.raises(OSError, match="nowhere.csv' cannot be read"):
+    with pytest.raises(OSError, match="nowhere.csv': cannot be opened: No such file"):
         mx.io.CSVIter(data_csv="nowhere.csv", data_shape=(2,), batch_size=2)
     with pytest.raises(ValueError, match="batch_size 0"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=0)
@@ -242,7 +242,7 @@ def test_mnist_wrong_files(tmp_path: Path) -> None:
     files = mnist(tmp_path)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         mx.io.MNISTIter(image="nowhere", label=files["label"])
-    with pytest.raises(mx.base.RecordError, match="magic number 2051 expected"):
+    with pytest.raises(mx.base.RecordError, match="offset 0: 00000801 found, 00000803 expected"):
         mx.io.MNISTIter(image=files["label"], label=files["label"], silent=True)
     raw = Path(files["image"]).read_bytes()
     Path(files["image"]).write_bytes(raw[:-1])

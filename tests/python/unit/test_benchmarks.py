@@ -18,14 +18,14 @@ import benchmark_score
 import common
 import compare
 import numpy as np
+import peer_values
 import run as peers_run
 import train_step
-import values
 from bert import LENGTH, Bert
 from layers import layer_list
 from neighbours import neighbours
+from network_symbols import network_symbol
 from scoring import networks
-from symbols import network_symbol
 from worker_process import WorkerError
 
 
@@ -196,10 +196,12 @@ def test_the_neutral_form_of_bert_computes_what_the_block_does() -> None:
     parameters = net._collect_params_with_prefix()
     shapes = {name: shape for layer in spec["layers"] for name, shape in layer["params"].values()}
     assert shapes == {name: list(value.shape) for name, value in parameters.items()}
-    given = {name: mx.nd.array(values.parameter(name, shape)) for name, shape in shapes.items()}
+    given = {
+        name: mx.nd.array(peer_values.parameter(name, shape)) for name, shape in shapes.items()
+    }
     for name, parameter in parameters.items():
         parameter.set_data(given[name])
-    tokens = mx.nd.array(values.inputs(spec, 3), dtype=np.int32)
+    tokens = mx.nd.array(peer_values.inputs(spec, 3), dtype=np.int32)
     assert tokens.shape == (3, LENGTH)
     (output,) = network_symbol(mx, spec).eval(data=tokens, **given)
     assert output.shape == (3, 32)
@@ -208,7 +210,7 @@ def test_the_neutral_form_of_bert_computes_what_the_block_does() -> None:
 
 def test_projections_are_cut_into_queries_keys_and_values_of_all_heads() -> None:
     # Two heads of three rows: q0 of 3 rows, k0, v0, q1, k1, v1.
-    parts = values.queries_keys_values(np.arange(18), heads=2)
+    parts = peer_values.queries_keys_values(np.arange(18), heads=2)
     assert [list(part) for part in parts] == [
         [0, 1, 2, 9, 10, 11],
         [3, 4, 5, 12, 13, 14],

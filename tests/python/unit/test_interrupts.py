@@ -16,6 +16,12 @@ import pytest
 # Half a second is the aim; a loaded machine needs more. Each wait would last a minute.
 SECONDS = 15
 
+
+def answer_interrupts() -> None:
+    """Let the started program receive SIGINT; a shell's background jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 HEAD = """
 import os, signal, sys, threading, time
 import numpy as np
@@ -98,7 +104,11 @@ WAITS = {
 def test_wait_is_interrupted(name: str, tmp_path: Path) -> None:
     text = f"{HEAD}    {WAITS[name]}\n{TAIL}"
     result = subprocess.run(
-        [sys.executable, "-c", text, tmp_path], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", text, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=answer_interrupts,
     )
     words = result.stdout.split()
     assert "answered" in words, result.stdout + result.stderr
@@ -113,6 +123,7 @@ def interrupt(words: list[str], until: str, **variables: str) -> tuple[float, st
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=answer_interrupts,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
     )
     assert process.stdout is not None
@@ -158,7 +169,7 @@ def test_im2rec_is_interrupted(tmp_path: Path) -> None:
     subprocess.run([*tool, "--list", "--recursive"], check=True, capture_output=True)
     text = (
         "import sys\nfrom mxlite.tools import im2rec\nprint('begins', flush=True)\n"
-        "im2rec.main(sys.argv[1:])"
+        "sys.exit(im2rec.main(sys.argv[1:]))"
     )
     words = [sys.executable, "-c", text, *tool[3:], "--resize", "200"]
     took, seen, code = interrupt(words, "begins")

@@ -87,7 +87,10 @@ MISTAKES = {
         r"a ndarray given; mx.nd.array\(...\) makes an NDArray",
     ),
     "metric": (lambda: mx.metric.create("zzz"), "'zzz' is not registered. Known: acc"),
-    "optimizer": (lambda: mx.optimizer.create("zzz"), "optimizer 'zzz'. Known: adadelta"),
+    "optimizer": (
+        lambda: mx.optimizer.create("zzz"),
+        "optimizer 'zzz'. Known: .*adadelta, adagrad, adam, ",
+    ),
 }
 
 

@@ -159,7 +159,7 @@ def broken(change: Any) -> str:
          "node 'conv': unknown operator 'Convolutoin'.*Convolution"),
         (broken(lambda g: g["nodes"][2]["attrs"].update(kernle="(1, 1)")), "node 'conv'.*kernle"),
         (broken(lambda g: g["nodes"][2]["attrs"].update(kernel="(1, x)")), "node 'conv'.*kernel"),
-        (broken(lambda g: g["nodes"][2].update(inputs=[[7, 0, 0]])), "'conv' has input 7"),
+        (broken(lambda g: g["nodes"][2].update(inputs=[[7, 0, 0]])), "node 'conv' .Convolution. has input 7, which is not before it"),
         (broken(lambda g: g.pop("heads")), "damaged.*heads"),
         (broken(lambda g: g["nodes"].append({"op": "null"})), "without op and name"),
     ],
