@@ -1,6 +1,7 @@
 """A training step on PyTorch: channels last, eager or compiled, half types by autocast."""
 
 import numpy as np
+import peer_values
 import torch
 from gluon_step import LEARNING_RATE, LOSS_SCALE, MOMENTUM, WEIGHT_DECAY, labels
 from on_torch import DTYPES, device, network, set_values, version, wait
