@@ -8,7 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 from mxlite.base import MXNetError
-from op_table import assert_close, host
+from op_table import assert_close, host, tolerance
 from operator_calls import Call, Input
 
 __all__ = ["run_call"]
@@ -115,7 +115,7 @@ def _check_values(call: Call, outputs: Sequence[Any]) -> None:
         name = str(np.dtype(got.dtype)) if not isinstance(got.dtype, str) else got.dtype
         if call.mode == "out":
             name = next((a.dtype for a in call.arrays if a.dtype in ("float16", "bfloat16")), name)
-        assert_close(host(got), np.asarray(expected), name, case.tol, f"output {i}")
+        assert_close(host(got), np.asarray(expected), tolerance(case, name), f"output {i}")
 
 
 def run_call(call: Call) -> tuple[str, str]:

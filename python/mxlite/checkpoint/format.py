@@ -259,22 +259,22 @@ class _Table:
             try:
                 size = math.prod(entry["shape"]) * _item_size(entry["dtype"])
                 fits = entry["offset"] == at and entry["bytes"] == size
+                name, checksum = entry["name"], entry["crc32c"]
             except (KeyError, TypeError, ValueError) as error:
                 raise self._error(f"its table of contents is not understood: {error!r}") from error
             end = at + entry["bytes"]
             if not fits or end > self._begin:
                 raise self._error(
-                    f"array {entry['name']!r}: {entry['bytes']} bytes at offset {entry['offset']} "
+                    f"array {name!r}: {entry['bytes']} bytes at offset {entry['offset']} "
                     f"do not fit shape {tuple(entry['shape'])} and type {entry['dtype']}"
                 )
-            if _core.crc32c(self._data[at:end]) != entry["crc32c"]:
+            if _core.crc32c(self._data[at:end]) != checksum:
                 raise self._error(
-                    f"array {entry['name']!r} (bytes {at} to {end}) is damaged: its checksum does "
-                    "not fit"
+                    f"array {name!r} (bytes {at} to {end}) is damaged: its checksum does not fit"
                 )
             at = end + -end % _ALIGN
             if any(self._data[end:at]):
-                raise self._error(f"bytes {end} to {at} behind array {entry['name']!r} are damaged")
+                raise self._error(f"bytes {end} to {at} behind array {name!r} are damaged")
         if at != self._begin:
             raise self._error(f"bytes {at} to {self._begin} belong to nothing")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
@@ -300,3 +302,20 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
         checkpoint.CheckpointManager(tmp_path, **options)
     with pytest.raises(ValueError, match="step is -1"):
         checkpoint.CheckpointManager(tmp_path).save(-1)
+
+
+@pytest.mark.parametrize("key", ["name", "offset", "bytes", "shape", "dtype", "crc32c"])
+def test_a_table_without_a_field_is_a_file_error(tmp_path: Path, key: str) -> None:
+    """All checksums fit, as in a file that another program wrote."""
+    path = tmp_path / "a.ckpt"
+    mx.checkpoint.save(str(path), {"w": nd.ones((2, 3))})
+    content = path.read_bytes()
+    offset, length = struct.unpack("<QQ", content[-32:-16])
+    table = json.loads(content[offset : offset + length])
+    del table["arrays"][0][key]
+    raw = json.dumps(table).encode()
+    head = struct.pack("<QQI", offset, len(raw), mx._core.crc32c(raw))
+    end = head + struct.pack("<I", mx._core.crc32c(head)) + content[-8:]
+    path.write_bytes(content[:offset] + raw + end)
+    with pytest.raises(mx.base.FileFormatError, match=f"not understood.*{key}"):
+        mx.checkpoint.load(str(path))
