@@ -207,4 +207,6 @@ class _Failures:
         # The first entry is the call in this file.
         lines = traceback.format_exception(kind, error, trace.tb_next or trace)
         made = OutOfMemoryError if isinstance(error, MemoryError) else MXNetError
-        raise made(f"{self._label}: {''.join(lines).rstrip()}") from None
+        failure = made(f"{self._label}: {''.join(lines).rstrip()}")
+        failure.interrupted = isinstance(error, KeyboardInterrupt)
+        raise failure from None

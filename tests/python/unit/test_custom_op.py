@@ -459,3 +459,27 @@ def test_a_parameter_may_be_an_auxiliary_state(hybrid):
         trainer.step(1)
         assert net.count.data().asscalar() == calls
         assert (x.grad.asnumpy().tolist(), net.count.grad().asscalar()) == ([2, 2], 0)
+
+
+def test_ctrl_c_in_forward_stays_a_keyboard_interrupt() -> None:
+    """The naive engine runs the operator in the main thread, where signals arrive."""
+    text = """
+import mxlite as mx
+class Interrupted(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        raise KeyboardInterrupt
+@mx.operator.register("interrupted_forward")
+class InterruptedProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Interrupted()
+try:
+    mx.nd.Custom(mx.nd.ones((2,)), op_type="interrupted_forward")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, "
+         "signal.default_int_handler)\n" + text],
+        env={**os.environ, "MXLITE_ENGINE": "naive"}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.strip() == "interrupted", done.stderr
