@@ -16,6 +16,7 @@ import mxlite as mx
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 FOLDER = sys.argv[1]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
 kept = []
 """
 
