@@ -24,7 +24,7 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-// What a failure becomes when there is no memory for its own.
+// A failure becomes this error if there is no memory for its own.
 FailureRef out_of_memory_failure() {
   static const FailureRef shared = make_ref<Failure>(
       std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);

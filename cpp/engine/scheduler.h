@@ -67,7 +67,7 @@ class Scheduler {
   void complete(Task& task);
   void leave(Task& task);
   void finish(DeferredTask& task, const FailureRef& failure);
-  // Without the mutex.
+  // Must be called without the mutex.
   static FailureRef own_failure(const Task& task, std::exception_ptr error) noexcept;
 
   TaskRef last_writer(Var& var);

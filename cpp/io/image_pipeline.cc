@@ -269,7 +269,7 @@ bool ImagePipeline::next(ImageBatch& batch) {
       const int64_t bad = count_bad(*chunk);
       if (bad == 0 && filled == 0 && chunk->rows == size) {
         batch = {chunk->data, chunk->label, chunk->index, 0};  // the usual case: nothing is copied
-        if (delivered_ == 0) keep_first(batch, filled = size);
+        if (delivered_ == 0) keep_first(batch, size);
         ++delivered_;
         return true;
       }

@@ -1,4 +1,4 @@
-// Which packed forms of weights planned kernels may ask for, in a scope of the calling thread.
+// Limits the packed forms of weights that planned kernels may ask for on the calling thread.
 #pragma once
 
 namespace mxlite {

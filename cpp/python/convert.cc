@@ -88,7 +88,7 @@ struct PyContext {
 thread_local Device default_device;
 thread_local std::vector<Device> device_stack;
 
-// What a pickle holds: (type name, index), or 1.x's dictionary of type code and index.
+// A pickle holds (type name, index), or 1.x's dictionary of type code and index.
 PyContext context_of_state(const py::object& state) {
   if (py::isinstance<py::dict>(state))
     return {{static_cast<DeviceType>(py::cast<int>(state["device_typeid"])),

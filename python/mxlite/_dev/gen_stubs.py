@@ -55,7 +55,7 @@ NEW_GRAPH = """\
         self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
     ) -> None: ...
 """
-# What the getters' own signatures do not say.
+# The getters' own signatures do not say these types.
 PROPERTIES = {
     "dtype": "(self) -> type[np.generic]",
     "context": "(self) -> Context",

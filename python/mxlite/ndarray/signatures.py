@@ -72,7 +72,7 @@ def _signature(
     found = _inputs(op, array, optional)
     for p in op["params"]:
         default = Parameter.empty if p["required"] else _value(p["default"], p["python_type"])
-        # What has no default cannot follow what has one, except as a keyword.
+        # A parameter without a default can follow one with a default only as a keyword.
         by_keyword = op["variadic"] or any(
             other.kind is _KEYWORD or (p["required"] and other.default is not Parameter.empty)
             for other in found
