@@ -109,13 +109,12 @@ def _own_states(data: bytes, path: Path) -> None:
 
 
 def _checkpoint(data: bytes, path: Path) -> None:
-    """Repair the checksums, so that damage of the table reaches the reader."""
-    if len(data) > 100:
-        size = len(data)
-        offset, length = struct.unpack("<QQ", data[size - 32 : size - 16])
-        if offset + length + 32 == size:
-            head = struct.pack("<QQI", offset, length, _core.crc32c(data[offset : offset + length]))
-            data = data[: size - 32] + head + struct.pack("<I", _core.crc32c(head)) + data[-8:]
+    """Repair the length and the checksums, so that damage of the table reaches the reader."""
+    offset = int.from_bytes(data[-32:-24], "little")
+    if len(data) > 100 and offset + 32 < len(data):
+        table = data[offset:-32]
+        head = struct.pack("<QQI", offset, len(table), _core.crc32c(table))
+        data = data[:-32] + head + struct.pack("<I", _core.crc32c(head)) + data[-8:]
     path.write_bytes(data)
     read_file(str(path))
 
@@ -236,6 +235,28 @@ def _alarm() -> Iterator[None]:
         signal.alarm(0)
 
 
+class _Lines:
+    """The lines of the package that ran while the object was entered."""
+
+    def __init__(self) -> None:
+        self.ran: set[tuple[str, int]] = set()
+
+    def __enter__(self) -> _Lines:
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        sys.settrace(None)
+
+    def _call(self, frame: Any, event: str, argument: Any) -> Any:
+        return self._line if "mxlite" in frame.f_code.co_filename else None
+
+    def _line(self, frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.ran.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
 def _place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((f for f in reversed(frames) if "mxlite" in f.filename), frames[-1])
@@ -254,7 +275,7 @@ def main() -> None:
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + _MOST_MEMORY,) * 2)
     numbers = random.Random(options.seed)
-    outcomes: set[str] = set()
+    covered: set[tuple[str, int]] = set()
     findings: dict[str, str] = {}
     count = 0
     end = time.monotonic() + options.seconds
@@ -267,23 +288,23 @@ def main() -> None:
             data = mutated(numbers.choice(corpus), numbers)
             count += 1
             error: BaseException | None = None
-            with _alarm():
+            with _alarm(), _Lines() as lines:
                 try:
                     load(data, path)
                 except (Exception, TookTooLongError) as raised:
                     error = raised
-            place = "loaded" if error is None else _place(error)
-            if place not in outcomes:
-                outcomes.add(place)
-                corpus.append(data)  # an input that reaches another line is changed further
+            if not lines.ran <= covered:
+                covered |= lines.ran
+                corpus.append(data)  # An input that reaches another line is changed further.
             # MemoryError is no documented answer to a small file.
             if error is not None and (
                 not isinstance(error, MXNetError) or isinstance(error, MemoryError)
             ):
+                place = _place(error)
                 if place not in findings:
                     text = f"{str(error)[:200]}: {base64.b64encode(data).decode()}"
                     findings[place] = text
-    print(json.dumps({"target": options.target, "inputs": count, "coverage": len(outcomes),
+    print(json.dumps({"target": options.target, "inputs": count, "coverage": len(covered),
                       "findings": findings}))  # fmt: skip
     sys.exit(1 if findings else 0)
 

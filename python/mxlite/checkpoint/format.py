@@ -15,7 +15,7 @@ import io
 import json
 import math
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,7 +138,7 @@ def describe_file(path: str) -> dict[str, Any]:
     with opened_file(path) as data:
         table = _Table(data, path)
         table.check()
-        arrays = {e["name"]: (e["dtype"], tuple(e["shape"])) for e in table.entries}
+        arrays = {e.name: (e.dtype, e.shape) for e in table.entries}
         return {"saved": table.saved, "bytes": len(data), "arrays": arrays}
 
 
@@ -211,6 +211,56 @@ def _join(place: str, key: Any) -> str:
     return f"{place}.{key}" if place else str(key)
 
 
+# What reading JSON of a damaged or forged table can raise.
+_UNREADABLE = (
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+
+
+class _Entry(NamedTuple):
+    """An array in the table of contents."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    crc32c: int
+    offset: int
+
+    @classmethod
+    def read(cls, value: dict[str, Any]) -> _Entry:
+        """Check the types of all fields of one entry of the JSON table."""
+        name, kind, dtype = value["name"], value["kind"], value["dtype"]
+        for what, text in (("name", name), ("kind", kind), ("dtype", dtype)):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} of an array is {text!r}, expected text")
+        if kind not in ("mxlite", "numpy"):
+            raise ValueError(f"array {name!r} is of kind {kind!r}, expected 'mxlite' or 'numpy'")
+        if dtype != "bfloat16" and np.dtype(dtype).kind not in _NUMPY_KINDS:
+            raise ValueError(f"array {name!r} has type {dtype!r}, expected numbers")
+        shape = tuple(_count(n, f"length of an axis of array {name!r}") for n in value["shape"])
+        counts = [_count(value[key], f"{key} of array {name!r}") for key in cls._fields[4:]]
+        return cls(name, kind, dtype, shape, *counts)
+
+    def expected_bytes(self) -> int:
+        """Return the number of bytes that the shape and the type need."""
+        size = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * size
+
+
+def _count(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{what} is {value!r}, expected an integer of at least 0")
+    return value
+
+
 class _Table:
     """The table of contents of a file."""
 
@@ -243,10 +293,10 @@ class _Table:
         self._begin = offset
         try:
             content = json.loads(raw)
-            self.entries: list[dict[str, Any]] = content["arrays"]
+            self.entries = [_Entry.read(entry) for entry in content["arrays"]]
             self._tree = content["tree"]
             self.saved: str = content["saved"]
-        except (ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise self._error(f"its table of contents is not understood: {error!r}") from error
 
     def _error(self, what: str) -> FileFormatError:
@@ -256,19 +306,13 @@ class _Table:
         """Compare every byte in front of the table with its checksum."""
         at = len(_BEGIN)
         for entry in self.entries:
-            try:
-                size = math.prod(entry["shape"]) * _item_size(entry["dtype"])
-                fits = entry["offset"] == at and entry["bytes"] == size
-                name, checksum = entry["name"], entry["crc32c"]
-            except (KeyError, TypeError, ValueError) as error:
-                raise self._error(f"its table of contents is not understood: {error!r}") from error
-            end = at + entry["bytes"]
-            if not fits or end > self._begin:
+            name, end = entry.name, at + entry.bytes
+            if entry.offset != at or entry.bytes != entry.expected_bytes() or end > self._begin:
                 raise self._error(
-                    f"array {name!r}: {entry['bytes']} bytes at offset {entry['offset']} "
-                    f"do not fit shape {tuple(entry['shape'])} and type {entry['dtype']}"
+                    f"array {name!r}: {entry.bytes} bytes at offset {entry.offset} "
+                    f"do not fit shape {entry.shape} and type {entry.dtype}"
                 )
-            if _core.crc32c(self._data[at:end]) != checksum:
+            if _core.crc32c(self._data[at:end]) != entry.crc32c:
                 raise self._error(
                     f"array {name!r} (bytes {at} to {end}) is damaged: its checksum does not fit"
                 )
@@ -282,7 +326,7 @@ class _Table:
         """Return the values."""
         try:
             return self._decode(self._tree)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        except _UNREADABLE as error:
             raise self._error(f"its table of contents is not understood: {error!r}") from error
 
     def _decode(self, value: Any) -> Any:
@@ -292,7 +336,7 @@ class _Table:
             return self._decode_sparse(value)
         ((kind, content),) = value.items()
         if kind == "array":
-            return self._array(self.entries[content])
+            return self._array(self.entries[_count(content, "number of an array")])
         if kind == "bytes":
             return bytes.fromhex(content)
         if kind == "dict":
@@ -308,14 +352,9 @@ class _Table:
         indptr = self._decode(value["indptr"])
         return sparse.csr_matrix((values, indices, indptr), shape=shape)
 
-    def _array(self, entry: dict[str, Any]) -> Any:
-        raw = self._data[entry["offset"] : entry["offset"] + entry["bytes"]]
-        shape = tuple(entry["shape"])
-        if entry["kind"] == "mxlite":
-            return array_from_bits(entry["dtype"], raw, shape)
-        dtype = np.dtype(entry["dtype"]).newbyteorder("<")
-        return np.frombuffer(raw, dtype).reshape(shape).astype(entry["dtype"])
-
-
-def _item_size(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    def _array(self, entry: _Entry) -> Any:
+        raw = self._data[entry.offset : entry.offset + entry.bytes]
+        if entry.kind == "mxlite":
+            return array_from_bits(entry.dtype, raw, entry.shape)
+        dtype = np.dtype(entry.dtype).newbyteorder("<")
+        return np.frombuffer(raw, dtype).reshape(entry.shape).astype(entry.dtype)

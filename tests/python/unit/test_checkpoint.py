@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -304,18 +305,31 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
         checkpoint.CheckpointManager(tmp_path).save(-1)
 
 
-@pytest.mark.parametrize("key", ["name", "offset", "bytes", "shape", "dtype", "crc32c"])
-def test_a_table_without_a_field_is_a_file_error(tmp_path: Path, key: str) -> None:
-    """All checksums fit, as in a file that another program wrote."""
-    path = tmp_path / "a.ckpt"
+def _load_with_entry(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Load a file whose table was changed and whose checksums fit, as another program may write."""
     mx.checkpoint.save(str(path), {"w": nd.ones((2, 3))})
     content = path.read_bytes()
     offset, length = struct.unpack("<QQ", content[-32:-16])
     table = json.loads(content[offset : offset + length])
-    del table["arrays"][0][key]
+    change(table["arrays"][0])
     raw = json.dumps(table).encode()
     head = struct.pack("<QQI", offset, len(raw), mx._core.crc32c(raw))
     end = head + struct.pack("<I", mx._core.crc32c(head)) + content[-8:]
     path.write_bytes(content[:offset] + raw + end)
+    mx.checkpoint.load(str(path))
+
+
+_FIELDS = ["name", "kind", "offset", "bytes", "shape", "dtype", "crc32c"]
+
+
+@pytest.mark.parametrize("key", _FIELDS)
+def test_a_table_without_a_field_is_a_file_error(tmp_path: Path, key: str) -> None:
     with pytest.raises(mx.base.FileFormatError, match=f"not understood.*{key}"):
-        mx.checkpoint.load(str(path))
+        _load_with_entry(tmp_path / "a.ckpt", lambda entry: entry.pop(key))
+
+
+@pytest.mark.parametrize("key", _FIELDS)
+@pytest.mark.parametrize("value", [None, [], [-1], {}, True, -1, 1.5, 1 << 64, float("inf")])
+def test_a_table_with_a_wrong_value_is_a_file_error(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(mx.base.FileFormatError, match="a.ckpt"):
+        _load_with_entry(tmp_path / "a.ckpt", lambda entry: entry.update({key: value}))
