@@ -69,8 +69,8 @@ test-sanitizers: $(SETUP)  ## C++ tests of the lower folders under the thread an
 	@$(STEP) "tsan" tools/sanitize.sh tsan
 	@$(STEP) "asan" tools/sanitize.sh asan
 
-test-fuzz: $(BUILD)  ## each fuzz target for 10 s
-	@$(STEP) "fuzz targets" python tests/fuzz/run.py --seconds 10
+test-fuzz: $(BUILD)  ## each fuzz target for 20 s
+	@$(STEP) "fuzz targets" python tests/fuzz/run.py --seconds 20
 
 fuzz: $(BUILD)  ## all fuzz targets, HOURS=1 together; figures into tests/fuzz/figures.json
 	@$(STEP) "fuzz targets" python tests/fuzz/run.py --hours $(or $(HOURS),1) --output tests/fuzz/figures.json

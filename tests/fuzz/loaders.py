@@ -16,6 +16,7 @@ import gzip
 import hashlib
 import io
 import json
+import logging
 import os
 import random
 import resource
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -270,6 +272,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable()
     load, seeds = _targets()[options.target]
     os.environ.setdefault("MXLITE_MAX_IMAGE_PIXELS", "4000000")
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

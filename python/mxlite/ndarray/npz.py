@@ -113,6 +113,11 @@ def read_npz(data: memoryview | FileBytes, source: str) -> dict[str, np.ndarray[
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
     label = f"member {member.filename[:100]!r}"
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(
+            f"{label} is compressed by method {member.compress_type}, expected 0 (stored) or "
+            "8 (deflate), which NumPy writes"
+        )
     with archive.open(member) as stream:
         shape, fortran, dtype = _header(stream, label)
         size = math.prod(shape) * dtype.itemsize

@@ -68,6 +68,8 @@ def test_npz_files_are_read_as_numpy_reads_them() -> None:
         (archive(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "a header of 4294967295 bytes"),
         (archive(b"text"), "offset 0"),
         (archive(member("(2,)", 8))[:-30], "damaged npz"),
+        (archive(member("(2,)", 8), kind=zipfile.ZIP_BZIP2), "compressed by method 12, expected"),
+        (archive(member("(2,)", 8), kind=zipfile.ZIP_LZMA), "compressed by method 14, expected"),
     ],
 )
 def test_npz_headers_are_compared_with_what_is_there(content: bytes, words: str) -> None:

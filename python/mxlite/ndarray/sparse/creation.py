@@ -157,7 +157,8 @@ def _csr_of_parts(
 def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
     """Return positions as int64."""
     given = host_array(source, who, np.int64)
-    whole = given.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN and infinity are refused below.
+        whole = given.astype(np.int64)
     if given.dtype.kind == "f" and not np.array_equal(whole, given):
         raise ValueError_(f"{who}: values of dtype {given.dtype} given that are no whole numbers")
     return whole
