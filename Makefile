@@ -56,7 +56,7 @@ $(REPAIRED): $(BUILD) $(wildcard shim/*/*.* shim/*/*/*.*)
 	  shim/mxnet shim/horovod
 	@touch $@
 
-test: lint test-cpp test-sanitizers test-fuzz test-wheel test-cuda test-python  ## all checks, as in CI
+test: lint test-cpp test-sanitizers test-fuzz test-faults test-wheel test-cuda test-python  ## all checks, as in CI
 
 lint: $(BUILD)  ## formats, types, include directions, generated files
 	@tools/lint.sh
@@ -94,6 +94,10 @@ test-python: $(BUILD)  ## Python tests; options in ARGS
 
 test-long: test-emulated faults  ## what is too slow for test: about an hour
 	@$(STEP) "operators, graph and bindings under sanitizers" tools/sanitize_package.sh
+
+test-faults: $(BUILD)  ## a few of the faults of make faults
+	@$(STEP) "allocations that fail" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation
+	@$(STEP) "faults" tools/faults.sh ci
 
 # FAULTS=full runs the numbers of jobs that the published figures have.
 faults: $(BUILD)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full the whole
