@@ -9,5 +9,6 @@ step "ruff format" ruff format --quiet --diff .
 step "mypy" mypy
 step "include directions" python tools/check_includes.py
 step "file lengths" python tools/check_lengths.py
+step "language" python tools/check_language.py
 step "generated files" tools/check_generated.sh
 exit $status

@@ -35,7 +35,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PUBLISHED = HERE.parent / "published" / "dlperf.json"
 GPUS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-# Of a step without communication, the usual third; the rest is backward.
+# Share of the forward pass in a step without communication; the rest is backward.
 FORWARD_SHARE = 1 / 3
 
 

@@ -28,7 +28,7 @@ void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
                  ", an array of one element expected");
 }
 
-// Of outputs that do not depend on the inputs in this run: their gradients are zeros.
+// Zero gradients for outputs that do not depend on the inputs in this run.
 class ZeroGradients final : public TapeNode {
  public:
   explicit ZeroGradients(std::span<const NDArrayRef> inputs) {

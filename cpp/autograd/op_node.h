@@ -15,7 +15,7 @@ class OpNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
-  // Whose gradient rule runs now in this thread; null: none.
+  // Returns the node whose gradient rule runs in this thread, null if none does.
   static const OpNode* in_backward();
   engine::Origin origin;  // the line of the call
 

@@ -5,7 +5,7 @@
 
 namespace mxlite {
 
-// Of `bytes` more bytes behind those whose checksum is `before` (0: none).
+// Extends the checksum `before` of preceding bytes (0: there are none) by `bytes` more bytes.
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 }  // namespace mxlite

@@ -75,7 +75,7 @@ class LaneTable {
 
  private:
   std::map<std::pair<WorkerKind, int>, std::unique_ptr<Lane>> lanes_;  // guarded by mutex
-  // Of the first devices, to be read without the mutex.
+  // Lanes of the first devices, which are read without the mutex.
   std::array<std::atomic<Lane*>, 16 * kNumStreamKinds> fast_{};
 };
 

@@ -36,7 +36,7 @@ class Scheduler {
     RunScope* const outer_;
   };
 
-  // Of a stream worker: after open_lane.
+  // For a stream worker, open_lane must have been called before.
   WorkerQueue& queue(const PushOptions& options);
   // Made on first use, never destroyed. Without the mutex held: setting up a device takes long.
   Lane& lane(WorkerKind worker, int device) { return lanes_.get(worker, device); }

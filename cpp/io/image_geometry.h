@@ -14,7 +14,7 @@ Extent short_side_size(Extent image, const ImageParams& params);
 // The least enlargement that holds the sample.
 Extent enlarged_size(Extent image, const ImageParams& params);
 Region placed(Extent outer, Extent inner, bool at_random, Random& random);
-// Of random_resized_crop and of crop sizes: what is cut out and then resized. Empty: neither.
+// Draws the region to cut out and resize for random_resized_crop or crop sizes; empty for neither.
 Region drawn_rectangle(Extent image, const ImageParams& params, Random& random);
 // Whether rotation, shear, scaling or aspect apply.
 bool warps(const ImageParams& params);

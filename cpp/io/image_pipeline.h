@@ -74,7 +74,7 @@ class ImagePipeline {
   // Goes on as if the batches before had been delivered.
   void seek(const PipelinePosition& position);
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
-  // Of the batches' labels; those with boxes begin with channels, height, width and their length.
+  // Values per label; labels with boxes begin with channels, height, width and their length.
   int64_t label_width() const { return label_width_; }
   // Bad records left out since the beginning, by what was bad.
   const BadRecords& skipped() const { return skipped_; }

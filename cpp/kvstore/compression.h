@@ -23,8 +23,8 @@ struct Compression {
 Compression make_compression(const std::string& type, double threshold);
 const char* compression_name(CompressionType type);
 
-// Of one 32-bit word: 16, 32, or 1 without compression. An array may be cut into parts at multiples
-// of it; the parts' words are then those of the whole.
+// Returns the values in a 32-bit word: 16, 32, or 1 if uncompressed. An array may be cut into parts
+// at multiples of it; the parts' words are then those of the whole.
 int64_t values_per_word(CompressionType type);
 int64_t compressed_words(CompressionType type, int64_t count);
 

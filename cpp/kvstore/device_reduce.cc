@@ -13,9 +13,9 @@
 namespace mxlite {
 namespace {
 
-// Of this process, by their GPUs. The comm worker takes one task after the other, so two groups are
-// never at work at the same time, which NCCL does not allow; the lock is for engines that run tasks
-// in their callers.
+// Groups of this process, by their GPUs. The comm worker takes one task after the other, so two
+// groups are never at work at the same time, which NCCL does not allow; the lock is for engines
+// that run tasks in their callers.
 class Groups {
  public:
   template <class Fn>

@@ -25,7 +25,7 @@ struct CacheNumber {
   uint32_t stamp = 0;
 };
 
-// Of one name. The requests are those of the set's members, in their order.
+// Response to one name. The requests are those of the set's members, in their order.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
   CacheNumber number;  // if it was announced by it
@@ -77,7 +77,7 @@ class Negotiator {
   Outcome process(const std::vector<std::vector<std::byte>>& frames,
                   const Announced* announced = nullptr);
 
-  // Of the request's name, whatever its terms; no number if it is not in the cache.
+  // Returns the cache number of the request's name, or no number if it is not in the cache.
   CacheNumber number_of(const SharedRequest& request) const;
 
   // Sets by number; 0 holds all ranks. A removed one is empty.
@@ -106,7 +106,7 @@ class Negotiator {
     Clock::time_point since;
     std::vector<int> missing;
   };
-  // Of an all-reduce: what must be equal for one with another, and its size.
+  // Properties of an all-reduce that must be equal to fuse it with another, and its size.
   struct Fusion {
     bool reduces = false;
     DType dtype = DType::kFloat32;
@@ -180,7 +180,7 @@ class Negotiator {
   std::unordered_map<std::string, uint32_t> cache_by_name_;
   std::list<uint32_t> recently_used_;  // most recent first
   uint64_t cache_hits_ = 0;
-  // Of the round that is processed.
+  // State of the current round.
   Clock::time_point now_;
   const Announced* announced_ = nullptr;
   std::vector<Ready> ready_;

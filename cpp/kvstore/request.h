@@ -60,8 +60,8 @@ inline constexpr uint32_t kNoNumber = UINT32_MAX;
 struct SharedRequest : RefCounted {
   explicit SharedRequest(Request request);
 
-  // Of the thread that negotiates: where its cache may have the name. Apart from the count of
-  // references, which other threads write.
+  // Hint of the negotiating thread where its cache has the name. It lies in a cache line of its
+  // own, because other threads write the reference count.
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
   const size_t bytes;

@@ -32,7 +32,7 @@ struct Rules {
 void set_rules(std::shared_ptr<const Rules> rules);
 // The rules that this thread's calls follow now; null: none. They are never freed.
 const Rules* current_rules();
-// Of all threads; 1 unless a trainer scales its loss.
+// Sets the loss scale of all threads, which is 1 unless a trainer scales its loss.
 void set_loss_scale(double scale);
 
 // No casts in this thread meanwhile: gradient rules, symbols, shape inference.

@@ -8,7 +8,7 @@
 namespace mxlite {
 namespace {
 
-// Of the library's list, which begins with the good ones.
+// Number of candidates measured; the library lists the good ones first.
 constexpr int64_t kMostMeasured = 12;
 
 int64_t build_first(PlanCandidates& candidates, int64_t from) {

@@ -23,7 +23,7 @@ from mxlite import autograd, gluon
 from mxlite.gluon import nn
 from sklearn.datasets import load_digits
 
-# Of the largest relative difference of any epoch's loss: sums of floats in another order.
+# Limit of the relative difference of each epoch's loss; float sums differ by their order.
 TOLERANCE = 1e-3
 
 

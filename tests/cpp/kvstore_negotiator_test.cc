@@ -347,7 +347,7 @@ TEST(Negotiator, RandomOrdersOfManyTensorsAllFinish) {
   }
 }
 
-// Of one rank of several: what it would send as its announcement of numbers.
+// Returns the announcement of numbers that one of several ranks would send.
 std::vector<std::byte> frame_of_numbers(int rank, std::vector<uint32_t> runs) {
   FrameWriter frame;
   frame.number(uint8_t{0});

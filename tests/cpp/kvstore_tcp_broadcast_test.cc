@@ -84,7 +84,7 @@ TEST(TcpBroadcast, AnotherJobOnThePortIsAnError) {
   const int port = free_port();
   Id a{}, b{};
   std::thread wrong([&] {
-    // Of a job of 3 processes; what it gets is not of interest.
+    // This client expects 3 processes; the test ignores its result.
     try {
       tcp_broadcast({"127.0.0.1", port}, 1, 3, b.data(), sizeof b);
     } catch (const Error&) {

@@ -30,9 +30,9 @@ class SharedMemory {
  public:
   static SharedMemory& get();  // leaked: blocks outlive static objects
 
-  // Of bytes inside one large block. A block that is asked for a second time moves into the file;
-  // nobody else may write it meanwhile. Not shared: no large block, seen once, or the system
-  // refuses.
+  // Returns the place of bytes inside one large block. A block that is asked for a second time
+  // moves into the file; no other thread may write it meanwhile. The result is empty if the block
+  // is not large, was seen for the first time, or the system refuses.
   SharedPlace place_of(const void* data, size_t bytes);
   // Moves the block around the address out of the file for good: others keep pages that are
   // nobody's any more. Nobody else may write it meanwhile.

@@ -25,7 +25,7 @@ Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
 
-// Of recorded graphs, before they are differentiated; its operators have gradients of their own.
+// Runs on recorded graphs before differentiation; the fused operators have gradients.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
 
 struct Pass {

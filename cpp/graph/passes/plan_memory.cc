@@ -152,7 +152,7 @@ class Planner {
     return {lifetime(id), b.offset, b.offset + aligned(b.bytes)};
   }
 
-  // Of the block in which donated inputs lie: what is no input is free.
+  // Returns the parts of the block of donated inputs that inputs occupy; the rest is free.
   std::vector<Occupied> donated_inputs() const {
     std::vector<Occupied> result;
     for (size_t b = 0; b < lifetimes_.size(); ++b) {

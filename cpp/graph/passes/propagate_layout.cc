@@ -98,7 +98,7 @@ class Lowering {
     program_.input_specs.push_back(array_spec(n.outputs[0], layout));
   }
 
-  // Of an array that holds the value in that layout.
+  // Returns the spec of an array that holds the value in that layout.
   static TensorSpec array_spec(const TensorSpec& spec, const Layout& layout) {
     if (layout.is_plain()) return spec;
     return {Shape{static_cast<int64_t>(layout.bytes)}, DType::kUInt8};

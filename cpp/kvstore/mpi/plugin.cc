@@ -33,7 +33,7 @@ class Plugin final : public MpiPlugin {
       if (request.ranks.empty()) return make_world_of(duplicate(job()));
       return make_world_of(group_of(job(), request.ranks));
     } catch (...) {
-      revoke_all();  // who is further on must not wait
+      revoke_all();  // wakes ranks that are already inside a collective
       ulfm::revoke(job());
       throw;
     }

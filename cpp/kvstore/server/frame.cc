@@ -17,7 +17,7 @@ uint32_t content_checksum(const std::vector<std::byte>& body, const std::byte* d
   return crc32c(data, bytes, crc32c(body.data(), body.size()));
 }
 
-// Of all of the header, so of the content's checksum as well.
+// Seals the whole header, which contains the checksum of the content.
 uint64_t seal_of(const FrameHeader& header, const SealKey& key, uint64_t number) {
   struct {
     uint64_t number;

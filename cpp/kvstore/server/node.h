@@ -100,7 +100,7 @@ class Node {
   Registered registered_;
   std::string address_;  // where a server listens
 
-  // Of the reactor's thread.
+  // Used only on the reactor thread.
   ConnectionId scheduler_ = 0;
   bool scheduler_ready_ = false;
   std::vector<Server> servers_;

@@ -62,7 +62,7 @@ class Scheduler {
   int port_ = 0;
   uint32_t epoch_ = 0;
 
-  // Of the reactor's thread.
+  // Used only on the reactor thread.
   JobState state_;
   std::vector<Member> workers_, servers_;
   std::vector<Waiting> barrier_waits_;

@@ -62,7 +62,7 @@ class Server {
   SlotContext context_;
   Registered registered_;
 
-  // Of the reactor's thread.
+  // Used only on the reactor thread.
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
   std::map<int, uint64_t> commands_done_;           // by worker

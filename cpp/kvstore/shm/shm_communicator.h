@@ -8,7 +8,7 @@
 
 namespace mxlite::shm {
 
-// Of each rank's three buffers.
+// Returns the size of each of a rank's three buffers.
 size_t default_buffer_bytes(int ranks);
 
 // The segment must have been opened by all ranks before the first call that waits.

@@ -38,7 +38,7 @@ __global__ void keep_rows(int64_t n, int64_t num_rows, const int64_t* rows, int6
     out[i] = rows[i] >= 0 && rows[i] < num_rows ? rows[i] : num_rows;
 }
 
-// Of numbers in [0, count).
+// Returns the number of bits that hold every number in [0, count).
 int bits_for(int64_t count) {
   int bits = 1;
   while (bits < 63 && (int64_t{1} << bits) < count) ++bits;

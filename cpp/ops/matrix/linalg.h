@@ -96,7 +96,7 @@ inline MatrixView matrix_view(const char* op, const Shape& shape, int axis = -2)
 // At least two dimensions and float32 or float64 (or any float type).
 void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves = false);
 void check_square(const char* op, const TensorSpec& a, bool halves = false);
-// Shape without the last `count` axes; never without any.
+// Drops the last `count` axes but keeps at least one.
 Shape leading_shape(const Shape& shape, int count);
 
 }  // namespace mxlite

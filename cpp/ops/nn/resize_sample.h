@@ -28,7 +28,7 @@ struct ResizeSample {
     second = first + 1 < size ? first + 1 : size - 1;
     weight = at - static_cast<double>(first);
   }
-  // Of input position r.
+  // Returns the weight of input position r.
   MX_HOST_DEVICE double weight_of(int64_t r) const {
     return (first == r ? 1 - weight : 0) + (second == r ? weight : 0);
   }

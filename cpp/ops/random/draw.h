@@ -109,7 +109,7 @@ MX_HOST_DEVICE inline double draw(GeneralizedNegativeBinomial, Stream& s, double
 struct SinCos {
   float sin, cos;
 };
-// Of a whole turn times u, u in [0, 1): Taylor series on an eighth of a turn.
+// Returns sine and cosine of 2 pi u, u in [0, 1), by a Taylor series on an eighth of a turn.
 MX_HD SinCos sincos_turn(float u) {
   const float quarter = std::nearbyint(u * 4.0f);
   const float x = (u - quarter * 0.25f) * 6.28318530718f, z = x * x;

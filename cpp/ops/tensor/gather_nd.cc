@@ -64,7 +64,7 @@ std::vector<ValueRef> grad_gather_nd(GradBuilder& g) {
           {}};
 }
 
-// Of scatter_nd and _gather_nd_backward.
+// Gradient of scatter_nd and of _gather_nd_backward.
 std::vector<ValueRef> grad_scatter_nd(GradBuilder& g) {
   return {g.reshape(g.emit("gather_nd", {g.output_grad(0), g.input(1)}), g.input_spec(0).shape),
           {}};

@@ -204,7 +204,7 @@ class RandomGrayAug(Augmenter):
 
 IMAGENET_MEAN = np.array([123.68, 116.28, 103.53])
 IMAGENET_STD = np.array([58.395, 57.12, 57.375])
-# Of the colors of ImageNet, in units of 0 to 255.
+# Principal components of ImageNet's colors, in units of 0 to 255.
 IMAGENET_EIGENVALUES = np.array([55.46, 4.794, 1.148])
 IMAGENET_EIGENVECTORS = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]

@@ -39,7 +39,7 @@ _SINGLE: dict[str, Any] = {
     "random_contrast_prob": 0.0,
     "rand_mirror_prob": 0.0,
 }
-# Of ImageRecordIter, with these defaults here.
+# Parameters shared with ImageRecordIter; the class below changes some defaults.
 _SHARED = (
     "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
     "part_index device_id shuffle_chunk_size shuffle_chunk_seed seed_aug shuffle seed batch_size "

@@ -41,8 +41,8 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
     },
 }  # fmt: skip
 
-# Of operators with one input those whose input has a name in 1.9.1; monitors call the others'
-# input0.
+# Operators with one input whose name is kept by 1.9.1's monitors, which call the input of all
+# others input0.
 NAMED_INPUT = frozenset(
     """Correlation Crop Dropout GridGenerator L2Normalization LRN LeakyReLU Pad Pooling SliceChannel
     SwapAxis log_softmax softmax softmin""".split()

@@ -127,7 +127,7 @@ def test_rotated_regions_larger_than_the_image_average_their_points() -> None:
     region = nd.array([[0, 3.5, 3.5, 4, 4, 0]])
     result = nd.contrib.RROIAlign(image, region, pooled_size=(1, 1), spatial_scale=1.0)
     np.testing.assert_allclose(result.asnumpy().ravel(), [31.5], rtol=1e-5)
-    # Of 800 x 800 points of which one per pixel lies in the image, the others count as zero.
+    # The bin has 800 x 800 points; about one per pixel lies in the image, the others count as zero.
     wide = nd.array([[0, 3.5, 3.5, 800, 800, 45]])
     share = nd.contrib.RROIAlign(nd.ones((1, 1, 8, 8)), wide, pooled_size=(1, 1), spatial_scale=1.0)
     points = 4 * (8 + 8)

@@ -103,8 +103,8 @@ void forward(const Rows& all_rows, Inputs in, Outputs out, Step given) {
   });
 }
 
-// Of one row: sum of grad * gamma, and of the same times the normalized data; adds its part to the
-// gradients of gamma and beta.
+// Sums over one row: grad * gamma, and grad * gamma * normalized data. The row's part is added to
+// the gradients of gamma and beta.
 struct RowSums {
   double sum = 0, dot = 0;
 };

@@ -28,8 +28,8 @@ struct NormForwardArgs {
   void* output;
   float *mean, *inv_std;  // results
   float eps, momentum;
-  // Of this batch, which update the moving ones; else the moving ones are used, and with kGiven
-  // mean and inv_std as they are.
+  // Source of mean and variance: this batch (which updates the moving statistics), the moving
+  // statistics, or for kGiven the inputs mean and inv_std unchanged.
   enum Stats : uint8_t { kBatch, kMoving, kGiven } stats;
 };
 

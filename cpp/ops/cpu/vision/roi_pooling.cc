@@ -57,7 +57,7 @@ void column_maxima(const T* plane, int64_t width, Range rows, Range columns, Acc
   }
 }
 
-// Of equal values the first one in the order of memory counts.
+// Finds the largest value; the first one in memory order wins among equal values.
 template <class T, class Acc>
 void find_max(const Acc* line, const int32_t* row_of, int64_t width, Range columns, T* value,
               int32_t* position) {

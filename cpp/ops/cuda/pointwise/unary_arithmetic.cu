@@ -43,7 +43,7 @@ void register_unary_arithmetic_cuda(OpRegistry& ops) {
   ops.kernel<&clip>("clip", DeviceType::kCUDA, kStrided);
   ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCUDA, kStrided);
   ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCUDA, kStrided);
-  // Of these only the gradients are special.
+  // These operators differ from their plain forms only in the gradient.
   ops.kernel<&unary_kernel<pointwise::Round>>("_contrib_round_ste", DeviceType::kCUDA, kStrided);
   ops.kernel<&unary_kernel<pointwise::Sign>>("_contrib_sign_ste", DeviceType::kCUDA, kStrided);
   ops.kernel<&gradientmultiplier>("_contrib_gradientmultiplier", DeviceType::kCUDA);
