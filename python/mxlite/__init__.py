@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _native  # loads _core, before the modules that use it
-from . import _core, _ending, autograd, base, context, engine, initializer, lr_scheduler, metric
-from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, runtime
-from . import error, libinfo, log, registry, util
+from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
+from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, registry
+from . import runtime, util
 from . import initializer as init
 from . import image as img
 from . import ndarray as nd
@@ -38,20 +38,22 @@ from .util import (
 from . import executor, symbol, visualization
 from . import symbol as sym
 from . import visualization as viz
-from .cached_op import CachedOp as _CachedOp
+from .executor import CachedOp as _CachedOp
 from .executor import Executor
 from .symbol import Symbol
 from . import kvstore
 from . import kvstore as kv
 from .kvstore import kvstore_server
-from . import contrib, gluon, io, model, profiler, rnn
+from . import contrib, gluon, io, profiler
 from . import callback, module, monitor
 from . import module as mod
 from . import monitor as mon
+from . import legacy
+from .legacy import error, executor_manager, libinfo, library, log, misc, model, rnn
 from . import _surface
 
 if _TYPE_CHECKING:  # imported when they are first used
-    from . import library, test_utils
+    from . import test_utils
 
 __all__ = [
     "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute", "autograd",

@@ -121,6 +121,12 @@ def _imported(rest: str, name: str) -> Any:
     return None
 
 
+def _old_path(module_name: str) -> str:
+    """Return the path of a module of mxlite behind ``mxnet.``."""
+    rest = module_name[len("mxlite.") :]
+    return rest[len("legacy.") :] if rest.startswith("legacy.") else rest
+
+
 def is_module(rest: str) -> bool:
     """Say whether 1.9.1 has the module ``mxnet.<rest>``.
 
@@ -208,7 +214,7 @@ def missing(module_name: str) -> Callable[[str], Any]:
         (MissingModuleError inside ``from module import name``, where Python replaces the text of
         an AttributeError), UnknownNameError for all other names.
     """
-    rest = module_name[len("mxlite.") :]
+    rest = _old_path(module_name)
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
         if not name.startswith("__"):
@@ -246,7 +252,7 @@ def _is_own(value: Any, shown: set[str], name: str) -> bool:
 
 def _public_names(module: ModuleType) -> list[str]:
     """Return what ``dir`` shows: public names of the module and modules that it would import."""
-    rest = module.__name__[len("mxlite.") :]
+    rest = _old_path(module.__name__)
     names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
     have = vars(module)
     shown = {name for name in names if name in have}

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import numpy as np
 
-from ._base_1x import *  # noqa: F403
-from ._base_1x import __all__ as _names_1x
+if TYPE_CHECKING:  # legacy/__init__.py puts them here
+    from .legacy.base_names import *  # noqa: F403
 
 __all__ = [
-    *_names_1x,
     "AxisError",
     "CommunicatorError",
     "DTypeError",

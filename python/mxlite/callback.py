@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from .model import save_checkpoint
+from .module.checkpoint_files import save_checkpoint
 from .ndarray import NDArray
 
 __all__ = [

@@ -8,13 +8,18 @@ from .base import DeviceError
 
 __all__ = [
     "Context",
+    "Device",
     "cpu",
     "cpu_pinned",
     "current_context",
+    "current_device",
     "gpu",
     "gpu_memory_info",
     "num_gpus",
 ]
+
+Device = Context  # the names of MXNet 2, whose module is mx.device
+current_device = current_context
 
 
 def cpu(device_id: int = 0) -> Context:

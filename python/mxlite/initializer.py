@@ -17,9 +17,9 @@ import numpy as np
 
 from . import ndarray as nd
 from . import registry as _registry
-from ._array_like import host_array
 from .base import ShapeError, TypeError_, ValueError_
 from .ndarray import NDArray
+from .ndarray.array_like import host_array
 
 __all__ = [
     "Bilinear",

@@ -35,7 +35,7 @@ import mxlite as mx
 import numpy as np
 from mxlite import _core
 from mxlite import optimizer as opt
-from mxlite._unpack import read_idx
+from mxlite._files.packed import read_idx
 from mxlite.base import MXNetError
 from mxlite.checkpoint.format import read_file, write_file
 from mxlite.horovod.functions import _from_bytes, _to_bytes

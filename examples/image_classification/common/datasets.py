@@ -9,7 +9,7 @@ from typing import Any
 
 import mxlite as mx
 import numpy as np
-from mxlite._pickle import numpy_maker, plain_maker, read_pickle
+from mxlite._files.pickled import numpy_maker, plain_maker, read_pickle
 
 CIFAR10 = ("cifar10_train.rec", "cifar10_val.rec")
 DIGITS = ("digits_train.rec", "digits_val.rec")

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .manager import CheckpointManager, load, save, verify
-from ..random_state import random_state, set_random_state
+from ..random import random_state, set_random_state
 
 __all__ = ["CheckpointManager", "load", "random_state", "save", "set_random_state", "verify"]

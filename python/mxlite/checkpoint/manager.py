@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import FileFormatError, MissingFileError, ValueError_, suggestion
-from ..random_state import random_state, set_random_state
+from ..random import random_state, set_random_state
 from .format import describe_file, read_file, write_file
 from .objects import finish_block, prepare, state_of, state_of_kind
 

@@ -82,8 +82,8 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     verbose : bool
         Ignored.
     """
-    device = importlib.import_module("mxlite.device")
-    return extension_available(ext_base_name) and device.num_gpus() > 0
+    context = importlib.import_module("mxlite.context")
+    return extension_available(ext_base_name) and context.num_gpus() > 0
 
 
 def _built(function: Callable[[], Any]) -> Callable[..., bool]:

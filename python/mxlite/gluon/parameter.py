@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import _core, autograd, initializer
 from .. import ndarray as nd
-from .._array_like import host_array
 from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
+from ..ndarray.array_like import host_array
 from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from .private_names import PrivateNames

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import ndarray as nd
-from .._pickle import (
+from .._files.pickled import (
     Maker,
     PickleContentError,
     Spender,

@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _core
-from .._ending import close_at_exit
+from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._unpack import read_idx
+from .._files.packed import read_idx
 from ..base import RecordError, ValueError_
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter

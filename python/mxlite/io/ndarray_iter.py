@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._array_like import host_array
 from .._core import NDArray
 from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..ndarray import array
+from ..ndarray.array_like import host_array
 from ..ndarray.sparse import csr_matrix
 from .batch import DataBatch, DataDesc, DataIter
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from .._ending import close_at_exit
+from .._native.ending import close_at_exit
 from ..base import NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 

@@ -9,9 +9,9 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import registry as _registry
-from .._array_like import host_array
 from ..base import NeedsInit, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
+from ..ndarray.array_like import host_array
 
 __all__ = [
     "CompositeEvalMetric",

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from ..base import ValueError_
-from ..model import load_params, save_checkpoint
 from ..name import NameManager
 from ..ndarray import NDArray
 from .base_module import BaseModule
+from .checkpoint_files import load_params, save_checkpoint
 from .common import DEFAULT_INITIALIZER
 from .module import Module
 

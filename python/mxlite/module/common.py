@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import MXNetError, ValueError_
 from ..initializer import Uniform
-from ..model import BatchEndParam
+from .checkpoint_files import BatchEndParam
 
 __all__ = ["DEFAULT_INITIALIZER", "ModuleStateError", "as_list", "call_all", "check_input_names"]
 

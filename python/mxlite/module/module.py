@@ -13,8 +13,8 @@ from ..base import ValueError_
 from ..context import Context, cpu
 from ..io import DataDesc
 from ..kvstore.choice import chosen_store
-from ..model import load_checkpoint
 from ..ndarray import NDArray
+from .checkpoint_files import load_checkpoint
 from .common import ModuleStateError, as_list, check_input_names
 from .executor_group import DataParallelExecutorGroup, described
 from .state import ModuleState

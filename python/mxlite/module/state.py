@@ -14,10 +14,10 @@ from ..context import cpu
 from ..initializer import InitDesc
 from ..io import DataDesc
 from ..kvstore.base import read_states
-from ..model import save_checkpoint
 from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
 from .base_module import BaseModule
+from .checkpoint_files import save_checkpoint
 from .common import DEFAULT_INITIALIZER, ModuleStateError
 
 __all__ = ["ModuleState"]

@@ -11,7 +11,6 @@ import types as _types
 from typing import TYPE_CHECKING
 
 from .. import _core
-from ..operator import Custom as Custom
 from .ndarray import NDArray as NDArray
 from .ndarray import waitall as waitall
 from . import control_flow, indexing, methods
@@ -27,6 +26,7 @@ from . import sparse as sparse
 from .sparse import cast_storage as cast_storage
 
 if TYPE_CHECKING:
+    from ..operator import Custom as Custom  # operator/__init__.py puts it here
     from . import contrib as contrib
     from . import image as image
     from . import linalg as linalg
@@ -54,9 +54,6 @@ _internal = _module("_internal", "All operators, hidden ones too.")
 _internal.__dict__.update(_core.all_ops())
 _module("op", "The public operators.")
 op.__dict__.update((k, v) for k, v in _core.all_ops().items() if not k.startswith("_"))
-
-for _target in (op, _internal):
-    _target.__dict__["Custom"] = Custom
 
 _namespace("contrib", ("_contrib_",))
 for _source in (contrib_functions, control_flow):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
-from .._array_like import host_array
 from .._core import NDArray
 from ..base import TypeError_, ValueError_
+from .array_like import host_array
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

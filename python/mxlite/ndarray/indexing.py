@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._array_like import host_array
 from .._core import NDArray
 from ..base import IndexError_, MXNetError, ShapeError, TypeError_, ValueError_
+from .array_like import host_array
 from .ndarray import attach
 
 _slice = _core.op("slice")

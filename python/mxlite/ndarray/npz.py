@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._unpack import check_unpacked_size
+from .._files.packed import check_unpacked_size
 from ..base import FileFormatError
 from .file_bytes import FileBytes
 

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .._pickle import (
+from .._files.pickled import (
     Maker,
     PickleContentError,
     Spender,

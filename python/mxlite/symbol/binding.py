@@ -11,8 +11,8 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
-from ..executor import Executor
-from ..executor_shapes import resized
+from ..executor.executor import Executor
+from ..executor.shapes import resized
 from ..ndarray import NDArray
 from .dtypes import dtype_name
 from .infer import Inference, parse_shape

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import custom_sparse
 from .. import name as _name
 from .._core import NDArray
 from ..base import MXNetError, TypeError_
-from ..custom_definition import Definition
+from ..operator import sparse_arrays as custom_sparse
+from ..operator.definition import Definition
 from .dtypes import dtype_type
 from .mixed_precision import ACTIVE, cast_inputs
 from .node import Entry, Node

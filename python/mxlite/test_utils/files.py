@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._unpack import content_of, read_idx
+from .._files.packed import content_of, read_idx
 from ..base import MissingFileError, data_dir
 
 __all__ = [

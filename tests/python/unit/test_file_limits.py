@@ -14,7 +14,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite._unpack import read_idx
+from mxlite._files.packed import read_idx
 from mxlite.base import FileFormatError, MXNetError, RecordError
 
 SOME = 32 << 20
@@ -23,7 +23,7 @@ SOME = 32 << 20
 @pytest.fixture(autouse=True)
 def _little_memory(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lower the limit, and see that no test needs more than twice as much."""
-    monkeypatch.setattr("mxlite._unpack._FREE_BYTES", SOME)
+    monkeypatch.setattr("mxlite._files.packed._FREE_BYTES", SOME)
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]

@@ -6,7 +6,7 @@ import os
 import shutil
 import warnings
 
-from ..._unpack import check_unpacked_size
+from ..._files.packed import check_unpacked_size
 from ...base import FileFormatError, MissingFileError
 from ...gluon.utils import check_sha1
 from ...ndarray.serialization import replacing_file

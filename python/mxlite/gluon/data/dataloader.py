@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
-from ..._array_like import host_array
 from ...base import ShapeError, TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
+from ...ndarray.array_like import host_array
 from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
 from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError

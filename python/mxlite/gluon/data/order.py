@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Callable, TypeVar
 
-from ...random_state import random_state, set_random_state
+from ...random import random_state, set_random_state
 
 __all__ = ["Order", "left_over", "set_left_over"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ... import _core
-from ..._array_like import host_array
 from ..._core import NDArray
 from ...base import (
     IndexError_,
@@ -19,6 +18,7 @@ from ...base import (
     TypeError_,
     ValueError_,
 )
+from ..array_like import host_array
 from . import storage
 from .storage import parts
 

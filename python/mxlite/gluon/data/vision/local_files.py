@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._unpack import LimitedStream, read_idx
+from ...._files.packed import LimitedStream, read_idx
 from ....base import FileFormatError, MissingFileError
 
 __all__ = ["idx_array", "read_cifar"]

@@ -1,0 +1,205 @@
+"""Packed files: gzip, zip and tar, unpacked up to a limit, and the idx files of MNIST."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import struct
+import zlib
+from typing import IO, Any
+
+import numpy as np
+
+from ..base import FileFormatError, MissingFileError, MXNetError, ValueError_
+
+__all__ = [
+    "LimitedStream",
+    "check_unpacked_size",
+    "content_of",
+    "most_unpacked",
+    "read_idx",
+    "unpack_gzip",
+]
+
+_FREE_BYTES = 256 << 20
+_DEFAULT_RATIO = 200
+
+
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes may be unpacked from a file.
+
+    Parameters
+    ----------
+    packed : int
+        Bytes of the file.
+
+    Returns
+    -------
+    int
+        ``MXLITE_MAX_UNPACK_RATIO`` (200) times as many, but at least 256 MiB.
+    """
+    text = os.environ.get("MXLITE_MAX_UNPACK_RATIO") or str(_DEFAULT_RATIO)
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError_(f"MXLITE_MAX_UNPACK_RATIO={text!r}: a number of at least 1 expected")
+    return max(_FREE_BYTES, int(text) * packed)
+
+
+def check_unpacked_size(
+    size: int, packed: int, where: str, error: type[MXNetError] = FileFormatError
+) -> None:
+    """Refuse a packed file that needs too much memory.
+
+    Parameters
+    ----------
+    size, packed : int
+        Bytes after and before unpacking.
+    where : str
+        Begins the message.
+    error : type
+        Raised if the size is above `most_unpacked`.
+    """
+    most = most_unpacked(packed)
+    if size > most:
+        raise error(
+            f"{where}: {packed} packed bytes become {size} or more, at most {most} expected "
+            "(MXLITE_MAX_UNPACK_RATIO)"
+        )
+
+
+class LimitedStream(io.RawIOBase):
+    """A stream of unpacked bytes that ends in an error behind the limit.
+
+    Parameters
+    ----------
+    stream : file
+        Unpacks.
+    packed : int
+        Bytes of the file it reads.
+    where : str
+        Begins the message.
+    """
+
+    def __init__(self, stream: IO[bytes], packed: int, where: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._packed = packed
+        self._where = where
+        self._done = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes; raises `FileFormatError` behind the limit."""
+        piece = self._stream.read(min(len(buffer), 1 << 20))
+        self._done += len(piece)
+        check_unpacked_size(self._done, self._packed, self._where)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def unpack_gzip(raw: bytes, where: str, error: type[MXNetError] = FileFormatError) -> bytes:
+    """Return the content of a gzip file.
+
+    Parameters
+    ----------
+    raw : bytes
+    where : str
+        Begins messages.
+    error : type
+        Raised for damage and for content above the limit.
+
+    Returns
+    -------
+    bytes
+    """
+    pieces = []
+    size = 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            while piece := stream.read(1 << 20):
+                size += len(piece)
+                check_unpacked_size(size, len(raw), where, error)
+                pieces.append(piece)
+    except (OSError, EOFError, zlib.error, struct.error, ValueError) as problem:
+        if isinstance(problem, MXNetError):
+            raise
+        raise error(f"{where}: it is a damaged gzip file: {problem}") from None
+    return b"".join(pieces)
+
+
+def content_of(path: str, who: str, error: type[MXNetError] = FileFormatError) -> bytes:
+    """Return the bytes of a file, unpacked if it is a gzip file.
+
+    Parameters
+    ----------
+    path : str
+    who : str
+        Who reads, for messages.
+    error : type
+        Raised if the file cannot be read or unpacked.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    """
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read()
+    except FileNotFoundError as problem:
+        raise MissingFileError(f"{who}: there is no file {path!r}") from problem
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise error(f"{who}: file {path!r} cannot be read: {reason}") from problem
+    packed = raw[:2] == b"\x1f\x8b" or path.endswith(".gz")
+    return unpack_gzip(raw, f"{who}: file {path!r}", error) if packed else raw
+
+
+def read_idx(
+    path: str, ndim: int, who: str, error: type[MXNetError] = FileFormatError
+) -> np.ndarray[Any, Any]:
+    """Return the array of an idx file of bytes, packed with gzip or not.
+
+    Parameters
+    ----------
+    path : str
+    ndim : int
+        Number of dimensions: 3 for images, 1 for labels.
+    who : str
+        Who reads, for messages.
+    error : type
+        Raised if the file is damaged; the message has file, offset and what was expected.
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    """
+    content = content_of(path, who, error)
+    head = 4 * (1 + ndim)
+    magic = bytes([0, 0, 8, ndim])
+    if len(content) < head or content[:4] != magic:
+        raise error(
+            f"{who}: file {path!r}, offset 0: {content[:4].hex()} found, {magic.hex()} expected: "
+            f"an idx file of bytes in {ndim} dimensions with a head of {head} bytes"
+        )
+    shape = struct.unpack(f">{ndim}I", content[4:head])
+    if len(content) - head != math.prod(shape):
+        raise error(
+            f"{who}: file {path!r}, offset {head}: {len(content) - head} values found, "
+            f"{math.prod(shape)} of shape {shape} expected (truncated?)"
+        )
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

@@ -1,0 +1,25 @@
+"""Loads the native library with short waits of its compute threads.
+
+libgomp reads how long a thread polls before it sleeps only once, when it is loaded. Its own default
+is several milliseconds: beside other busy programs a thread that polls uses up the time slice that
+the thread it waits for needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+# About 0.1 ms: longer than the gaps between parallel loops of one network, much shorter than a time
+# slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
+_POLLS = "5000"
+
+# Whoever sets one of these has chosen.
+if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+    os.environ["GOMP_SPINCOUNT"] = _POLLS
+    try:
+        importlib.import_module("mxlite._core")
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]  # processes started later are not ours to decide about
+
+from . import ending as ending  # noqa: E402 - its hook at exit needs _core

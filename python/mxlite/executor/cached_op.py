@@ -1,0 +1,81 @@
+"""``mx.nd.CachedOp``: a symbol that is called like an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _core
+from .._core import NDArray
+from ..base import TypeError_, ValueError_
+from ..symbol import Symbol
+from ..symbol.evaluate import evaluate
+from ..symbol.infer import open_calls
+
+__all__ = ["CachedOp"]
+
+
+class CachedOp:
+    """A symbol as a function of arrays; scripts rather hybridize a block.
+
+    Parameters
+    ----------
+    sym : Symbol
+    flags : sequence of (str, object)
+        Accepted: a graph is always compiled as a whole.
+
+    Notes
+    -----
+    Matches ``mxnet.nd.CachedOp``.
+    """
+
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
+        if not isinstance(sym, Symbol):
+            raise TypeError_(f"CachedOp: a {type(sym).__name__} given, a Symbol expected")
+        self._symbol = sym
+        self._names = sym.list_inputs()
+        self._graph = None
+        # Arrays that operators write are no inputs of a compiled graph.
+        if self._names and not sym.list_auxiliary_states():
+            self._graph = _core.CachedGraph(self._trace, sym.name or "symbol group")
+
+    def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
+        return self._evaluate(inputs)
+
+    def _evaluate(self, inputs: Sequence[NDArray]) -> list[NDArray]:
+        values = dict(zip(self._names, inputs))
+        return evaluate(self._symbol._outputs, values, open_calls(self._symbol, values))
+
+    def __call__(self, *args: NDArray, out: Any = None, **kwargs: Any) -> Any:
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        *args : NDArray
+            One for each of the symbol's ``list_inputs``.
+        out : NDArray or list of NDArray, optional
+        **kwargs
+            ``default_ctx`` of 1.x is accepted.
+
+        Returns
+        -------
+        NDArray or list of NDArray
+
+        Raises
+        ------
+        ValueError
+            For another number of arrays.
+        """
+        if len(args) != len(self._names):
+            raise ValueError_(
+                f"CachedOp: {len(args)} arrays given, {len(self._names)} expected "
+                f"({', '.join(self._names)})"
+            )
+        found = self._evaluate(args) if self._graph is None else self._graph(*args)
+        outputs = [found] if isinstance(found, NDArray) else list(found)
+        if out is not None:
+            targets = [out] if isinstance(out, NDArray) else list(out)
+            for output, target in zip(outputs, targets):
+                output.copyto(target)
+            return out
+        return outputs[0] if len(outputs) == 1 else outputs

@@ -1,0 +1,494 @@
+"""Executors: a symbol bound to arrays (MXNet 1.x: ``mxnet.executor.Executor``).
+
+An executor runs through the same compiled graphs as a hybridized block: the symbol's nodes are
+traced once per signature. Arguments that operators use as weights are the graph's parameters, so
+that what depends on them alone is computed once per change; the others are its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+from .. import _core, autograd
+from .. import ndarray as nd
+from ..base import ShapeError, TypeError_, ValueError_, suggestion
+from ..context import Context
+from ..ndarray import NDArray
+from ..ndarray.sparse.storage import assign, is_sparse
+from ..symbol.dtypes import dtype_name
+from ..symbol.evaluate import Watch, evaluate
+from ..symbol.footprint import bytes_of_results
+from ..symbol.heads import head_gradient
+from ..symbol.infer import Inference, completed_calls
+from ..symbol.node import Node
+from ..symbol.placement import checked_groups, place
+from ..symbol.rules import weight_names
+from ..symbol.shown import renew, show
+from ..symbol.watched import WatchedRun
+from .shapes import check_kept, resized
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """A symbol with arrays for its variables; made by `Symbol.bind` and `Symbol.simple_bind`.
+
+    Attributes
+    ----------
+    arg_arrays, grad_arrays, aux_arrays : list of NDArray
+        In the order of ``list_arguments`` and ``list_auxiliary_states``; gradients may be None.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        ctx: Context,
+        args: list[NDArray],
+        grads: list[NDArray | None],
+        requests: list[str],
+        aux: list[NDArray],
+        group2ctx: Any = None,
+    ) -> None:
+        self._symbol = symbol
+        self._ctx = ctx
+        self._group2ctx = group2ctx
+        self.arg_arrays = args
+        self.grad_arrays = grads
+        self.aux_arrays = aux
+        self._requests = requests
+        self._arg_names = symbol.list_arguments()
+        self._aux_names = symbol.list_auxiliary_states()
+        self._outputs: list[NDArray] = []  # of the last forward
+        self._shown: list[NDArray] | None = None  # what `outputs` gives, renewed by every forward
+        self._recorded = False
+        self._on_graph = False  # the last forward was a call of the compiled graph
+        self._spent = False  # backward has given up what that saved
+        self._training = False
+        self._random: Any = None  # where the generators were before a recorded forward
+        self._monitor: Callable[[str, NDArray], None] | None = None
+        self._monitor_all = False
+        self._watched: WatchedRun | None = None
+        inference = self._infer()
+        self._output_specs: list[Any] = [
+            (inference.shapes[id(node), i], inference.types[id(node), i])
+            for node, i in symbol._outputs
+        ]
+        self._calls = completed_calls(inference)
+        self._contexts = self._place(inference.nodes)
+        self._prepare()
+
+    def _place(self, nodes: list[Node]) -> dict[int, Context] | None:
+        """Return where nodes run; None if all run on the executor's context."""
+        groups = checked_groups(self._group2ctx)
+        if not groups:
+            return None
+        names, arrays = [*self._arg_names, *self._aux_names], [*self.arg_arrays, *self.aux_arrays]
+        given = {name: array.ctx for name, array in zip(names, arrays)}
+        found = place(nodes, groups, self._ctx, given)
+        return found if any(context != self._ctx for context in found.values()) else None
+
+    def _infer(self) -> Inference:
+        arrays = dict(zip(self._arg_names, self.arg_arrays))
+        arrays.update(zip(self._aux_names, self.aux_arrays))
+        inference = Inference(
+            self._symbol._outputs,
+            {name: tuple(array.shape) for name, array in arrays.items()},
+            {name: dtype_name(array.dtype) for name, array in arrays.items()},
+        )
+        inference.run_types("float32")
+        inference.run_shapes()
+        return inference
+
+    def _prepare(self) -> None:
+        """Divide variables into inputs and parameters of the compiled graph."""
+        given = [*self.arg_arrays, *self.grad_arrays, *self.aux_arrays]
+        # Compiled graphs are dense and on one device.
+        self._compiled = (
+            self._contexts is None
+            and not any(map(is_sparse, given))
+            and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
+        )
+        weights = weight_names(self._symbol)
+        # Handles of our own carry the gradients, the user's arrays stay as they are.
+        self._arg_handles = [array.detach() for array in self.arg_arrays]
+        for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
+            if grad is not None and request != "null":
+                _core.mark_variable(handle, grad, autograd.GRAD_REQ[request])
+        self._aux_handles = [array.detach() for array in self.aux_arrays]
+        names = self._arg_names
+        inputs = [i for i, name in enumerate(names) if name not in weights]
+        if not inputs and names:  # a call needs an input
+            inputs = [0]
+        chosen = set(inputs)
+        params = [i for i in range(len(names)) if i not in chosen]
+        order = [names[i] for i in inputs], [names[i] for i in params] + self._aux_names
+        symbol, calls = self._symbol, self._calls
+
+        def trace(arrays: list[NDArray], parameters: list[NDArray]) -> list[NDArray]:
+            values = {**dict(zip(order[0], arrays)), **dict(zip(order[1], parameters))}
+            return evaluate(symbol._outputs, values, calls)
+
+        self._input_positions = inputs
+        if self._compiled:
+            self._graph = _core.CachedGraph(trace, symbol.name or "symbol group")
+            self._graph.set_params([self._arg_handles[i] for i in params] + self._aux_handles)
+
+    # -- arrays by name --------------------------------------------------------------------------
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments' arrays by name."""
+        return self._by_name(self._arg_names, self.arg_arrays, "arguments")
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The arguments' gradients by name; None where there is none."""
+        return self._by_name(self._arg_names, self.grad_arrays, "arguments")
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return self._by_name(self._aux_names, self.aux_arrays, "auxiliary states")
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The outputs by name."""
+        return self._by_name(self._symbol.list_outputs(), self.outputs, "outputs")
+
+    @staticmethod
+    def _by_name(names: list[str], arrays: Sequence[Any], what: str) -> dict[str, Any]:
+        if len(set(names)) != len(names):
+            raise ValueError_(f"Executor: duplicate names among the {what}: {names}")
+        return dict(zip(names, arrays))
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The outputs of the last forward, in the same arrays each time; zeros before the first."""
+        if self._shown is None:
+            self._shown = show(self._outputs) or [
+                nd.zeros(shape, ctx=(self._contexts or {}).get(id(node), self._ctx), dtype=dtype)
+                for (shape, dtype), (node, _) in zip(self._output_specs, self._symbol._outputs)
+            ]
+        return self._shown
+
+    def _keep(self, outputs: list[NDArray]) -> None:
+        self._outputs = outputs
+        if self._shown is not None:
+            renew(self._shown, outputs)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        is_train : bool
+            Behave as in training, and keep what `backward` needs.
+        **kwargs : NDArray or numpy.ndarray
+            New values of arguments by name.
+
+        Returns
+        -------
+        list of NDArray
+
+        Raises
+        ------
+        TypeError
+            For an unknown argument, or a value that is no array.
+        ValueError
+            For a value of another shape.
+        """
+        arguments = self.arg_dict if kwargs else {}
+        for name, value in kwargs.items():
+            self._assign(arguments, name, value)
+        if self._monitor is not None:
+            return self._forward_watched(is_train)
+        self._watched = None
+        self._run(bool(is_train), bool(is_train))
+        return self.outputs
+
+    def _assign(self, arguments: dict[str, NDArray], name: str, value: Any) -> None:
+        if not isinstance(value, (NDArray, np.ndarray)):
+            raise ValueError_("only accept keyword argument of NDArrays and numpy.ndarray")
+        if name not in arguments:
+            raise TypeError_(f"Unknown argument {name}" + suggestion(name, arguments))
+        target = arguments[name]
+        if tuple(target.shape) != tuple(value.shape):
+            raise ShapeError(
+                f"Shape not match! Argument {name}, need: {tuple(target.shape)}, "
+                f"received: {tuple(value.shape)}"
+            )
+        if is_sparse(target):
+            assign(target, value if isinstance(value, NDArray) else nd.array(value))
+        else:
+            target[:] = value
+
+    def _run(self, training: bool, record: bool) -> None:
+        inputs = [self._arg_handles[i] for i in self._input_positions]
+        self._random = _core.random_states() if record else None
+        scope = autograd.record(training) if record else autograd.pause(training)
+        with self._ctx, scope:
+            compiled = bool(inputs) and self._compiled and not _core.anomaly_checks()
+            outputs = self._graph(*inputs) if compiled else self._evaluate()
+        self._keep([outputs] if isinstance(outputs, NDArray) else list(outputs))
+        self._recorded, self._training = record, training
+        self._on_graph, self._spent = compiled, False
+
+    def _run_again(self) -> None:
+        """Repeat the last recorded forward, for a second backward: it gives the same values."""
+        now = _core.random_states()
+        kept = [array.copy() for array in self._aux_handles]
+        _core.set_random_states(*self._random)
+        try:
+            self._run(self._training, True)
+        finally:
+            _core.set_random_states(*now)
+        with autograd.pause():
+            for array, value in zip(self._aux_handles, kept):
+                array[:] = value
+
+    def _evaluate(self, watch: Watch | None = None) -> list[NDArray]:
+        """Run node by node."""
+        values = self._values()
+        return evaluate(self._symbol._outputs, values, self._calls, watch, self._contexts)
+
+    def _values(self) -> dict[str, NDArray]:
+        arguments = dict(zip(self._arg_names, self._arg_handles))
+        return {**arguments, **dict(zip(self._aux_names, self._aux_handles))}
+
+    def _forward_watched(self, is_train: bool) -> list[NDArray]:
+        """Run node by node, so that the monitor sees every output."""
+        monitor = self._monitor
+        assert monitor is not None
+
+        def watch(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
+            if node.op is None:
+                return
+            if self._monitor_all:
+                for i, (array, (source, _)) in enumerate(zip(inputs, node.inputs)):
+                    if source.op is None:  # 1.x shows a variable at each place where it is read
+                        monitor(source.name, array.detach())
+                    monitor(node.input_name(i), array.detach())
+            for i, array in enumerate(outputs):
+                monitor(node.output_name(i), array.detach())
+
+        self._watched = None
+        self._on_graph = self._spent = False
+        with self._ctx:
+            if is_train and self._compiled:
+                heads = self._symbol._outputs
+                self._watched = WatchedRun(heads, self._values(), self._calls, watch)
+                self._keep(self._watched.outputs)
+            else:
+                with autograd.record(True) if is_train else autograd.pause(False):
+                    self._keep(self._evaluate(watch))
+        self._recorded = bool(is_train)
+        return self.outputs
+
+    def _backward_watched(self, run: WatchedRun, heads: list[NDArray | None]) -> None:
+        """Run back node by node, so that the monitor sees every gradient."""
+        assert self._monitor is not None
+        with self._ctx, autograd.pause(True):
+            found = run.backward(heads, self._monitor)
+            for name, target, request in zip(self._arg_names, self.grad_arrays, self._requests):
+                if target is None or request == "null":
+                    continue
+                gradient = found.get(name)
+                if request == "add":
+                    if gradient is not None:
+                        target += gradient
+                else:
+                    target[:] = 0 if gradient is None else gradient
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Compute gradients into ``grad_arrays``, as ``grad_req`` says.
+
+        Parameters
+        ----------
+        out_grads : NDArray, list of NDArray, or dict of str to NDArray, optional
+            Gradients of the outputs, cast to their dtypes. Not needed for outputs that are
+            losses; ones else.
+        is_train : bool
+            Mode of a forward that was not run with ``is_train=True`` and is run again here.
+
+        Raises
+        ------
+        TypeError
+            If out_grads are no NDArrays.
+        ValueError
+            If there are more of them than outputs; those left out are zeros.
+        """
+        if out_grads is None:
+            heads: list[NDArray | None] = []
+        elif isinstance(out_grads, NDArray):
+            heads = [out_grads]
+        elif isinstance(out_grads, dict):
+            heads = [out_grads.get(name) for name in self._symbol.list_outputs()]
+        elif isinstance(out_grads, (list, tuple)):
+            heads = list(out_grads)
+        else:
+            raise TypeError_(
+                f"backward: out_grads {type(out_grads).__name__} given, NDArrays expected"
+            )
+        for grad in heads:
+            if grad is not None and not isinstance(grad, NDArray):
+                raise TypeError_("inputs must be NDArray")
+        if all(r == "null" or g is None for r, g in zip(self._requests, self.grad_arrays)):
+            return
+        if not self._recorded:
+            self._run(bool(is_train), True)
+        elif self._spent:
+            self._run_again()
+        outputs = self._outputs
+        if len(heads) > len(outputs):
+            raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
+        if heads:  # what follows has no influence
+            heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
+        heads = [
+            head_gradient(grad, output, node)
+            for grad, output, (node, _) in zip(heads, outputs, self._symbol._outputs)
+        ]
+        if self._contexts is not None:
+            pairs = zip(heads, outputs)
+            heads = [g if g is None else g.as_in_context(output.ctx) for g, output in pairs]
+        if self._watched is not None and self._monitor is not None:
+            self._backward_watched(self._watched, heads)
+        else:
+            # What forward saved is given up: a second backward is rare, and the memory is not.
+            self._spent = self._on_graph
+            _core.backward(outputs, heads or None, not self._on_graph, bool(is_train))
+
+    def set_monitor_callback(
+        self, callback: Callable[[str, NDArray], None] | None, monitor_all: bool = False
+    ) -> None:
+        """Call ``callback(name, array)`` for what every operator computes, gradients too.
+
+        Parameters
+        ----------
+        callback : callable
+            None ends it.
+        monitor_all : bool
+            For each operator's inputs before, as ``fc1_data``.
+        """
+        self._monitor, self._monitor_all = callback, monitor_all
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy values into arguments and auxiliary states.
+
+        Parameters
+        ----------
+        arg_params, aux_params : dict of str to NDArray
+        allow_extra_params : bool
+            Ignore names that the executor does not have.
+
+        Raises
+        ------
+        ValueError
+            For a name that the executor does not have, or a value of another shape.
+        """
+        targets = (
+            (arg_params, self.arg_dict, "arguments"),
+            (aux_params or {}, self.aux_dict, "auxiliary states"),
+        )
+        for params, arrays, what in targets:
+            for name, value in params.items():
+                if name in arrays:
+                    if tuple(value.shape) != tuple(arrays[name].shape):
+                        raise ShapeError(
+                            f"copy_params_from: {name} of shape {tuple(value.shape)} given, "
+                            f"{tuple(arrays[name].shape)} expected"
+                        )
+                    if value.dtype != arrays[name].dtype:
+                        value = value.astype(arrays[name].dtype)
+                    if is_sparse(arrays[name]):
+                        assign(arrays[name], value.as_in_context(arrays[name].context))
+                    else:
+                        arrays[name][:] = value
+                elif not allow_extra_params:
+                    raise ValueError_(
+                        f'Find name "{name}" that is not in the {what}' + suggestion(name, arrays)
+                    )
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
+    ) -> Executor:
+        """Return an executor for other shapes that shares this one's parameters.
+
+        Parameters
+        ----------
+        partial_shaping : bool
+            Allow shapes of arguments that were not given to change.
+        allow_up_sizing : bool
+            Allow arrays to grow.
+        **kwargs : tuple of int
+            New shapes by name.
+
+        Raises
+        ------
+        ValueError
+            If a change is not allowed.
+        """
+        named = {*self._arg_names, *self._aux_names} if partial_shaping else set(kwargs)
+        return self._reshaped(kwargs, named, allow_up_sizing)
+
+    def _reshaped(
+        self, new_shapes: Mapping[str, Any], changing: Container[str], allow_up_sizing: bool
+    ) -> Executor:
+        """Do as `reshape`; only the arrays in ``changing`` may get another shape."""
+        shapes, _, aux_shapes = self._symbol.infer_shape(**new_shapes)
+        if shapes is None:
+            raise ValueError_("Insufficient argument shapes provided.")
+        names = [*self._arg_names, *self._aux_names]
+        check_kept(
+            zip(names, [*self.arg_arrays, *self.aux_arrays], [*shapes, *aux_shapes]),
+            changing,
+            new_shapes,
+        )
+        args: list[NDArray] = []
+        grads: list[NDArray | None] = []
+        for name, shape, array, grad in zip(
+            self._arg_names, shapes, self.arg_arrays, self.grad_arrays
+        ):
+            args.append(resized(name, array, shape, allow_up_sizing))
+            grads.append(None if grad is None else resized(name, grad, shape, allow_up_sizing))
+        states = zip(self._aux_names, self.aux_arrays, aux_shapes)
+        aux = [resized(*state, allow_up_sizing) for state in states]
+        reshaped = Executor(
+            self._symbol, self._ctx, args, grads, list(self._requests), aux, self._group2ctx
+        )
+        reshaped._monitor, reshaped._monitor_all = self._monitor, self._monitor_all
+        if reshaped._compiled and self._compiled:
+            reshaped._graph.count_with(self._graph)
+        return reshaped
+
+    def get_optimized_symbol(self) -> Any:
+        """Return the symbol that is run; the engine's passes work on what is made of it."""
+        return self._symbol
+
+    def debug_str(self) -> str:
+        """Return a readable list of the symbol's nodes and the memory that their results take.
+
+        Returns
+        -------
+        str
+            The last two lines are ``Total <n> MB allocated`` and, as kernels share what they need
+            for themselves, ``Total 0 TempSpace resource requested``.
+        """
+        requests = zip(self._arg_names, self.grad_arrays, self._requests)
+        wanted = {name for name, grad, req in requests if grad is not None and req != "null"}
+        total = bytes_of_results(self._infer(), self._symbol._outputs, wanted)
+        return (
+            f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
+            "Total 0 TempSpace resource requested\n"
+        )

@@ -1,0 +1,65 @@
+"""What happens to the arrays of an executor when shapes change."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import ShapeError, ValueError_
+from ..ndarray import NDArray
+from ..ndarray.sparse.storage import is_sparse
+
+__all__ = ["check_kept", "resized"]
+
+
+def check_kept(
+    arrays: Iterable[tuple[str, NDArray, Sequence[int]]],
+    changing: Container[str],
+    given: Mapping[str, Any],
+) -> None:
+    """Refuse new shapes of arrays that may not change.
+
+    Parameters
+    ----------
+    arrays : iterable of (str, NDArray, tuple of int)
+        Name, array, and the shape that it would get.
+    changing : container of str
+        Names of arrays that may change.
+    given : mapping of str to tuple of int
+        The shapes that were asked for, for the error's text.
+
+    Raises
+    ------
+    ShapeError
+        If another array would change.
+    """
+    for name, array, shape in arrays:
+        if name not in changing and tuple(shape) != tuple(array.shape):
+            asked = ", ".join(f"{key}: {tuple(value)}" for key, value in given.items())
+            raise ShapeError(
+                f"Shape of unspecified array arg:{name} changed from {tuple(array.shape)} to "
+                f"{tuple(shape)} with the shapes given ({asked}). This can cause the new executor "
+                "to not share parameters with the old one. Please check for error in network. If "
+                "this is intended, set partial_shaping=True to suppress this warning."
+            )
+
+
+def resized(name: str, array: NDArray, shape: Sequence[int], allow_up_sizing: bool) -> NDArray:
+    """Return the array for a new shape, sharing memory where it is large enough."""
+    if tuple(array.shape) == tuple(shape):
+        return array
+    if is_sparse(array):
+        return nd.sparse.zeros(array.stype, tuple(shape), ctx=array.context, dtype=array.dtype)
+    size = int(np.prod(shape, dtype=np.int64))
+    if size > array.size:
+        if not allow_up_sizing:
+            raise ValueError_(
+                f"New shape of arg:{name} larger than original. First making a big executor and "
+                "then down sizing it is more efficient than the reverse. If you really want to "
+                "up size, set allow_up_sizing=True to enable allocation of new arrays."
+            )
+        return nd.zeros(tuple(shape), ctx=array.ctx, dtype=array.dtype)
+    return array.reshape((-1,))[:size].reshape(tuple(shape))

@@ -1,0 +1,58 @@
+"""What only scripts for MXNet 1.x import, under 1.x's names: ``mx.model`` is ``legacy/model.py``.
+
+Every module of this package can be imported without ``legacy`` as well (``import mxlite.model``,
+``from mxlite.rnn import LSTMCell``), and pickles find its classes under such names. ``mx.device``
+is :mod:`mxlite.context` in the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from .. import base, context, operator
+from . import (
+    base_names,
+    error,
+    executor_manager,
+    libinfo,
+    library,
+    log,
+    misc,
+    model,
+    python_op,
+    rnn,
+)
+
+__all__ = [
+    "error",
+    "executor_manager",
+    "libinfo",
+    "library",
+    "log",
+    "misc",
+    "model",
+    "rnn",
+]
+
+
+def _add_names(home: ModuleType, module: ModuleType) -> None:
+    """Give a module that is in use today the names that only 1.x had there."""
+    vars(home).update((name, vars(module)[name]) for name in module.__all__)
+    vars(home)["__all__"] = sorted({*home.__all__, *module.__all__})
+
+
+def _publish(name: str, module: ModuleType) -> None:
+    """Make a module importable as ``mxlite.<name>``."""
+    package = __name__.rpartition(".")[0]
+    sys.modules[f"{package}.{name}"] = module
+    if "." not in name:
+        setattr(sys.modules[package], name, module)
+
+
+_add_names(base, base_names)
+_add_names(operator, python_op)
+_publish("device", context)
+for _name, _module in list(sys.modules.items()):
+    if _name.startswith(f"{__name__}."):
+        _publish(_name[len(__name__) + 1 :], _module)

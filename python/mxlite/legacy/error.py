@@ -1,0 +1,16 @@
+"""Error classes (MXNet 1.x: ``mxnet.error``)."""
+
+from __future__ import annotations
+
+from ..base import MXNetError, error_types, register_error
+
+__all__ = ["InternalError", "MXNetError", "register"]
+
+register = register_error
+
+
+class InternalError(MXNetError):
+    """A broken promise inside the library: please report it."""
+
+
+error_types["InternalError"] = InternalError

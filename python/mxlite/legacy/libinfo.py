@@ -1,0 +1,57 @@
+"""Where the parts of the package are (MXNet 1.x: ``mxnet.libinfo``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .._surface import VERSION
+from ..base import NotSupportedError
+
+__all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
+
+__version__ = VERSION  # of the interface, as mxnet.__version__
+
+
+def find_lib_path(prefix: str = "libmxlite") -> list[str]:
+    """Return the path of the native library.
+
+    Parameters
+    ----------
+    prefix : str
+        ``"libmxnet"`` is accepted for ``"libmxlite"``.
+
+    Returns
+    -------
+    list of str
+        One path.
+
+    Raises
+    ------
+    NotSupportedError
+        For another library.
+    """
+    if prefix not in ("libmxlite", "libmxnet"):
+        raise NotSupportedError(f"find_lib_path: {prefix!r} is not part of mxlite")
+    return [str(Path(__file__).resolve().parents[1] / "libmxlite.so")]
+
+
+def find_include_path() -> str:
+    """Refuse: there are no C headers for custom operators.
+
+    Raises
+    ------
+    NotSupportedError
+        Always.
+    """
+    raise NotSupportedError("find_include_path: mxlite installs no C headers")
+
+
+def find_conf_path(prefix: str = "tvmop") -> str:
+    """Refuse: there are no operators made by TVM.
+
+    Raises
+    ------
+    NotSupportedError
+        Always.
+    """
+    raise NotSupportedError(f"find_conf_path: {prefix}: mxlite has no operators made by TVM")

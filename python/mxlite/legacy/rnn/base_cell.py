@@ -1,0 +1,287 @@
+"""What all symbolic cells share: parameters by name, first states, unrolling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from ... import symbol as _symbol
+from ...base import ShapeError, TypeError_, ValueError_
+from ...ndarray import NDArray, concat
+from ...symbol import Symbol
+
+__all__ = ["BaseRNNCell", "RNNParams"]
+
+symbol: Any = _symbol  # its operators are made at import, where mypy does not see them
+
+
+class RNNParams:
+    """Variables by name, shared by cells that get the same object.
+
+    Parameters
+    ----------
+    prefix : str
+        Begin of all names.
+
+    Notes
+    -----
+    Matches ``mxnet.rnn.RNNParams``.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._params: dict[str, Symbol] = {}
+
+    def get(self, name: str, **kwargs: Any) -> Symbol:
+        """Return the variable of that name, made on first use.
+
+        Parameters
+        ----------
+        name : str
+            Without prefix.
+        **kwargs
+            Of ``mx.sym.Variable``.
+
+        Returns
+        -------
+        Symbol
+        """
+        full = self._prefix + name
+        if full not in self._params:
+            self._params[full] = symbol.Variable(full, **kwargs)
+        return self._params[full]
+
+
+class BaseRNNCell:
+    """One step of a recurrent network as a symbol: ``output, states = cell(input, states)``.
+
+    Parameters
+    ----------
+    prefix : str
+        Begin of the names of its variables and nodes.
+    params : RNNParams, optional
+        Shared with another cell.
+
+    Notes
+    -----
+    Matches ``mxnet.rnn.BaseRNNCell``.
+    """
+
+    def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
+        self._own_params = params is None
+        self._prefix = prefix
+        self._params = RNNParams(prefix) if params is None else params
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Count steps from 0 again; call it before another unrolling by hand."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in self._inner_cells():
+            cell.reset()
+
+    def _inner_cells(self) -> list[BaseRNNCell]:
+        return []
+
+    def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
+        """Build one step.
+
+        Parameters
+        ----------
+        inputs : Symbol
+            (batch, inputs).
+        states : list of Symbol
+
+        Returns
+        -------
+        output : Symbol
+        states : list of Symbol
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot be stepped")
+
+    @property
+    def params(self) -> RNNParams:
+        """The cell's variables; once asked for, they may be shared."""
+        self._own_params = False
+        return self._params
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """Shape (0 for the batch) and layout of each state."""
+        raise NotImplementedError(f"{type(self).__name__} does not define state_info")
+
+    @property
+    def state_shape(self) -> list[tuple[int, ...]]:
+        """Shape of each state, 0 for the batch."""
+        return [info["shape"] for info in self.state_info]
+
+    @property
+    def _gate_names(self) -> tuple[str, ...]:
+        return ()
+
+    def _check_not_modified(self) -> None:
+        if self._modified:
+            raise ValueError_(
+                f"{type(self).__name__} {self._prefix!r}: a modifier cell (such as ZoneoutCell) "
+                "was made from this cell; call the modifier cell instead"
+            )
+
+    def begin_state(self, func: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> list[Any]:
+        """Return the states before the first step.
+
+        Parameters
+        ----------
+        func : callable
+            ``mx.sym.zeros``, ``mx.sym.Variable`` to feed them, ...
+        **kwargs
+            Passed to func.
+
+        Returns
+        -------
+        list of Symbol
+        """
+        self._check_not_modified()
+        states = []
+        for info in self.state_info:
+            self._init_counter += 1
+            name = f"{self._prefix}begin_state_{self._init_counter}"
+            states.append(func(name=name, **{**info, **kwargs}))
+        return states
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        """Cut the joined matrices into one for each gate.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+
+        Returns
+        -------
+        dict of str to NDArray
+            With ``<prefix>i2h_i_weight`` and so on in place of ``<prefix>i2h_weight``.
+        """
+        unpacked = dict(args)
+        if not self._gate_names:
+            return unpacked
+        for group in ("i2h", "h2h"):
+            for kind in ("weight", "bias"):
+                joined = unpacked.pop(f"{self._prefix}{group}_{kind}")
+                rows = joined.shape[0] // len(self._gate_names)
+                for j, gate in enumerate(self._gate_names):
+                    name = f"{self._prefix}{group}{gate}_{kind}"
+                    unpacked[name] = joined[j * rows : (j + 1) * rows].copy()
+        return unpacked
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        """Undo `unpack_weights`.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+
+        Returns
+        -------
+        dict of str to NDArray
+        """
+        packed = dict(args)
+        if not self._gate_names:
+            return packed
+        for group in ("i2h", "h2h"):
+            for kind in ("weight", "bias"):
+                parts = [
+                    packed.pop(f"{self._prefix}{group}{gate}_{kind}") for gate in self._gate_names
+                ]
+                packed[f"{self._prefix}{group}_{kind}"] = concat(*parts, dim=0)
+        return packed
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Build all steps of a sequence.
+
+        Parameters
+        ----------
+        length : int
+        inputs : Symbol or list of Symbol
+            (batch, length, inputs) for layout ``NTC``, (length, batch, inputs) for ``TNC``; or one
+            symbol (batch, inputs) for each step.
+        begin_state : list of Symbol, optional
+            Zeros by default.
+        layout : {'NTC', 'TNC'}
+        merge_outputs : bool, optional
+            Return one symbol with a time axis, or a list; None: whatever is at hand.
+
+        Returns
+        -------
+        outputs : Symbol or list of Symbol
+        states : list of Symbol
+        """
+        self.reset()
+        states = self.begin_state() if begin_state is None else begin_state
+        outputs = []
+        for step in split_steps(inputs, length, layout):
+            output, states = self(step, states)
+            outputs.append(output)
+        return formatted(outputs, length, layout, merge_outputs), states
+
+    def _get_activation(self, inputs: Any, activation: Any, **kwargs: Any) -> Symbol:
+        if isinstance(activation, str):
+            return symbol.Activation(inputs, act_type=activation, **kwargs)
+        return activation(inputs, **kwargs)
+
+
+def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
+    """Return one symbol for each step.
+
+    Raises
+    ------
+    TypeError_
+        For symbols with several outputs, and None.
+    ShapeError
+        For a list of another length.
+    """
+    axis = time_axis(layout)
+    if isinstance(inputs, Symbol):
+        if len(inputs.list_outputs()) != 1:
+            raise TypeError_(
+                "unroll: a symbol with several outputs was given; pass list(inputs) instead"
+            )
+        return list(symbol.SliceChannel(inputs, axis=axis, num_outputs=length, squeeze_axis=True))
+    if inputs is None:
+        raise TypeError_("unroll: inputs is None, a Symbol or a list of Symbols expected")
+    if len(inputs) != length:
+        raise ShapeError(f"unroll: length {length} given, but inputs has {len(inputs)} steps")
+    return list(inputs)
+
+
+def merge_steps(steps: Any, layout: str) -> Symbol:
+    """Return one symbol with a time axis where layout has it."""
+    if isinstance(steps, Symbol):
+        return steps
+    return symbol.stack(*steps, axis=time_axis(layout))
+
+
+def formatted(steps: Any, length: int, layout: str, merged: bool | None) -> Any:
+    """Return steps merged (True), split (False) or as they are (None)."""
+    if merged is None:
+        return steps
+    return merge_steps(steps, layout) if merged else split_steps(steps, length, layout)
+
+
+def time_axis(layout: str) -> int:
+    """Return the axis of the steps.
+
+    Raises
+    ------
+    ValueError_
+        If the layout has no ``T``.
+    """
+    if "T" not in layout or "N" not in layout:
+        raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
+    return layout.find("T")

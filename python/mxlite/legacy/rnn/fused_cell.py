@@ -1,0 +1,229 @@
+"""All layers and steps of a recurrent network in the one operator RNN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ... import initializer
+from ...base import NotSupportedError, ShapeError, ValueError_
+from ...ndarray import NDArray, array
+from ...symbol import Symbol
+from .base_cell import BaseRNNCell, RNNParams, formatted, merge_steps, symbol, time_axis
+from .cells import GRUCell, LSTMCell, RNNCell
+from .containers import BidirectionalCell, DropoutCell, SequentialRNNCell
+
+__all__ = ["FusedRNNCell"]
+
+_GATES = {
+    "rnn_relu": ("",),
+    "rnn_tanh": ("",),
+    "lstm": ("_i", "_f", "_c", "_o"),
+    "gru": ("_r", "_z", "_o"),
+}
+
+
+class FusedRNNCell(BaseRNNCell):
+    """Stacked layers in one operator; it can only be unrolled.
+
+    Parameters
+    ----------
+    num_hidden, num_layers : int
+    mode : {'rnn_relu', 'rnn_tanh', 'lstm', 'gru'}
+    bidirectional : bool
+    dropout : float
+        Fraction dropped between the layers in training.
+    get_next_state : bool
+        Let ``unroll`` return the last states; otherwise an empty list.
+    forget_bias : float
+        First value of the LSTM forget gates' bias.
+    prefix : str, optional
+        ``<mode>_`` by default.
+    params : RNNParams, optional
+
+    Notes
+    -----
+    Matches ``mxnet.rnn.FusedRNNCell``.
+    """
+
+    def __init__(
+        self,
+        num_hidden: int,
+        num_layers: int = 1,
+        mode: str = "lstm",
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        get_next_state: bool = False,
+        forget_bias: float = 1.0,
+        prefix: str | None = None,
+        params: RNNParams | None = None,
+    ) -> None:
+        if mode not in _GATES:
+            raise ValueError_(
+                f"FusedRNNCell: mode {mode!r} given, one of {sorted(_GATES)} expected"
+            )
+        super().__init__(f"{mode}_" if prefix is None else prefix, params)
+        self._num_hidden = num_hidden
+        self._num_layers = num_layers
+        self._mode = mode
+        self._bidirectional = bidirectional
+        self._dropout = dropout
+        self._get_next_state = get_next_state
+        self._directions = ("l", "r") if bidirectional else ("l",)
+        init = initializer.FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
+        self._parameter = self._params.get("parameters", init=init)
+
+    @property
+    def _gate_names(self) -> tuple[str, ...]:
+        return _GATES[self._mode]
+
+    @property
+    def _vector_name(self) -> str:
+        return f"{self._params._prefix}parameters"
+
+    @property
+    def _num_gates(self) -> int:
+        return len(self._gate_names)
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """State h, for an LSTM also c, of all layers and directions."""
+        shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
+        count = 2 if self._mode == "lstm" else 1
+        return [{"shape": shape, "__layout__": "LNC"} for _ in range(count)]
+
+    def _pieces(self, inputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield name and shape of the matrices of each gate, in the order of the vector."""
+        rows = self._num_hidden
+        for kind in ("weight", "bias"):
+            width = inputs
+            for k in range(self._num_layers):
+                for side in self._directions:
+                    for group, columns in (("i2h", width), ("h2h", rows)):
+                        for gate in self._gate_names:
+                            name = f"{self._prefix}{side}{k}_{group}{gate}_{kind}"
+                            yield name, ((rows, columns) if kind == "weight" else (rows,))
+                width = rows * len(self._directions)
+
+    def _input_size(self, size: int) -> int:
+        directions, rows = len(self._directions), self._num_hidden
+        per_direction = size / directions / rows / self._num_gates
+        inputs = per_direction - (self._num_layers - 1) * (rows + directions * rows + 2) - rows - 2
+        if inputs < 1 or inputs != int(inputs):
+            raise ShapeError(
+                f"FusedRNNCell: a vector of {size} parameters fits no input size for num_hidden "
+                f"{rows}, num_layers {self._num_layers} and {directions} directions"
+            )
+        return int(inputs)
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        """Cut the parameter vector into matrices for each layer, direction and gate.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+            With ``<prefix>parameters``.
+
+        Returns
+        -------
+        dict of str to NDArray
+            With ``<prefix>l0_i2h_i_weight`` and so on, as `unfuse`'s cells have them unpacked.
+        """
+        unpacked = dict(args)
+        vector = unpacked.pop(self._vector_name)
+        values, at = vector.asnumpy(), 0
+        for name, shape in self._pieces(self._input_size(values.size)):
+            size = int(np.prod(shape))
+            unpacked[name] = array(values[at : at + size].reshape(shape), dtype=vector.dtype)
+            at += size
+        return unpacked
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
+        """Undo `unpack_weights`.
+
+        Parameters
+        ----------
+        args : dict of str to NDArray
+
+        Returns
+        -------
+        dict of str to NDArray
+        """
+        packed = dict(args)
+        first = packed[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"]
+        parts = [packed.pop(name).asnumpy() for name, _ in self._pieces(first.shape[1])]
+        joined = np.concatenate([part.reshape(-1) for part in parts])
+        packed[self._vector_name] = array(joined, dtype=first.dtype)
+        return packed
+
+    def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
+        """Refuse: the operator takes whole sequences.
+
+        Raises
+        ------
+        NotSupportedError
+            Always.
+        """
+        raise NotSupportedError("FusedRNNCell cannot be stepped, use unroll")
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, Any]:
+        """Build the operator; see `BaseRNNCell.unroll`."""
+        self.reset()
+        inputs = merge_steps(inputs, layout)
+        if time_axis(layout) == 1:
+            inputs = symbol.SwapAxis(inputs, dim1=0, dim2=1)
+        states = self.begin_state() if begin_state is None else begin_state
+        result = symbol.RNN(
+            inputs,
+            self._parameter,
+            *states,
+            state_size=self._num_hidden,
+            num_layers=self._num_layers,
+            bidirectional=self._bidirectional,
+            p=self._dropout,
+            state_outputs=self._get_next_state,
+            mode=self._mode,
+            name=f"{self._prefix}rnn",
+        )
+        outputs, next_states = result, []
+        if self._get_next_state:
+            outputs, *next_states = list(result)
+        if time_axis(layout) == 1:
+            outputs = symbol.SwapAxis(outputs, dim1=0, dim2=1)
+        return formatted(outputs, length, layout, merge_outputs), next_states
+
+    def unfuse(self) -> SequentialRNNCell:
+        """Return a stack of cells that computes the same with the unpacked weights.
+
+        Returns
+        -------
+        SequentialRNNCell
+        """
+
+        def make(prefix: str) -> BaseRNNCell:
+            if self._mode == "lstm":
+                return LSTMCell(self._num_hidden, prefix=prefix)
+            if self._mode == "gru":
+                return GRUCell(self._num_hidden, prefix=prefix)
+            return RNNCell(self._num_hidden, activation=self._mode[4:], prefix=prefix)
+
+        stack = SequentialRNNCell()
+        for k in range(self._num_layers):
+            sides = [make(f"{self._prefix}{side}{k}_") for side in self._directions]
+            if self._bidirectional:
+                output_prefix = f"{self._prefix}bi_l{k}_"
+                stack.add(BidirectionalCell(sides[0], sides[1], output_prefix=output_prefix))
+            else:
+                stack.add(sides[0])
+            if self._dropout > 0 and k != self._num_layers - 1:
+                stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{k}_"))
+        return stack

@@ -1,0 +1,95 @@
+"""Array-likes of other packages as NumPy arrays, for every function that takes data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._core import NDArray
+from ..base import DTypeError, TypeError_
+
+__all__ = ["host_array"]
+
+_EXPECTED = "a rectangular array of numbers expected"
+
+
+def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Return the numbers of an array-like as a NumPy array whose dtype an NDArray can have.
+
+    Parameters
+    ----------
+    source : array_like
+        An NDArray, NumPy array, number, nested sequence, or an object with ``__array__``,
+        ``__array_interface__``, ``__dlpack__`` or the buffer protocol (pandas, PyTorch).
+        Objects and texts are read as numbers, None as NaN; of masked arrays the data are taken.
+    who : str
+        What begins an error's text.
+    dtype : dtype, optional
+        What the numbers become in the end: objects are read as integers for an integer dtype.
+
+    Returns
+    -------
+    numpy.ndarray
+        The source itself if it is an array of such a dtype, in any byte order and layout.
+
+    Raises
+    ------
+    TypeError
+        If the source holds no rectangular array of real numbers.
+    """
+    if isinstance(source, NDArray):
+        return source.asnumpy()
+    values = source if isinstance(source, np.ndarray) else _as_numpy(source, who)
+    kind = values.dtype.kind
+    if kind == "f" and values.dtype.itemsize > 8:
+        return values.astype(np.float64)
+    if kind in "OSUmM":
+        return _numbers(values, who, dtype)
+    if kind == "c":
+        raise DTypeError(
+            f"{who}: complex values of dtype {values.dtype} given, real numbers expected; pass "
+            "the .real or .imag part"
+        )
+    return values  # bfloat16, or what the core refuses
+
+
+def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:
+    try:
+        values = np.asarray(source)
+    except Exception as error:  # rows of different lengths; whatever a foreign __array__ raises
+        if not hasattr(source, "__dlpack__"):
+            raise TypeError_(
+                f"{who}: a {type(source).__name__} given, {_EXPECTED}: {error}"
+            ) from error
+    else:
+        if values.dtype != object or not hasattr(source, "__dlpack__"):
+            return values
+    return _of_dlpack(source, who)  # such as bfloat16 tensors, which NumPy cannot hold
+
+
+def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
+    try:
+        return _core.from_dlpack(source.__dlpack__()).asnumpy()
+    except Exception as error:
+        raise TypeError_(f"{who}: a {type(source).__name__} given, {_EXPECTED}: {error}") from error
+
+
+def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return the numbers that objects, texts such as ``'2.5'``, or times are."""
+    wanted = None if dtype is None else _core.dtype_type(dtype)
+    whole = wanted is not None and np.dtype(wanted).kind in "iu"
+    last: Exception | None = None
+    for candidate in (np.int64, np.uint64, np.float64) if whole else (np.float64,):
+        try:
+            return values.astype(candidate)
+        except OverflowError as error:
+            last = error
+        except (TypeError, ValueError) as error:
+            last = error
+            if values.dtype == object:  # neither None nor NaN is an integer
+                break
+    if values.dtype == object and values.ndim == 0:
+        raise TypeError_(f"{who}: a {type(values.item()).__name__} given, {_EXPECTED}") from last
+    raise TypeError_(f"{who}: values of dtype {values.dtype} given, {_EXPECTED}: {last}") from last

@@ -1,0 +1,39 @@
+"""Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register`` (``mx.operator``).
+
+``forward`` and ``backward`` run in a thread of their own, after the arrays they read are there; the
+caller of ``mx.nd.Custom`` goes on meanwhile. They may use any operator, wait for arrays, convert to
+NumPy and call other custom operators. What they raise reaches whoever waits for the results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import ndarray as _nd
+from .classes import CustomOp, CustomOpProp
+from .custom_op import (
+    Custom,
+    OperatorArguments,
+    get_all_registered_operators,
+    get_operator_arguments,
+    register,
+)
+
+if TYPE_CHECKING:  # legacy/__init__.py puts them here
+    from ..legacy.python_op import NDArrayOp as NDArrayOp
+    from ..legacy.python_op import NumpyOp as NumpyOp
+    from ..legacy.python_op import PythonOp as PythonOp
+
+__all__ = [
+    "Custom",
+    "CustomOp",
+    "CustomOpProp",
+    "OperatorArguments",
+    "get_all_registered_operators",
+    "get_operator_arguments",
+    "register",
+]
+
+# The operators of mx.nd stand below this package.
+for _place in (_nd, _nd.op, _nd._internal):
+    vars(_place)["Custom"] = Custom

@@ -1,0 +1,111 @@
+"""Custom operators on sparse arrays: they run at once, in the thread that calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import _core
+from .._core import NDArray
+from ..base import MXNetError
+from .classes import CustomOpProp
+
+if TYPE_CHECKING:
+    from .definition import Definition
+
+__all__ = ["call", "takes_sparse"]
+
+
+def takes_sparse(definition: Definition) -> bool:
+    """Say whether an operator has a rule of its own for storage types.
+
+    Parameters
+    ----------
+    definition : Definition
+
+    Returns
+    -------
+    bool
+    """
+    dense = CustomOpProp.infer_storage_type
+    # The objects behind PythonOp have no rule at all.
+    return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
+
+
+def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
+    """Call an operator; sparse inputs reach one that has no rule for them as dense copies.
+
+    Parameters
+    ----------
+    definition : Definition
+    inputs : list of NDArray
+        Inputs, then auxiliary states.
+
+    Returns
+    -------
+    list of NDArray
+        The outputs, in the storage types that ``infer_storage_type`` says.
+
+    Raises
+    ------
+    MXNetError
+        For what the methods of the CustomOpProp and of the operator raise.
+    """
+    if all(type(array) is NDArray for array in inputs):
+        return list(_core.call_custom(definition, inputs))
+    if not takes_sparse(definition):
+        return list(_core.call_custom(definition, [array.tostype("default") for array in inputs]))
+    return _call(definition, inputs)
+
+
+def _call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
+    from ..ndarray.sparse.storage import unrecorded
+
+    count = definition.num_inputs
+    dtypes = [array.dtype for array in inputs[:count]]
+    in_specs, out_specs = definition.infer([list(a.shape) for a in inputs[:count]], dtypes)
+    for array, (shape, _) in zip(inputs, in_specs):
+        if array.shape != shape:
+            raise MXNetError(
+                f"Custom: an array of shape {array.shape} given, infer_shape of "
+                f"{definition.op_type!r} expects {shape}"
+            )
+    in_stypes, out_stypes, aux_stypes = definition.storage_types([a.stype for a in inputs[:count]])
+    ctx, training = inputs[0].context, _core.is_training()
+    made = definition.create(ctx, [list(shape) for shape, _ in in_specs[:count]], dtypes)
+    with unrecorded():
+        given = [
+            _as_stored(array.detach(), stype)
+            for array, stype in zip(inputs, [*in_stypes, *aux_stypes])
+        ]
+        data, states = given[:count], given[count:]
+        outputs = [_zeros(t, s, ctx, d) for t, (s, d) in zip(out_stypes, out_specs)]
+        definition.forward(made, training, data, outputs, states)
+    needed = [_core.is_recorded(array) for array in inputs[:count]]
+
+    def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
+        heads = [
+            _zeros("default", out.shape, ctx, out.dtype) if grad is None else grad
+            for grad, out in zip(grads, outputs)
+        ]
+        groups = definition.backward_storage_types(
+            *([array.stype for array in group] for group in (heads, data, outputs, data, states))
+        )
+        heads = [_as_stored(grad, stype) for grad, stype in zip(heads, groups[0])]
+        found = [_zeros(stype, a.shape, ctx, a.dtype) for stype, a in zip(groups[3], data)]
+        req = ["write" if wanted else "null" for wanted in needed]
+        definition.backward(made, training, req, heads, data, outputs, found, states)
+        wanted = [grad if write else None for grad, write in zip(found, needed)]
+        return [*wanted, *([None] * len(states))]
+
+    _core.record_function(backward, f"Custom({definition.op_type})", inputs, outputs, True)
+    return outputs
+
+
+def _as_stored(array: NDArray, stype: str) -> NDArray:
+    return array if array.stype == stype else array.tostype(stype)
+
+
+def _zeros(stype: str, shape: Any, ctx: Any, dtype: Any) -> NDArray:
+    from ..ndarray.sparse import zeros
+
+    return zeros(stype, tuple(shape), ctx=ctx, dtype=dtype)
