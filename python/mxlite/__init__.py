@@ -13,6 +13,8 @@ from . import image as img
 from . import ndarray as nd
 from . import optimizer as opt
 from . import random as rnd
+from ._names_1x import attributes as _attributes
+from ._native.version import __version__
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import (
@@ -50,7 +52,6 @@ from . import module as mod
 from . import monitor as mon
 from . import legacy
 from .legacy import error, executor_manager, libinfo, library, log, misc, model, rnn
-from . import _surface
 
 if _TYPE_CHECKING:  # imported when they are first used
     from . import test_utils
@@ -67,10 +68,9 @@ __all__ = [
     "visualization", "viz", "waitall",
 ]  # fmt: skip
 
-__version__ = "0.1.0"
-
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
 
-_surface.guard_all()  # names of 1.9.1 that are not built say so
+if not _TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)
 
 kvstore_server._init_kvstore_server_module()  # servers and the scheduler of a job go no further

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, cast
 
 from . import _core
 from ._core import NDArray, is_recording, is_training
-from .base import NotSupportedError, ValueError_
+from ._names_1x import attributes as _attributes
+from .base import NotSupportedError, Provided, ValueError_
 from .ndarray.ndarray import attach
 
 __all__ = [
@@ -34,6 +35,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Arrays = Union[NDArray, Sequence[NDArray]]
 
 GRAD_REQ = {"null": 0, "write": 1, "add": 2}
+
+recorded_symbol = Provided()  # by symbol/recorded.py
+graphs_out_of_date = Provided()  # by gluon/tracing.py
 
 
 def set_recording(is_recording: bool) -> bool:
@@ -273,8 +277,6 @@ def get_symbol(x: NDArray) -> Any:
     MXNetError
         If x was not recorded, or backward has freed the recording.
     """
-    from .symbol.recorded import recorded_symbol
-
     return recorded_symbol(x)
 
 
@@ -297,10 +299,8 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     ...         loss = loss_fn(net(data), label)
     ...     loss.backward()
     """
-    from .gluon.tracing import STATE
-
     before = _core.set_anomaly_checks(bool(enabled))
-    STATE.handles_changed()  # compiled graphs must not be run without being asked
+    graphs_out_of_date()  # compiled graphs must not be run without being asked
     try:
         yield
     finally:
@@ -411,3 +411,6 @@ def _array_backward(
 
 
 attach({"attach_grad": _attach_grad, "backward": _array_backward})
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

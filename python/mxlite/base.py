@@ -12,7 +12,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Union
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
 
@@ -35,6 +35,7 @@ __all__ = [
     "NotSupportedError",
     "NotSupportedForSparseNDArray",
     "OutOfMemoryError",
+    "Provided",
     "RecordError",
     "ShapeError",
     "TypeError_",
@@ -53,6 +54,7 @@ __all__ = [
 numeric_types = (float, int, np.generic)
 string_types = (str,)
 Numeric = Union[float, int, np.generic]
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class MXNetError(RuntimeError):
@@ -303,6 +305,35 @@ class NeedsInit:
                     "super().__init__(), which must come first"
                 )
             return object.__getattribute__(self, name)  # the usual error
+
+
+class Provided:
+    """A function that a lower module calls and a higher module provides when it is imported.
+
+    Examples
+    --------
+    >>> shown = Provided()  # in the lower module, which calls shown(value)
+    >>> @lower.shown.provide  # in the higher one
+    ... def shown(value): ...
+    """
+
+    def __init__(self) -> None:
+        self._function: Callable[..., Any] | None = None
+
+    def provide(self, function: _F) -> _F:
+        """Take the function; also a decorator."""
+        self._function = function
+        return function
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself, for pickles."""
+        assert self._function is not None, "no module has provided this function yet"
+        return self._function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **kwargs)
 
 
 def data_dir() -> str:

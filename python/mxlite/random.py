@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random as _python_random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
 from . import _core
+from ._names_1x import attributes as _attributes
 from .ndarray.random import (
     exponential,
     gamma,
@@ -89,3 +90,7 @@ def set_random_state(state: dict[str, Any]) -> None:
     _np.random.set_state((own["kind"], own["key"], own["pos"], own["has_gauss"], own["gauss"]))
     own = state["python"]
     _python_random.setstate((own["version"], tuple(own["words"].tolist()), own["spare"]))
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from .base import MXNetError, suggestion
 
 __all__ = ["Feature", "Features", "feature_list", "memory_stats"]
 
@@ -104,8 +105,6 @@ class Features(dict[str, Feature]):
         """
         name = feature_name.upper()
         if name not in self:
-            from .base import MXNetError, suggestion
-
             raise MXNetError(f"Feature '{name}' is unknown{suggestion(name, self)}")
         return self[name].enabled
 

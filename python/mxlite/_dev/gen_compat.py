@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import mxlite
-from mxlite import _core, _surface
+from mxlite import _core, _names_1x
 
 from .differences import DIFFERENCES, HINTS
 from .schema import all_by_name
@@ -94,14 +94,14 @@ class Survey:
         self.section = Section(module_name)
         self._schemas = schemas
         self._module = (
-            _surface.resolve(module_name[len("mxnet.") :]) if "." in module_name else mxlite
+            _names_1x.resolve(module_name[len("mxnet.") :]) if "." in module_name else mxlite
         )
 
     def run(self, names: dict[str, Any]) -> Section:
         """Return the section of the module."""
         for name, entry in names.items():
             if isinstance(entry, str):
-                self._note(name, _surface.resolve(entry[len("mxnet.") :]) is not None)
+                self._note(name, _names_1x.resolve(entry[len("mxnet.") :]) is not None)
                 continue
             value = getattr(self._module, name, None)
             there = self._module is not None and hasattr(self._module, name)
@@ -164,7 +164,7 @@ def check_differences(names: dict[str, dict[str, Any]]) -> None:
 def sections() -> list[Section]:
     """Return the sections of all modules, sorted by name."""
     schemas = all_by_name()
-    names = _surface.surface()
+    names = _names_1x.surface()
     check_differences(names)
     return [Survey(module, schemas).run(names[module]) for module in sorted(names)]
 

@@ -11,33 +11,33 @@ from __future__ import annotations
 import multiprocessing.pool  # noqa: F401 - 1.x imports it too, scripts use it without an import
 import os
 import sys
-from typing import Any
-
-import numpy as np
-
-from .._surface import VERSION
+from .._names_1x import VERSION
 from ..base import MXNetError
 from .finder import CHILD_PATH, SHIM_FILES, DoorFinder, Mxnet
+from .hooks import add_names_after_imports
+from .numpy_names import add_numpy_names
 
 __all__ = ["VERSION", "install"]
 
 _FINDER = DoorFinder()
 _PACKAGE_PARENT = str(CHILD_PATH.parents[2])
-_TEXT_FROMSTRING = np.fromstring
 
 
-def install(subprocesses: bool = True) -> None:
+def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
     """Make ``import mxnet`` (and ``horovod.mxnet``) resolve to mxlite in this process.
 
-    Calling it again does nothing. What scripts of that time use and NumPy removed comes back:
-    ``np.float``, ``np.int`` and their like as names of Python's own types, ``np.product``,
-    ``np.asscalar`` and more, and ``np.fromstring`` for bytes.
+    Calling it again does nothing.
 
     Parameters
     ----------
     subprocesses : bool
         Also put a folder into ``PYTHONPATH`` and ``sys.path``, so that Python processes started
         from here (``subprocess``, ``multiprocessing`` with spawn) find the same ``mxnet``.
+    numpy_names : bool
+        Also add to NumPy, for the whole process, what scripts of that time use and NumPy removed:
+        ``np.float``, ``np.int`` and their like as names of Python's own types, ``np.product``,
+        ``np.asscalar`` and more, and ``np.fromstring`` for bytes. What this NumPy has stays as it
+        is.
 
     Raises
     ------
@@ -55,40 +55,11 @@ def install(subprocesses: bool = True) -> None:
             )
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-        _restore_numpy_aliases()
+        add_names_after_imports()
+        if numpy_names:
+            add_numpy_names()
     if subprocesses:
         _extend_python_path()
-
-
-def _fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "") -> Any:
-    """``np.fromstring`` with its binary mode, which NumPy 2.3 removed."""
-    if sep == "":
-        data = string.encode("latin1") if isinstance(string, str) else string
-        return np.frombuffer(data, dtype, count).copy()
-    return _TEXT_FROMSTRING(string, dtype, count, sep=sep)
-
-
-def _restore_numpy_aliases() -> None:
-    removed: dict[str, Any] = {
-        **{kind.__name__: kind for kind in (bool, int, float, complex, object, str)},
-        "float_": np.float64,
-        "complex_": np.complex128,
-        "Inf": np.inf,
-        "Infinity": np.inf,
-        "infty": np.inf,
-        "NaN": np.nan,
-        "NAN": np.nan,
-        "product": np.prod,
-        "cumproduct": np.cumprod,
-        "alltrue": np.all,
-        "sometrue": np.any,
-        "round_": np.round,
-        "asscalar": lambda array: array.item(),
-    }
-    for name, value in removed.items():
-        if name not in np.__dict__:  # getattr would warn
-            setattr(np, name, value)
-    np.fromstring = _fromstring  # type: ignore[assignment]
 
 
 def _extend_python_path() -> None:

@@ -12,14 +12,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .._surface import (
+import mxlite
+
+from .._names_1x import (
     VERSION,
     MissingModuleError,
     MissingNameError,
     is_module,
     moved_below,
+    not_built,
+    old_path,
     resolve,
+    surface,
 )
+from .hooks import add_names
 
 CHILD_PATH = Path(__file__).resolve().parent / "path"
 # Files of installed shim packages that have handed over to the finder.
@@ -37,26 +43,26 @@ class Mxnet(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("mxlite"), name)
+        return getattr(mxlite, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if not name.startswith("__"):
-            setattr(importlib.import_module("mxlite"), name, value)
+            setattr(mxlite, name, value)
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
-        delattr(importlib.import_module("mxlite"), name)
+        delattr(mxlite, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(importlib.import_module("mxlite"))})
+        return sorted({*super().__dir__(), *dir(mxlite)})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # cloudpickle knows modules by name, but not classes of modules.
         return importlib.import_module, (self.__name__,)
 
     def __repr__(self) -> str:
-        return f"<module 'mxnet' {VERSION}: mxlite {importlib.import_module('mxlite').__version__}>"
+        return f"<module 'mxnet' {VERSION}: mxlite {mxlite.__version__}>"
 
 
 class _RootLoader(Loader):
@@ -66,7 +72,6 @@ class _RootLoader(Loader):
         return Mxnet(spec.name, "MXNet 1.x scripts run on mxlite.")
 
     def exec_module(self, module: ModuleType) -> None:
-        mxlite = importlib.import_module("mxlite")
         # Copies: looking up mx.nd in a loop costs no detour.
         names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
         module.__dict__.update(names)
@@ -120,6 +125,7 @@ class _HorovodLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         def attribute(name: str) -> Any:
             if name == "run":
+                # Here: most scripts use no Horovod.
                 return importlib.import_module("mxlite.horovod").run
             raise AttributeError(f"module 'horovod' has no attribute {name!r}")
 
@@ -141,7 +147,11 @@ class _ContentLoader(Loader):
 
 
 class DoorFinder(MetaPathFinder):
-    """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``."""
+    """Answers imports of ``mxnet``, its submodules and ``horovod.mxnet``.
+
+    Also refuses names of 1.9.1 that a statement such as ``from mxnet.gluon import name`` looks for
+    as submodules of mxlite's packages.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -150,12 +160,15 @@ class DoorFinder(MetaPathFinder):
         root, _, rest = fullname.partition(".")
         if root == "horovod":
             return _horovod_spec(rest)
+        if root == "mxlite":
+            _refuse_missing(fullname, path)
         if root != "mxnet":
             return None
         if not rest:
             return ModuleSpec(fullname, _RootLoader(), origin="mxlite", is_package=True)
         module = resolve(rest)
         if module is not None:
+            add_names()
             return ModuleSpec(fullname, _AliasLoader(module), origin=module.__name__)
         if rest.split(".")[0] in _NUMPY_MODE and is_module(rest):
             # Files that name it at their top mostly have other things to offer.
@@ -163,6 +176,15 @@ class DoorFinder(MetaPathFinder):
         if is_module(rest):
             raise MissingModuleError(f"{fullname} is not built in mxlite (docs/compat.md)")
         return None
+
+
+def _refuse_missing(full_name: str, path: Sequence[str] | None) -> None:
+    """Raise MissingModuleError for a name of 1.9.1 that is no module of mxlite."""
+    parent, _, name = full_name.rpartition(".")
+    rest = old_path(parent)
+    names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
+    if name in names and PathFinder.find_spec(full_name, path) is None:
+        raise MissingModuleError(not_built(f"{rest}.{name}" if rest else name))
 
 
 def _horovod_spec(rest: str) -> ModuleSpec | None:
@@ -196,6 +218,7 @@ def _horovod_internals(rest: str) -> ModuleSpec | None:
     """Return the spec of a module beside ``horovod.mxnet``; an installed horovod has its own."""
     if getattr(sys.modules.get("horovod"), "__file__", None) is not None:
         return None
+    # Here: it imports mxlite.horovod, which most scripts do not use.
     content = importlib.import_module("mxlite.compat.horovod_modules").CONTENT
     if rest not in content:
         return None

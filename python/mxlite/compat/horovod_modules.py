@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from .. import context
 from ..base import ValueError_
-from ..horovod import basics, process_sets
+from ..comm import basics, process_sets
 from ..horovod.elastic.errors import HorovodInternalError, HostsUpdatedInterrupt
 
 __all__ = ["CONTENT"]
@@ -82,7 +82,6 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     verbose : bool
         Ignored.
     """
-    context = importlib.import_module("mxlite.context")
     return extension_available(ext_base_name) and context.num_gpus() > 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from ..ndarray import contrib as ndarray
 from ..symbol import contrib as symbol
 
@@ -9,3 +12,6 @@ nd = ndarray
 sym = symbol
 
 __all__ = ["nd", "ndarray", "sym", "symbol"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

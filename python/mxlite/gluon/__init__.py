@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from . import contrib, data, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
-from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict, tensor_types
+from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
+from .parameter_dict import ParameterDict
 from .trainer import Trainer
 
 __all__ = [
@@ -25,3 +29,6 @@ __all__ = [
     "tensor_types",
     "utils",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

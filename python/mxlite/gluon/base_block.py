@@ -16,8 +16,8 @@ from .call_types import HasForward, R_co
 from .error_layers import add_layer
 from .hooks import HookHandle
 from .model_files import load_model, save_model
-from .parameter import Parameter, ParameterDict
-from .parameter_dict import load_into, load_named, strip_kind
+from .parameter import Parameter
+from .parameter_dict import ParameterDict, load_into, load_named, strip_kind
 from .scope import BlockScope
 from .summary import summary_text
 

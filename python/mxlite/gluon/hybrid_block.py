@@ -27,7 +27,8 @@ from .compiled import Compiled, traced_forward
 from .error_layers import add_layer
 from .formats import Formats
 from .hooks import OpHook
-from .parameter import Parameter, ParameterDict, shape_is_known
+from .parameter import Parameter, shape_is_known
+from .parameter_dict import ParameterDict
 from .sparse_use import SparseUse
 from .symbolic import (
     call_symbolic,

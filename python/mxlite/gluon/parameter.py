@@ -16,6 +16,7 @@ from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
 from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
+from ..symbol import var
 from .private_names import PrivateNames
 from .tracing import STATE, note_use, stand_ins
 
@@ -23,7 +24,6 @@ __all__ = [
     "Constant",
     "DeferredInitializationError",
     "Parameter",
-    "ParameterDict",
     "UninitializedParameterError",
     "tensor_types",
 ]
@@ -693,8 +693,6 @@ class Parameter(PrivateNames):
         Symbol
             The same one until shape, type or a factor changes.
         """
-        from ..symbol import var
-
         described = (self.shape, dtype_name(self._dtype), self.lr_mult, self.wd_mult)
         if self._var is None or self._var[0] != described:
             init = self.init
@@ -740,6 +738,3 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     return tuple(int(extent) for extent in shape)
-
-
-from .parameter_dict import ParameterDict  # noqa: E402 - it needs the classes above

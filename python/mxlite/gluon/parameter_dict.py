@@ -12,6 +12,7 @@ from ..base import MXNetError, TypeError_, ValueError_, suggestion
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from . import parameter as _parameter
 from .parameter import Constant, Parameter
 
 __all__ = ["MissingParameterError", "ParameterDict", "ParameterNameError"]
@@ -472,3 +473,6 @@ def brief(names: Mapping[str, Any], limit: int = 6) -> str:
     if len(names) > limit:
         shown.append(f"... ({len(names)} in all)")
     return ", ".join(shown) or "none"
+
+
+vars(_parameter)["ParameterDict"] = ParameterDict  # 1.x has it there

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from .. import name as _name
-from .parameter import ParameterDict
+from .parameter_dict import ParameterDict
 
 if TYPE_CHECKING:
     from .base_block import Block

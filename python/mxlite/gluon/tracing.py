@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from .. import autograd
+
 __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
 
@@ -56,6 +58,7 @@ class _Local(threading.local):
 
 
 STATE = _State()
+autograd.graphs_out_of_date.provide(STATE.handles_changed)
 _local = _Local()
 
 

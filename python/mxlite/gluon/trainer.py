@@ -16,7 +16,8 @@ from ..kvstore.choice import chosen_store
 from ..kvstore.names import checked_name
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
-from .parameter import Parameter, ParameterDict
+from .parameter import Parameter
+from .parameter_dict import ParameterDict
 from .trainer_checks import checked_batch_size, sparse_parts
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]

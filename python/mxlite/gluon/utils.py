@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ndarray as nd
+from .._files.checksum import check_sha1
 from ..base import FileAccessError, FileFormatError, ShapeError, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
@@ -167,43 +168,6 @@ def _get_repo_file_url(namespace: str, filename: str) -> str:
     str
     """
     return f"{_get_repo_url()}{namespace}/{filename}"
-
-
-def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
-    """Say whether a file has a SHA-1 checksum.
-
-    Parameters
-    ----------
-    filename : str or path
-    sha1_hash : str
-        Hexadecimal digits.
-
-    Returns
-    -------
-    bool
-    """
-    return sha1_of(filename) == sha1_hash
-
-
-def sha1_of(filename: str | os.PathLike[str]) -> str:
-    """Return the SHA-1 checksum of a file.
-
-    Parameters
-    ----------
-    filename : str or path
-
-    Returns
-    -------
-    str
-        40 hexadecimal digits.
-    """
-    import hashlib
-
-    digest = hashlib.sha1()
-    with open(filename, "rb") as stream:
-        for chunk in iter(lambda: stream.read(1 << 20), b""):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> None:

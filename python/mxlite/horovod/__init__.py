@@ -6,7 +6,7 @@ started by ``mxlite-run -np 4 python train.py`` or Open MPI's ``mpirun``.
 
 from __future__ import annotations
 
-from .basics import (
+from ..comm.basics import (
     ccl_built,
     cross_rank,
     cross_size,
@@ -54,7 +54,7 @@ from .mpi_ops import (
 from . import elastic
 from .optimizer import DistributedOptimizer
 from .parameters import broadcast_parameters
-from .process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from ..comm.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from .runner import run
 from .trainer import DistributedTrainer
 

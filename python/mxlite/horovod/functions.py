@@ -19,8 +19,8 @@ from .._files.pickled import (
     read_pickle,
 )
 from ..base import MXNetError, TypeError_
+from ..comm.basics import rank, size
 from ..ndarray import NDArray
-from .basics import rank, size
 from .mpi_ops import allgather, broadcast_
 
 __all__ = ["allgather_object", "broadcast_object"]

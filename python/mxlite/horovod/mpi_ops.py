@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ndarray as nd
-from ..ndarray import NDArray
-from .process_sets import ProcessSet, global_process_set
-from .rows import allgather, alltoall, grouped_allgather, grouped_reducescatter, reducescatter
-from .submitting import (
+from ..comm.process_sets import ProcessSet, global_process_set
+from ..comm.rows import allgather, alltoall, grouped_allgather, grouped_reducescatter, reducescatter
+from ..comm.submitting import (
     Adasum,
     Average,
     Max,
@@ -32,6 +31,7 @@ from .submitting import (
     set_number,
     submit,
 )
+from ..ndarray import NDArray
 
 __all__ = [
     "Adasum",

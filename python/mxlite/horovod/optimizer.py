@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from .. import optimizer as opt
 from ..base import TypeError_, ValueError_
+from ..comm.job import JOB
+from ..comm.process_sets import ProcessSet, global_process_set
+from ..comm.submitting import reduce_in_buckets
 from ..ndarray import NDArray
-from .basics import JOB
 from .mpi_ops import Sum, allreduce_, grouped_allreduce_
-from .process_sets import ProcessSet, global_process_set
-from .submitting import reduce_in_buckets
 
 __all__ = ["DistributedOptimizer", "near_equal_parts"]
 

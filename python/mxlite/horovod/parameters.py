@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base import ValueError_
-from ..gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
+from ..comm.basics import size
+from ..gluon.parameter import DeferredInitializationError, Parameter
+from ..gluon.parameter_dict import ParameterDict
 from ..ndarray import NDArray
-from .basics import size
 from .mpi_ops import broadcast_
 
 __all__ = ["broadcast_parameters"]

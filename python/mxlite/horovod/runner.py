@@ -21,6 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ..base import MXNetError, NotSupportedError, TypeError_, ValueError_
+from ..run.launch import check_reachable, find_mpirun, job_environment, mpirun_command
+from ..run.launching.hosts import Host, reaching_address
+from ..run.launching.job import end_with_parent
+from ..run.options import Hosts, parse
 from .secret_channel import Channel, ChannelError
 
 __all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
@@ -202,15 +206,6 @@ class _Call:
 
     def run(self, line: Sequence[str]) -> list[Any]:
         """Start the processes and return their results."""
-        from ..run.launch import (
-            check_reachable,
-            find_mpirun,
-            job_environment,
-            mpirun_command,
-        )
-        from ..run.options import parse
-        from ..tools.launching.job import end_with_parent
-
         try:
             args = parse(line)
         except SystemExit:
@@ -310,9 +305,6 @@ def _report(failures: Mapping[int, str], missing: set[int], ended: str) -> str:
 
 def _own_address(args: Any) -> str:
     """Return the address at which the processes of a job find this one."""
-    from ..run.options import Hosts
-    from ..tools.launching.hosts import Host, reaching_address
-
     given = Hosts.from_text(args.hosts) if args.hosts else None
     if args.hostfile:
         given = Hosts.from_file(args.hostfile)

@@ -12,15 +12,16 @@ import numpy as np
 from .. import autograd
 from .. import optimizer as opt
 from ..base import TypeError_
-from ..gluon.parameter import Parameter, ParameterDict
+from ..comm.job import JOB
+from ..comm.process_sets import ProcessSet, global_process_set
+from ..comm.submitting import reduce_in_buckets
+from ..gluon.parameter import Parameter
+from ..gluon.parameter_dict import ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
-from .basics import JOB
 from .compression import Compression
 from .mpi_ops import Sum, grouped_allreduce_
 from .optimizer import DistributedOptimizer, checked_predivide, near_equal_parts
-from .process_sets import ProcessSet, global_process_set
-from .submitting import reduce_in_buckets
 
 __all__ = ["DistributedTrainer"]
 

@@ -5,6 +5,9 @@ Images are uint8 NDArrays (height, width, channels), RGB.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from . import detection
 from . import detection as det
 from .augmenter import (
@@ -105,3 +108,6 @@ __all__ = [
     "resize_short",
     "scale_down",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import recordio
 from .._core import NDArray
 from ..base import (
     FileFormatError,
@@ -169,8 +170,6 @@ class ImageIter(DataIter):
         return key, (labels.astype(self._label_dtype), fields[-1])
 
     def _open_records(self, path: str, index: str | None) -> None:
-        from .. import recordio
-
         if index:
             self.imgrec = recordio.MXIndexedRecordIO(index, path, "r")
             self.imgidx = list(self.imgrec.keys)
@@ -259,8 +258,6 @@ class ImageIter(DataIter):
         return (label if self.imglist is None else self.imglist[key][0]), content
 
     def _unpack(self, record: bytes | None) -> tuple[Any, bytes]:
-        from .. import recordio
-
         if record is None:
             raise StopIteration
         if self.seq is None:

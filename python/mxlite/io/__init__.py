@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from .batch import DataBatch, DataDesc, DataIter
 from .data_iter import MXDataIter
 from .detection_record import ImageDetRecordIter
@@ -27,3 +30,6 @@ __all__ = [
     "PrefetchingIter",
     "ResizeIter",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -11,6 +11,7 @@ import numpy as np
 from .. import _core
 from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
+from ..ndarray import array, load, save
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
@@ -291,8 +292,6 @@ class ImageRecordIter(MXDataIter):
 
 def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None:
     """Write the mean of all images of the files, cut as the iterator's own are."""
-    from ..ndarray import array, save
-
     if verbose:
         _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
     plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}
@@ -310,8 +309,6 @@ def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None
 
 
 def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
-    from ..ndarray import load
-
     mean = load(path)["mean_img"]
     if tuple(mean.shape) != shape:
         raise ValueError_(

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..base import NotSupportedError, RecordError, ShapeError, ValueError_
+from ..ndarray import zeros
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
@@ -142,8 +143,6 @@ class CSVIter(_RowIter):
         if found == 0:
             return None
         if self._labels is None:
-            from ..ndarray import zeros
-
             labels = zeros((size, math.prod(self._label_shape)), dtype=self._dtype.type)
         else:
             labels, given = self._labels.read(size, self._round)

@@ -14,7 +14,7 @@ from ..base import FileAccessError, MissingFileError, NotSupportedError, TypeErr
 from ..ndarray import NDArray
 
 if TYPE_CHECKING:
-    from .local import KVStore
+    from .names import create as create  # names.py puts it here
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -262,10 +262,3 @@ def read_states(fname: str | os.PathLike[str]) -> bytes:
         raise FileAccessError(
             f"load_states: cannot read file {path!r}: {error.strerror or error}"
         ) from error
-
-
-def create(name: str = "local") -> KVStore:
-    """Make a store: as ``mx.kv.create``."""
-    from .names import create as create_store
-
-    return create_store(name)

@@ -14,10 +14,10 @@ import numpy as np
 from .. import autograd
 from .. import ndarray as nd
 from ..base import InputError, MXNetError, NotSupportedError
+from ..comm import basics
+from ..comm.rows import allgather
+from ..comm.submitting import contiguous, submit
 from ..context import cpu
-from ..horovod import basics
-from ..horovod.rows import allgather
-from ..horovod.submitting import contiguous, submit
 from ..ndarray import NDArray
 from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase, summed

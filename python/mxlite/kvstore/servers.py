@@ -16,8 +16,8 @@ from .. import _core, autograd
 from .. import ndarray as nd
 from .. import optimizer as opt
 from ..base import NotSupportedError, ValueError_
+from ..comm.submitting import contiguous
 from ..context import cpu
-from ..horovod.submitting import contiguous
 from ..ndarray import NDArray
 from ..profiler import set_kvstore_handle
 from ..profiler.scope import COMM_SCOPE, scope

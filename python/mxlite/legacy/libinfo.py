@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .._surface import VERSION
+from .._names_1x import VERSION
 from ..base import NotSupportedError
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from .agreement import F1, MCC, PCC
 from .base import (
     CompositeEvalMetric,
@@ -47,3 +50,6 @@ __all__ = [
     "np",
     "register",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from .base_module import BaseModule
 from .bucketing_module import BucketingModule
 from .common import ModuleStateError
@@ -18,3 +21,6 @@ __all__ = [
     "PythonModule",
     "SequentialModule",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

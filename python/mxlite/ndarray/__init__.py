@@ -10,6 +10,7 @@ import sys as _sys
 import types as _types
 from typing import TYPE_CHECKING
 
+from .._names_1x import attributes as _attributes
 from .. import _core
 from .ndarray import NDArray as NDArray
 from .ndarray import waitall as waitall
@@ -73,3 +74,6 @@ _namespace("image", ("_image_",))
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

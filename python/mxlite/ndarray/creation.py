@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import TypeError_, ValueError_
+from ..base import AxisError, TypeError_, ValueError_
+from . import sparse
 from .array_like import host_array
 
 if TYPE_CHECKING:
@@ -66,15 +67,11 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     """
     if isinstance(source_array, NDArray):
         if type(source_array) is not NDArray:
-            from . import sparse
-
             return sparse.array(source_array, ctx=ctx, dtype=dtype)
         result = _core.empty(source_array.shape, ctx, dtype or source_array.dtype)
         source_array.detach().copyto(result)
         return result
     if type(source_array).__module__.startswith("scipy.sparse"):
-        from . import sparse
-
         return sparse.array(source_array, ctx=ctx, dtype=dtype)
     values = host_array(source_array, "array", dtype)
     if dtype is None:  # as in 1.x, whatever dtype the source has
@@ -100,8 +97,6 @@ def empty(
 ) -> NDArray:
     """Return an array whose values are not set."""
     if stype not in (None, "default"):
-        from . import sparse
-
         return sparse.empty(stype, shape, ctx, dtype)
     return _core.empty(shape, ctx, dtype)
 
@@ -115,8 +110,6 @@ def zeros(
 ) -> NDArray:
     """Return an array of zeros (float32 by default)."""
     if stype not in (None, "default"):
-        from . import sparse
-
         return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
@@ -213,8 +206,6 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        from ..base import AxisError
-
         raise AxisError(f"axis {axis} is out of range for an array with {ndim} dimensions")
     return axis % ndim
 

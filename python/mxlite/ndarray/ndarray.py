@@ -10,7 +10,10 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import AxisError, TypeError_, ValueError_
+from ..base import AxisError, IndexError_, TypeError_, ValueError_
+from .functions import split_v2
+from .serialization import array_from_blob, load_frombuffer, save_tobuffer
+from .sparse import BaseSparseNDArray, cast_storage
 
 __all__ = ["NDArray", "waitall"]
 
@@ -118,8 +121,6 @@ def _expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:
         return _core.op("expand_dims")(self, axis=axis)
     ndim = self.ndim + 1
     if not -ndim <= axis < ndim:
-        from ..base import IndexError_
-
         raise IndexError_(f"expand_dims: axis {axis} is out of range for {ndim} dimensions")
     at = axis % ndim
     return self._reshape_view(self.shape[:at] + (1,) + self.shape[at:])
@@ -168,8 +169,6 @@ def _split_v2_method(
     self: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
 ) -> Any:
     """Return the parts of the array along an axis; see ``mx.nd.split_v2``."""
-    from .functions import split_v2
-
     return split_v2(self, indices_or_sections, axis, squeeze_axis)
 
 
@@ -193,8 +192,6 @@ def _broadcast_to(self: NDArray, shape: Any) -> NDArray:
 
 def _tostype(self: NDArray, stype: str) -> NDArray:
     """Return the array in a storage type: 'default', 'row_sparse' or 'csr'."""
-    from .sparse import cast_storage
-
     return cast_storage(self, stype)
 
 
@@ -287,16 +284,12 @@ def _neg(self: NDArray) -> NDArray:
 
 
 def _from_blob(blob: bytes) -> NDArray:
-    from .serialization import load_frombuffer
-
     arrays = load_frombuffer(blob)
     assert isinstance(arrays, list)
     return arrays[0]
 
 
 def _reduce(self: NDArray) -> Any:
-    from .serialization import save_tobuffer
-
     return _from_blob, (save_tobuffer([self]),)
 
 
@@ -355,12 +348,18 @@ def _setstate(self: NDArray, state: dict[str, Any]) -> None:
     ValueError
         If there is no array in them.
     """
-    from .serialization import array_from_blob
-
     array = array_from_blob(state["handle"] or b"")
     if array is None:
         raise ValueError_("NDArray: the pickle holds an array without value, one expected")
     self._assign_handle(array)
+
+
+def _setstate_sparse(self: BaseSparseNDArray, state: dict[str, Any]) -> None:
+    """Become the array in a pickle of MXNet 1.x: ``{'handle': bytes}``."""
+    array = array_from_blob(state["handle"] or b"")
+    if type(array) is not type(self):
+        raise ValueError_(f"{type(self).__name__}: the pickle holds no array of this type")
+    _core.assign_sparse_handle(self, array)
 
 
 def attach(methods: dict[str, Any]) -> None:
@@ -412,3 +411,4 @@ attach(
         "handle": property(id),
     }
 )
+setattr(BaseSparseNDArray, "__setstate__", _setstate_sparse)  # noqa: B010 - mypy knows methods

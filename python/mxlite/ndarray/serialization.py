@@ -28,7 +28,10 @@ from ..base import (
     NotSupportedError,
     TypeError_,
 )
+from . import sparse
+from .creation import array as make_array
 from .file_bytes import FileBytes, opened_file
+from .sparse.storage import parts
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
@@ -337,8 +340,6 @@ def _array_chunks(array: NDArray) -> Iterator[Buffer]:
 
 def _sparse_chunks(array: NDArray) -> Iterator[Buffer]:
     """Yield values and index arrays; csr stores indptr before the columns."""
-    from .sparse.storage import parts
-
     values, indices, indptr = parts(array)
     stype = _ROW_SPARSE if indptr is None else _CSR
     code, raw = _to_storage(values)
@@ -415,7 +416,7 @@ def _parse(data: memoryview | FileBytes, source: str) -> Any:
 
 def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
-    from .npz import read_npz
+    from .npz import read_npz  # here: zip and lzma take 4 MB that few programs need
 
     values = {name: _core_array(array) for name, array in read_npz(data, source).items()}
     places = [f"arr_{index}" for index in range(len(values))]
@@ -425,21 +426,17 @@ def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
 
 
 def _core_array(values: np.ndarray[Any, Any]) -> NDArray:
-    from . import array
-
-    return array(values, dtype=values.dtype)
+    return make_array(values, dtype=values.dtype)
 
 
 def _from_storage(code: int, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
-    from . import array
-
     if code == _BFLOAT16:
         bits = np.frombuffer(raw, np.dtype("<u2")).astype(np.uint32) << 16
-        return array(bits.view(np.float32).reshape(shape), dtype="float32").astype("bfloat16")
+        return make_array(bits.view(np.float32).reshape(shape), dtype="float32").astype("bfloat16")
     if _DTYPES[code] == "bool":  # any byte but 0 and 1 would give wrong counts
-        return array((np.frombuffer(raw, np.uint8) != 0).reshape(shape), dtype="bool")
+        return make_array((np.frombuffer(raw, np.uint8) != 0).reshape(shape), dtype="bool")
     dtype = np.dtype(_DTYPES[code]).newbyteorder("<")
-    return array(np.frombuffer(raw, dtype).reshape(shape), dtype=_DTYPES[code])
+    return make_array(np.frombuffer(raw, dtype).reshape(shape), dtype=_DTYPES[code])
 
 
 class _Reader:
@@ -566,8 +563,6 @@ class _Reader:
 
     def _sparse(self, stype: int, what: str) -> NDArray | None:
         """Read a row_sparse or csr blob."""
-        from . import sparse
-
         storage = self.shape(f"values of {what}")
         shape = self.shape(what)
         if not shape:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._names_1x import attributes as _attributes
 from .. import ndarray as _nd
 from .classes import CustomOp, CustomOpProp
 from .custom_op import (
@@ -37,3 +38,6 @@ __all__ = [
 # The operators of mx.nd stand below this package.
 for _place in (_nd, _nd.op, _nd._internal):
     vars(_place)["Custom"] = Custom
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

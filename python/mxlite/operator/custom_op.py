@@ -9,7 +9,9 @@ from typing import Any, Callable, NamedTuple, TypeVar
 
 from .. import _core
 from .._core import NDArray
-from ..base import TypeError_, ValueError_
+from ..base import Provided, TypeError_, ValueError_
+from ..ndarray.precision import ACTIVE, FLOAT32
+from ..ndarray.serialization import dtype_name
 from .classes import CustomOpProp
 from .definition import REGISTRY, Definition
 from .sparse_arrays import call
@@ -30,6 +32,8 @@ _TYPE_WORDS = {
     "int | Sequence[int]": "Shape(tuple)",
     "Sequence[int]": "Shape(tuple)",
 }
+# symbol/custom.py provides the call on symbols.
+custom_symbol = Provided()
 _lock = threading.Lock()  # guards changes of REGISTRY
 
 
@@ -85,9 +89,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     Matches ``mxnet.nd.Custom``.
     """
     if any(_is_symbol(value) for value in (*args, *kwargs.values())):
-        from ..symbol.custom import Custom as compose
-
-        return compose(*args, **kwargs)
+        return custom_symbol(*args, **kwargs)
     op_type = kwargs.pop("op_type", None)
     if op_type is None:
         raise TypeError_("Custom() missing required parameter 'op_type'")
@@ -111,9 +113,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
 
 def _wide(inputs: list[NDArray]) -> list[NDArray]:
     """Cast inputs of the lower precision to float32 where mixed precision asks for it."""
-    from ..ndarray.serialization import dtype_name
-    from ..symbol.mixed_precision import ACTIVE, FLOAT32
-
     rules = ACTIVE.rules
     if rules is None or rules.class_of("Custom", {}) != FLOAT32:
         return inputs

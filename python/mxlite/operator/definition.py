@@ -12,6 +12,7 @@ from .. import _core
 from .._core import NDArray
 from ..base import MXNetError, OutOfMemoryError, ValueError_, suggestion
 from ..context import Context
+from ..profiler.record import CUSTOM, record
 
 __all__ = ["REGISTRY", "Definition"]
 
@@ -167,8 +168,6 @@ class Definition:
     @staticmethod
     def _profiled(name: str, run: Any) -> None:
         """Run the user's code; a profiler sees it and, as ``name::op``, the operators it calls."""
-        from ..profiler.record import CUSTOM, record
-
         if not record.running:
             run()
             return

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._core import NDArray
 from ..base import MXNetError
+from ..ndarray.sparse import zeros
+from ..ndarray.sparse.storage import unrecorded
 from .classes import CustomOpProp
 
 if TYPE_CHECKING:
@@ -58,8 +60,6 @@ def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
 
 
 def _call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
-    from ..ndarray.sparse.storage import unrecorded
-
     count = definition.num_inputs
     dtypes = [array.dtype for array in inputs[:count]]
     in_specs, out_specs = definition.infer([list(a.shape) for a in inputs[:count]], dtypes)
@@ -106,6 +106,4 @@ def _as_stored(array: NDArray, stype: str) -> NDArray:
 
 
 def _zeros(stype: str, shape: Any, ctx: Any, dtype: Any) -> NDArray:
-    from ..ndarray.sparse import zeros
-
     return zeros(stype, tuple(shape), ctx=ctx, dtype=dtype)

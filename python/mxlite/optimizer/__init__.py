@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from . import contrib
 from .adam import FTML, LAMB, Adam, Adamax, AdamW, Nadam
 from .adaptive import AdaDelta, AdaGrad, Ftrl, RMSProp
@@ -38,3 +41,6 @@ __all__ = [
     "get_updater",
     "register",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -10,6 +10,9 @@ input pipeline, collective operations, memory and the tasks in flight. ``dumps()
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._names_1x import attributes as _attributes
 from .control import (
     dump,
     dump_profile,
@@ -45,3 +48,6 @@ __all__ = [
 ]
 
 _autostart()
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -17,9 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from .. import _core
+from .._native.version import __version__
 from ..base import MXNetError, NotSupportedError
-from ..tools.launching.hosts import Host, check_hosts_of_mpirun, own_names
-from ..tools.launching.job import end_with_parent
+from .launching.hosts import Host, check_hosts_of_mpirun, own_names
+from .launching.job import end_with_parent
 from .options import Hosts, parse, settings_of
 
 __all__ = [
@@ -254,7 +256,6 @@ def check_build() -> str:
     -------
     str
     """
-    from .. import __version__, _core
 
     def mark(there: bool) -> str:
         return "[X]" if there else "[ ]"
@@ -310,8 +311,6 @@ def run(arguments: Sequence[str]) -> int:
     """
     args = parse(arguments)
     if args.version:
-        from .. import __version__
-
         print(__version__)
         return 0
     if args.check_build:

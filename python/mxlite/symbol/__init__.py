@@ -9,6 +9,7 @@ import sys as _sys
 import types as _types
 from typing import TYPE_CHECKING
 
+from .._names_1x import attributes as _attributes
 from .. import _core
 from .symbol import Symbol as Symbol
 from .variable import Group as Group
@@ -26,7 +27,7 @@ from ..ndarray.sparse.aliases import SCATTER as _SCATTER
 from .sparse_calls import cast_storage as cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
-from . import contrib_functions, control_flow
+from . import contrib_functions, control_flow, recorded
 from . import random as random
 
 if TYPE_CHECKING:
@@ -84,3 +85,6 @@ _internal.__dict__.update(
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -12,8 +12,9 @@ from .. import name as _name
 from .._core import NDArray
 from ..base import TypeError_, suggestion
 from ..context import Context
+from ..ndarray.precision import ACTIVE
 from ..ndarray.serialization import dtype_name
-from .mixed_precision import ACTIVE, cast_inputs
+from .mixed_precision import cast_inputs
 from .names import NAMED_INPUTS, VARIADIC_COUNT, file_name, hint, named_inputs
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
 

@@ -15,6 +15,7 @@ from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import control_flow as arrays
 from ..ndarray.creation import zeros
 from ..ndarray.structure import Layout, unflatten
+from .compose import user_attrs
 from .node import Entry, Node
 from .subgraph import Spec, SubGraph, flatten_symbols
 from .symbol import Symbol
@@ -295,8 +296,6 @@ class _Inputs:
 
 
 def _symbol(call: Call, inputs: list[Entry]) -> list[Symbol]:
-    from .compose import user_attrs
-
     full = _name.current().get(None, call.name)
     node = Node(call.name, full, user_attrs(None), inputs, call)
     return [Symbol([(node, i)]) for i in range(call.outputs)]

@@ -10,11 +10,15 @@ import numpy as np
 from .. import name as _name
 from .._core import NDArray
 from ..base import MXNetError, TypeError_
+from ..ndarray.precision import ACTIVE
 from ..operator import sparse_arrays as custom_sparse
+from ..operator.custom_op import custom_symbol
 from ..operator.definition import Definition
+from .compose import make_variable, text_of, user_attrs
 from .dtypes import dtype_type
-from .mixed_precision import ACTIVE, cast_inputs
+from .mixed_precision import cast_inputs
 from .node import Entry, Node
+from .symbol import Symbol
 
 __all__ = ["Custom", "CustomCall"]
 
@@ -111,6 +115,7 @@ def _texts(specs: list[tuple[Any, Any]]) -> list[_Spec]:
     return [(tuple(shape), np.dtype(dtype).name) for shape, dtype in specs]
 
 
+@custom_symbol.provide
 def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's name
     """Make a node of an operator registered with :func:`mxlite.operator.register`.
 
@@ -133,9 +138,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     -----
     Matches ``mxnet.sym.Custom``.
     """
-    from .compose import make_variable, text_of, user_attrs
-    from .symbol import Symbol
-
     name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
     given = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
     params = {key: text_of(value) for key, value in kwargs.items() if key not in given}

@@ -1,72 +1,16 @@
-"""Which precision operators get under mixed precision, and the casts that symbols need for it.
-
-`ACTIVE` holds the rules that new symbols follow (``mx.contrib.amp.init``); converting a finished
-symbol uses rules of its own.
-"""
+"""The casts that symbols need under mixed precision."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import _core
 from .. import name as _name
+from ..ndarray.precision import FLOAT32, LOW, NEUTRAL, WIDEST, PrecisionRules
 from .node import Entry, Node, schema_of
 
-__all__ = ["ACTIVE", "PrecisionRules", "cast_inputs", "engine_ops"]
-
-FLOAT32 = "float32"
-LOW = "low_precision"
-WIDEST = "widest"
-NEUTRAL = "neutral"
-
-
-@dataclass
-class PrecisionRules:
-    """Classes of operators by the engine's names.
-
-    Attributes
-    ----------
-    target : str
-        ``"float16"`` or ``"bfloat16"``.
-    classes : dict of str to str
-        ``"low_precision"``, ``"float32"``, ``"widest"`` or ``"neutral"``.
-    conditions : dict of str to list of (str, tuple of str)
-        Parameters with values for which the operator needs float32.
-    """
-
-    target: str
-    classes: dict[str, str] = field(default_factory=dict)
-    conditions: dict[str, list[tuple[str, tuple[str, ...]]]] = field(default_factory=dict)
-
-    def class_of(self, op: str, params: Mapping[str, Any]) -> str:
-        """Return the class of one call.
-
-        Parameters
-        ----------
-        op : str
-            The engine's name.
-        params : mapping of str to object
-            All parameters, defaults too.
-
-        Returns
-        -------
-        str
-        """
-        for param, values in self.conditions.get(op, ()):
-            if str(params.get(param)) in values:
-                return FLOAT32
-        return self.classes.get(op, NEUTRAL)
-
-
-class _Active:
-    """The rules of ``amp.init``, None before it."""
-
-    rules: PrecisionRules | None = None
-
-
-ACTIVE = _Active()
+__all__ = ["cast_inputs", "engine_ops"]
 
 
 def engine_ops(names: Iterable[str]) -> list[str]:

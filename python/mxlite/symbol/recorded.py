@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _core
+from .. import _core, autograd
 from .._core import NDArray
 from .compose import make_variable
 from .names import VARIADIC_COUNT, file_name
@@ -12,6 +12,7 @@ from .symbol import Symbol
 __all__ = ["recorded_symbol"]
 
 
+@autograd.recorded_symbol.provide
 def recorded_symbol(array: NDArray) -> Symbol:
     """Return the computation that the tape has for an array.
 

@@ -14,6 +14,7 @@ from ..base import (
 )
 from ..ndarray.serialization import replacing_file
 from ..numpy_mode import is_np_shape
+from . import symbol as _symbol
 from .file_checks import check_arity, check_graph, check_output
 from .loop_files import LOOPS, Saved, loaded_loop, saved_loop
 from .node import Entry, Node, topological_order
@@ -75,6 +76,7 @@ def _without_amp_cast(symbol: Symbol) -> Symbol:
     return Symbol([source(entry) for entry in symbol._outputs])
 
 
+@_symbol.to_json.provide
 def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
     """Return a symbol as JSON text.
 
@@ -136,6 +138,7 @@ def _graph_attrs() -> str:
     return f'{{{shapes}"mxnet_version": ["int", {_VERSION}]}}'
 
 
+@_symbol.save.provide
 def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:
     """Write a symbol to a file.
 
@@ -194,6 +197,7 @@ def load(fname: Any) -> Symbol:
     return _parse(text, f"file {path!r}")
 
 
+@_symbol.load_json.provide
 def load_json(json_str: str) -> Symbol:
     """Read a symbol from JSON text; see `load`.
 

@@ -9,10 +9,12 @@ from typing import Any
 from .._core import NDArray
 from ..attribute import AttrScope
 from ..base import TypeError_
+from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, NONE, Layout
 from .evaluate import evaluate
 from .infer import Inference, completed_calls
 from .node import Entry, Node, topological_order
+from .symbol import Symbol
 
 __all__ = ["Spec", "SubGraph", "flatten_symbols"]
 
@@ -41,8 +43,6 @@ def flatten_symbols(nested: Any, label: str) -> tuple[list[Entry], Layout]:
     TypeError
         For anything that is no symbol.
     """
-    from .symbol import Symbol
-
     if nested is None:
         return [], NONE
     if isinstance(nested, Symbol):
@@ -78,8 +78,6 @@ class SubGraph:
     """
 
     def __init__(self, name: str, function: Callable[[list[Any]], list[Entry]], count: int) -> None:
-        from .symbol import Symbol
-
         tag = f"{name}{next(_numbers.setdefault(name, itertools.count()))}"
         self._variables = [Node(None, f"{tag}_arg{i}", {}, []) for i in range(count)]
         with AttrScope(__subgraph_name__=tag):
@@ -194,6 +192,4 @@ class SubGraph:
 
 
 def _type_name(array: NDArray) -> str:
-    from ..ndarray.serialization import dtype_name
-
     return dtype_name(array.dtype)

@@ -12,11 +12,13 @@ from ..base import (
     IndexError_,
     NotImplementedForSymbol,
     NotSupportedError,
+    Provided,
     TypeError_,
     ValueError_,
     suggestion,
 )
 from .compose import compose, hidden_key
+from .infer_arguments import infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, Node, topological_order
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ else:
     _Base = object
 
 __all__ = ["Symbol"]
+
+load_json, to_json, save = Provided(), Provided(), Provided()  # by serialization.py
+bind, simple_bind = Provided(), Provided()  # by executor/binding.py
 
 
 class Symbol(_Base):
@@ -299,14 +304,10 @@ class Symbol(_Base):
         return self._substituted({})
 
     def __reduce__(self) -> Any:
-        from .serialization import load_json
-
-        return load_json, (self.tojson(remove_amp_cast=False),)
+        return load_json.function, (self.tojson(remove_amp_cast=False),)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become the symbol in a pickle of MXNet 1.x: ``{'handle': JSON text}``."""
-        from .serialization import load_json
-
         self._outputs = load_json(state["handle"])._outputs
 
     def __bool__(self) -> bool:
@@ -337,14 +338,10 @@ class Symbol(_Base):
         MXNetError
             If shapes do not fit; the operator and its node are named.
         """
-        from .infer_arguments import infer_shape
-
         return infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
         """As `infer_shape`, with 0 for unknown dimensions and () for unknown shapes."""
-        from .infer_arguments import infer_shape
-
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
@@ -360,14 +357,10 @@ class Symbol(_Base):
         arg_types, out_types, aux_types : list of type, or None
             None when something stays unknown.
         """
-        from .infer_arguments import infer_type
-
         return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
         """As `infer_type`, with None for unknown types."""
-        from .infer_arguments import infer_type
-
         return infer_type(self, args, kwargs, partial=True)
 
     # -- running ---------------------------------------------------------------------------------
@@ -383,8 +376,6 @@ class Symbol(_Base):
         shared_exec: Any = None,
     ) -> Any:
         """Return an executor on given arrays; see `binding.bind`."""
-        from .binding import bind
-
         return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
 
     def simple_bind(
@@ -400,8 +391,6 @@ class Symbol(_Base):
         **kwargs: Any,
     ) -> Any:
         """Return an executor on new arrays of inferred shapes; see `binding.simple_bind`."""
-        from .binding import simple_bind
-
         return simple_bind(
             self, ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec,
             shared_buffer, kwargs,
@@ -443,8 +432,6 @@ class Symbol(_Base):
         remove_amp_cast : bool
             Leave out amp_cast and amp_multicast operators.
         """
-        from .serialization import to_json
-
         return to_json(self, remove_amp_cast)
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
@@ -455,8 +442,6 @@ class Symbol(_Base):
         fname : str or path
         remove_amp_cast : bool
         """
-        from .serialization import save
-
         save(self, fname, remove_amp_cast)
 
     def optimize_for(self, backend: str | None, *args: Any, **kwargs: Any) -> Symbol:

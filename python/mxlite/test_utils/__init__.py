@@ -6,6 +6,8 @@ the modules that 1.9.1 shows here are shown here too.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import bz2
 import errno
 import gzip
@@ -28,7 +30,7 @@ import numpy.testing as npt
 
 import mxlite as mx
 
-from .. import _surface
+from .._names_1x import attributes as _attributes
 from ..context import Context, current_context
 from ..ndarray import array
 from ..runtime import Features
@@ -44,4 +46,5 @@ from .statistics import *  # noqa: F403
 from .symbolic import *  # noqa: F403
 from .tolerance import *  # noqa: F403
 
-_surface.guard(sys.modules[__name__])
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from .._core import NDArray
+from .sparse import rand_sparse_ndarray
 from .tolerance import default_dtype
 
 __all__ = [
@@ -175,8 +176,6 @@ def rand_ndarray(
     """
     if stype == "default":
         return nd.array(random_arrays(shape), dtype=dtype or default_dtype(), ctx=ctx)
-    from .sparse import rand_sparse_ndarray
-
     array, _ = rand_sparse_ndarray(
         shape,
         stype,

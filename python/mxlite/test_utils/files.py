@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import io
 from .._files.packed import content_of, read_idx
 from ..base import MissingFileError, data_dir
+from ..gluon import utils
 
 __all__ = [
     "download",
@@ -115,8 +117,6 @@ def get_mnist_iterator(
     -------
     tuple of DataIter
     """
-    from .. import io
-
     get_mnist_ubyte()
     common: dict[str, Any] = {
         "batch_size": batch_size,
@@ -177,8 +177,6 @@ def download(
     str
         Path of the file.
     """
-    from ..gluon import utils
-
     name = fname or url.split("/")[-1]
     path = name if dirname is None else os.path.join(dirname, name)
     folder = os.path.dirname(path)

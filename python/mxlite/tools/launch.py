@@ -16,7 +16,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ..base import MXNetError, NotSupportedError, ValueError_
-from .launching.hosts import (
+from ..run.launch import find_mpirun
+from ..run.launching.hosts import (
     Host,
     LaunchError,
     check_hosts,
@@ -24,8 +25,8 @@ from .launching.hosts import (
     read_hosts,
     ssh,
 )
-from .launching.job import Job
-from .launching.plan import ProcessPlan, command_of, plan_all_reduce, plan_job
+from ..run.launching.job import Job
+from ..run.launching.plan import ProcessPlan, command_of, plan_all_reduce, plan_job
 
 __all__ = ["main", "parse"]
 
@@ -211,8 +212,6 @@ def _copy_directory(hosts: Sequence[Host], target: str) -> None:
 
 def _mpirun(hosts: Sequence[Host], plan: ProcessPlan) -> list[str]:
     """Return mpirun with its options: hosts, the number of processes, variables that they get."""
-    from ..run.launch import find_mpirun
-
     found = find_mpirun()
     five = found.version >= (5,)
     command = [found.path]

@@ -69,10 +69,11 @@ def test_a_rank_of_another_version(start) -> None:
     program = """
 import os
 import mxlite as mx
+import mxlite.comm.basics
 import mxlite.horovod as hvd
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 if rank == 1:
-    mx.__version__ = "0.0.9"
+    mx.comm.basics.__version__ = "0.0.9"
 try:
     hvd.init()
     raise SystemExit("joined another version")

@@ -296,7 +296,7 @@ def test_parameters_and_trainer_are_restored() -> None:
 
 
 def test_the_sampler_deals_out_what_is_left(monkeypatch) -> None:
-    import mxlite.horovod.basics as basics
+    import mxlite.comm.basics as basics
 
     def dealt(sampler, ranks: int) -> list[list[int]]:
         monkeypatch.setattr(basics, "is_initialized", lambda: True)

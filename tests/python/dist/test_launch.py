@@ -15,8 +15,8 @@ import mxlite as mx
 import pytest
 from launch_jobs import PACKAGE, PROGRAM, wait_for_end
 from mxlite.tools.launch import parse
-from mxlite.tools.launching.hosts import Host, read_hosts
-from mxlite.tools.launching.plan import command_of, plan_job
+from mxlite.run.launching.hosts import Host, read_hosts
+from mxlite.run.launching.plan import command_of, plan_job
 
 
 def test_every_process_gets_its_part_and_a_prefix(launch) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...base import MXNetError, TypeError_, ValueError_
 from ...gluon.tracing import STATE as _GRAPHS
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
+from ...ndarray.precision import ACTIVE, PrecisionRules
 from ...ndarray.serialization import dtype_name
 from ...optimizer import Optimizer
-from ...symbol.mixed_precision import ACTIVE, PrecisionRules, engine_ops
+from ...symbol.mixed_precision import engine_ops
 from . import lists
 from .lists.classes import CONDITIONAL, FP32_PARAMETERS, LOSS_OUTPUTS, names_of
 from .loss_scaler import LossScaler
+
+if TYPE_CHECKING:  # convert.py puts them here
+    from .convert import convert_bucketing_module as convert_bucketing_module
+    from .convert import convert_hybrid_block as convert_hybrid_block
+    from .convert import convert_model as convert_model
+    from .convert import convert_symbol as convert_symbol
 
 __all__ = [
     "bfloat16",
@@ -349,12 +356,3 @@ def list_loss_output_functions(target_dtype: Any) -> list[str]:
 def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
     """Return the operators that take float32 parameters with data of the lower precision."""
     return dict(FP32_PARAMETERS) if target_name(target_dtype) == "bfloat16" else None
-
-
-# 1.x has them in this module, too; they need what is above.
-from .convert import (  # noqa: E402
-    convert_bucketing_module,
-    convert_hybrid_block,
-    convert_model,
-    convert_symbol,
-)

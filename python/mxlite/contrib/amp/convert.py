@@ -11,10 +11,12 @@ from ...gluon.hybrid_block import HybridBlock
 from ...gluon.symbol_block import SymbolBlock
 from ...module import BucketingModule
 from ...ndarray import NDArray
+from ...ndarray.precision import PrecisionRules
 from ...symbol import Symbol
 from ...symbol import var as make_var
-from ...symbol.mixed_precision import PrecisionRules, cast_inputs
+from ...symbol.mixed_precision import cast_inputs
 from ...symbol.node import Entry, Node
+from . import amp as _amp
 from .amp import AmpListError, Conditions, list_widest_type_cast, make_rules
 
 __all__ = [
@@ -355,3 +357,8 @@ def convert_bucketing_module(
         aux_params={n: _typed(converted, n, v) for n, v in aux_params.items()},
         **bucketing_mod._options,
     )
+
+
+# 1.x has them in amp.py, too.
+for _function in (convert_bucketing_module, convert_hybrid_block, convert_model, convert_symbol):
+    setattr(_amp, _function.__name__, _function)

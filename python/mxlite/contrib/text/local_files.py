@@ -6,9 +6,9 @@ import os
 import shutil
 import warnings
 
+from ..._files.checksum import check_sha1
 from ..._files.packed import check_unpacked_size
 from ...base import FileFormatError, MissingFileError
-from ...gluon.utils import check_sha1
 from ...ndarray.serialization import replacing_file
 
 __all__ = ["published_file"]

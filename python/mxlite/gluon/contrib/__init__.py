@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..._names_1x import attributes as _attributes
 from . import cnn, data, nn, rnn
 
 __all__ = ["cnn", "data", "nn", "rnn"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -10,7 +10,8 @@ from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..nn import Activation
 from ..nn.conv_layers import spatial_sizes
-from ..parameter import Parameter, ParameterDict
+from ..parameter import Parameter
+from ..parameter_dict import ParameterDict
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 

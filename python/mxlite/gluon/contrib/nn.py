@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import autograd
+from ... import ndarray as nd
 from ...base import NotSupportedError, ShapeError
 from ...ndarray import NDArray
 from ..base_block import Block
@@ -48,8 +49,6 @@ class Concurrent(Sequential):
 
     def forward(self, x: Any, *args: Any) -> NDArray:
         """Run the children and concatenate."""
-        from ... import ndarray as nd
-
         outputs = [block(x) for block in self._children.values()]
         return nd.concat(*outputs, dim=self.axis)
 
@@ -117,8 +116,6 @@ class SparseEmbedding(Block):
 
     def forward(self, x: Any) -> NDArray:
         """Look the rows up: shape ``x.shape + (output_dim,)``."""
-        from ... import ndarray as nd
-
         weight = self.weight.row_sparse_data(x)
         return nd.Embedding(x, weight, sparse_grad=True, **self._kwargs)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..._names_1x import attributes as _attributes
 from . import vision
 from .dataloader import (
     DataLoader,
@@ -40,3 +43,6 @@ __all__ = [
     "default_mp_batchify_fn",
     "vision",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

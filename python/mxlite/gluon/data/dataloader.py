@@ -259,7 +259,7 @@ class DataLoader:
         if self._num_workers == 0:
             self._iter = (self._finish(prepare(indices)) for indices in order)
             return
-        from . import pools
+        from . import pools  # here: multiprocessing takes megabytes that only workers need
 
         if self._thread_pool:
             self._iter = self._start(pools.Threads(self._num_workers, prepare), order)

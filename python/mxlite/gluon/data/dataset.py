@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
+from ... import recordio
 from ...base import IndexError_, MissingFileError, ShapeError, ValueError_
 from ...ndarray import NDArray
 
@@ -204,8 +205,6 @@ class RecordFileDataset(Dataset):
         self._open()
 
     def _open(self) -> None:
-        from ... import recordio
-
         self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
         self._owner = os.getpid()
         self._lock = threading.Lock()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ..._files.checksum import sha1_of
 from ...base import FileFormatError, MissingFileError, ValueError_, data_dir, suggestion
-from ..utils import sha1_of
 
 __all__ = ["get_model_file", "purge", "short_hash"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..._names_1x import attributes as _attributes
 from ..block import Block, HybridBlock, SymbolBlock
 from .activations import (
     ELU,
@@ -95,3 +98,6 @@ __all__ = [
     "Swish",
     "SymbolBlock",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

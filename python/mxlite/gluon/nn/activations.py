@@ -8,7 +8,7 @@ from ... import initializer
 from ...base import ValueError_
 from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
-from ..parameter import ParameterDict
+from ..parameter_dict import ParameterDict
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..._names_1x import attributes as _attributes
 from .rnn_cell import (
     BidirectionalCell,
     DropoutCell,
@@ -35,3 +38,6 @@ __all__ = [
     "SequentialRNNCell",
     "ZoneoutCell",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -10,7 +10,7 @@ from ...ndarray import NDArray
 from ..base_block import Block
 from ..hybrid_block import HybridBlock
 from ..nn import LeakyReLU
-from ..parameter import ParameterDict
+from ..parameter_dict import ParameterDict
 from . import sequence as steps_of
 
 __all__ = ["HybridRecurrentCell", "RecurrentCell"]

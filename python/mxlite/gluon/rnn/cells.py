@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ndarray import NDArray
-from ..parameter import ParameterDict
+from ..parameter_dict import ParameterDict
 from .base_cell import HybridRecurrentCell
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]

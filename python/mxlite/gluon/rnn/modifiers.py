@@ -7,7 +7,7 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import TypeError_, ValueError_
 from ...ndarray import NDArray
-from ..parameter import ParameterDict
+from ..parameter_dict import ParameterDict
 from .base_cell import HybridRecurrentCell, RecurrentCell
 from .containers import check_can_step
 from .sequence import check_length, formatted, is_merged, mask_steps

@@ -12,7 +12,8 @@ from typing import Any
 
 from ... import ndarray as nd
 from ...base import ValueError_
-from .. import basics
+from ...comm import basics
+from ...comm.job import JOB
 from ..mpi_ops import Max, allreduce
 from .errors import HostsUpdatedInterrupt
 
@@ -170,6 +171,6 @@ def check_updates() -> None:
 def tell_success() -> None:
     """Tell `mxlite-run` that the training has ended well, although processes were lost."""
     folder = settings().status
-    if folder and not basics.JOB.failed:
+    if folder and not JOB.failed:
         with contextlib.suppress(OSError):
             Path(folder, f"done.{os.getpid()}").touch()

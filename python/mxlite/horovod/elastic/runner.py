@@ -14,7 +14,8 @@ from typing import Any
 from ... import _core
 from ... import ndarray as nd
 from ...base import MXNetError, NotSupportedError
-from .. import basics
+from ...comm import basics
+from ...comm.job import InitError
 from ..mpi_ops import allreduce
 from . import hosts
 from .errors import HorovodInternalError, HostsUpdatedInterrupt
@@ -154,7 +155,7 @@ def _reset(lost: MXNetError | None) -> None:
             )
             hosts.note_start()
             basics.init()
-        except (basics.InitError, MXNetError) as error:
+        except (InitError, MXNetError) as error:
             if isinstance(error, NotSupportedError) or time.monotonic() > limit:
                 raise HorovodInternalError(f"elastic training: {error}") from error
             continue  # another one was lost meanwhile

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sized
 from typing import Any
 
 from ...base import TypeError_, ValueError_
+from ...comm import basics
 from ...gluon.data.sampler import Sampler
-from .. import basics
 
 __all__ = ["ElasticSampler"]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from ... import ndarray as nd
 from ...base import TypeError_, ValueError_
+from ...comm.basics import rank
 from ...gluon.block import Block
-from ...gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
+from ...gluon.parameter import DeferredInitializationError, Parameter
+from ...gluon.parameter_dict import ParameterDict
 from ...gluon.trainer import Trainer
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ...optimizer.states import copied
-from ..basics import rank
 from ..functions import allgather_object, broadcast_object
 from ..mpi_ops import broadcast_
 from ..parameters import broadcast_parameters

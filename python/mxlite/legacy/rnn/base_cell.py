@@ -67,6 +67,8 @@ class BaseRNNCell:
     Matches ``mxnet.rnn.BaseRNNCell``.
     """
 
+    _why_no_step: str | None = None  # what a modifier that needs steps says
+
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
         self._own_params = params is None
         self._prefix = prefix

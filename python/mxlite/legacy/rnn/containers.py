@@ -150,6 +150,8 @@ class BidirectionalCell(_Container):
     Matches ``mxnet.rnn.BidirectionalCell``.
     """
 
+    _why_no_step = "a BidirectionalCell cannot be stepped; modify the cells inside it instead"
+
     def __init__(
         self,
         l_cell: BaseRNNCell,
@@ -354,14 +356,8 @@ class ZoneoutCell(ModifierCell):
 
 
 def _check_can_step(cell: BaseRNNCell) -> None:
-    from .fused_cell import FusedRNNCell
-
-    if isinstance(cell, FusedRNNCell):
-        raise ValueError_("ZoneoutCell: a FusedRNNCell has no steps; modify cell.unfuse() instead")
-    if isinstance(cell, BidirectionalCell):
-        raise ValueError_(
-            "ZoneoutCell: a BidirectionalCell cannot be stepped; modify the cells inside it instead"
-        )
+    if cell._why_no_step is not None:
+        raise ValueError_(f"ZoneoutCell: {cell._why_no_step}")
     for inner in cell._inner_cells():
         _check_can_step(inner)
 

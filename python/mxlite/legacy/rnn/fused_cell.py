@@ -48,6 +48,8 @@ class FusedRNNCell(BaseRNNCell):
     Matches ``mxnet.rnn.FusedRNNCell``.
     """
 
+    _why_no_step = "a FusedRNNCell has no steps; modify cell.unfuse() instead"
+
     def __init__(
         self,
         num_hidden: int,

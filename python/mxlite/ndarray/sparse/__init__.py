@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..._names_1x import attributes as _attributes
 from ... import _core
 from ..._core import NDArray as NDArray
 from . import aliases, dispatch, functions, products, rules, updates
@@ -25,6 +26,7 @@ from .functions import divide as divide
 from .functions import multiply as multiply
 from .functions import retain as retain
 from .functions import subtract as subtract
+from .storage import assign
 
 if TYPE_CHECKING:
     from ..op import *  # noqa: F403 - more than _OPERATORS, with the same signatures
@@ -64,8 +66,6 @@ def _swapped(name: str, function: Any) -> Any:
 
 def _in_place(name: str, function: Any) -> Any:
     def operator(self: NDArray, other: Any) -> Any:
-        from .storage import assign
-
         assign(self, function(self, other))
         return self
 
@@ -110,3 +110,6 @@ def _attach_operators() -> None:
 
 _attach_operators()
 _core.set_sparse_types(RowSparseNDArray, CSRNDArray, _entry)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -250,15 +250,6 @@ class BaseSparseNDArray(NDArray):
         found = tuple(None if p is None else p.asnumpy() for p in parts(self))
         return _from_numpy, (*found, self.shape, np.dtype(self.dtype).name)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become the array in a pickle of MXNet 1.x: ``{'handle': bytes}``."""
-        from ..serialization import array_from_blob
-
-        array = array_from_blob(state["handle"] or b"")
-        if type(array) is not type(self):
-            raise ValueError_(f"{type(self).__name__}: the pickle holds no array of this type")
-        _core.assign_sparse_handle(self, array)
-
     def __copy__(self) -> NDArray:
         return self.copy()
 
@@ -383,7 +374,7 @@ class RowSparseNDArray(BaseSparseNDArray):
         -------
         RowSparseNDArray
         """
-        from .functions import retain
+        from .functions import retain  # here: it makes arrays of this class
 
         return retain(self, indices)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...._names_1x import attributes as _attributes
 from . import datasets, transforms
 from .datasets import (
     CIFAR10,
@@ -24,3 +27,6 @@ __all__ = [
     "datasets",
     "transforms",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .... import image
+from .... import image, recordio
 from .... import ndarray as nd
 from ....base import FileFormatError, MissingFileError, TypeError_, ValueError_, data_dir
 from ..dataset import Dataset, RecordFileDataset
@@ -226,8 +226,6 @@ class ImageRecordDataset(RecordFileDataset):
         self._transform = transform
 
     def __getitem__(self, idx: int) -> Any:
-        from .... import recordio
-
         header, content = recordio.unpack(super().__getitem__(idx))
         picture = image.imdecode(content, self._flag)
         if self._transform is not None:

@@ -7,8 +7,9 @@ that their ``.params`` files load.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
+from ...._names_1x import attributes as _attributes
 from ....base import ValueError_, suggestion
 from ...block import HybridBlock
 from .alexnet import (
@@ -244,3 +245,7 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
             f"Available: {', '.join(_MODELS)}"
         )
     return _MODELS[key](**kwargs)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from ..... import ndarray as nd
 from .....base import ValueError_
 from .....ndarray import NDArray
 from ....block import Block, HybridBlock
@@ -170,8 +171,6 @@ class RandomGray(Block):
 
     def forward(self, x: NDArray) -> NDArray:
         """Return (height, width, 3), perhaps gray."""
-        from ..... import nd
-
         if random.random() >= self._p:
             return x
         weights = nd.array([0.21, 0.72, 0.07], ctx=x.context).reshape((1, 1, 3))

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from ..... import ndarray as nd
 from .....base import ValueError_
 from .....ndarray import NDArray
 from ....block import Block, HybridBlock
@@ -157,8 +158,6 @@ class HybridRandomApply(HybridSequential):
 
     def forward(self, x: Any, *args: Any) -> NDArray:
         """Return x, perhaps transformed."""
-        from ..... import nd
-
         chosen = nd.random.uniform(shape=(1,)) < self.p
         chosen = chosen.reshape((1,) * x.ndim)
         return nd.where(nd.broadcast_like(chosen, x), super().forward(x, *args), x)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import os
 import sys
-import weakref
-from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from .. import _core
-from ..base import MXNetError, TypeError_, ValueError_
+from .._native.version import __version__
+from ..base import MXNetError, TypeError_
 from . import process_sets as sets
+from .job import JOB, InitError
 from .settings import runtime_options, timeline_marks_cycles
 
 __all__ = [
@@ -43,34 +42,6 @@ __all__ = [
     "stop_timeline",
 ]
 
-_NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
-
-
-class InitError(ValueError_):
-    """The job could not be joined, or has not been joined (Horovod raises ``ValueError``)."""
-
-
-class _Job:
-    """What this process knows of its job; one object, `JOB`."""
-
-    def __init__(self) -> None:
-        self.info: dict[str, Any] | None = None
-        self.failed = False  # an exception ends this process
-        # Trainers and optimizers: their _follow_size() adapts them to a job of another size.
-        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
-        # Unnamed calls come in the same order on all ranks of a process set: each kind of operation
-        # counts its own.
-        self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
-            itertools.count
-        )
-
-    def value(self, name: str) -> Any:
-        if self.info is None:
-            raise InitError(_NOT_INITIALIZED)
-        return self.info[name]
-
-
-JOB = _Job()
 _hooks_installed = False
 
 
@@ -117,9 +88,7 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
 
 
 def _version() -> str:
-    from .. import __version__
-
-    return str(__version__)
+    return __version__
 
 
 def _chosen(comm: Any) -> tuple[list[int], int]:

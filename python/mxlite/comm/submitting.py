@@ -12,7 +12,7 @@ from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
 from ..context import Context, cpu_pinned
 from ..ndarray import NDArray
-from .basics import JOB, InitError
+from .job import JOB, InitError
 from .process_sets import ProcessSet, ProcessSetError, global_process_set
 
 Average, Sum, Adasum, Min, Max, Product = range(6)

@@ -11,13 +11,14 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, current_context
-from ..executor.executor import Executor
-from ..executor.shapes import resized
 from ..ndarray import NDArray
-from .dtypes import dtype_name
-from .infer import Inference, parse_shape
-from .placement import checked_groups, place
-from .storage import gradient_storage_types, storage_types
+from ..symbol import symbol as _symbol
+from ..symbol.dtypes import dtype_name
+from ..symbol.infer import Inference, parse_shape
+from ..symbol.placement import checked_groups, place
+from ..symbol.storage import gradient_storage_types, storage_types
+from .executor import Executor
+from .shapes import resized
 
 __all__ = ["bind", "simple_bind"]
 
@@ -67,6 +68,7 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
     return result
 
 
+@_symbol.bind.provide
 def bind(
     symbol: Any,
     ctx: Context | None,
@@ -125,6 +127,7 @@ def bind(
     return Executor(symbol, context, arrays, grads, requests, aux, group2ctx)
 
 
+@_symbol.simple_bind.provide
 def simple_bind(
     symbol: Any,
     ctx: Context | None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from ..base import MXNetError, TypeError_, ValueError_
+from .job import JOB
 from .settings import dynamic_process_sets
 
 __all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]
@@ -110,9 +111,7 @@ _added: list[ProcessSet] = []
 
 
 def _own_rank() -> int:
-    from .basics import rank
-
-    return rank()
+    return int(JOB.value("rank"))
 
 
 def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[ProcessSet]:

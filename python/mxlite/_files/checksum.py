@@ -1,0 +1,44 @@
+"""Checksums of files."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["check_sha1", "sha1_of"]
+
+
+def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
+    """Say whether a file has a SHA-1 checksum.
+
+    Parameters
+    ----------
+    filename : str or path
+    sha1_hash : str
+        Hexadecimal digits.
+
+    Returns
+    -------
+    bool
+    """
+    return sha1_of(filename) == sha1_hash
+
+
+def sha1_of(filename: str | os.PathLike[str]) -> str:
+    """Return the SHA-1 checksum of a file.
+
+    Parameters
+    ----------
+    filename : str or path
+
+    Returns
+    -------
+    str
+        40 hexadecimal digits.
+    """
+    import hashlib
+
+    digest = hashlib.sha1()
+    with open(filename, "rb") as stream:
+        for chunk in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,34 @@
+"""The names of MXNet 1.9.1: where they are in mxlite, and a clear error for those that are not.
+
+Two lists (``surface_1_9_1.json``, ``imports_1_9_1.json``) drive modules that are imported when
+their name is first used, the error for a name that is not built, and ``docs/compat.md``.
+"""
+
+from __future__ import annotations
+
+from .lists import VERSION, is_module, old_path, surface
+from .lookup import (
+    AFTER_IMPORT,
+    MissingModuleError,
+    MissingNameError,
+    UnknownNameError,
+    attributes,
+    moved_below,
+    not_built,
+    resolve,
+)
+
+__all__ = [
+    "AFTER_IMPORT",
+    "VERSION",
+    "MissingModuleError",
+    "MissingNameError",
+    "UnknownNameError",
+    "attributes",
+    "is_module",
+    "moved_below",
+    "not_built",
+    "old_path",
+    "resolve",
+    "surface",
+]

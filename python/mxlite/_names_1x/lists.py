@@ -1,0 +1,83 @@
+"""The names of MXNet 1.9.1, module by module, and where mxlite has a module in another place."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MOVED", "VERSION", "imports", "is_module", "old_path", "surface"]
+
+VERSION = "1.9.1"
+
+# Modules that 1.9.1 cuts in another way: there -> here.
+MOVED = {
+    "contrib.nd": "ndarray.contrib",
+    "contrib.ndarray": "ndarray.contrib",
+    "contrib.sym": "symbol.contrib",
+    "contrib.symbol": "symbol.contrib",
+    "contrib.quant": "contrib.quantization",
+    "gluon.contrib.cnn.conv_layers": "gluon.contrib.cnn",
+    "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
+    "image.image": "image",
+    "img": "image",
+    "init": "initializer",
+    "io.io": "io",
+    "kv": "kvstore",
+    "kvstore.kvstore": "kvstore",
+    "mod": "module",
+    "mon": "monitor",
+    "nd": "ndarray",
+    "opt": "optimizer",
+    "rnd": "random",
+    "sym": "symbol",
+    "viz": "visualization",
+}
+
+
+@functools.cache
+def surface() -> dict[str, dict[str, Any]]:
+    """Return the public names of 1.9.1: {module: {name: entry}}.
+
+    Returns
+    -------
+    dict
+        See ``mxlite/_dev/dump_surface.py`` for what an entry tells.
+    """
+    path = Path(__file__).resolve().parent / "surface_1_9_1.json"
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    return found
+
+
+@functools.cache
+def imports() -> dict[str, dict[str, str]]:
+    """Return what the modules of 1.9.1 import from one another, by mxlite's modules."""
+    path = Path(__file__).resolve().parent / "imports_1_9_1.json"
+    found: dict[str, dict[str, str]] = json.loads(path.read_text())
+    for there, here in MOVED.items():
+        more = found.get(f"mxnet.{there}", {})
+        found[f"mxnet.{here}"] = {**more, **found.get(f"mxnet.{here}", {})}
+    return found
+
+
+def old_path(module_name: str) -> str:
+    """Return the path of a module of mxlite behind ``mxnet.``."""
+    rest = module_name[len("mxlite.") :]
+    return rest[len("legacy.") :] if rest.startswith("legacy.") else rest
+
+
+def is_module(rest: str) -> bool:
+    """Say whether 1.9.1 has the module ``mxnet.<rest>``.
+
+    Parameters
+    ----------
+    rest : str
+        Dotted path behind ``mxnet.``.
+
+    Returns
+    -------
+    bool
+    """
+    parent, _, name = f"mxnet.{rest}".rpartition(".")
+    return f"mxnet.{rest}" in surface() or isinstance(surface().get(parent, {}).get(name), str)

@@ -1,0 +1,41 @@
+"""What this process knows of the job that it has joined."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import defaultdict
+from typing import Any
+
+from ..base import ValueError_
+
+__all__ = ["JOB", "InitError"]
+
+_NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
+
+
+class InitError(ValueError_):
+    """The job could not be joined, or has not been joined (Horovod raises ``ValueError``)."""
+
+
+class _Job:
+    """What this process knows of its job; one object, `JOB`."""
+
+    def __init__(self) -> None:
+        self.info: dict[str, Any] | None = None
+        self.failed = False  # an exception ends this process
+        # Trainers and optimizers: their _follow_size() adapts them to a job of another size.
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Unnamed calls come in the same order on all ranks of a process set: each kind of operation
+        # counts its own.
+        self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
+            itertools.count
+        )
+
+    def value(self, name: str) -> Any:
+        if self.info is None:
+            raise InitError(_NOT_INITIALIZED)
+        return self.info[name]
+
+
+JOB = _Job()
