@@ -16,6 +16,7 @@ from typing import Any
 
 import mxlite
 from mxlite import _core, _names_1x
+from mxlite.compat.hooks import add_names_after_imports
 
 from .differences import DIFFERENCES, HINTS
 from .schema import all_by_name
@@ -162,7 +163,8 @@ def check_differences(names: dict[str, dict[str, Any]]) -> None:
 
 
 def sections() -> list[Section]:
-    """Return the sections of all modules, sorted by name."""
+    """Return the sections of all modules, sorted by name, as scripts see them under the alias."""
+    add_names_after_imports()
     schemas = all_by_name()
     names = _names_1x.surface()
     check_differences(names)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
+from .._names_1x import attributes as _attributes
 from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
@@ -386,3 +387,7 @@ class Test(Optimizer):
         """Add the gradient and copy the weight into the state."""
         weight[:] = weight + grad * self.rescale_grad
         state[:] = weight
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

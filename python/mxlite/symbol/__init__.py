@@ -44,6 +44,7 @@ _OPS = {name: _SymbolOp(name) for name in _core.all_ops()}
 def _module(name: str, doc: str) -> _types.ModuleType:
     """Make a submodule."""
     module = _types.ModuleType(f"{__name__}.{name}", doc)
+    vars(module)["__getattr__"], vars(module)["__dir__"] = _attributes(module.__name__)
     _sys.modules[module.__name__] = globals()[name] = module
     return module
 

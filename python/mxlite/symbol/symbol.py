@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
+from .._names_1x import attributes as _attributes
 from ..base import (
     IndexError_,
     NotImplementedForSymbol,
@@ -473,3 +474,6 @@ def _compose_call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sym
 
 
 _core.set_symbol_type(Symbol, _compose_call)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)

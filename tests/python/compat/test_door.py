@@ -11,7 +11,7 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from door import run, run_code
-from mxlite import _surface, compat
+from mxlite import _names_1x, compat
 
 
 @pytest.fixture
@@ -117,8 +117,12 @@ def test_names_that_are_not_built_say_so(door):
         exec("from mxnet import npx")
     with pytest.raises(mx.base.NotSupportedError, match=r"mx\.ndarray\.ndarray\.DLContext"):
         _ = mx.nd.ndarray.DLContext
-    with pytest.raises(ImportError, match=r"mx\.ndarray\.ndarray\.DLContext") as failure:
+    with pytest.raises(ImportError, match=r"cannot import name 'DLContext'"):
         exec("from mxnet.ndarray.ndarray import DLContext")
+    with pytest.raises(
+        ImportError, match=r"mx\.io\.ImageRecordIter_v1: a name of MXNet"
+    ) as failure:
+        exec("from mxnet.io import ImageRecordIter_v1")
     assert isinstance(failure.value, NotImplementedError)
 
 
@@ -135,7 +139,7 @@ def test_installing_twice_is_installing_once(door):
 
 
 def test_surface_lists_what_gluoncv_needs_at_import():
-    names = _surface.surface()
+    names = _names_1x.surface()
     for module, name in [
         ("mxnet.gluon", "SymbolBlock"),
         ("mxnet.gluon.data.dataloader", "_MultiWorkerIter"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from door import run_code
-from mxlite import _surface
+from mxlite import _names_1x, compat
 
 
 def test_files_import_what_modules_import_from_one_another(tmp_path):
@@ -39,19 +39,20 @@ def test_files_import_what_modules_import_from_one_another(tmp_path):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("nothing_like_this", _surface.UnknownNameError),
-        ("check_call", _surface.UnknownNameError),  # 1.9.1 has it there, mxlite nowhere
+        ("nothing_like_this", _names_1x.UnknownNameError),
+        ("check_call", _names_1x.UnknownNameError),  # 1.9.1 has it there, mxlite nowhere
     ],
 )
 def test_what_is_nowhere_in_mxlite_stays_an_error(name, kind):
+    compat.install(subprocesses=False)  # adds the names to mx.recordio
     with pytest.raises(kind, match=name):
         getattr(mx.recordio, name)
     assert not hasattr(mx.recordio, name)
 
 
 def test_the_list_names_modules_of_the_list_of_names():
-    folder = Path(mx.__file__).parent / "compat"
+    folder = Path(mx.__file__).parent / "_names_1x"
     imports = json.loads((folder / "imports_1_9_1.json").read_text())
-    assert set(imports) <= set(_surface.surface())
+    assert set(imports) <= set(_names_1x.surface())
     homes = {target.partition(":")[0] for names in imports.values() for target in names.values()}
     assert all(home.startswith("mxnet.") for home in homes)

@@ -14,9 +14,9 @@ from pathlib import Path
 import mxlite as mx
 import pytest
 from launch_jobs import PACKAGE, PROGRAM, wait_for_end
-from mxlite.tools.launch import parse
 from mxlite.run.launching.hosts import Host, read_hosts
 from mxlite.run.launching.plan import command_of, plan_job
+from mxlite.tools.launch import parse
 
 
 def test_every_process_gets_its_part_and_a_prefix(launch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
+from ..._names_1x import attributes as _attributes
 from ...base import ShapeError, ValueError_
 from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
@@ -480,3 +481,7 @@ class Conv3DTranspose(_Conv):
             use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
             **kwargs,
         )  # fmt: skip
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _attributes(__name__)
