@@ -8,7 +8,9 @@ step "ruff" ruff check --quiet .
 step "ruff format" ruff format --quiet --diff .
 step "mypy" mypy
 step "include directions" python tools/check_includes.py
+step "imports" python tools/check_imports.py
 step "file lengths" python tools/check_lengths.py
 step "language" python tools/check_language.py
+step "commit titles" python tools/check_titles.py
 step "generated files" tools/check_generated.sh
 exit $status

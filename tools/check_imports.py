@@ -1,0 +1,191 @@
+"""Checks the imports inside ``python/mxlite``: they point down, in no circle, and stand at the top.
+
+A room is a module or folder right below ``python/mxlite``, or below its folder ``contrib``. A room
+imports itself and the rooms that the list below has before it. Imports for type checkers only do
+not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent / "python"
+
+# From the bottom to the top.
+ROOMS = """
+_core base _names_1x _native _files context engine attribute name registry lr_scheduler recordio
+runtime numpy_mode util ndarray random autograd profiler operator symbol executor visualization
+initializer optimizer metric io image comm kvstore contrib.text gluon module monitor callback
+contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.svrg_optimization
+checkpoint run tools horovod legacy mxlite compat test_utils _dev
+""".split()
+
+MOST_INSIDE_FUNCTIONS = 10
+
+
+class Import(NamedTuple):
+    """One imported module of the package."""
+
+    module: str
+    target: str
+    line: int
+    inside_function: bool
+    reason: str  # the comment beside it or right above
+
+
+def _names_of_files() -> dict[str, Path]:
+    found = {"mxlite._core": ROOT / "mxlite" / "_core.pyi"}
+    for path in sorted((ROOT / "mxlite").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+FILES = _names_of_files()
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module; the package itself is the room ``mxlite``."""
+    parts = module.split(".")[1:]
+    if len(parts) > 1 and parts[0] == "contrib":
+        return f"contrib.{parts[1]}"
+    return parts[0] if parts else "mxlite"
+
+
+def _targets(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -> Iterator[str]:
+    """Yield the modules of the package that an import statement names."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    else:
+        base = node.module or ""
+        if node.level:
+            parts = module.split(".")
+            kept = parts[: len(parts) - node.level + is_package]
+            base = ".".join([*kept, *base.split(".")] if base else kept)
+        names = [
+            f"{base}.{alias.name}" if f"{base}.{alias.name}" in FILES else base
+            for alias in node.names
+        ]
+    yield from (name for name in names if name in FILES)
+
+
+def _for_type_checkers(test: ast.expr) -> bool:
+    return getattr(test, "id", getattr(test, "attr", "")).endswith("TYPE_CHECKING")
+
+
+def _by_text(node: ast.AST) -> str | None:
+    """Return the module that ``import_module("mxlite.x")`` names."""
+    if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)):
+        return None
+    called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+    name = node.args[0].value
+    return name if called == "import_module" and name in FILES else None
+
+
+def imports_of(module: str) -> list[Import]:
+    """Return all imports of modules of the package in a file."""
+    path = FILES[module]
+    if path.suffix == ".pyi":
+        return []
+    text = path.read_text()
+    lines = text.splitlines()
+    found: list[Import] = []
+
+    def reason(line: int) -> str:
+        above = lines[line - 2].strip()
+        beside = lines[line - 1].partition("#")[2]
+        return beside.strip() or (above if above.startswith("#") else "")
+
+    def visit(nodes: Iterable[ast.AST], inside: bool) -> None:
+        for node in nodes:
+            targets: list[str] = []
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                targets = sorted({*_targets(node, module, path.name == "__init__.py")})
+            elif (named := _by_text(node)) is not None:
+                targets = [named]
+            found.extend(
+                Import(module, target, node.lineno, inside, reason(node.lineno))  # type: ignore[attr-defined]
+                for target in targets
+            )
+            if isinstance(node, ast.If) and _for_type_checkers(node.test):
+                visit(node.orelse, inside)
+                continue
+            function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            visit(ast.iter_child_nodes(node), inside or function)
+
+    visit(ast.parse(text).body, False)
+    return found
+
+
+def _loaded(module: str, target: str) -> Iterator[str]:
+    """Yield what importing the target from a module loads: it, and packages around it alone."""
+    while target and not f"{module}.".startswith(f"{target}."):
+        yield target
+        target = target.rpartition(".")[0]
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of nodes that reach one another, each sorted (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def walk(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in index:
+                walk(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            group = sorted(stack[at:])
+            del stack[at:]
+            if len(group) > 1:
+                found.append(group)
+
+    for node in sorted(graph):
+        if node not in index:
+            walk(node)
+    return found
+
+
+def main() -> int:
+    """Check all files; print what is wrong and return the exit code."""
+    found: list[str] = []
+    graph: dict[str, set[str]] = {module: set() for module in FILES}
+    inside: dict[tuple[str, int], Import] = {}
+    for module in FILES:
+        for entry in imports_of(module):
+            if entry.inside_function:
+                inside[module, entry.line] = entry
+            else:
+                graph[module].update(_loaded(module, entry.target))
+            room, used = room_of(module), room_of(entry.target)
+            where = f"{FILES[module].relative_to(ROOT.parent)}:{entry.line}"
+            unknown = {room, used} - set(ROOMS)
+            if unknown:
+                found.append(f"{where}: {unknown.pop()} is not in ROOMS of tools/check_imports.py")
+            elif not entry.inside_function and ROOMS.index(used) > ROOMS.index(room):
+                found.append(f"{where}: {room} imports {used}, which stands above it")
+            if entry.inside_function and not entry.reason:
+                found.append(f"{where}: an import inside a function needs a comment that says why")
+    found += [f"circle of {len(group)} files: {', '.join(group)}" for group in circles(graph)]
+    if len(inside) > MOST_INSIDE_FUNCTIONS:
+        found.append(
+            f"{len(inside)} imports inside functions, at most {MOST_INSIDE_FUNCTIONS} are allowed: "
+            + ", ".join(f"{module}:{line}" for module, line in inside)
+        )
+    summary = f"{len(FILES)} modules, no circle, {len(inside)} imports inside functions"
+    print("\n".join(found) if found else summary)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
