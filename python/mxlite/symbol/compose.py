@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import attribute
+from .. import _core, attribute
 from .. import name as _name
 from .._core import NDArray
 from ..base import TypeError_, suggestion
@@ -17,8 +17,9 @@ from ..ndarray.serialization import dtype_name
 from .mixed_precision import cast_inputs
 from .names import NAMED_INPUTS, VARIADIC_COUNT, file_name, hint, named_inputs
 from .node import HIDDEN_KEYS, Entry, Node, operator_call, schema_of
+from .symbol import Symbol, hidden_key
 
-__all__ = ["compose", "hidden_key", "make_variable", "text_of", "variable_attrs"]
+__all__ = ["compose", "make_variable", "text_of", "variable_attrs"]
 
 
 def text_of(value: Any) -> str:
@@ -47,11 +48,6 @@ def text_of(value: Any) -> str:
             return "[" + ", ".join(items) + "]"
         return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
     return str(value)
-
-
-def hidden_key(key: str) -> str:
-    """Return ``__lr_mult__`` for ``lr_mult`` and its like, other keys as they are."""
-    return f"__{key}__" if key in HIDDEN_KEYS else key
 
 
 def user_attrs(attr: dict[str, Any] | None) -> dict[str, str]:
@@ -99,8 +95,6 @@ class _Arguments:
                 raise TypeError_(f"{self.alias}() got an unexpected keyword argument {key!r}")
 
     def input_at(self, index: int, value: Any, label: str) -> None:
-        from .symbol import Symbol
-
         if isinstance(value, NDArray):
             self.arrays += 1
             return
@@ -122,8 +116,6 @@ class _Arguments:
             self.next_input += 1
 
     def positional(self, value: Any) -> None:
-        from .symbol import Symbol
-
         names = self.schema["inputs"]
         tensor = value is None or isinstance(value, (Symbol, NDArray))
         if (
@@ -150,8 +142,6 @@ class _Arguments:
             self.next_param += 1
 
     def keyword(self, key: str, value: Any) -> None:
-        from .symbol import Symbol
-
         names = self.schema["inputs"]
         if key in self.schema["param_types"]:
             self.param(key, value)
@@ -228,8 +218,6 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     TypeError
         For wrong arguments.
     """
-    from .symbol import Symbol
-
     name, attr = kwargs.get("name"), kwargs.get("attr")
     given = _Arguments(alias)
     for value in args:
@@ -257,8 +245,6 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _on_arrays(given: _Arguments, alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if given.inputs:
         raise TypeError_(f"{alias}: Symbols and NDArrays given together, all of one kind expected")
-    from .. import _core
-
     return _core.op(alias)(*args, **kwargs)
 
 
@@ -336,3 +322,11 @@ def _complete_inputs(
         own = variable_attrs(op, label, own)
         inputs.append((make_variable(f"{name}_{label}", own), 0))
     return inputs
+
+
+def _compose_call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
+    """Serve operators of ``mx.nd`` that are called on symbols."""
+    return compose(op.__name__, args, kwargs)
+
+
+_core.set_symbol_type(Symbol, _compose_call)

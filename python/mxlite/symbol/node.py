@@ -93,15 +93,15 @@ def operator_call(op: str, attrs: dict[str, str]) -> Any:
         For a text that is no value of its parameter.
     """
     if op == "Custom":
-        from .custom import CustomCall
+        from .custom import CustomCall  # here: it is made of nodes
 
         return CustomCall(attrs)
     if op == "_histogram":
-        from .histogram import HistogramCall
+        from .histogram import HistogramCall  # here: it is made of nodes
 
         return HistogramCall(attrs)
     if op in _STORAGE_OPS:
-        from .sparse_calls import CALLS
+        from .sparse_calls import CALLS  # here: they are made of nodes
 
         return CALLS[op](attrs)
     known = schema_of(op)["param_types"]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core
 from .._names_1x import attributes as _attributes
 from ..base import (
     IndexError_,
@@ -18,7 +17,6 @@ from ..base import (
     ValueError_,
     suggestion,
 )
-from .compose import compose, hidden_key
 from .infer_arguments import infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, Node, topological_order
 
@@ -31,6 +29,11 @@ __all__ = ["Symbol"]
 
 load_json, to_json, save = Provided(), Provided(), Provided()  # by serialization.py
 bind, simple_bind = Provided(), Provided()  # by executor/binding.py
+
+
+def hidden_key(key: str) -> str:
+    """Return ``__lr_mult__`` for ``lr_mult`` and its like, other keys as they are."""
+    return f"__{key}__" if key in HIDDEN_KEYS else key
 
 
 class Symbol(_Base):
@@ -467,13 +470,6 @@ def _public_attrs(node: Node) -> dict[str, str]:
     plain = {key[2:-2]: value for key, value in node.attrs.items() if key[2:-2] in HIDDEN_KEYS}
     return {**node.attrs, **plain}
 
-
-def _compose_call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
-    """Serve operators of ``mx.nd`` that are called on symbols."""
-    return compose(op.__name__, args, kwargs)
-
-
-_core.set_symbol_type(Symbol, _compose_call)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
