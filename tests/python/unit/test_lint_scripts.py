@@ -1,0 +1,73 @@
+"""The scripts of ``tools/lint.sh`` that judge imports and commit titles."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_circles_are_found_and_straight_lines_are_not():
+    circles = script("check_imports").circles
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"]]
+    assert circles({"x": {"z"}, "y": {"x"}, "z": {"y"}, "q": {"x"}}) == [["x", "y", "z"]]
+
+
+def test_imports_are_told_apart(tmp_path, monkeypatch):
+    checks = script("check_imports")
+    path = tmp_path / "module.py"
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from ..base import MXNetError\n"
+        "if TYPE_CHECKING:\n"
+        "    from ..symbol import Symbol\n"
+        "def late():\n"
+        "    # Here: it is large.\n"
+        "    from . import sparse\n"
+        "    import_module('mxlite.gluon')\n"
+    )
+    monkeypatch.setitem(checks.FILES, "mxlite.ndarray.module", path)
+    found = [tuple(entry)[1:] for entry in checks.imports_of("mxlite.ndarray.module")]
+    assert found == [
+        ("mxlite.base", 2, False, ""),
+        ("mxlite.ndarray.sparse", 7, True, "# Here: it is large."),
+        ("mxlite.gluon", 8, True, ""),
+    ]
+    assert checks.room_of("mxlite.contrib.amp.lists") == "contrib.amp"
+    assert checks.room_of("mxlite") == "mxlite"
+    loaded = list(checks._loaded("mxlite.gluon.block", "mxlite.ndarray.sparse.storage"))
+    assert loaded == ["mxlite.ndarray.sparse.storage", "mxlite.ndarray.sparse", "mxlite.ndarray"]
+
+
+@pytest.mark.parametrize(
+    ("title", "reason"),
+    [
+        ("io: read ahead" + " and on" * 12, "98 characters"),
+        ("io: read ahead; fix the tests", "';'"),
+        ("read ahead", "no area"),
+        ("io: reads ahead", "'reads'"),
+        ("io: reading ahead", "'reading'"),
+        ("io: the reader goes ahead", "'the'"),
+    ],
+)
+def test_titles_that_are_refused(title, reason):
+    assert any(reason in problem for problem in script("check_titles").problems(title))
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["io: read ahead", "gluon.data, io: feed workers early", "ops/cpu: pass sizes by value"],
+)
+def test_titles_that_are_fine(title):
+    assert script("check_titles").problems(title) == []
