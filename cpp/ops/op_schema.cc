@@ -165,6 +165,13 @@ const OpSchema& OpRegistry::get(std::string_view name) const {
   fail(ErrorKind::kValue, "unknown operator '", name, "'", did_you_mean(name, names));
 }
 
+const OpSchema& OpRegistry::get_public(std::string_view name) const {
+  const OpSchema& op = get(name);
+  MX_CHECK_KIND(!op.internal, ErrorKind::kValue, "operator '", name,
+                "' is internal: gradients use it, programs and files cannot");
+  return op;
+}
+
 OpRegistry& ops() {
   static auto* registry = [] {  // leaked: worker threads may outlive static destructors
     auto* r = new OpRegistry;

@@ -59,6 +59,8 @@ struct OpSchema {
   std::vector<InplacePair> inplace;  // output may use the input's memory
   bool alias = false;                // output 0 is input 0 with another shape (reshape)
   bool pointwise = false;
+  // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
+  bool internal = false;
   AmpClass amp = AmpClass::kNeutral;
   bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
   // Random counters used by a call; null: deterministic.
@@ -203,6 +205,7 @@ class OpBuilder {
   }
   OpBuilder& aliases_input() { return set(schema_.alias, true); }
   OpBuilder& pointwise() { return set(schema_.pointwise, true); }
+  OpBuilder& internal() { return set(schema_.internal, true); }
   OpBuilder& amp(AmpClass c) { return set(schema_.amp, c); }
   OpBuilder& training_dependent() { return set(schema_.training_dependent, true); }
   // uint64_t fn(const P&, std::span<const TensorSpec> outputs)
@@ -236,6 +239,8 @@ class OpRegistry {
   void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
   const OpSchema* find(std::string_view name_or_alias) const;
   const OpSchema& get(std::string_view name_or_alias) const;  // throws with a suggestion
+  // As get, for names that a program or a file gives: internal operators are value errors.
+  const OpSchema& get_public(std::string_view name_or_alias) const;
   // Every operator once, in order of registration.
   const std::vector<OpSchema*>& all() const { return order_; }
 

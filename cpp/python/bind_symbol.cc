@@ -8,7 +8,6 @@
 #include "cpp/autograd/call.h"
 #include "cpp/ops/amp.h"
 #include "cpp/ops/call_checks.h"
-#include "cpp/ops/internal_ops.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -50,7 +49,7 @@ py::tuple spec_to_python(const TensorSpec& spec) {
 
 class OpCall {
  public:
-  OpCall(const std::string& name, const py::dict& attrs) : op_(get_public_op(name)) {
+  OpCall(const std::string& name, const py::dict& attrs) : op_(ops().get_public(name)) {
     std::vector<std::string> texts;
     for (const auto& item : attrs) texts.push_back(py::cast<std::string>(item.first));
     std::vector<std::pair<std::string_view, AttrValue>> values;

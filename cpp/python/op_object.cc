@@ -10,7 +10,6 @@
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
-#include "cpp/ops/internal_ops.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
@@ -399,7 +398,7 @@ void bind_ops(py::module_& m) {
   init_op_type();
   m.add_object("Op", py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(op_type)));
   m.def(
-      "op", [](const std::string& name) { return make_op_object(get_public_op(name)); },
+      "op", [](const std::string& name) { return make_op_object(ops().get_public(name)); },
       py::arg("name"),
       "The operator of that name or alias. Raises ValueError, with near names, for unknown and\n"
       "internal operators.");
@@ -408,7 +407,7 @@ void bind_ops(py::module_& m) {
       [] {
         py::dict result;
         for (const OpSchema* op : ops().all()) {
-          if (is_internal(*op)) continue;
+          if (op->internal) continue;
           const py::object object = make_op_object(*op);
           result[py::str(op->name)] = object;
           for (const std::string& alias : op->aliases) result[py::str(alias)] = object;
@@ -424,7 +423,7 @@ void bind_ops(py::module_& m) {
       [] {
         py::list list;
         for (const OpSchema* op : ops().all())
-          if (!is_internal(*op)) list.append(describe_op(*op));
+          if (!op->internal) list.append(describe_op(*op));
         return list;
       },
       "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "

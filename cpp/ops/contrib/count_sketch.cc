@@ -51,6 +51,7 @@ void register_count_sketch(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<CountSketchParams>("_count_sketch_backward")
+              .internal()
               .doc("Gradient of count_sketch: s[i] * output_grad[..., h[i]].")
               .inputs({"output_grad", "h", "s"})
               .infer([](const CountSketchParams&, std::span<const TensorSpec> in) {

@@ -57,6 +57,7 @@ void register_hawkes(OpRegistry& ops) {
   std::vector<std::string> backward_inputs = {"likelihood_grad", "state_grad"};
   backward_inputs.insert(backward_inputs.end(), kInputs.begin(), kInputs.end());
   ops.add(OpBuilder<NoParams>("_hawkesll_backward")
+              .internal()
               .doc("Gradients of hawkesll for lda, alpha, beta, state, lags and max_time.")
               .inputs(std::move(backward_inputs))
               .outputs(6)

@@ -189,6 +189,7 @@ void register_linalg_factor(OpRegistry& ops) {
               .gradient(grad_syevd)
               .build());
   ops.add(OpBuilder<NoParams>("_linalg_syevd_backward")
+              .internal()
               .inputs({"grad_u", "grad_l", "L"})
               .doc("Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors.")
               .infer(infer_syevd_backward)

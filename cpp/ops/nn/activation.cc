@@ -62,6 +62,7 @@ void register_activation(OpRegistry& ops) {
               .pointwise()
               .build());
   ops.add(OpBuilder<ActivationParams>("_activation_backward")
+              .internal()
               .doc("Gradient of Activation from its output (softsign: its data).")
               .inputs({"output_grad", "value"})
               .infer(same_as_input<1, ActivationParams>)

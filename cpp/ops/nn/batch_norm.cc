@@ -195,6 +195,7 @@ void register_batch_norm(OpRegistry& ops) {
               .inplace(0, 0)
               .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_relu_backward")
+              .internal()
               .doc("Gradients of _batch_norm_relu for data, gamma and beta.")
               .inputs({"output_grad", "data", "gamma", "beta", "mean", "inv_std"})
               .outputs(3)
@@ -204,6 +205,7 @@ void register_batch_norm(OpRegistry& ops) {
               .inplace(0, 0)
               .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_add_relu_backward")
+              .internal()
               .doc("Gradients of _batch_norm_add_relu for data, gamma, beta and added.")
               .inputs({"output_grad", "output", "data", "gamma", "mean", "inv_std"})
               .outputs(4)
@@ -213,6 +215,7 @@ void register_batch_norm(OpRegistry& ops) {
               .inplace(0, 3)
               .build());
   ops.add(OpBuilder<BatchNormGradParams>("_batch_norm_backward")
+              .internal()
               .doc("Gradients of BatchNorm for data, gamma and beta.")
               .inputs({"output_grad", "data", "gamma", "mean", "inv_std"})
               .outputs(3)

@@ -131,6 +131,7 @@ void register_convolution(OpRegistry& ops) {
               .amp(AmpClass::kLowPrecision)
               .build());
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
+              .internal()
               .doc("Gradient of Convolution for its data.")
               .inputs({"output_grad", "weight"})
               .infer([](const ConvolutionDataGradParams& p, std::span<const TensorSpec> in) {
@@ -140,6 +141,7 @@ void register_convolution(OpRegistry& ops) {
               .amp(AmpClass::kLowPrecision)
               .build());
   ops.add(OpBuilder<ConvolutionParams>("_convolution_backward_weight")
+              .internal()
               .doc("Gradients of Convolution for weight and, unless no_bias, bias.")
               .inputs({"output_grad", "data"})
               .output_count([](const ConvolutionParams& p, int) { return p.no_bias ? 1 : 2; })

@@ -40,6 +40,7 @@ void register_dropout(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<DropoutParams>("_dropout_backward")
+              .internal()
               .doc("Gradient of Dropout.")
               .inputs({"output_grad", "mask"})
               .infer(same_as_input<0, DropoutParams>)

@@ -45,6 +45,7 @@ void register_embedding(OpRegistry& ops) {
               .gradient(gradient)
               .build());
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
+              .internal()
               .doc("Gradient of Embedding for weight.")
               .inputs({"output_grad", "data"})
               .infer([](const EmbeddingParams& p, std::span<const TensorSpec> in) {

@@ -97,6 +97,7 @@ void register_image_resize(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<ImageResizeGradParams>("_adaptive_avg_pooling_backward")
+              .internal()
               .doc("Gradient of AdaptiveAvgPooling2D.")
               .inputs({"output_grad"})
               .infer(infer_backward)
@@ -106,6 +107,7 @@ void register_image_resize(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<ImageResizeGradParams>("_bilinear_resize_backward")
+              .internal()
               .doc("Gradient of BilinearResize2D.")
               .inputs({"output_grad"})
               .infer(infer_backward)

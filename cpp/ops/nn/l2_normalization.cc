@@ -45,6 +45,7 @@ void register_l2_normalization(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<L2NormalizationParams>("_l2_normalization_backward")
+              .internal()
               .doc("Gradient of L2Normalization.")
               .inputs({"output_grad", "data"})
               .infer(same_as_input<1, L2NormalizationParams>)

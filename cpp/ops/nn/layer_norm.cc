@@ -95,6 +95,7 @@ std::vector<ValueRef> backward(GradBuilder& g, const char* op,
 template <class P>
 void add_backward(OpRegistry& ops, const char* name, const char* doc) {
   ops.add(OpBuilder<P>(name)
+              .internal()
               .doc(doc)
               .inputs({"output_grad", "data", "gamma"})
               .outputs(3)

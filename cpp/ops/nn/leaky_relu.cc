@@ -123,6 +123,7 @@ void register_leaky_relu(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")
+              .internal()
               .doc("Gradients of LeakyReLU for data and, with prelu, gamma.")
               .inputs({"output_grad", "data", "gamma"})
               .input_count([](const LeakyReLUParams& p) { return input_count(p) + 1; })

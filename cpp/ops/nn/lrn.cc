@@ -56,6 +56,7 @@ void register_lrn(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<LRNParams>("_lrn_backward")
+              .internal()
               .doc("Gradient of LRN.")
               .inputs({"output_grad", "data"})
               .infer(same_as_input<1, LRNParams>)

@@ -89,6 +89,7 @@ void register_output_loss(OpRegistry& ops) {
           .inplace(0, 0)
           .build());
   ops.add(OpBuilder<SVMOutputParams>("_svm_output_backward")
+              .internal()
               .doc("Gradient of SVMOutput.")
               .inputs({"data", "label"})
               .infer(same_as_input<0, SVMOutputParams>)
@@ -106,6 +107,7 @@ void register_output_loss(OpRegistry& ops) {
               .inplace(0, 0)
               .build());
   ops.add(OpBuilder<MakeLossParams>("_make_loss_backward")
+              .internal()
               .doc("Gradient of MakeLoss.")
               .inputs({"data"})
               .infer(same_as_input<0, MakeLossParams>)
@@ -132,6 +134,7 @@ void register_output_loss(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<NoParams>("_softmax_cross_entropy_backward")
+              .internal()
               .doc("Gradient of softmax_cross_entropy.")
               .inputs({"output_grad", "data", "label"})
               .infer(same_as_input<1, NoParams>)

@@ -102,6 +102,7 @@ void register_pooling(OpRegistry& ops) {
               .gradient(gradient)
               .build());
   ops.add(OpBuilder<PoolingGradParams>("_pooling_backward")
+              .internal()
               .doc("Gradient of Pooling.")
               .inputs({"output_grad", "data", "output"})
               .input_count([](const PoolingGradParams& p) { return backward_inputs(p.pool_type); })

@@ -201,6 +201,7 @@ void register_rnn(OpRegistry& ops) {
               .build());
   ops.add(
       OpBuilder<RnnGradParams>("_rnn_backward")
+          .internal()
           .doc("Gradients of RNN.")
           .inputs(input_names(true))
           .input_count([](const RnnGradParams& p) { return input_count(p) + state_count(p) + 2; })

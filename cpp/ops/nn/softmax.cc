@@ -84,6 +84,7 @@ void add(OpRegistry& ops, const char* doc) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<SoftmaxGradParams>(Names<Which>::backward)
+              .internal()
               .doc(str("Gradient of ", kOp, "."))
               .inputs({"output_grad", "output", "length"})
               .input_count([](const SoftmaxGradParams& p) { return p.use_length ? 3 : 2; })
@@ -127,6 +128,7 @@ void register_softmax(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<SoftmaxActivationParams>("_softmax_activation_backward")
+              .internal()
               .doc("Gradient of SoftmaxActivation.")
               .inputs({"output_grad", "output"})
               .infer(same_as_input<1, SoftmaxActivationParams>)

@@ -53,6 +53,7 @@ void register_softmax_output(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<SoftmaxOutputParams>("_softmax_output_backward")
+              .internal()
               .doc("Gradient of SoftmaxOutput.")
               .inputs({"output", "label", "output_grad"})
               .input_count([](const SoftmaxOutputParams& p) { return p.out_grad ? 3 : 2; })

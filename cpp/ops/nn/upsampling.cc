@@ -104,6 +104,7 @@ void register_upsampling(OpRegistry& ops) {
               .gradient(gradient)
               .build());
   ops.add(OpBuilder<UpSamplingGradParams>("_upsampling_backward")
+              .internal()
               .doc("Gradient of UpSampling by nearest neighbours for one input.")
               .inputs({"output_grad"})
               .infer([](const UpSamplingGradParams& p, std::span<const TensorSpec> in) {

@@ -180,6 +180,7 @@ void register_random(OpRegistry& ops) {
               .build());
   ops.add(
       OpBuilder<NoParams>("_multinomial_backward")
+          .internal()
           .inputs({"output_grad", "data", "draws"})
           .doc("Gradient of the draws' log-probabilities by the probabilities.")
           .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[1]}; })

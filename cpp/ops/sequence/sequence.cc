@@ -101,6 +101,7 @@ void register_sequence_ops(OpRegistry& ops) {
               .gradient(grad_last)
               .build());
   ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
+              .internal()
               .inputs({"output_grad", "sequence_length"})
               .input_count(count_inputs<SequenceLastBackwardParams>)
               .doc("Zeros with output_grad at every sequence's last time step.")

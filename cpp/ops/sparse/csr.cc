@@ -68,6 +68,7 @@ void register_products(OpRegistry& ops) {
               .gradient(grad_dot)
               .build());
   ops.add(OpBuilder<NoParams>("_csr_sampled_dot")
+              .internal()
               .inputs({"lhs", "rhs", "indices", "indptr"})
               .doc("Products of row r of lhs and row c of rhs for every stored (r, c) of a csr.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
@@ -80,6 +81,7 @@ void register_products(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<NoParams>("_csr_spread")
+              .internal()
               .inputs({"data", "indptr", "rhs"})
               .doc("Row r of rhs times the value, for every stored value of row r of a csr.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {

@@ -71,6 +71,7 @@ void register_diag(OpRegistry& ops) {
               .gradient(grad_diag)
               .build());
   ops.add(OpBuilder<DiagBackwardParams>("_diag_backward")
+              .internal()
               .inputs({"data"})
               .doc("Zeros with data on a diagonal.")
               .infer(infer_diag_backward)

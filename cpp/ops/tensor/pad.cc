@@ -63,6 +63,7 @@ void register_pad(OpRegistry& ops) {
               .gradient(grad_pad)
               .build());
   ops.add(OpBuilder<PadParams>("_pad_backward")
+              .internal()
               .inputs({"output_grad"})
               .doc("Adds the gradients of all copies that Pad made of an element.")
               .infer(infer_pad_backward)

@@ -201,6 +201,7 @@ void register_slice(OpRegistry& ops) {
               .gradient(grad_slice_like)
               .build());
   ops.add(OpBuilder<SliceBackwardParams>("_slice_backward")
+              .internal()
               .inputs({"data"})
               .doc("Zeros with data placed where a slice was taken.")
               .infer(infer_slice_backward)

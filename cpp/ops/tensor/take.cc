@@ -117,6 +117,7 @@ void register_take(OpRegistry& ops) {
               .gradient(grad_take)
               .build());
   ops.add(OpBuilder<TakeBackwardParams>("_take_backward")
+              .internal()
               .inputs({"output_grad", "indices"})
               .doc("Zeros to which every slice of output_grad is added at its index.")
               .infer(infer_take_backward)
@@ -136,6 +137,7 @@ void register_take(OpRegistry& ops) {
               .gradient(grad_pick)
               .build());
   ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
+              .internal()
               .inputs({"output_grad", "index"})
               .doc("Zeros with output_grad at the picked positions.")
               .infer(infer_pick_backward)

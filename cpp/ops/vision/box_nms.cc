@@ -57,6 +57,7 @@ void register_box_nms(OpRegistry& ops) {
               .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<NoParams>("_box_nms_backward")
+              .internal()
               .inputs({"output_grad", "source"})
               .doc("Gradient of _contrib_box_nms.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; })

@@ -45,6 +45,7 @@ void register_correlation(OpRegistry& ops) {
               .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<CorrelationParams>("_correlation_backward")
+              .internal()
               .doc("Gradients of Correlation for both images.")
               .inputs({"output_grad", "data1", "data2"})
               .outputs(2)

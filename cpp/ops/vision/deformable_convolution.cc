@@ -99,6 +99,7 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<P>(kBackward<P>)
+              .internal()
               .doc("Gradients of the deformable convolution for all inputs but bias.")
               .inputs(std::move(backward_inputs))
               .outputs(kWeightInput<P> + 1)

@@ -63,6 +63,7 @@ void register_ps_roi_pooling(OpRegistry& ops) {
               .amp(AmpClass::kWidest)
               .build());
   ops.add(OpBuilder<RoiGradParams<PsRoiPoolingParams>>("_psroi_pooling_backward")
+              .internal()
               .doc("Gradient of PSROIPooling for data.")
               .inputs({"output_grad", "rois"})
               .infer(infer_roi_backward<PsRoiPoolingParams>)
@@ -79,6 +80,7 @@ void register_ps_roi_pooling(OpRegistry& ops) {
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")
+              .internal()
               .doc("Gradients of DeformablePSROIPooling for data and, unless no_trans, trans.")
               .inputs({"output_grad", "data", "rois", "trans"})
               .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 3 : 4; })

@@ -42,6 +42,7 @@ void register_roi_align(OpRegistry& ops) {
               .build());
   ops.add(
       OpBuilder<RoiGradParams<RoiAlignParams>>("_roi_align_backward")
+          .internal()
           .doc("Gradient of ROIAlign for data.")
           .inputs({"output_grad", "rois"})
           .infer(infer_roi_backward<RoiAlignParams>)
@@ -56,6 +57,7 @@ void register_roi_align(OpRegistry& ops) {
               })
               .build());
   ops.add(OpBuilder<RoiGradParams<RotatedRoiAlignParams>>("_rotated_roi_align_backward")
+              .internal()
               .doc("Gradient of RROIAlign for data.")
               .inputs({"output_grad", "rois"})
               .infer(infer_roi_backward<RotatedRoiAlignParams>)

@@ -41,6 +41,7 @@ void register_roi_pooling(OpRegistry& ops) {
               .gradient(gradient)
               .build());
   ops.add(OpBuilder<RoiGradParams<RoiPoolingParams>>("_roi_pooling_backward")
+              .internal()
               .doc("Gradient of ROIPooling for data.")
               .inputs({"output_grad", "rois", "positions"})
               .infer(infer_roi_backward<RoiPoolingParams>)

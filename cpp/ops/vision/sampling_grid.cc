@@ -102,6 +102,7 @@ void register_sampling_grid(OpRegistry& ops) {
               .gradient(gradient_sampler)
               .build());
   ops.add(OpBuilder<NoParams>("_bilinear_sampler_backward")
+              .internal()
               .doc("Gradients of BilinearSampler for data and grid.")
               .inputs({"output_grad", "data", "grid"})
               .outputs(2)
@@ -116,6 +117,7 @@ void register_sampling_grid(OpRegistry& ops) {
               .gradient(gradient_generator)
               .build());
   ops.add(OpBuilder<GridGeneratorParams>("_grid_generator_backward")
+              .internal()
               .doc("Gradient of GridGenerator.")
               .inputs({"output_grad"})
               .infer([](const GridGeneratorParams& p, std::span<const TensorSpec> in) {
