@@ -20,6 +20,7 @@ enum class ErrorKind {
   kRecord,
   kCommunicator,
   kNotSupported,
+  kInterrupt,  // Ctrl-C ended code of the user: KeyboardInterrupt in Python
 };
 
 class Error : public std::exception {

@@ -26,8 +26,6 @@ namespace {
 using autograd::mode;
 
 thread_local bool in_callback = false;
-// Ctrl-C ended an operator that this thread ran: the call that runs it raises KeyboardInterrupt.
-thread_local bool interrupted = false;
 
 // May be dropped by any thread.
 class PyRef final : public RefCounted {
@@ -89,7 +87,8 @@ struct Callback {
       for (const Group& group : operands) arguments.append(to_python(group));
       state->definition->object.attr(method)(*arguments);
     } catch (py::error_already_set& e) {
-      if (py::getattr(e.value(), "interrupted", py::none()).is(py::bool_(true))) interrupted = true;
+      if (e.matches(PyExc_KeyboardInterrupt))
+        throw Error(ErrorKind::kInterrupt, str("Ctrl-C ended CustomOp.", method));
       throw Error(e.matches(PyExc_MemoryError) ? ErrorKind::kOutOfMemory : ErrorKind::kError,
                   py::str(e.value()).cast<std::string>());
     }
@@ -368,15 +367,9 @@ void bind_custom(py::module_& m) {
         s.needs_grad = definition.attr("needs_grad").cast<std::vector<uint8_t>>();
         s.needs_input = definition.attr("needs_input").cast<std::vector<uint8_t>>();
         s.needs_output = definition.attr("needs_output").cast<std::vector<uint8_t>>();
-        try {
-          const NDArrays outputs = graph::call_host_op(
-              "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
-          return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
-        } catch (const Error&) {
-          if (!std::exchange(interrupted, false)) throw;
-          PyErr_SetString(PyExc_KeyboardInterrupt, "");
-          throw py::error_already_set();
-        }
+        const NDArrays outputs = graph::call_host_op(
+            "Custom", make_ref<const CustomOp>(std::move(definition), std::move(s)), inputs);
+        return std::vector<NDArrayRef>(outputs.begin(), outputs.end());
       },
       py::arg("definition"), py::arg("inputs"),
       "Run (or trace) an operator written in Python; inputs, then auxiliary states.");

@@ -9,15 +9,17 @@ namespace mxlite::python {
 namespace {
 
 // Indexed by ErrorKind.
-constexpr std::array kClassNames = {"MXNetError",        "ShapeError",       "DTypeError",
-                                    "IndexError_",       "ValueError_",      "TypeError_",
-                                    "DeviceError",       "OutOfMemoryError", "RecordError",
-                                    "CommunicatorError", "NotSupportedError"};
+constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "DTypeError",
+                                    "IndexError_",       "ValueError_",       "TypeError_",
+                                    "DeviceError",       "OutOfMemoryError",  "RecordError",
+                                    "CommunicatorError", "NotSupportedError", "KeyboardInterrupt"};
 
 void raise(ErrorKind kind, const char* message) {
   try {
+    // KeyboardInterrupt is a name of builtins; the others are classes of mxlite.base.
+    const char* module = kind == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
     const py::object type =
-        py::module_::import("mxlite.base").attr(kClassNames[static_cast<size_t>(kind)]);
+        py::module_::import(module).attr(kClassNames[static_cast<size_t>(kind)]);
     PyErr_SetString(type.ptr(), message);
   } catch (py::error_already_set& e) {
     e.restore();

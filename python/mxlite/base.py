@@ -60,8 +60,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class MXNetError(RuntimeError):
     """Base of all errors raised by mxlite (MXNet 1.x: ``mxnet.base.MXNetError``)."""
 
-    interrupted = False  # whether Ctrl-C ended an operator written in Python
-
 
 class ShapeError(MXNetError, ValueError):
     """Shapes that do not fit together, or a shape that an operator cannot take."""

@@ -201,11 +201,9 @@ class _Failures:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None:
+        if error is None or isinstance(error, KeyboardInterrupt):
             return
         # The first entry is the call in this file.
         lines = traceback.format_exception(kind, error, trace.tb_next or trace)
         made = OutOfMemoryError if isinstance(error, MemoryError) else MXNetError
-        failure = made(f"{self._label}: {''.join(lines).rstrip()}")
-        failure.interrupted = isinstance(error, KeyboardInterrupt)
-        raise failure from None
+        raise made(f"{self._label}: {''.join(lines).rstrip()}") from None

@@ -461,25 +461,31 @@ def test_a_parameter_may_be_an_auxiliary_state(hybrid):
         assert (x.grad.asnumpy().tolist(), net.count.grad().asscalar()) == ([2, 2], 0)
 
 
-def test_ctrl_c_in_forward_stays_a_keyboard_interrupt() -> None:
-    """The naive engine runs the operator in the main thread, where signals arrive."""
+@pytest.mark.parametrize("engine", ["naive", "threaded"])
+def test_ctrl_c_in_forward_stays_a_keyboard_interrupt(engine: str) -> None:
+    """The naive engine runs the operator in the main thread, the other one does not."""
     text = """
 import mxlite as mx
 class Interrupted(mx.operator.CustomOp):
     def forward(self, is_train, req, in_data, out_data, aux):
-        raise KeyboardInterrupt
+        if in_data[0].asnumpy()[0] == 1:
+            raise KeyboardInterrupt
+        self.assign(out_data[0], req[0], in_data[0] + 1)
 @mx.operator.register("interrupted_forward")
 class InterruptedProp(mx.operator.CustomOpProp):
     def create_operator(self, ctx, shapes, dtypes):
         return Interrupted()
+def call(x):
+    return mx.nd.Custom(x, op_type="interrupted_forward").asnumpy().tolist()
 try:
-    mx.nd.Custom(mx.nd.ones((2,)), op_type="interrupted_forward")
+    call(mx.nd.ones((2,)))
 except KeyboardInterrupt:
     print("interrupted")
+print(call(mx.nd.zeros((2,))))  # later calls are not affected
 """
     done = subprocess.run(
         [sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, "
          "signal.default_int_handler)\n" + text],
-        env={**os.environ, "MXLITE_ENGINE": "naive"}, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "MXLITE_ENGINE": engine}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout.strip() == "interrupted", done.stderr
+    assert done.stdout.splitlines() == ["interrupted", "[1.0, 1.0]"], done.stderr
