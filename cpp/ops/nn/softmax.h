@@ -24,6 +24,8 @@ struct SoftmaxParams {
                       field("dtype", &P::dtype, "Output's dtype; None keeps data's."),
                       field("use_length", &P::use_length, "Take the input length."));
   }
+  // data around the axis; shape rules have checked that the axis exists.
+  ChannelBlocks blocks(const Shape& data) const { return channel_blocks(data, axis); }
 };
 
 struct SoftmaxGradParams : SoftmaxParams {

@@ -307,3 +307,13 @@ def test_group_norm_takes_1x_shapes_and_per_channel_ones() -> None:
 def test_unknown_parameter_is_named_with_a_suggestion() -> None:
     with pytest.raises(TypeError, match="kernal.*kernel"):
         nd.Pooling(_array(_rand(1, 1, 4, 4)), kernal=(2, 2))
+
+
+def test_softmax_resolves_axes_before_trailing_ones() -> None:
+    """Both calls have one input shape but rows of other lengths."""
+    x = np.random.RandomState(0).randn(64, 512, 1).astype("float32")
+    for axis in (1, 2, -1, -2, 1):
+        e = np.exp(x - x.max(axis, keepdims=True))
+        np.testing.assert_allclose(
+            nd.softmax(nd.array(x), axis=axis).asnumpy(), e / e.sum(axis, keepdims=True), rtol=1e-5
+        )

@@ -199,11 +199,11 @@ void run_backward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Out
 
 template <Form kForm>
 void softmax_native(KernelContext&, const SoftmaxParams& p, Inputs in, Outputs out) {
-  run_forward<kForm>(p, channel_blocks(in[0].shape, p.axis), in, out);
+  run_forward<kForm>(p, p.blocks(in[0].shape), in, out);
 }
 template <Form kForm>
 void softmax_backward_native(KernelContext&, const SoftmaxGradParams& p, Inputs in, Outputs out) {
-  run_backward<kForm>(p, channel_blocks(in[1].shape, p.axis), in, out);
+  run_backward<kForm>(p, p.blocks(in[1].shape), in, out);
 }
 
 void softmax_activation_native(KernelContext&, const SoftmaxActivationParams& p, Inputs in,

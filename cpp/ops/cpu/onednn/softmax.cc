@@ -12,16 +12,15 @@ constexpr int64_t kSmallSoftmax = 16384;
 
 template <bool Log>
 CallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
-  const Shape& data = in[0].shape;
-  const bool last = p.axis == -1 || p.axis == data.ndim() - 1;
-  if (!last || p.use_length || (p.temperature && *p.temperature != 1) ||
-      in[0].dtype != out[0].dtype || data.size() < kSmallSoftmax)
+  const ChannelBlocks b = p.blocks(in[0].shape);
+  if (b.inner != 1 || p.use_length || (p.temperature && *p.temperature != 1) ||
+      in[0].dtype != out[0].dtype || b.outer * b.channels < kSmallSoftmax)
     return nullptr;
   Key key(Log ? "log_softmax" : "softmax");
-  key.add(in[0]);
+  key.add(in[0]).add(b.channels);
   return cached_call(Log ? "log_softmax" : "softmax", key, [&] {
     apply_thread_count();
-    const Desc d = plain_desc(Shape{data.size() / data.back(), data.back()}, in[0].dtype);
+    const Desc d = plain_desc(Shape{b.outer, b.channels}, in[0].dtype);
     const dnnl::softmax_forward::primitive_desc pd(
         engine(), dnnl::prop_kind::forward_inference,
         Log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, d, d, 1,

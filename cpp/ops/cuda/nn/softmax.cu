@@ -164,13 +164,13 @@ void backward(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
 
 template <Form form>
 void softmax(KernelContext& ctx, const SoftmaxParams& p, Inputs in, Outputs out) {
-  const ChannelBlocks b = channel_blocks(in[0].shape, p.axis);
-  forward(ctx, make_rows(form, p, b, in.size() > 1 ? &in[1] : nullptr), in, out);
+  forward(ctx, make_rows(form, p, p.blocks(in[0].shape), in.size() > 1 ? &in[1] : nullptr), in,
+          out);
 }
 template <Form form>
 void softmax_backward(KernelContext& ctx, const SoftmaxGradParams& p, Inputs in, Outputs out) {
-  const ChannelBlocks b = channel_blocks(in[1].shape, p.axis);
-  backward(ctx, make_rows(form, p, b, in.size() > 2 ? &in[2] : nullptr), in, out);
+  backward(ctx, make_rows(form, p, p.blocks(in[1].shape), in.size() > 2 ? &in[2] : nullptr), in,
+           out);
 }
 
 void softmax_activation(KernelContext& ctx, const SoftmaxActivationParams& p, Inputs in,
