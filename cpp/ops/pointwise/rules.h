@@ -17,6 +17,16 @@ inline auto like_input() {
   return [](const auto&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; };
 }
 
+// One input of any dtype but bool; the output is like it.
+inline auto like_number(std::string op) {
+  return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
+    MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,
+                   ": data of dtype bool given, numbers expected; convert it with "
+                   "astype('float32')");
+    return {in[0]};
+  };
+}
+
 inline auto same_shapes(std::string op) {
   return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
     for (size_t i = 1; i < in.size(); ++i)

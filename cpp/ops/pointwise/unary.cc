@@ -26,6 +26,7 @@ struct Row {
   std::vector<std::string> aliases = {};
 };
 
+// Functions whose results for booleans are booleans.
 const Row kRows[] = {
     {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}},
     {"_copyto", "A copy of data, into out.", MX_GRAD(dy(g))},
@@ -36,7 +37,6 @@ const Row kRows[] = {
      {"stop_gradient"}},
     {"make_loss", "data as a loss: its gradient is 1 whatever arrives from above.",
      MX_GRAD(g.emit("ones_like", {x(g)}))},
-    {"negative", "-data.", MX_GRAD(g.neg(dy(g)))},
     {"abs", "Absolute value.", MX_GRAD(g.mul(dy(g), g.emit("sign", {x(g)})))},
     {"sign", "-1, 0 or 1 by the sign of data.", nullptr},
     {"square", "data * data.", MX_GRAD(g.mul(dy(g), g.mul_scalar(x(g), 2.0))), AmpClass::kFloat32},
@@ -51,6 +51,11 @@ const Row kRows[] = {
     {"_contrib_isnan", "1 where data is NaN, else 0, in data's dtype.", nullptr},
     {"_contrib_isinf", "1 where data is infinite, else 0, in data's dtype.", nullptr},
     {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
+};
+
+// Functions of numbers. Their results for booleans would not be what a bool array holds.
+const Row kNumberRows[] = {
+    {"negative", "-data.", MX_GRAD(g.neg(dy(g)))},
     {"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))},
     {"rsqrt", "1 / sqrt(data).",
      MX_GRAD(g.mul_scalar(g.mul(dy(g), g.mul(y(g), square(g, y(g)))), -0.5)), AmpClass::kFloat32},
@@ -162,28 +167,37 @@ OpBuilder<P> one_input(const char* name, const char* doc) {
   return op;
 }
 
+template <class P>
+OpBuilder<P> one_number(const char* name, const char* doc) {
+  OpBuilder<P> op = one_input<P>(name, doc);
+  op.infer(like_number(name));
+  return op;
+}
+
+OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
+  op.amp(row.amp).alias(row.aliases);
+  if (row.gradient)
+    op.gradient(row.gradient);
+  else
+    op.zero_gradient();
+  return op.build();
+}
+
 }  // namespace
 
 void register_unary(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    auto op = one_input<NoParams>(row.name, row.doc);
-    op.amp(row.amp).alias(row.aliases);
-    if (row.gradient)
-      op.gradient(row.gradient);
-    else
-      op.zero_gradient();
-    ops.add(op.build());
-  }
-  ops.add(one_input<NoParams>("_trigamma", "Second derivative of gammaln.").build());
+  for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
+  for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
+  ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
   ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
               .gradient(clip_gradient)
               .build());
-  ops.add(one_input<SmoothL1Params>("smooth_l1",
-                                    "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
+  ops.add(one_number<SmoothL1Params>("smooth_l1",
+                                     "0.5 (scalar x)^2 near 0, abs(x) - 0.5 / scalar^2 elsewhere.")
               .gradient(smooth_l1_gradient)
               .amp(AmpClass::kFloat32)
               .build());
-  ops.add(one_input<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")
+  ops.add(one_number<HardSigmoidParams>("hard_sigmoid", "clip(alpha * data + beta, 0, 1).")
               .gradient(hard_sigmoid_gradient)
               .build());
   add_backward(ops, "_relu_backward", relu_backward_gradient);

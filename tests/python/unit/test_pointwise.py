@@ -143,3 +143,25 @@ def test_float32_sums_of_many_numbers_keep_their_digits() -> None:
         data = values.reshape(shape)
         got = nd.sum(nd.array(data), axis=axis).asnumpy()
         np.testing.assert_allclose(got, data.astype("float64").sum(axis).reshape(got.shape), 2e-7)
+
+
+NUMBERS_ONLY = [
+    "negative", "exp", "sqrt", "log", "sin", "arccosh", "reciprocal", "sigmoid", "gammaln", "erf",
+    "smooth_l1", "hard_sigmoid", "degrees",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS_ONLY)
+def test_functions_of_numbers_refuse_booleans(name: str) -> None:
+    mask = nd.array([0, 1, 1]).astype("bool")
+    params = {"scalar": 1.0} if name == "smooth_l1" else {}
+    with pytest.raises(TypeError, match=f"{name}: data of dtype bool given, numbers expected"):
+        getattr(nd, name)(mask, **params)
+
+
+@pytest.mark.parametrize("name", ["logical_not", "abs", "sign", "relu", "floor", "identity"])
+def test_functions_that_keep_booleans_give_booleans(name: str) -> None:
+    out = getattr(nd, name)(nd.array([0, 1, 1]).astype("bool"))
+    assert out.dtype == np.bool_
+    expected = [True, False, False] if name == "logical_not" else [False, True, True]
+    assert out.asnumpy().tolist() == expected
