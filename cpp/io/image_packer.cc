@@ -129,8 +129,7 @@ struct ImagePacker::Job {
   PackItem item;
   std::optional<InputFile> file;  // of pass_through: opened before its turn
   std::vector<std::byte> record;
-  std::string error;           // what is wrong with the file
-  std::exception_ptr failure;  // of this process
+  std::exception_ptr failure;
   bool done = false;  // guarded by mutex_; the rest belongs to the worker before, to write() after
 };
 
@@ -173,9 +172,7 @@ void ImagePacker::work(std::stop_token token) {
     lock.unlock();
     try {
       job.record = pack_image(job.item, options_);
-    } catch (const Error& e) {
-      job.error = e.what();
-    } catch (...) {  // no memory: not the file's fault
+    } catch (...) {  // its text may not fit into memory: write() looks at it
       job.failure = std::current_exception();
     }
     lock.lock();
@@ -183,6 +180,20 @@ void ImagePacker::work(std::stop_token token) {
     changed_.notify_all();
   }
 }
+
+namespace {
+
+// Returns what is wrong with the file. Throws errors that are not the file's fault.
+std::string file_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::kOutOfMemory) throw;
+    return e.what();
+  }
+}
+
+}  // namespace
 
 // Returns what is wrong with the file; what is wrong with the record file is thrown.
 std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
@@ -233,9 +244,8 @@ std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) 
       jobs_.pop_front();
       if (!options_.pass_through) --next_;
     }
-    if (job->failure) std::rethrow_exception(job->failure);
     PackedItem result;
-    result.error = std::move(job->error);
+    if (job->failure) result.error = file_error(job->failure);
     const int64_t offset = writer.tell();
     if (options_.pass_through)
       result.error = write_through(*job, writer);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/blocking.h"
@@ -78,6 +79,7 @@ void ImagePipeline::stop() {
   for (std::jthread& worker : workers_) worker.request_stop();
   workers_.clear();  // joins
   chunks_.clear();
+  failure_ = nullptr;
   left_.clear();
   first_.reset();
 }
@@ -162,12 +164,9 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
     if (position % batch == 0) {
       try {
         chunks_.push_back(new_chunk(position / batch));
-      } catch (...) {  // no memory: the consumer learns it from the first row
-        auto failed = std::make_unique<Chunk>();
-        failed->number = position / batch;
-        failed->failures.push_back({std::current_exception(), Stage::kRecord});
+      } catch (...) {  // no memory; the consumer throws it after the chunks before
+        failure_ = std::current_exception();
         next_sample_ = num_records();
-        chunks_.push_back(std::move(failed));
         changed_.notify_all();
         return;
       }
@@ -192,13 +191,18 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
   if (taken_ >= num_chunks()) return nullptr;
   std::unique_lock lock(mutex_);
   profile_count("ImageRecordIter: batches ahead", static_cast<int64_t>(chunks_.size()));
-  if (chunks_.empty() || chunks_.front()->missing > 0) {
+  const auto ready = [&] {
+    return closed_ || (chunks_.empty() ? failure_ != nullptr : chunks_.front()->missing == 0);
+  };
+  if (!ready()) {
     const ProfileScope profile("ImageRecordIter: wait", ProfileKind::kIo);
-    engine::wait_interruptibly(lock, changed_, [&] {
-      return closed_ || (!chunks_.empty() && chunks_.front()->missing == 0);
-    });
+    engine::wait_interruptibly(lock, changed_, ready);
   }
   MX_CHECK_KIND(!closed_, ErrorKind::kError, "ImageRecordIter: the program ends");
+  if (chunks_.empty()) {
+    taken_ = num_chunks();
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
   auto chunk = std::move(chunks_.front());
   chunks_.pop_front();
   ++taken_;
@@ -223,7 +227,7 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   int64_t bad = 0;
   for (const Chunk::Failure& failure : chunk.failures) {
     if (!failure.error) continue;
-    if (!options_.skip_bad || !chunk.data) std::rethrow_exception(failure.error);
+    if (!options_.skip_bad) std::rethrow_exception(failure.error);
     try {
       std::rethrow_exception(failure.error);
     } catch (const Error& e) {
@@ -262,10 +266,6 @@ bool ImagePipeline::next(ImageBatch& batch) {
     if (left_.empty()) {
       std::shared_ptr<Chunk> chunk = take_chunk();
       if (!chunk) break;
-      if (!chunk->data) {  // its memory was refused: no chunk follows
-        const std::lock_guard lock(mutex_);
-        taken_ = num_chunks();
-      }
       const int64_t bad = count_bad(*chunk);
       if (bad == 0 && filled == 0 && chunk->rows == size) {
         batch = {chunk->data, chunk->label, chunk->index, 0};  // the usual case: nothing is copied

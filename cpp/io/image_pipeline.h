@@ -125,11 +125,13 @@ class ImagePipeline {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
-  int64_t next_sample_ = 0;                    // guarded by mutex_
-  int64_t taken_ = 0;                          // guarded by mutex_; chunks
-  bool closed_ = false;                        // guarded by mutex_
-  int running_ = 0;                            // guarded by mutex_; threads that have begun
-  std::vector<std::jthread> workers_;          // last: they end before what they use
+  // Why no chunk follows those of chunks_, null if one does; guarded by mutex_.
+  std::exception_ptr failure_;
+  int64_t next_sample_ = 0;            // guarded by mutex_
+  int64_t taken_ = 0;                  // guarded by mutex_; chunks
+  bool closed_ = false;                // guarded by mutex_
+  int running_ = 0;                    // guarded by mutex_; threads that have begun
+  std::vector<std::jthread> workers_;  // last: they end before what they use
 };
 
 }  // namespace mxlite::io

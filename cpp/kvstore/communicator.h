@@ -50,8 +50,9 @@ class Communicator {
   // stopped, or do not call this within the deadline.
   virtual void end_hung_ranks() noexcept {}
 
-  // Makes every later call fail here and, where the backend can tell them, on the other ranks.
-  virtual void fail_all(const std::string& reason) noexcept = 0;
+  // Makes every later call fail here and, where the backend can tell them, on the other ranks. Does
+  // not allocate: memory may have run out.
+  virtual void fail_all(const char* reason) noexcept = 0;
 };
 
 std::unique_ptr<Communicator> make_local_communicator();

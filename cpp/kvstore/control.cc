@@ -67,7 +67,7 @@ class ShmControl final : public ControlChannel {
     bell.sleeping.store(0);
   }
   void ring() override { ring(channel_.rank()); }
-  void fail_all(const std::string& reason) noexcept override {
+  void fail_all(const char* reason) noexcept override {
     channel_.fail_others(reason);
     for (int r = 0; r < channel_.size(); ++r) ring(r);
   }
@@ -141,7 +141,7 @@ class GatherControl final : public ControlChannel {
     ++rings_;
     rung_.notify_all();
   }
-  void fail_all(const std::string& reason) noexcept override { group_->fail_all(reason); }
+  void fail_all(const char* reason) noexcept override { group_->fail_all(reason); }
 
  private:
   std::unique_ptr<Communicator> group_;

@@ -28,7 +28,7 @@ class ControlChannel {
   virtual void sleep(uint32_t seen, double seconds) = 0;
   virtual void ring() = 0;  // on any thread
 
-  virtual void fail_all(const std::string& reason) noexcept = 0;
+  virtual void fail_all(const char* reason) noexcept = 0;
 };
 
 // Collective. Through shared memory where all ranks have it, else by all-gathers every cycle_ms().

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "cpp/kvstore/communicator.h"
+#include "cpp/kvstore/failure_text.h"
 
 namespace mxlite {
 namespace {
@@ -45,18 +46,18 @@ class LocalCommunicator final : public Communicator {
     check();
     return color < 0 ? nullptr : make_local_communicator();
   }
-  void fail_all(const std::string& reason) noexcept override {
+  void fail_all(const char* reason) noexcept override {
     std::lock_guard lock(mutex_);
-    if (reason_.empty()) reason_ = reason;
+    reason_.set(reason);
   }
 
  private:
   void check() {
     std::lock_guard lock(mutex_);
-    if (!reason_.empty()) fail(ErrorKind::kCommunicator, reason_);
+    if (reason_.is_set()) fail(ErrorKind::kCommunicator, reason_.get());
   }
   std::mutex mutex_;
-  std::string reason_;  // guarded by mutex_
+  FailureText reason_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -171,7 +171,7 @@ void Runtime::quit() noexcept {
 }
 
 void Runtime::abort(const std::string& reason) noexcept {
-  if (const auto running = session()) running->abort(reason);
+  if (const auto running = session()) running->abort(reason.c_str());
 }
 
 std::shared_ptr<Session> Runtime::session() {

@@ -32,8 +32,13 @@ uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
 
 uint64_t ns_since(Clock::time_point begin) { return ns_between(begin, Clock::now()); }
 
-std::exception_ptr as_exception(const std::string& text) {
-  return std::make_exception_ptr(Error(ErrorKind::kCommunicator, text));
+// std::bad_alloc if there is no memory for the text.
+std::exception_ptr as_exception(const char* text) noexcept {
+  try {
+    return std::make_exception_ptr(Error(ErrorKind::kCommunicator, text));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 }  // namespace
@@ -105,19 +110,16 @@ void Session::check_versions() {
 }
 
 void Session::loop() noexcept {
-  std::string reason;
   try {
     while (step()) {
     }
-    return;
   } catch (const std::exception& e) {
-    reason = e.what();
+    lost_ = true;
+    for (auto& [set, group] : groups_)
+      if (group) group->fail_all(e.what());
+    control_->fail_all(e.what());
+    end(e.what());
   }
-  lost_ = true;
-  for (auto& [set, group] : groups_)
-    if (group) group->fail_all(reason);
-  control_->fail_all(reason);
-  end(reason);
 }
 
 bool Session::step() {
@@ -209,11 +211,11 @@ std::vector<const SharedRequest*> Session::take_news() {
     } else if (operation->queues) {
       queued_[operation->request().key()].push_back(std::move(operation));
     } else {
-      tell({&operation, 1},
-           str(collective_name(operation->request().kind), ": the tensor '",
-               operation->request().name,
-               "' has the same name as another tensor that is currently being processed on rank ",
-               rank, "; give each its own name, or wait for the first"));
+      const std::string error = str(
+          collective_name(operation->request().kind), ": the tensor '", operation->request().name,
+          "' has the same name as another tensor that is currently being processed on rank ", rank,
+          "; give each its own name, or wait for the first");
+      tell({&operation, 1}, as_exception(error.c_str()));
     }
   }
   fresh_.clear();
@@ -258,9 +260,8 @@ OperationRef Session::close(const ResponseEntry& entry) {
 void Session::forget(const std::vector<uint32_t>& numbers) {
   for (const uint32_t index : numbers) {
     if (index >= known_.size() || !known_[index].operation) continue;
-    OperationRef operation = std::move(known_[index].operation);
-    const std::string_view key = operation->request().key();
-    pending_.emplace(key, std::move(operation));
+    OperationRef& operation = known_[index].operation;
+    pending_.try_emplace(operation->request().key(), nullptr).first->second.swap(operation);
   }
 }
 
@@ -298,17 +299,19 @@ void Session::process() {
   }
   if (outcome.stalled) {
     stalled_ = true;
-    return end(given_up_text(negotiator_.stalls(0)));
+    return end(given_up_text(negotiator_.stalls(0)).c_str());
   }
   if (!outcome.shutdown.empty())
     end(str("the job has been shut down by ", ranks_text(outcome.shutdown),
-            ": it has ended or has called shutdown(), and takes part in no further operation"));
+            ": it has ended or has called shutdown(), and takes part in no further operation")
+            .c_str());
 }
 
 void Session::carry_out(const Response& response) {
   const auto taken_up = Clock::now();
   std::vector<OperationRef>& operations = operations_;
   operations.clear();
+  operations.reserve(response.entries.size());  // a closed operation must not be lost
   for (const ResponseEntry& entry : response.entries) {
     if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
       timeline_.end(entry.first().name);
@@ -325,7 +328,7 @@ void Session::carry_out(const Response& response) {
   const auto group = groups_.find(response.set);
   if (operations.empty()) return;  // another set's
   if (!response.error.empty()) {
-    tell(operations, response.error);
+    tell(operations, as_exception(response.error.c_str()));
     return operations.clear();
   }
   MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
@@ -336,7 +339,7 @@ void Session::carry_out(const Response& response) {
     try {
       executor_.run(response, operations, *group->second, negotiator_.members(response.set));
     } catch (const std::exception& e) {
-      tell(operations, e.what());
+      tell(operations, as_exception(e.what()));
       throw;
     }
   }
@@ -351,7 +354,7 @@ void Session::carry_out(const Response& response) {
     stats_.negotiation_ns += ns_between(taken_up, begin);
     stats_.collective_ns += ns_between(begin, end);
   }
-  tell(operations, {});
+  tell(operations, nullptr);
   operations.clear();
 }
 
@@ -391,7 +394,7 @@ void Session::check_stalls() {
 }
 
 void Session::submit(std::vector<OperationRef> operations) {
-  std::string reason;
+  std::exception_ptr cause;
   {
     std::lock_guard lock(mutex_);
     if (!ended_) {
@@ -400,9 +403,9 @@ void Session::submit(std::vector<OperationRef> operations) {
       if (needs_rings_) control_->ring();
       return;
     }
-    reason = reason_;
+    cause = cause_;
   }
-  tell(operations, reason);
+  tell(operations, cause);
 }
 
 void Session::request_stop() {
@@ -411,7 +414,7 @@ void Session::request_stop() {
   control_->ring();
 }
 
-void Session::abort(const std::string& reason) noexcept {
+void Session::abort(const char* reason) noexcept {
   control_->fail_all(reason);
   control_->ring();
 }
@@ -426,34 +429,38 @@ bool Session::ended() {
   return ended_;
 }
 
-void Session::end(const std::string& reason) {
-  std::vector<OperationRef> left;
+void Session::end(const char* reason) noexcept {
+  const std::exception_ptr cause = as_exception(reason);
+  std::vector<OperationRef> inbox;
   {
     std::lock_guard lock(mutex_);
     ended_ = true;
-    reason_ = reason;
-    left.swap(inbox_);
+    cause_ = cause;
+    inbox.swap(inbox_);
   }
-  for (Known& known : known_)
-    if (known.operation) left.push_back(std::move(known.operation));
-  for (const auto& [key, operation] : pending_) left.push_back(operation);
+  // After an error in the middle of a step, fresh_ and operations_ hold what has left the others.
+  for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) tell(*operations, cause);
+  for (const Known& known : known_) tell({&known.operation, 1}, cause);
+  for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);
   for (const auto& [key, operations] : queued_)
-    left.insert(left.end(), operations.begin(), operations.end());
-  left.insert(left.end(), next_.begin(), next_.end());
+    for (const OperationRef& operation : operations) tell({&operation, 1}, cause);
+  fresh_.clear();
+  operations_.clear();
+  next_.clear();
   known_.clear();
   pending_.clear();
   queued_.clear();
-  next_.clear();
   open_ = 0;
-  tell(left, reason);
 }
 
-void Session::tell(std::span<const OperationRef> operations, const std::string& error) {
+void Session::tell(std::span<const OperationRef> operations, const std::exception_ptr& error) {
   for (size_t i = 0, end = 0; i < operations.size(); i = end) {
-    OperationOwner* owner = operations[i]->owner;
-    for (end = i; end < operations.size() && operations[end]->owner == owner; ++end)
-      operations[end]->owner = nullptr;
-    if (owner) owner->told(end - i, error.empty() ? nullptr : as_exception(error));
+    OperationOwner* owner = operations[i] ? operations[i]->owner : nullptr;
+    for (end = i + 1; owner && end < operations.size(); ++end)
+      if (!operations[end] || operations[end]->owner != owner) break;
+    if (!owner) continue;
+    for (size_t k = i; k < end; ++k) operations[k]->owner = nullptr;
+    owner->told(end - i, error);
   }
 }
 

@@ -55,7 +55,7 @@ class Session {
   RequestRef share(const Request& request) { return requests_.share(request); }
   void submit(std::vector<OperationRef> operations);
   void request_stop();
-  void abort(const std::string& reason) noexcept;
+  void abort(const char* reason) noexcept;
   bool ended();
   bool lost();  // has it ended because a rank is lost, or does not come?
 
@@ -83,8 +83,9 @@ class Session {
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
   void sleep(uint32_t seen);
-  void end(const std::string& reason);
-  static void tell(std::span<const OperationRef> operations, const std::string& error);
+  // Tells the owners of all operations. Does not allocate but for the error's text.
+  void end(const char* reason) noexcept;
+  static void tell(std::span<const OperationRef> operations, const std::exception_ptr& error);
 
   RuntimeOptions options_;
   Timeline& timeline_;
@@ -122,7 +123,7 @@ class Session {
   bool needs_rings_ = true;
   bool stop_requested_ = false;           // guarded by mutex_
   bool ended_ = false;                    // guarded by mutex_
-  std::string reason_;                    // of the end; guarded by mutex_
+  std::exception_ptr cause_;              // of the end; guarded by mutex_
   std::map<int, std::vector<int>> sets_;  // guarded by mutex_
   RuntimeStats stats_;                    // guarded by mutex_
   NegotiationSettings settings_;          // guarded by mutex_

@@ -239,7 +239,7 @@ class PyCommunicator {
     return part ? std::make_unique<PyCommunicator>(std::move(part)) : nullptr;
   }
   void describe(const std::string& what) { group_->describe(what); }
-  void fail_all(const std::string& reason) { group_->fail_all(reason); }
+  void fail_all(const std::string& reason) { group_->fail_all(reason.c_str()); }
 
  private:
   // The arrays belong to this thread during the call.

@@ -56,16 +56,22 @@ void CollectiveTask::release_operands() noexcept {
 
 // An input has failed, so the task does not run: the other ranks must not wait for it.
 void CollectiveTask::announce_failure() noexcept {
-  const auto cause = std::make_exception_ptr(
-      Error(ErrorKind::kCommunicator, text() + ": the tensor could not be computed on this rank"));
-  for (const auto& o : operations_) {
-    o->input.reset();
-    o->output.reset();
-    Request failed = o->request();
-    failed.failure = "an operation before it has failed";
-    o->asked = make_ref<const SharedRequest>(std::move(failed));
+  std::exception_ptr cause;
+  try {
+    cause = std::make_exception_ptr(Error(
+        ErrorKind::kCommunicator, text() + ": the tensor could not be computed on this rank"));
+    for (const auto& o : operations_) {
+      o->input.reset();
+      o->output.reset();
+      Request failed = o->request();
+      failed.failure = "an operation before it has failed";
+      o->asked = make_ref<const SharedRequest>(std::move(failed));
+    }
+    session_->submit(std::move(operations_));
+  } catch (...) {  // no memory to announce it
+    cause = std::current_exception();
+    session_->abort("a tensor could not be computed, and memory ran out");
   }
-  session_->submit(std::move(operations_));
   std::lock_guard lock(mutex_);
   error_ = cause;
   left_ = 0;

@@ -2,11 +2,26 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/session.h"
+
+namespace {
+thread_local bool refuses_memory = false;
+}
+
+// Replaces the C++ library's, so that a thread can be left without memory.
+void* operator new(size_t bytes) {
+  void* memory = refuses_memory ? nullptr : std::malloc(bytes);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace mxlite {
 namespace {
@@ -162,6 +177,43 @@ TEST(Session, WhatComesAfterTheEndFails) {
   const auto errors = after.wait_for(2);
   ASSERT_EQ(errors.size(), 2u);
   EXPECT_NE(errors[0].find("shut down by rank 0"), std::string::npos) << errors[0];
+}
+
+// Leaves the thread that tells it without memory.
+class StarvingOwner final : public OperationOwner {
+ public:
+  void told(size_t, std::exception_ptr error) override {
+    refuses_memory = true;
+    std::lock_guard lock(mutex_);
+    (error ? failed_ : done_) += 1;
+    changed_.notify_all();
+  }
+  void wait_for(int done, int failed) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
+                                  [&] { return done_ >= done && failed_ >= failed; }));
+    EXPECT_EQ(done_, done);
+    EXPECT_EQ(failed_, failed);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int done_ = 0, failed_ = 0;
+};
+
+TEST(Session, ThreadWithoutMemoryTellsAllOperations) {
+  Job job;
+  StarvingOwner owner;
+  job.session().submit({job.sum("a", 3, owner)});
+  owner.wait_for(1, 0);
+  job.session().submit({job.sum("b", 3, owner)});
+  owner.wait_for(1, 1);
+  EXPECT_TRUE(job.session().lost());
+  // In this thread, which may have memory.
+  job.session().submit({job.sum("c", 3, owner)});
+  owner.wait_for(1, 2);
+  refuses_memory = false;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class HierarchicalCommunicator final : public Communicator {
     g_.all->describe(std::move(what));
   }
   void end_hung_ranks() noexcept override { g_.local->end_hung_ranks(); }
-  void fail_all(const std::string& reason) noexcept override {
+  void fail_all(const char* reason) noexcept override {
     g_.local->fail_all(reason);
     if (g_.cross) g_.cross->fail_all(reason);
     g_.all->fail_all(reason);

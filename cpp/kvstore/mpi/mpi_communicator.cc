@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/failure_text.h"
 #include "cpp/kvstore/mpi/ulfm.h"
 
 namespace mxlite::mpi {
@@ -75,10 +76,10 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   const char* backend() const override { return "mpi"; }
   void describe(std::string what) override { what_ = std::move(what); }
-  void fail_all(const std::string& reason) noexcept override {
+  void fail_all(const char* reason) noexcept override {
     {
       std::lock_guard lock(mutex_);
-      if (failure_.empty()) failure_ = reason;
+      failure_.set(reason);
     }
     if (std::this_thread::get_id() == thread_) ulfm::revoke(comm_.get());
   }
@@ -126,7 +127,7 @@ class MpiCommunicator final : public Communicator {
     ++number_;
     call_ = call;
     std::lock_guard lock(mutex_);
-    MX_CHECK_KIND(failure_.empty(), ErrorKind::kCommunicator, failure_);
+    MX_CHECK_KIND(!failure_.is_set(), ErrorKind::kCommunicator, failure_.get());
   }
   void finish(std::span<MPI_Request> requests);
   void broadcast_pieces(void* data, size_t bytes, int root);
@@ -140,7 +141,7 @@ class MpiCommunicator final : public Communicator {
   const char* call_ = "";
   std::string what_;
   std::mutex mutex_;
-  std::string failure_;  // guarded by mutex_
+  FailureText failure_;  // guarded by mutex_
 };
 
 void MpiCommunicator::finish(std::span<MPI_Request> requests) {
@@ -161,7 +162,8 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests) {
         text += str(": a rank is lost: ", message);
       }
       std::lock_guard lock(mutex_);
-      failure_ = text;  // its requests are in MPI's hands for ever: the group is of no use now
+      failure_.set(
+          text.c_str());  // its requests are in MPI's hands for ever: the group is of no use now
       fail(ErrorKind::kCommunicator, text);
     }
     if (done) return;

@@ -171,7 +171,7 @@ std::string Channel::operation_text() const {
 
 void Channel::fail(const std::string& reason) {
   const std::string text = str(operation_text(), ": ", reason);
-  segment_->fail_all(text);
+  segment_->fail_all(text.c_str());
   // Another rank may have been the first to tell.
   mxlite::fail(ErrorKind::kCommunicator, segment_->failure().value_or(text));
 }

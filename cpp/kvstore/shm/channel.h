@@ -71,7 +71,7 @@ class Channel {
   void wait_arrival();
 
   [[noreturn]] void fail(const std::string& reason);
-  void fail_others(const std::string& reason) noexcept { segment_->fail_all(reason); }
+  void fail_others(const char* reason) noexcept { segment_->fail_all(reason); }
 
  private:
   void wait_slowly(int r, uint32_t step);

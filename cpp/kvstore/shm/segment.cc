@@ -175,11 +175,11 @@ void Segment::expect(int r, int64_t process, uint64_t process_namespace) noexcep
   state.process.compare_exchange_strong(nobody, process);
 }
 
-void Segment::fail_all(const std::string& text) noexcept {
+void Segment::fail_all(const char* text) noexcept {
   Header& h = header();
   uint32_t expected = 0;
   if (h.failing.compare_exchange_strong(expected, 1)) {
-    std::strncpy(h.text, text.c_str(), kTextBytes - 1);
+    std::strncpy(h.text, text, kTextBytes - 1);
     h.failed.store(1);
   }
   for (uint32_t r = 0; r < h.ranks; ++r) futex_wake_all(rank(static_cast<int>(r)).progress.step);

@@ -83,7 +83,7 @@ class Segment {
   size_t buffer_bytes() const { return header().buffer_bytes; }
 
   // The first text wins.
-  void fail_all(const std::string& text) noexcept;
+  void fail_all(const char* text) noexcept;
   std::optional<std::string> failure() const;
 
  private:

@@ -43,7 +43,7 @@ class ShmCommunicator final : public Communicator {
   int size() const override { return size_; }
   const char* backend() const override { return "shm"; }
   void describe(std::string what) override { channel_.describe(std::move(what)); }
-  void fail_all(const std::string& reason) noexcept override { channel_.fail_others(reason); }
+  void fail_all(const char* reason) noexcept override { channel_.fail_others(reason); }
   void end_hung_ranks() noexcept override { channel_.end_hung_ranks(); }
   Channel& channel() { return channel_; }
 

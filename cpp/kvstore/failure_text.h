@@ -1,0 +1,20 @@
+// Why a group or a job has failed, kept without allocating: the reason may be that memory ran out.
+#pragma once
+#include <cstring>
+
+namespace mxlite {
+
+class FailureText {
+ public:
+  // The first text stays; it is cut to the buffer.
+  void set(const char* text) noexcept {
+    if (!is_set()) std::strncpy(text_, *text ? text : "unknown error", sizeof text_ - 1);
+  }
+  bool is_set() const noexcept { return text_[0] != 0; }
+  const char* get() const noexcept { return text_; }
+
+ private:
+  char text_[2048] = {};
+};
+
+}  // namespace mxlite
