@@ -44,6 +44,9 @@ AttrValue parse_scalar(std::string_view s) {
   const char* end = digits.data() + digits.size();
   if (auto r = std::from_chars(digits.data(), end, i); r.ec == std::errc() && r.ptr == end)
     return i;
+  uint64_t u = 0;
+  if (auto r = std::from_chars(digits.data(), end, u); r.ec == std::errc() && r.ptr == end)
+    return u;
   double d = 0;
   if (auto r = std::from_chars(digits.data(), end, d); r.ec == std::errc() && r.ptr == end)
     return d;
@@ -93,6 +96,7 @@ std::string attr_text(const AttrValue& value) {
     std::string operator()(std::monostate) const { return "None"; }
     std::string operator()(bool v) const { return v ? "True" : "False"; }
     std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(uint64_t v) const { return std::to_string(v); }
     std::string operator()(double v) const { return number_text(v); }
     std::string operator()(const std::string& v) const { return v; }
     std::string operator()(const Shape& v) const { return str(v); }
@@ -122,6 +126,7 @@ int64_t attr_to_int(const AttrValue& value) {
   if (const auto* b = std::get_if<bool>(&v)) return *b;
   if (const auto* d = std::get_if<double>(&v); d && *d == std::floor(*d) && std::abs(*d) < 0x1p63)
     return static_cast<int64_t>(*d);
+  if (std::holds_alternative<uint64_t>(v)) throw AttrMismatch{"an int of 64 bits", true};
   throw AttrMismatch{"an int"};
 }
 
@@ -130,6 +135,7 @@ double attr_to_double(const AttrValue& value) {
   const AttrValue& v = resolve(value, storage);
   if (const auto* d = std::get_if<double>(&v)) return *d;
   if (const auto* i = std::get_if<int64_t>(&v)) return static_cast<double>(*i);
+  if (const auto* u = std::get_if<uint64_t>(&v)) return static_cast<double>(*u);
   if (const auto* b = std::get_if<bool>(&v)) return *b;
   throw AttrMismatch{"a number"};
 }
@@ -139,6 +145,7 @@ bool attr_to_bool(const AttrValue& value) {
   const AttrValue& v = resolve(value, storage);
   if (const auto* b = std::get_if<bool>(&v)) return *b;
   if (const auto* i = std::get_if<int64_t>(&v)) return *i != 0;
+  if (std::holds_alternative<uint64_t>(v)) return true;
   throw AttrMismatch{"a bool"};
 }
 
@@ -146,7 +153,8 @@ Shape attr_to_ints(const AttrValue& value) {
   AttrValue storage;
   const AttrValue& v = resolve(value, storage);
   if (const auto* s = std::get_if<Shape>(&v)) return *s;
-  if (std::holds_alternative<int64_t>(v)) return Shape{attr_to_int(v)};
+  if (std::holds_alternative<int64_t>(v) || std::holds_alternative<uint64_t>(v))
+    return Shape{attr_to_int(v)};
   throw AttrMismatch{"an int or a tuple of ints"};
 }
 
@@ -156,7 +164,8 @@ OptionalInts attr_to_optional_ints(const AttrValue& value) {
   if (const auto* o = std::get_if<OptionalInts>(&v)) return *o;
   if (const auto* s = std::get_if<Shape>(&v)) return OptionalInts(s->begin(), s->end());
   if (std::holds_alternative<std::monostate>(v)) return OptionalInts{std::nullopt};
-  if (std::holds_alternative<int64_t>(v)) return OptionalInts{attr_to_int(v)};
+  if (std::holds_alternative<int64_t>(v) || std::holds_alternative<uint64_t>(v))
+    return OptionalInts{attr_to_int(v)};
   throw AttrMismatch{"an int, None or a tuple of these"};
 }
 
@@ -165,7 +174,8 @@ std::vector<double> attr_to_doubles(const AttrValue& value) {
   const AttrValue& v = resolve(value, storage);
   if (const auto* d = std::get_if<std::vector<double>>(&v)) return *d;
   if (const auto* s = std::get_if<Shape>(&v)) return std::vector<double>(s->begin(), s->end());
-  if (std::holds_alternative<int64_t>(v) || std::holds_alternative<double>(v))
+  if (std::holds_alternative<int64_t>(v) || std::holds_alternative<uint64_t>(v) ||
+      std::holds_alternative<double>(v))
     return {attr_to_double(v)};
   throw AttrMismatch{"a number or a tuple of numbers"};
 }
@@ -179,20 +189,31 @@ DType attr_to_dtype(const AttrValue& value) {
 
 bool AttrRange::is_bounded() const { return !std::isinf(low) || !std::isinf(high); }
 
+bool AttrRange::holds(double number) const {
+  return (low_excluded ? number > low : number >= low) &&
+         (high_excluded ? number < high : number <= high);
+}
+
 std::string range_text(const AttrRange& range) {
   if (!range.is_bounded()) return "";
-  if (std::isinf(range.high)) return "at least " + number_text(range.low);
-  if (std::isinf(range.low)) return "at most " + number_text(range.high);
-  return "from " + number_text(range.low) + " to " + number_text(range.high);
+  const std::string low = number_text(range.low), high = number_text(range.high);
+  if (std::isinf(range.high)) return (range.low_excluded ? "above " : "at least ") + low;
+  if (std::isinf(range.low)) return (range.high_excluded ? "below " : "at most ") + high;
+  return (range.low_excluded ? "above " : "from ") + low + (range.low_excluded ? " and " : " to ") +
+         (range.high_excluded  ? "below "
+          : range.low_excluded ? "at most "
+                               : "") +
+         high;
 }
 
 void check_attr_range(const AttrValue& value, const AttrRange& range) {
   const auto check = [&](double number) {
-    if (!(number >= range.low && number <= range.high)) throw AttrMismatch{range_text(range), true};
+    if (!range.holds(number)) throw AttrMismatch{range_text(range), true};
   };
   struct Numbers {
     const decltype(check)& each;
     void operator()(int64_t v) const { each(static_cast<double>(v)); }
+    void operator()(uint64_t v) const { each(static_cast<double>(v)); }
     void operator()(double v) const { each(v); }
     void operator()(const Shape& v) const {
       for (const int64_t i : v) each(static_cast<double>(i));

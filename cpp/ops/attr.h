@@ -21,8 +21,9 @@
 namespace mxlite {
 
 using OptionalInts = std::vector<std::optional<int64_t>>;  // slice's begin and end: (None, 2)
+// A uint64_t holds only integers above the largest int64_t.
 using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, Shape,
-                               std::vector<double>, OptionalInts, DType>;
+                               std::vector<double>, OptionalInts, DType, uint64_t>;
 
 // A conversion failed; the caller adds operator and parameter name.
 struct AttrMismatch {
@@ -30,13 +31,21 @@ struct AttrMismatch {
   bool wrong_value = false;  // the type is right, the value is out of range
 };
 
-// Bounds of a number or of every element of a tuple of numbers, both inclusive.
+// Upper bound of sizes, counts, strides and paddings: sums and products of two stay below 2^63.
+inline constexpr double kMaxSize = 2147483647;
+// Bound of real numbers that kernels multiply by sizes or positions: float32 products stay finite.
+inline constexpr double kMaxReal = 1e30;
+
+// Bounds of a number or of every element of a tuple of numbers.
 struct AttrRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
+  bool low_excluded = false, high_excluded = false;
   bool is_bounded() const;
+  bool holds(double number) const;  // false for NaN
 };
-std::string range_text(const AttrRange& range);  // "at least 1"; empty where nothing is bounded
+// "at least 1", "from 0 to below 1"; empty where nothing is bounded.
+std::string range_text(const AttrRange& range);
 // Throws AttrMismatch if a number in `value` lies outside the range or is NaN. None passes.
 void check_attr_range(const AttrValue& value, const AttrRange& range);
 
@@ -162,10 +171,22 @@ struct Field {
   AttrRange range = {};
 
   // Bounds, checked for every call before shapes are inferred.
-  constexpr Field at_least(double low) const { return between(low, range.high); }
-  constexpr Field between(double low, double high) const {
-    return {name, member, doc, required, {low, high}};
+  constexpr Field at_least(double low) const {
+    return with({low, range.high, false, range.high_excluded});
   }
+  constexpr Field above(double low) const {
+    return with({low, range.high, true, range.high_excluded});
+  }
+  constexpr Field at_most(double high) const {
+    return with({range.low, high, range.low_excluded, false});
+  }
+  constexpr Field below(double high) const {
+    return with({range.low, high, range.low_excluded, true});
+  }
+  constexpr Field between(double low, double high) const { return at_least(low).at_most(high); }
+
+ private:
+  constexpr Field with(AttrRange bounds) const { return {name, member, doc, required, bounds}; }
 };
 template <class P, class T>
 constexpr Field<P, T> field(const char* name, T P::*member, const char* doc) {

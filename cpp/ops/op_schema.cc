@@ -130,6 +130,15 @@ void throw_attr_mismatch(const std::string& op, const std::string& param, const 
        mismatch.expected, " expected");
 }
 
+void check_default(const std::string& op, const char* param, const AttrValue& value,
+                   const AttrRange& range) {
+  try {
+    if (range.is_bounded()) check_attr_range(value, range);
+  } catch (const AttrMismatch& mismatch) {
+    throw_attr_mismatch(op, param, value, mismatch);
+  }
+}
+
 void throw_missing_param(const std::string& op, const std::string& param) {
   fail(ErrorKind::kType, op, "() missing required keyword argument '", param, "'");
 }

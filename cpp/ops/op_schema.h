@@ -91,6 +91,9 @@ struct OpSchema {
 // error if the type is right and the value is out of range.
 [[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
                                       const AttrValue& given, const AttrMismatch& mismatch);
+// Throws as throw_attr_mismatch if a parameter's default lies outside its range.
+void check_default(const std::string& op, const char* param, const AttrValue& value,
+                   const AttrRange& range);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
 
 template <class P>
@@ -106,6 +109,8 @@ class OpBuilder {
       schema_.params.push_back({f.name, Traits::python_type(),
                                 f.required ? "" : attr_text(Traits::to(defaults.*(f.member))),
                                 f.doc, f.required, range_text(f.range)});
+      if (!f.required)
+        check_default(schema_.name, f.name, Traits::to(defaults.*(f.member)), f.range);
     });
     if (!any_required) schema_.default_params = std::make_shared<P>();
     schema_.make_params = [op = schema_.name](std::span<const AttrValue> values,

@@ -9,7 +9,6 @@ constexpr const char* kOp = "_contrib_count_sketch";
 
 Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK(p.out_dim > 0, kOp, ": out_dim ", p.out_dim, " given, at least 1 expected");
   MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": data of dtype ", in[0].dtype,
                  " given, float16, bfloat16, float32 or float64 expected");
   MX_CHECK_SHAPE(data.ndim() >= 1, kOp, ": data of shape () given, at least 1 dimension expected");

@@ -13,7 +13,7 @@ struct CountSketchParams {
   static constexpr auto fields() {
     using P = CountSketchParams;
     return std::tuple(
-        required_field("out_dim", &P::out_dim, "Number of buckets.").between(1, 2147483647),
+        required_field("out_dim", &P::out_dim, "Number of buckets.").between(1, kMaxSize),
         field("processing_batch_size", &P::processing_batch_size,
               "Accepted for compatibility, without effect.")
             .at_least(1));

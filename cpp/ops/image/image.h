@@ -20,10 +20,12 @@ struct ImageNormalizeParams {
 struct ImageCropParams {
   int64_t x = 0, y = 0, width = 0, height = 0;
   static constexpr auto fields() {
-    return std::tuple(required_field("x", &ImageCropParams::x, "Left edge."),
-                      required_field("y", &ImageCropParams::y, "Top edge."),
-                      required_field("width", &ImageCropParams::width, "Width of the part."),
-                      required_field("height", &ImageCropParams::height, "Height of the part."));
+    return std::tuple(
+        required_field("x", &ImageCropParams::x, "Left edge.").between(0, kMaxSize),
+        required_field("y", &ImageCropParams::y, "Top edge.").between(0, kMaxSize),
+        required_field("width", &ImageCropParams::width, "Width of the part.").between(1, kMaxSize),
+        required_field("height", &ImageCropParams::height, "Height of the part.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -33,11 +35,13 @@ struct ImageResizeParams {
   int interp = 1;
   static constexpr auto fields() {
     return std::tuple(
-        field("size", &ImageResizeParams::size, "(width, height), or one number for both."),
+        field("size", &ImageResizeParams::size, "(width, height), or one number for both.")
+            .between(1, kMaxSize),
         field("keep_ratio", &ImageResizeParams::keep_ratio,
               "With one number: it is the length of the shorter side."),
         field("interp", &ImageResizeParams::interp,
-              "0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos."));
+              "0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos.")
+            .between(0, 4));
   }
 };
 
@@ -45,8 +49,10 @@ struct ImageFactorParams {  // of the random_brightness family
   double min_factor = 0, max_factor = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("min_factor", &ImageFactorParams::min_factor, "Smallest factor."),
-        required_field("max_factor", &ImageFactorParams::max_factor, "Largest factor."));
+        required_field("min_factor", &ImageFactorParams::min_factor, "Smallest factor.")
+            .at_least(0),
+        required_field("max_factor", &ImageFactorParams::max_factor, "Largest factor.")
+            .at_least(0));
   }
 };
 
@@ -54,10 +60,13 @@ struct ImageJitterParams {
   double brightness = 0, contrast = 0, saturation = 0, hue = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("brightness", &ImageJitterParams::brightness, "Largest change; 0: none."),
-        required_field("contrast", &ImageJitterParams::contrast, "Largest change; 0: none."),
-        required_field("saturation", &ImageJitterParams::saturation, "Largest change; 0: none."),
-        required_field("hue", &ImageJitterParams::hue, "Largest change; 0: none."));
+        required_field("brightness", &ImageJitterParams::brightness, "Largest change; 0: none.")
+            .at_least(0),
+        required_field("contrast", &ImageJitterParams::contrast, "Largest change; 0: none.")
+            .at_least(0),
+        required_field("saturation", &ImageJitterParams::saturation, "Largest change; 0: none.")
+            .at_least(0),
+        required_field("hue", &ImageJitterParams::hue, "Largest change; 0: none.").at_least(0));
   }
 };
 
@@ -73,7 +82,8 @@ struct ImageRandomLightingParams {
   double alpha_std = 0.05;
   static constexpr auto fields() {
     return std::tuple(field("alpha_std", &ImageRandomLightingParams::alpha_std,
-                            "Standard deviation of the factors."));
+                            "Standard deviation of the factors.")
+                          .at_least(0));
   }
 };
 

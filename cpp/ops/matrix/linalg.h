@@ -59,7 +59,8 @@ struct LinalgOffsetParams {  // of extractdiag and makediag
   int64_t offset = 0;
   static constexpr auto fields() {
     return std::tuple(field("offset", &LinalgOffsetParams::offset,
-                            "Diagonal: above the main one if positive, below if negative."));
+                            "Diagonal: above the main one if positive, below if negative.")
+                          .between(-kMaxSize, kMaxSize));
   }
 };
 
@@ -77,7 +78,8 @@ struct LinalgTrianParams {  // of extracttrian, maketrian and _linalg_triangle
   static constexpr auto fields() {
     return std::tuple(
         field("offset", &LinalgTrianParams::offset,
-              "First diagonal: positive for an upper triangle, negative for a lower one."),
+              "First diagonal: positive for an upper triangle, negative for a lower one.")
+            .between(-kMaxSize, kMaxSize),
         field("lower", &LinalgTrianParams::lower, "With offset 0: lower triangle, else upper."));
   }
   bool is_lower() const { return offset < 0 || (offset == 0 && lower); }

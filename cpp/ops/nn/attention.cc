@@ -21,7 +21,6 @@ constexpr const char* kEncValue = "_contrib_interleaved_matmul_encdec_valatt";
 void check_projection(const char* op, const char* name, const TensorSpec& spec, int64_t heads,
                       int64_t parts) {
   check_floating(op, name, spec);
-  MX_CHECK(heads > 0, op, ": heads ", heads, " given, at least 1 expected");
   MX_CHECK_SHAPE(spec.shape.ndim() == 3 && spec.shape[2] % checked_mul(heads, parts) == 0, op, ": ",
                  name, " of shape ", spec.shape, " given, (length, batch, multiple of ",
                  heads * parts, ") expected");

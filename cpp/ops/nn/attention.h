@@ -10,7 +10,8 @@ namespace mxlite {
 struct InterleavedParams {
   int64_t heads = 0;
   static constexpr auto fields() {
-    return std::tuple(required_field("heads", &InterleavedParams::heads, "Number of heads."));
+    return std::tuple(required_field("heads", &InterleavedParams::heads, "Number of heads.")
+                          .between(1, kMaxSize));
   }
 };
 

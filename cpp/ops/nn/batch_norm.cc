@@ -34,7 +34,6 @@ Specs infer(const BatchNormParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_sync(const SyncBatchNormParams& p, std::span<const TensorSpec> in) {
   check_min_ndim(kSync, in[0].shape, 2);
-  MX_CHECK(p.ndev > 0, kSync, ": ndev ", p.ndev, " given, at least 1 expected");
   Specs out = infer_named(kSync, p, in);
   out.push_back(out[2]);
   return out;

@@ -24,8 +24,9 @@ struct BatchNormParams {
   static constexpr auto fields() {
     using P = BatchNormParams;
     return std::tuple(
-        field("eps", &P::eps, "Added to the variance."),
-        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m)."),
+        field("eps", &P::eps, "Added to the variance.").at_least(0),
+        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
+            .between(0, 1),
         field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
         field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
         field("output_mean_var", &P::output_mean_var,
@@ -47,12 +48,14 @@ struct SyncBatchNormParams : BatchNormParams {
   static constexpr auto fields() {
     using P = SyncBatchNormParams;
     return std::tuple(
-        field("eps", &P::eps, "Added to the variance."),
-        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m)."),
+        field("eps", &P::eps, "Added to the variance.").at_least(0),
+        field("momentum", &P::momentum, "Running statistics: running * m + batch * (1 - m).")
+            .between(0, 1),
         field("fix_gamma", &P::fix_gamma, "Use 1 for gamma; its gradient is 0."),
         field("use_global_stats", &P::use_global_stats, "Use the running statistics in training."),
         field("output_mean_var", &P::output_mean_var, "Also return mean and variance."),
-        field("ndev", &P::ndev, "Number of devices; more than 1 only for inference."),
+        field("ndev", &P::ndev, "Number of devices; more than 1 only for inference.")
+            .between(1, kMaxSize),
         required_field("key", &P::key, "Name that the calls on all devices share."));
   }
 };

@@ -17,8 +17,6 @@ constexpr const char* kOp = "Convolution";
 void check_data(const ConvolutionParams& p, const Shape& data) {
   check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kOp, data, p.kernel, p.layout);
-  MX_CHECK(p.num_filter > 0, kOp, ": num_filter ", p.num_filter, " given, at least 1 expected");
-  MX_CHECK(p.num_group > 0, kOp, ": num_group ", p.num_group, " given, at least 1 expected");
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
   MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
                  data, " cannot be divided into num_group ", p.num_group, " groups");

@@ -22,13 +22,18 @@ struct ConvolutionParams {
   static constexpr auto fields() {
     using P = ConvolutionParams;
     return std::tuple(
-        required_field("kernel", &P::kernel, "Size of the window: (w,), (h, w) or (d, h, w)."),
-        field("stride", &P::stride, "Step of the window; 1 where empty."),
-        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty."),
-        field("pad", &P::pad, "Zeros added on both sides; 0 where empty."),
-        required_field("num_filter", &P::num_filter, "Number of output channels."),
-        field("num_group", &P::num_group, "Number of groups that channels are divided into."),
-        field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU."),
+        required_field("kernel", &P::kernel, "Size of the window: (w,), (h, w) or (d, h, w).")
+            .between(1, kMaxSize),
+        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
+        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty.")
+            .between(1, kMaxSize),
+        field("pad", &P::pad, "Zeros added on both sides; 0 where empty.").between(0, kMaxSize),
+        required_field("num_filter", &P::num_filter, "Number of output channels.")
+            .between(1, kMaxSize),
+        field("num_group", &P::num_group, "Number of groups that channels are divided into.")
+            .between(1, kMaxSize),
+        field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
+            .at_least(0),
         field("no_bias", &P::no_bias, "Take no bias input."),
         field("cudnn_tune", &P::cudnn_tune,
               "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),

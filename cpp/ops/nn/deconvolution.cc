@@ -30,8 +30,6 @@ bool has_target(const DeconvolutionParams& p) {
 void check_data(const DeconvolutionParams& p, const Shape& data) {
   check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kOp, data, p.kernel, p.layout);
-  MX_CHECK(p.num_filter > 0, kOp, ": num_filter ", p.num_filter, " given, at least 1 expected");
-  MX_CHECK(p.num_group > 0, kOp, ": num_group ", p.num_group, " given, at least 1 expected");
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
   MX_CHECK_SHAPE(channels % p.num_group == 0, kOp, ": ", channels, " channels of data of shape ",
                  data, " cannot be divided into num_group ", p.num_group, " groups");
@@ -49,8 +47,8 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
                      " in dimension ", i);
     } else {
       const int64_t adj = entry(p.adj, i, 0);
-      MX_CHECK(adj >= 0 && adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj,
-               " given, entries from 0 to below stride ", p.stride, " expected");
+      MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj, " given, entries below stride ",
+               p.stride, " expected");
       MX_CHECK_SHAPE(checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)), kOp, ": pad ",
                      p.pad, " leaves nothing of the output of data of shape ", data);
     }

@@ -25,7 +25,7 @@ struct DropoutParams {
   static constexpr auto fields() {
     using P = DropoutParams;
     return std::tuple(
-        field("p", &P::p, "Fraction that is set to zero."),
+        field("p", &P::p, "Fraction that is set to zero.").between(0, 1),
         field("mode", &P::mode, "When to drop: in training only, or always."),
         field("axes", &P::axes, "Axes along which the mask is the same."),
         field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."));

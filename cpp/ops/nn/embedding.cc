@@ -7,8 +7,6 @@ namespace mxlite {
 namespace {
 
 Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.input_dim > 0 && p.output_dim > 0, "Embedding: input_dim ", p.input_dim,
-           " and output_dim ", p.output_dim, " given, positive numbers expected");
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool,
                  "Embedding: data of dtype bool given, "
                  "indices expected");

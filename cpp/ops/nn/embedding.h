@@ -15,8 +15,8 @@ struct EmbeddingParams {
   static constexpr auto fields() {
     using P = EmbeddingParams;
     return std::tuple(
-        required_field("input_dim", &P::input_dim, "Number of rows of the table."),
-        required_field("output_dim", &P::output_dim, "Length of a row."),
+        required_field("input_dim", &P::input_dim, "Number of rows of the table.").at_least(1),
+        required_field("output_dim", &P::output_dim, "Length of a row.").at_least(1),
         field("dtype", &P::dtype, "dtype of a weight that is created for this layer."),
         field("sparse_grad", &P::sparse_grad, "Give the gradient of weight as single rows."));
   }

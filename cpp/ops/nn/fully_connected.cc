@@ -8,15 +8,10 @@ namespace {
 
 constexpr const char* kOp = "FullyConnected";
 
-void check_data(const FullyConnectedParams& p, const Shape& data) {
-  check_min_ndim(kOp, data, 1);
-  MX_CHECK(p.num_hidden > 0, kOp, ": num_hidden ", p.num_hidden, " given, at least 1 expected");
-}
-
 Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   const Shape& weight = in[1].shape;
-  check_data(p, data);
+  check_min_ndim(kOp, data, 1);
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
@@ -45,7 +40,7 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
 
 void complete(const FullyConnectedParams& p, std::span<TensorSpec> in) {
   if (!in[0].shape.is_known()) return;
-  check_data(p, in[0].shape);
+  check_min_ndim(kOp, in[0].shape, 1);
   complete_shape(in[1], Shape{p.num_hidden, fully_connected_rows(p, in[0].shape).columns});
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});
 }

@@ -13,7 +13,8 @@ struct FullyConnectedParams {
   static constexpr auto fields() {
     using P = FullyConnectedParams;
     return std::tuple(
-        required_field("num_hidden", &P::num_hidden, "Size of the output's last dimension."),
+        required_field("num_hidden", &P::num_hidden, "Size of the output's last dimension.")
+            .between(1, kMaxSize),
         field("no_bias", &P::no_bias, "Take no bias input."),
         field("flatten", &P::flatten,
               "Join all dimensions of data but the first; otherwise the last one is multiplied."));

@@ -11,10 +11,12 @@ struct Im2colParams {
   Shape kernel, stride, dilate, pad;
   static constexpr auto fields() {
     using P = Im2colParams;
-    return std::tuple(required_field("kernel", &P::kernel, "Size of the window."),
-                      field("stride", &P::stride, "Step of the window; 1 where empty."),
-                      field("dilate", &P::dilate, "Distance between its elements; 1 where empty."),
-                      field("pad", &P::pad, "Zeros added on both sides; 0 where empty."));
+    return std::tuple(
+        required_field("kernel", &P::kernel, "Size of the window.").between(1, kMaxSize),
+        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
+        field("dilate", &P::dilate, "Distance between its elements; 1 where empty.")
+            .between(1, kMaxSize),
+        field("pad", &P::pad, "Zeros added on both sides; 0 where empty.").between(0, kMaxSize));
   }
   SpatialWindow window() const { return make_window(kernel, stride, dilate, pad); }
 };
@@ -23,7 +25,8 @@ struct Col2imParams : Im2colParams {
   Shape output_size;
   static constexpr auto fields() {
     return std::tuple_cat(std::tuple(required_field("output_size", &Col2imParams::output_size,
-                                                    "Spatial size of the output.")),
+                                                    "Spatial size of the output.")
+                                         .between(1, kMaxSize)),
                           Im2colParams::fields());
   }
 };

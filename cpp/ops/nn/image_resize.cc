@@ -23,8 +23,6 @@ Specs infer_pooling(const AdaptiveAvgPoolingParams& p, std::span<const TensorSpe
                  " given, at most 2 entries expected");
   const int64_t height = size.ndim() > 0 ? size[0] : 1;
   const int64_t width = size.ndim() > 1 ? size[1] : height;
-  MX_CHECK(height > 0 && width > 0, kPooling, ": output_size ", size,
-           " given, positive numbers expected");
   return Specs{TensorSpec{Shape{in[0].shape[0], in[0].shape[1], height, width}, in[0].dtype}};
 }
 

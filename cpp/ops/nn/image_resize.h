@@ -13,7 +13,8 @@ struct AdaptiveAvgPoolingParams {
   Shape output_size;
   static constexpr auto fields() {
     return std::tuple(field("output_size", &AdaptiveAvgPoolingParams::output_size,
-                            "Height and width; one number for both; empty is 1."));
+                            "Height and width; one number for both; empty is 1.")
+                          .between(1, kMaxSize));
   }
 };
 
@@ -47,10 +48,14 @@ struct BilinearResizeParams {
   static constexpr auto fields() {
     using P = BilinearResizeParams;
     return std::tuple(
-        field("height", &P::height, "Height of the output, for mode size."),
-        field("width", &P::width, "Width of the output, for mode size."),
-        field("scale_height", &P::scale_height, "Factor of the height; replaces height."),
-        field("scale_width", &P::scale_width, "Factor of the width; replaces width."),
+        field("height", &P::height, "Height of the output, for mode size.").between(1, kMaxSize),
+        field("width", &P::width, "Width of the output, for mode size.").between(1, kMaxSize),
+        field("scale_height", &P::scale_height, "Factor of the height; replaces height.")
+            .above(0)
+            .at_most(kMaxSize),
+        field("scale_width", &P::scale_width, "Factor of the width; replaces width.")
+            .above(0)
+            .at_most(kMaxSize),
         field("mode", &P::mode, "Where the size of the output comes from."),
         field("align_corners", &P::align_corners,
               "Corner pixels keep their place; otherwise pixels are areas."));

@@ -13,9 +13,11 @@ struct KlSparseRegParams {
   static constexpr auto fields() {
     using P = KlSparseRegParams;
     return std::tuple(
-        field("sparseness_target", &P::sparseness_target, "Mean activation that is wanted."),
+        field("sparseness_target", &P::sparseness_target, "Mean activation that is wanted.")
+            .between(0, 1),
         field("penalty", &P::penalty, "Weight of the term."),
-        field("momentum", &P::momentum, "Running mean: running * m + batch * (1 - m)."));
+        field("momentum", &P::momentum, "Running mean: running * m + batch * (1 - m).")
+            .between(0, 1));
   }
 };
 

@@ -23,7 +23,7 @@ struct L2NormalizationParams {
   L2Mode mode = L2Mode::kInstance;
   static constexpr auto fields() {
     using P = L2NormalizationParams;
-    return std::tuple(field("eps", &P::eps, "Added to the sum of squares."),
+    return std::tuple(field("eps", &P::eps, "Added to the sum of squares.").at_least(0),
                       field("mode", &P::mode, "What is normalized together."));
   }
   // (vectors before, length, vectors inside)

@@ -34,9 +34,8 @@ void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
 Specs infer_group(const GroupNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_min_ndim("GroupNorm", data, 3);
-  MX_CHECK(p.num_groups > 0 && data[1] % p.num_groups == 0, "GroupNorm: ", data[1],
-           " channels of data of shape ", data, " cannot be divided into num_groups ", p.num_groups,
-           " groups");
+  MX_CHECK(data[1] % p.num_groups == 0, "GroupNorm: ", data[1], " channels of data of shape ", data,
+           " cannot be divided into num_groups ", p.num_groups, " groups");
   const bool per_channel = in[1].shape == Shape{data[1]};
   check_params("GroupNorm", in, Shape{per_channel ? data[1] : p.num_groups});
   const TensorSpec stats{Shape{data[0], p.num_groups}, in[0].dtype};

@@ -17,7 +17,7 @@ struct LayerNormParams {
     using P = LayerNormParams;
     return std::tuple(
         field("axis", &P::axis, "Axis that is normalized."),
-        field("eps", &P::eps, "Added to the variance."),
+        field("eps", &P::eps, "Added to the variance.").at_least(0),
         field("output_mean_var", &P::output_mean_var, "Also return mean and standard deviation."));
   }
 };
@@ -29,8 +29,9 @@ struct GroupNormParams {
   static constexpr auto fields() {
     using P = GroupNormParams;
     return std::tuple(
-        field("num_groups", &P::num_groups, "Number of groups that channels (axis 1) form."),
-        field("eps", &P::eps, "Added to the variance."),
+        field("num_groups", &P::num_groups, "Number of groups that channels (axis 1) form.")
+            .between(1, kMaxSize),
+        field("eps", &P::eps, "Added to the variance.").at_least(0),
         field("output_mean_var", &P::output_mean_var, "Also return mean and standard deviation."));
   }
 };
@@ -38,7 +39,7 @@ struct GroupNormParams {
 struct InstanceNormParams {
   double eps = 1e-3;
   static constexpr auto fields() {
-    return std::tuple(field("eps", &InstanceNormParams::eps, "Added to the variance."));
+    return std::tuple(field("eps", &InstanceNormParams::eps, "Added to the variance.").at_least(0));
   }
 };
 

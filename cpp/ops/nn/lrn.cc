@@ -11,8 +11,7 @@ Specs infer(const LRNParams& p, std::span<const TensorSpec> in) {
   check_floating("LRN", "data", in[0]);
   MX_CHECK_SHAPE(in[0].shape.ndim() == 4, "LRN: data of shape ", in[0].shape,
                  " given, 4 dimensions (batch, channels, height, width) expected");
-  MX_CHECK(p.nsize > 0 && p.nsize % 2 == 1, "LRN: nsize ", p.nsize,
-           " given, a positive odd number expected");
+  MX_CHECK(p.nsize % 2 == 1, "LRN: nsize ", p.nsize, " given, an odd number expected");
   return Specs{in[0]};
 }
 

@@ -16,7 +16,8 @@ struct LRNParams {
     return std::tuple(field("alpha", &P::alpha, "Factor of the sum of squares."),
                       field("beta", &P::beta, "Exponent."),
                       field("knorm", &P::knorm, "Constant added to the sum."),
-                      required_field("nsize", &P::nsize, "Number of channels summed over (odd)."));
+                      required_field("nsize", &P::nsize, "Number of channels summed over (odd).")
+                          .between(1, kMaxSize));
   }
 };
 

@@ -39,14 +39,15 @@ struct PoolingParams {
   static constexpr auto fields() {
     using P = PoolingParams;
     return std::tuple(
-        field("kernel", &P::kernel, "Size of the window; not used by global pooling."),
+        field("kernel", &P::kernel, "Size of the window; not used by global pooling.")
+            .between(1, kMaxSize),
         field("pool_type", &P::pool_type, "What is made of the elements of a window."),
         field("global_pool", &P::global_pool, "One window over the whole spatial extent."),
         field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
         field("pooling_convention", &P::pooling_convention,
               "Output size: valid rounds down, full up, same divides the padded size by stride."),
-        field("stride", &P::stride, "Step of the window; 1 where empty."),
-        field("pad", &P::pad, "Padding on both sides; 0 where empty."),
+        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
+        field("pad", &P::pad, "Padding on both sides; 0 where empty.").between(0, kMaxSize),
         field("p_value", &P::p_value, "Exponent of lp pooling: 1, 2 or 3."),
         field("count_include_pad", &P::count_include_pad,
               "Averages count padding in their divisor; None is True."),

@@ -75,15 +75,9 @@ constexpr const char* kOp = "RNN";
 void check_params(const RnnParams& p, const Shape& data) {
   MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
                  " given, 3 dimensions (steps, batch, inputs) expected");
-  MX_CHECK(p.state_size > 0, kOp, ": state_size ", p.state_size, " given, at least 1 expected");
-  MX_CHECK(p.num_layers > 0, kOp, ": num_layers ", p.num_layers, " given, at least 1 expected");
-  MX_CHECK(p.p >= 0 && p.p < 1, kOp, ": p ", p.p, " given, a fraction from 0 to below 1 expected");
-  if (p.projection_size) {
+  if (p.projection_size)
     MX_CHECK(p.is_lstm(), kOp, ": projection_size ", *p.projection_size,
              " given, only mode 'lstm' has a projection");
-    MX_CHECK(*p.projection_size > 0, kOp, ": projection_size ", *p.projection_size,
-             " given, at least 1 expected");
-  }
   const bool low = p.lstm_state_clip_min.has_value(), high = p.lstm_state_clip_max.has_value();
   MX_CHECK((!low && !high) || p.is_lstm(), kOp,
            ": lstm_state_clip_min and lstm_state_clip_max need mode 'lstm'");

@@ -41,14 +41,14 @@ struct RnnParams {
     using P = RnnParams;
     return std::tuple(
         required_field("state_size", &P::state_size, "Size of the hidden state.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         required_field("num_layers", &P::num_layers, "Stacked layers.").between(1, 65536),
         field("bidirectional", &P::bidirectional, "Also run over the reversed sequence."),
         required_field("mode", &P::mode, "Kind of the recurrent cell."),
-        field("p", &P::p, "Fraction dropped between layers in training.").between(0, 1),
+        field("p", &P::p, "Fraction dropped between layers in training.").at_least(0).below(1),
         field("state_outputs", &P::state_outputs, "Also return the last states."),
         field("projection_size", &P::projection_size, "Project the output of an lstm to this size.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         field("lstm_state_clip_min", &P::lstm_state_clip_min, "Lower bound of lstm cell states."),
         field("lstm_state_clip_max", &P::lstm_state_clip_max, "Upper bound of lstm cell states."),
         field("lstm_state_clip_nan", &P::lstm_state_clip_nan,

@@ -36,7 +36,7 @@ struct SoftmaxOutputParams {
         field("normalization", &P::normalization,
               "Divides the gradient by nothing, the batch size or the number of valid labels."),
         field("out_grad", &P::out_grad, "Multiply by the gradient that arrives from above."),
-        field("smooth_alpha", &P::smooth_alpha, "Label smoothing."));
+        field("smooth_alpha", &P::smooth_alpha, "Label smoothing.").between(0, 1));
   }
   // (samples, classes, positions): one label per sample and position.
   ChannelBlocks blocks(const Shape& data) const {

@@ -7,13 +7,9 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
 }
 
-void check_entries(const char* op, const char* name, const Shape& values, const Shape& kernel,
-                   int64_t least) {
+void check_entries(const char* op, const char* name, const Shape& values, const Shape& kernel) {
   MX_CHECK_SHAPE(values.ndim() == 0 || values.ndim() == kernel.ndim(), op, ": ", name, " ", values,
                  " has ", values.ndim(), " entries, kernel ", kernel, " has ", kernel.ndim());
-  for (int64_t v : values)
-    MX_CHECK(v >= least, op, ": ", name, " ", values, " given, entries of at least ", least,
-             " expected");
 }
 
 }  // namespace
@@ -88,10 +84,9 @@ void check_window(const char* op, const Shape& kernel, const Shape& stride, cons
                   const Shape& pad) {
   MX_CHECK_SHAPE(kernel.ndim() >= 1 && kernel.ndim() <= 3, op, ": kernel ", kernel, " has ",
                  kernel.ndim(), " entries, 1 to 3 expected");
-  check_entries(op, "kernel", kernel, kernel, 1);
-  check_entries(op, "stride", stride, kernel, 1);
-  check_entries(op, "dilate", dilate, kernel, 1);
-  check_entries(op, "pad", pad, kernel, 0);
+  check_entries(op, "stride", stride, kernel);
+  check_entries(op, "dilate", dilate, kernel);
+  check_entries(op, "pad", pad, kernel);
 }
 
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t dilate,

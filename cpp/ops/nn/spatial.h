@@ -51,7 +51,7 @@ inline int channel_axis(int ndim, bool channels_last) { return channels_last ? n
 // data has kernel.ndim() + 2 dimensions and fits the layout.
 void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
                         const std::optional<SpatialLayout>& layout);
-// 1 to 3 entries; stride, dilate and pad are empty or as long as kernel; legal values.
+// kernel has 1 to 3 entries; stride, dilate and pad are empty or as long as kernel.
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
                   const Shape& pad);
 // floor((size + 2 pad - dilated kernel) / stride) + 1; shape error when the kernel does not fit.

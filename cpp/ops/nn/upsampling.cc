@@ -9,8 +9,7 @@ namespace {
 
 constexpr const char* kOp = "UpSampling";
 
-void check_data(const UpSamplingParams& p, const Shape& data) {
-  MX_CHECK(p.scale > 0, kOp, ": scale ", p.scale, " given, at least 1 expected");
+void check_data(const Shape& data) {
   MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data of shape ", data,
                  " given, 4 dimensions (batch, channels, height, width) expected");
 }
@@ -30,7 +29,7 @@ Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) 
 
 Specs infer(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  check_data(p, data);
+  check_data(data);
   check_floating(kOp, "data", in[0]);
   if (p.sample_type == SampleType::kBilinear) return infer_bilinear(p, in);
   Shape out{data[0], 0, checked_mul(data[2], p.scale), checked_mul(data[3], p.scale)};
@@ -98,7 +97,7 @@ void register_upsampling(OpRegistry& ops) {
                 if (p.sample_type != SampleType::kBilinear || in.size() != 2) return;
                 const Shape& data = in[0].shape;
                 if (!data.is_known()) return;
-                check_data(p, data);
+                check_data(data);
                 complete_shape(in[1], deconvolution_weight_shape(p.deconvolution(data[1]), data));
               })
               .gradient(gradient)

@@ -29,7 +29,8 @@ struct UpSamplingParams {
   static constexpr auto fields() {
     using P = UpSamplingParams;
     return std::tuple(
-        required_field("scale", &P::scale, "Factor of height and width of the first input."),
+        required_field("scale", &P::scale, "Factor of height and width of the first input.")
+            .between(1, kMaxSize),
         field("num_filter", &P::num_filter, "Number of channels, for bilinear."),
         required_field("sample_type", &P::sample_type, "How values between are found."),
         field("multi_input_mode", &P::multi_input_mode, "Concatenate channels or add."),

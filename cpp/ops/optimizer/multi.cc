@@ -24,8 +24,6 @@ void add_multi(OpRegistry& ops, const MultiRow& row) {
   ops.add(multi_update<P>(row)
               .output_count([](const P& p, int) { return static_cast<int>(p.num_weights); })
               .infer([row](const P& p, std::span<const TensorSpec> in) {
-                MX_CHECK(p.num_weights > 0, row.name, ": num_weights ", p.num_weights,
-                         " given, at least 1 expected");
                 const size_t extra = rate_arrays(row, p, static_cast<size_t>(p.num_weights));
                 return infer_groups(row, p.num_weights, extra, extra ? ", and lrs and wds" : "",
                                     in);

@@ -11,16 +11,11 @@ void check_numbers(const char* op, const char* name, size_t given, int64_t weigh
            " expected, one for each weight");
 }
 
-void check_weights(const char* op, const char* name, int64_t weights) {
-  MX_CHECK(weights > 0, op, ": ", name, " ", weights, " given, at least 1 expected");
-}
-
 void add_adamw(OpRegistry& ops, const MultiRow& row) {
   using P = MultiAdamWParams;
   ops.add(multi_update<P>(row)
               .output_count([](const P& p, int) { return static_cast<int>(p.num_weights); })
               .infer([row](const P& p, std::span<const TensorSpec> in) {
-                check_weights(row.name, "num_weights", p.num_weights);
                 check_numbers(row.name, "lrs", p.lrs.size(), p.num_weights);
                 check_numbers(row.name, "wds", p.wds.size(), p.num_weights);
                 check_numbers(row.name, "etas", p.etas.size(), p.num_weights);
@@ -34,7 +29,6 @@ void add_lamb(OpRegistry& ops, const MultiRow& row) {
   ops.add(multi_update<P>(row)
               .output_count([](const P& p, int) { return static_cast<int>(p.num_tensors); })
               .infer([row](const P& p, std::span<const TensorSpec> in) {
-                check_weights(row.name, "num_tensors", p.num_tensors);
                 check_numbers(row.name, "learning_rates", p.learning_rates.size(), p.num_tensors);
                 check_numbers(row.name, "wds", p.wds.size(), p.num_tensors);
                 check_numbers(row.name, "step_count", static_cast<size_t>(p.step_count.ndim()),

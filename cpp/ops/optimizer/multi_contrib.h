@@ -16,14 +16,15 @@ struct MultiAdamWParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lrs", &MultiAdamWParams::lrs, "Learning rate of each weight."),
-        field("beta1", &MultiAdamWParams::beta1, "Decay of the mean."),
-        field("beta2", &MultiAdamWParams::beta2, "Decay of the variance."),
-        field("epsilon", &MultiAdamWParams::epsilon, "Keeps the divisor above 0."),
+        field("beta1", &MultiAdamWParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &MultiAdamWParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &MultiAdamWParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         required_field("wds", &MultiAdamWParams::wds, "Weight decay of each weight."),
         required_field("etas", &MultiAdamWParams::etas, "Schedule multiplier of each weight."),
         field("clip_gradient", &MultiAdamWParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &MultiAdamWParams::num_weights, "How many weights."));
+        field("num_weights", &MultiAdamWParams::num_weights, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -44,9 +45,9 @@ struct MultiLambParams {
     return std::tuple(
         required_field("learning_rates", &MultiLambParams::learning_rates,
                        "Learning rate of each weight."),
-        field("beta1", &MultiLambParams::beta1, "Decay of the mean."),
-        field("beta2", &MultiLambParams::beta2, "Decay of the variance."),
-        field("epsilon", &MultiLambParams::epsilon, "Keeps the divisor above 0."),
+        field("beta1", &MultiLambParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &MultiLambParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &MultiLambParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         required_field("wds", &MultiLambParams::wds, "Weight decay of each weight."),
         field("rescale_grad", &MultiLambParams::rescale_grad, "Factor on the gradient."),
         field("lower_bound", &MultiLambParams::lower_bound,
@@ -57,8 +58,10 @@ struct MultiLambParams {
               "Limit of the scaled gradient; below 0: none."),
         field("bias_correction", &MultiLambParams::bias_correction, "Correct the first steps?"),
         required_field("step_count", &MultiLambParams::step_count,
-                       "Number of each weight's update, from 1."),
-        field("num_tensors", &MultiLambParams::num_tensors, "How many weights."));
+                       "Number of each weight's update, from 1.")
+            .at_least(1),
+        field("num_tensors", &MultiLambParams::num_tensors, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 

@@ -66,16 +66,17 @@ struct AdamParams {
   double clip_gradient = -1;
   bool lazy_update = true;
   static constexpr auto fields() {
-    return std::tuple(required_field("lr", &AdamParams::lr, "Learning rate."),
-                      field("beta1", &AdamParams::beta1, "Decay of the mean."),
-                      field("beta2", &AdamParams::beta2, "Decay of the variance."),
-                      field("epsilon", &AdamParams::epsilon, "Keeps the divisor above 0."),
-                      field("wd", &AdamParams::wd, "Weight decay."),
-                      field("rescale_grad", &AdamParams::rescale_grad, "Factor on the gradient."),
-                      field("clip_gradient", &AdamParams::clip_gradient,
-                            "Limit of the scaled gradient; below 0: none."),
-                      field("lazy_update", &AdamParams::lazy_update,
-                            "For row-sparse gradients; has no effect on dense ones."));
+    return std::tuple(
+        required_field("lr", &AdamParams::lr, "Learning rate."),
+        field("beta1", &AdamParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &AdamParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &AdamParams::epsilon, "Keeps the divisor above 0.").at_least(0),
+        field("wd", &AdamParams::wd, "Weight decay."),
+        field("rescale_grad", &AdamParams::rescale_grad, "Factor on the gradient."),
+        field("clip_gradient", &AdamParams::clip_gradient,
+              "Limit of the scaled gradient; below 0: none."),
+        field("lazy_update", &AdamParams::lazy_update,
+              "For row-sparse gradients; has no effect on dense ones."));
   }
 };
 
@@ -88,14 +89,15 @@ struct AdamWParams {
   double eta = 0;
   double clip_gradient = -1;
   static constexpr auto fields() {
-    return std::tuple(required_field("lr", &AdamWParams::lr, "Learning rate."),
-                      field("beta1", &AdamWParams::beta1, "Decay of the mean."),
-                      field("beta2", &AdamWParams::beta2, "Decay of the variance."),
-                      field("epsilon", &AdamWParams::epsilon, "Keeps the divisor above 0."),
-                      field("wd", &AdamWParams::wd, "Weight decay."),
-                      required_field("eta", &AdamWParams::eta, "Schedule multiplier."),
-                      field("clip_gradient", &AdamWParams::clip_gradient,
-                            "Limit of the scaled gradient; below 0: none."));
+    return std::tuple(
+        required_field("lr", &AdamWParams::lr, "Learning rate."),
+        field("beta1", &AdamWParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &AdamWParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &AdamWParams::epsilon, "Keeps the divisor above 0.").at_least(0),
+        field("wd", &AdamWParams::wd, "Weight decay."),
+        required_field("eta", &AdamWParams::eta, "Schedule multiplier."),
+        field("clip_gradient", &AdamWParams::clip_gradient,
+              "Limit of the scaled gradient; below 0: none."));
   }
 };
 
@@ -108,7 +110,7 @@ struct AdagradParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &AdagradParams::lr, "Learning rate."),
-        field("epsilon", &AdagradParams::epsilon, "Keeps the divisor above 0."),
+        field("epsilon", &AdagradParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         field("wd", &AdagradParams::wd, "Weight decay."),
         field("rescale_grad", &AdagradParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &AdagradParams::clip_gradient,
@@ -127,7 +129,7 @@ struct GroupAdagradParams {
         field("rescale_grad", &GroupAdagradParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &GroupAdagradParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("epsilon", &GroupAdagradParams::epsilon, "Keeps the divisor above 0."));
+        field("epsilon", &GroupAdagradParams::epsilon, "Keeps the divisor above 0.").at_least(0));
   }
 };
 
@@ -142,8 +144,8 @@ struct RmspropParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &RmspropParams::lr, "Learning rate."),
-        field("gamma1", &RmspropParams::gamma1, "Decay of the squared gradient."),
-        field("epsilon", &RmspropParams::epsilon, "Keeps the divisor above 0."),
+        field("gamma1", &RmspropParams::gamma1, "Decay of the squared gradient.").between(0, 1),
+        field("epsilon", &RmspropParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         field("wd", &RmspropParams::wd, "Weight decay."),
         field("rescale_grad", &RmspropParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &RmspropParams::clip_gradient,
@@ -165,9 +167,9 @@ struct RmspropAlexParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &RmspropAlexParams::lr, "Learning rate."),
-        field("gamma1", &RmspropAlexParams::gamma1, "Decay of the squared gradient."),
+        field("gamma1", &RmspropAlexParams::gamma1, "Decay of the squared gradient.").between(0, 1),
         field("gamma2", &RmspropAlexParams::gamma2, "Factor on the old step."),
-        field("epsilon", &RmspropAlexParams::epsilon, "Keeps the divisor above 0."),
+        field("epsilon", &RmspropAlexParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         field("wd", &RmspropAlexParams::wd, "Weight decay."),
         field("rescale_grad", &RmspropAlexParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &RmspropAlexParams::clip_gradient,
@@ -207,10 +209,10 @@ struct FtmlParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &FtmlParams::lr, "Learning rate."),
-        field("beta1", &FtmlParams::beta1, "Decay of the mean."),
-        field("beta2", &FtmlParams::beta2, "Decay of the variance."),
-        field("epsilon", &FtmlParams::epsilon, "Keeps the divisor above 0."),
-        required_field("t", &FtmlParams::t, "Number of this update, from 1."),
+        field("beta1", &FtmlParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &FtmlParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &FtmlParams::epsilon, "Keeps the divisor above 0.").at_least(0),
+        required_field("t", &FtmlParams::t, "Number of this update, from 1.").at_least(1),
         field("wd", &FtmlParams::wd, "Weight decay."),
         field("rescale_grad", &FtmlParams::rescale_grad, "Factor on the gradient."),
         field("clip_grad", &FtmlParams::clip_grad, "Limit of the gradient; below 0: none."));
@@ -261,10 +263,10 @@ struct LambParams {
   double clip_gradient = -1;
   static constexpr auto fields() {
     return std::tuple(
-        field("beta1", &LambParams::beta1, "Decay of the mean."),
-        field("beta2", &LambParams::beta2, "Decay of the variance."),
-        field("epsilon", &LambParams::epsilon, "Keeps the divisor above 0."),
-        required_field("t", &LambParams::t, "Number of this update, from 1."),
+        field("beta1", &LambParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &LambParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &LambParams::epsilon, "Keeps the divisor above 0.").at_least(0),
+        required_field("t", &LambParams::t, "Number of this update, from 1.").at_least(1),
         field("bias_correction", &LambParams::bias_correction, "Correct the first steps?"),
         required_field("wd", &LambParams::wd, "Weight decay."),
         field("rescale_grad", &LambParams::rescale_grad, "Factor on the gradient."),
@@ -298,7 +300,8 @@ struct MultiSgdParams {
         field("rescale_grad", &MultiSgdParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &MultiSgdParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &MultiSgdParams::num_weights, "How many weights."));
+        field("num_weights", &MultiSgdParams::num_weights, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -317,7 +320,8 @@ struct MultiSgdMomParams {
         field("rescale_grad", &MultiSgdMomParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &MultiSgdMomParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &MultiSgdMomParams::num_weights, "How many weights."));
+        field("num_weights", &MultiSgdMomParams::num_weights, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -330,7 +334,8 @@ struct PreloadedSgdParams {
         field("rescale_grad", &PreloadedSgdParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &PreloadedSgdParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &PreloadedSgdParams::num_weights, "How many weights."));
+        field("num_weights", &PreloadedSgdParams::num_weights, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -345,7 +350,8 @@ struct PreloadedSgdMomParams {
         field("rescale_grad", &PreloadedSgdMomParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &PreloadedSgdMomParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &PreloadedSgdMomParams::num_weights, "How many weights."));
+        field("num_weights", &PreloadedSgdMomParams::num_weights, "How many weights.")
+            .between(1, kMaxSize));
   }
 };
 
@@ -354,17 +360,18 @@ struct LarsParams {
   double eps = 0;
   double rescale_grad = 1;
   static constexpr auto fields() {
-    return std::tuple(required_field("eta", &LarsParams::eta, "Schedule multiplier."),
-                      required_field("eps", &LarsParams::eps, "Keeps the divisor above 0."),
-                      field("rescale_grad", &LarsParams::rescale_grad, "Factor on the gradient."));
+    return std::tuple(
+        required_field("eta", &LarsParams::eta, "Schedule multiplier."),
+        required_field("eps", &LarsParams::eps, "Keeps the divisor above 0.").at_least(0),
+        field("rescale_grad", &LarsParams::rescale_grad, "Factor on the gradient."));
   }
 };
 
 struct NumArraysParams {
   int64_t num_arrays = 0;
   static constexpr auto fields() {
-    return std::tuple(
-        required_field("num_arrays", &NumArraysParams::num_arrays, "How many arrays."));
+    return std::tuple(required_field("num_arrays", &NumArraysParams::num_arrays, "How many arrays.")
+                          .between(1, kMaxSize));
   }
 };
 
@@ -380,7 +387,8 @@ struct MultiFiniteParams {
   bool init_output = true;
   static constexpr auto fields() {
     return std::tuple(
-        field("num_arrays", &MultiFiniteParams::num_arrays, "How many arrays."),
+        field("num_arrays", &MultiFiniteParams::num_arrays, "How many arrays.")
+            .between(1, kMaxSize),
         field("init_output", &MultiFiniteParams::init_output, "Only True is supported."));
   }
 };

@@ -82,7 +82,8 @@ struct EntropyParams {
   int64_t num_quantized_bins = 255;
   static constexpr auto fields() {
     return std::tuple(field("num_quantized_bins", &EntropyParams::num_quantized_bins,
-                            "Number of values that a quantized number has."));
+                            "Number of values that a quantized number has.")
+                          .between(1, kMaxSize));
   }
 };
 

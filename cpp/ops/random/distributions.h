@@ -128,9 +128,10 @@ struct DrawParams {
     };
     return std::tuple_cat(
         numbers(),
-        std::tuple(field("shape", &DrawParams::shape, "Shape of the result; None means (1,)."),
-                   field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
-                   field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
+        std::tuple(
+            field("shape", &DrawParams::shape, "Shape of the result; None means (1,).").at_least(0),
+            field("ctx", &DrawParams::ctx, "Device, as in cpu(0); default: current."),
+            field("dtype", &DrawParams::dtype, "Element type; None means float32.")));
   }
 };
 
@@ -153,7 +154,8 @@ struct SampleParams {
   std::optional<DType> dtype;
   static constexpr auto fields() {
     return std::tuple(
-        field("shape", &SampleParams::shape, "Draws per element of the parameter arrays."),
+        field("shape", &SampleParams::shape, "Draws per element of the parameter arrays.")
+            .at_least(0),
         field("dtype", &SampleParams::dtype, "Element type; None keeps the parameters' dtype."));
   }
 };
@@ -167,7 +169,7 @@ struct RandintParams {
     return std::tuple(
         required_field("low", &RandintParams::low, "Smallest value."),
         required_field("high", &RandintParams::high, "One above the largest value."),
-        field("shape", &RandintParams::shape, "Shape of the result; None means (1,)."),
+        field("shape", &RandintParams::shape, "Shape of the result; None means (1,).").at_least(0),
         field("ctx", &RandintParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &RandintParams::dtype, "int32 or int64; None means int32."));
   }
@@ -178,10 +180,11 @@ struct MultinomialParams {
   bool get_prob = false;
   DType dtype = DType::kInt32;
   static constexpr auto fields() {
-    return std::tuple(field("shape", &MultinomialParams::shape, "Draws per distribution."),
-                      field("get_prob", &MultinomialParams::get_prob,
-                            "Also return the logarithm of each draw's probability."),
-                      field("dtype", &MultinomialParams::dtype, "Element type of the draws."));
+    return std::tuple(
+        field("shape", &MultinomialParams::shape, "Draws per distribution.").at_least(0),
+        field("get_prob", &MultinomialParams::get_prob,
+              "Also return the logarithm of each draw's probability."),
+        field("dtype", &MultinomialParams::dtype, "Element type of the draws."));
   }
 };
 

@@ -18,11 +18,6 @@ void check_floating(const std::string& op, DType dtype) {
                  " given, float16, bfloat16, float32 or float64 expected");
 }
 
-void check_shape(const std::string& op, const Shape& shape) {
-  for (const int64_t dim : shape)
-    MX_CHECK_SHAPE(dim >= 0, op, ": shape ", shape, " given, dimensions of at least 0 expected");
-}
-
 const auto kCount = [](const auto&, std::span<const TensorSpec> out) -> uint64_t {
   return counters_for(out[0].shape.size());
 };
@@ -38,7 +33,6 @@ OpSchema draw_schema() {
       .infer([name](const DrawParams<D>& p, std::span<const TensorSpec>) -> Specs {
         const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kFloat32)};
         check_floating(name, out.dtype);
-        check_shape(name, out.shape);
         return {out};
       })
       .random(kCount)
@@ -81,7 +75,6 @@ OpSchema sample_schema() {
         const DType like = is_floating(in[0].dtype) ? in[0].dtype : DType::kFloat32;
         TensorSpec out{in[0].shape, p.dtype.value_or(like)};
         check_floating(name, out.dtype);
-        check_shape(name, p.shape);
         for (const int64_t dim : p.shape) out.shape.push_back(dim);
         return {out};
       })
@@ -96,7 +89,6 @@ Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
                  out.dtype, " given, int32 or int64 expected");
   MX_CHECK(p.low < p.high, "random_randint: low ", p.low, " and high ", p.high,
            " given, low < high expected");
-  check_shape("random_randint", out.shape);
   return {out};
 }
 
@@ -124,7 +116,6 @@ Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> 
   MX_CHECK_SHAPE(data.ndim() > 0 && data.back() > 0, "sample_multinomial: data of shape ", data,
                  " given, probabilities along the last axis expected");
   check_floating("sample_multinomial", in[0].dtype);
-  check_shape("sample_multinomial", p.shape);
   MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype ", p.dtype,
            " given, one that holds all of ", data.back(), " classes expected");
   Shape out = data;

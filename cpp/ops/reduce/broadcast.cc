@@ -8,15 +8,17 @@ struct BroadcastToParams {
   Shape shape;
   static constexpr auto fields() {
     return std::tuple(
-        field("shape", &BroadcastToParams::shape, "Shape of the result; 0 keeps data's length."));
+        field("shape", &BroadcastToParams::shape, "Shape of the result; 0 keeps data's length.")
+            .at_least(0));
   }
 };
 
 struct BroadcastAxisParams {
   Shape axis, size;
   static constexpr auto fields() {
-    return std::tuple(field("axis", &BroadcastAxisParams::axis, "Axes of length 1 to repeat."),
-                      field("size", &BroadcastAxisParams::size, "New lengths of these axes."));
+    return std::tuple(
+        field("axis", &BroadcastAxisParams::axis, "Axes of length 1 to repeat."),
+        field("size", &BroadcastAxisParams::size, "New lengths of these axes.").at_least(0));
   }
 };
 
@@ -41,10 +43,8 @@ Specs infer_to(const BroadcastToParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   Shape to = p.shape;
   const int lead = to.ndim() - from.ndim();
-  for (int i = 0; i < to.ndim(); ++i) {
-    MX_CHECK_SHAPE(to[i] >= 0, "broadcast_to: shape ", p.shape, " has a negative dimension");
-    if (to[i] == 0 && i >= lead) to[i] = from[i - lead];
-  }
+  for (int i = std::max(lead, 0); i < to.ndim(); ++i)
+    if (to[i] == 0) to[i] = from[i - lead];
   return {{checked("broadcast_to", from, to), in[0].dtype}};
 }
 
@@ -56,7 +56,6 @@ Specs infer_axis(const BroadcastAxisParams& p, std::span<const TensorSpec> in) {
     const int axis = normalize_axis("broadcast_axis", p.axis[i], to.ndim());
     MX_CHECK_SHAPE(in[0].shape[axis] == 1, "broadcast_axis: axis ", axis, " of data of shape ",
                    in[0].shape, " has length ", in[0].shape[axis], ", 1 expected");
-    MX_CHECK_SHAPE(p.size[i] >= 0, "broadcast_axis: size ", p.size, " has a negative entry");
     to[axis] = p.size[i];
   }
   return {{to, in[0].dtype}};

@@ -24,10 +24,11 @@ struct NormParams {
   std::optional<DType> out_dtype;
   bool keepdims = false;
   static constexpr auto fields() {
-    return std::tuple(field("ord", &NormParams::ord, "1: sum of absolute values; 2: Euclidean."),
-                      field("axis", &NormParams::axis, "Axes that disappear; None means all."),
-                      field("out_dtype", &NormParams::out_dtype, "None keeps data's dtype."),
-                      field("keepdims", &NormParams::keepdims, "Keep reduced axes with length 1."));
+    return std::tuple(
+        field("ord", &NormParams::ord, "1: sum of absolute values; 2: Euclidean.").between(1, 2),
+        field("axis", &NormParams::axis, "Axes that disappear; None means all."),
+        field("out_dtype", &NormParams::out_dtype, "None keeps data's dtype."),
+        field("keepdims", &NormParams::keepdims, "Keep reduced axes with length 1."));
   }
 };
 

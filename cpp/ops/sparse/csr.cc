@@ -16,8 +16,9 @@ void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
   MX_CHECK_SHAPE(shape.ndim() == 2, op, ": shape ", shape, " given, two dimensions expected");
   check_index(op, "indices", indices);
   check_index(op, "indptr", indptr);
-  MX_CHECK_SHAPE(indptr.shape[0] == shape[0] + 1, op, ": indptr of shape ", indptr.shape,
-                 " given, ", shape[0] + 1, " elements expected for ", shape[0], " rows");
+  MX_CHECK_SHAPE(indptr.shape[0] == checked_add(shape[0], 1), op, ": indptr of shape ",
+                 indptr.shape, " given, ", shape[0] + 1, " elements expected for ", shape[0],
+                 " rows");
 }
 
 namespace {

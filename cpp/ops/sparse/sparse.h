@@ -8,7 +8,8 @@ namespace mxlite::sparse {
 struct ShapeParams {
   Shape shape;
   static constexpr auto fields() {
-    return std::tuple(required_field("shape", &ShapeParams::shape, "Shape of the sparse array."));
+    return std::tuple(
+        required_field("shape", &ShapeParams::shape, "Shape of the sparse array.").at_least(0));
   }
 };
 
@@ -18,7 +19,7 @@ struct CsrDotParams {
   static constexpr auto fields() {
     using P = CsrDotParams;
     return std::tuple(
-        required_field("shape", &P::shape, "Shape of the csr array."),
+        required_field("shape", &P::shape, "Shape of the csr array.").at_least(0),
         field("transpose", &P::transpose, "Use the transposed csr array."),
         field("sparse_grad", &P::sparse_grad, "Give the gradient of rhs as single rows."));
   }
@@ -28,15 +29,17 @@ struct CsrSumParams {
   Shape shape;
   int axis = 1;
   static constexpr auto fields() {
-    return std::tuple(required_field("shape", &CsrSumParams::shape, "Shape of the csr array."),
-                      field("axis", &CsrSumParams::axis, "0: sums of columns, 1: of rows."));
+    return std::tuple(
+        required_field("shape", &CsrSumParams::shape, "Shape of the csr array.").at_least(0),
+        field("axis", &CsrSumParams::axis, "0: sums of columns, 1: of rows."));
   }
 };
 
 struct CountParams {
   int64_t nnz = 0;
   static constexpr auto fields() {
-    return std::tuple(required_field("nnz", &CountParams::nnz, "Number of stored values."));
+    return std::tuple(
+        required_field("nnz", &CountParams::nnz, "Number of stored values.").at_least(0));
   }
 };
 
@@ -44,7 +47,8 @@ struct EmbeddingRowsParams {
   int64_t input_dim = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("input_dim", &EmbeddingRowsParams::input_dim, "Number of rows."));
+        required_field("input_dim", &EmbeddingRowsParams::input_dim, "Number of rows.")
+            .at_least(1));
   }
 };
 

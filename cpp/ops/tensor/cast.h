@@ -15,7 +15,8 @@ struct AmpMulticastParams {
   bool cast_narrow = false;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("num_outputs", &AmpMulticastParams::num_outputs, "How many arrays."),
+        required_field("num_outputs", &AmpMulticastParams::num_outputs, "How many arrays.")
+            .at_least(1),
         field("cast_narrow", &AmpMulticastParams::cast_narrow,
               "Convert to the narrowest floating type among the inputs instead of the widest."));
   }

@@ -51,8 +51,6 @@ Shape without_axis(Shape shape, int axis) {
 Specs infer_slice_channel(const SliceChannelParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
   const int axis = normalize_axis("SliceChannel", p.axis, to.ndim());
-  MX_CHECK(p.num_outputs > 0, "SliceChannel: num_outputs ", p.num_outputs,
-           " given, at least 1 expected");
   MX_CHECK_SHAPE(to[axis] % p.num_outputs == 0, "SliceChannel: axis ", axis, " of data of shape ",
                  to, " cannot be split into ", p.num_outputs, " equal parts");
   to[axis] /= p.num_outputs;

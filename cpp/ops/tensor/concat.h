@@ -20,6 +20,9 @@ struct StackParams {
   }
 };
 
+// Upper bound of the number of parts: each is an array of its own.
+inline constexpr double kMaxParts = 1000000;
+
 struct SliceChannelParams {
   int num_outputs = 1;
   int axis = 1;
@@ -27,7 +30,7 @@ struct SliceChannelParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("num_outputs", &SliceChannelParams::num_outputs, "Number of equal parts.")
-            .between(1, 1000000),
+            .between(1, kMaxParts),
         field("axis", &SliceChannelParams::axis, "Axis that is split."),
         field("squeeze_axis", &SliceChannelParams::squeeze_axis,
               "Remove the axis, which then has length 1 in every part."));
@@ -47,7 +50,7 @@ struct SplitV2Params {
               "Remove the axis, which then has length 1 in every part."),
         field("sections", &SplitV2Params::sections,
               "Number of parts of about equal length; 0 uses indices.")
-            .between(0, 1000000));
+            .between(0, kMaxParts));
   }
 };
 

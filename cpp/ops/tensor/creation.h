@@ -12,7 +12,7 @@ struct FillParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   static constexpr auto fields() {
-    return std::tuple(field("shape", &FillParams::shape, "Shape of the result."),
+    return std::tuple(field("shape", &FillParams::shape, "Shape of the result.").at_least(0),
                       field("ctx", &FillParams::ctx, "Device, as in cpu(0); default: current."),
                       field("dtype", &FillParams::dtype, "Element type; None means float32."));
   }
@@ -32,7 +32,7 @@ struct FullParams {
   OptionalDType dtype = DType::kFloat32;
   Number value = 0;
   static constexpr auto fields() {
-    return std::tuple(field("shape", &FullParams::shape, "Shape of the result."),
+    return std::tuple(field("shape", &FullParams::shape, "Shape of the result.").at_least(0),
                       field("ctx", &FullParams::ctx, "Device, as in cpu(0); default: current."),
                       field("dtype", &FullParams::dtype, "Element type; None means float32."),
                       required_field("value", &FullParams::value, "Value of every element."));
@@ -52,7 +52,7 @@ struct ArangeParams {
         required_field("start", &ArangeParams::start, "First value; the end if stop is None."),
         field("stop", &ArangeParams::stop, "End, not included; None: count from 0 to start."),
         field("step", &ArangeParams::step, "Distance between values."),
-        field("repeat", &ArangeParams::repeat, "How often each value occurs."),
+        field("repeat", &ArangeParams::repeat, "How often each value occurs.").between(1, kMaxSize),
         field("infer_range", &ArangeParams::infer_range, "Only False is supported."),
         field("ctx", &ArangeParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &ArangeParams::dtype, "Element type; None means float32."));
@@ -64,8 +64,8 @@ struct EyeParams {
   std::string ctx;
   OptionalDType dtype = DType::kFloat32;
   static constexpr auto fields() {
-    return std::tuple(required_field("N", &EyeParams::N, "Number of rows."),
-                      field("M", &EyeParams::M, "Number of columns; 0 means N."),
+    return std::tuple(required_field("N", &EyeParams::N, "Number of rows.").at_least(0),
+                      field("M", &EyeParams::M, "Number of columns; 0 means N.").at_least(0),
                       field("k", &EyeParams::k, "Diagonal: above the main one if positive."),
                       field("ctx", &EyeParams::ctx, "Device, as in cpu(0); default: current."),
                       field("dtype", &EyeParams::dtype, "Element type; None means float32."));
@@ -82,7 +82,7 @@ struct LinspaceParams {
     return std::tuple(
         required_field("start", &LinspaceParams::start, "First value."),
         required_field("stop", &LinspaceParams::stop, "Last value, or the one after it."),
-        required_field("num", &LinspaceParams::num, "How many values."),
+        required_field("num", &LinspaceParams::num, "How many values.").at_least(0),
         field("endpoint", &LinspaceParams::endpoint, "Is stop the last value?"),
         field("ctx", &LinspaceParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &LinspaceParams::dtype, "Element type; None means float32."));

@@ -7,15 +7,14 @@
 namespace mxlite {
 namespace {
 
-void check_input(const char* op, const BlockSizeParams& p, const Shape& shape) {
+void check_input(const char* op, const Shape& shape) {
   MX_CHECK_SHAPE(shape.ndim() == 4, op, ": data of shape ", shape,
                  " given, (batch, channels, height, width) expected");
-  MX_CHECK(p.block_size > 0, op, ": block_size ", p.block_size, " given, at least 1 expected");
 }
 
 Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
-  check_input("depth_to_space", p, s);
+  check_input("depth_to_space", s);
   const int64_t b = p.block_size;
   MX_CHECK_SHAPE(s[1] % (b * b) == 0, "depth_to_space: ", s[1], " channels of data of shape ", s,
                  " are not a multiple of block_size squared, ", b * b);
@@ -24,7 +23,7 @@ Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec>
 
 Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
-  check_input("space_to_depth", p, s);
+  check_input("space_to_depth", s);
   const int64_t b = p.block_size;
   MX_CHECK_SHAPE(s[2] % b == 0 && s[3] % b == 0,
                  "space_to_depth: height and width of data of shape ", s,

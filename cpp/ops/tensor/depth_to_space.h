@@ -11,7 +11,7 @@ struct BlockSizeParams {
   static constexpr auto fields() {
     return std::tuple(required_field("block_size", &BlockSizeParams::block_size,
                                      "Height and width of the blocks.")
-                          .between(1, 2147483647));
+                          .between(1, kMaxSize));
   }
 };
 

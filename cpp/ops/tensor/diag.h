@@ -11,7 +11,8 @@ struct DiagParams {
   int axis1 = 0, axis2 = 1;
   static constexpr auto fields() {
     return std::tuple(
-        field("k", &DiagParams::k, "Diagonal: above the main one for k > 0, below for k < 0."),
+        field("k", &DiagParams::k, "Diagonal: above the main one for k > 0, below for k < 0.")
+            .between(-kMaxSize, kMaxSize),
         field("axis1", &DiagParams::axis1, "Axis of the rows; for 2 or more dimensions."),
         field("axis2", &DiagParams::axis2, "Axis of the columns; for 2 or more dimensions."));
   }

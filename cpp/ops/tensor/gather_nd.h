@@ -9,7 +9,8 @@ namespace mxlite {
 struct ScatterNdParams {
   Shape shape;
   static constexpr auto fields() {
-    return std::tuple(required_field("shape", &ScatterNdParams::shape, "Shape of the output."));
+    return std::tuple(
+        required_field("shape", &ScatterNdParams::shape, "Shape of the output.").at_least(0));
   }
 };
 

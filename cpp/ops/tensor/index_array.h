@@ -25,7 +25,8 @@ struct ArangeLikeParams {
     return std::tuple(
         field("start", &ArangeLikeParams::start, "First value."),
         field("step", &ArangeLikeParams::step, "Difference of neighbours."),
-        field("repeat", &ArangeLikeParams::repeat, "How often every value occurs."),
+        field("repeat", &ArangeLikeParams::repeat, "How often every value occurs.")
+            .between(1, kMaxSize),
         field("ctx", &ArangeLikeParams::ctx, "Ignored: the output lies where data does."),
         field("axis", &ArangeLikeParams::axis,
               "Axis whose length counts; None: the shape of data."));

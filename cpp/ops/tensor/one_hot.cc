@@ -9,7 +9,6 @@ namespace mxlite {
 namespace {
 
 Specs infer_one_hot(const OneHotParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.depth >= 0, "one_hot: depth ", p.depth, " given, a number not below 0 expected");
   Shape to = in[0].shape;
   to.push_back(p.depth);
   return {{to, p.dtype}};

@@ -23,7 +23,8 @@ struct PadParams {
     return std::tuple(
         required_field("mode", &PadParams::mode, "What the new elements are."),
         required_field("pad_width", &PadParams::pad_width,
-                       "Elements added before and after, for every axis: (b1, a1, b2, a2, ...)."),
+                       "Elements added before and after, for every axis: (b1, a1, b2, a2, ...).")
+            .between(0, kMaxSize),
         field("constant_value", &PadParams::constant_value, "Value of mode constant."));
   }
   int64_t before(int axis) const { return *pad_width[static_cast<size_t>(2 * axis)]; }

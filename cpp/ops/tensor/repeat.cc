@@ -15,7 +15,6 @@ RepeatView repeat_view(const RepeatParams& p, const Shape& shape) {
 namespace {
 
 Specs infer_repeat(const RepeatParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.repeats >= 0, "repeat: repeats ", p.repeats, " given, a number not below 0 expected");
   Shape to = in[0].shape;
   if (p.axis) {
     int64_t& length = to[normalize_axis("repeat", *p.axis, to.ndim())];
@@ -31,7 +30,6 @@ Specs infer_tile(const TileParams& p, std::span<const TensorSpec> in) {
   Shape to = Shape::filled(std::max(from.ndim(), p.reps.ndim()), 1);
   for (int i = 0; i < from.ndim(); ++i) to[to.ndim() - from.ndim() + i] = from[i];
   for (int i = 0; i < p.reps.ndim(); ++i) {
-    MX_CHECK(p.reps[i] >= 0, "tile: reps ", p.reps, " contain a negative number");
     int64_t& length = to[to.ndim() - p.reps.ndim() + i];
     length = checked_mul(length, p.reps[i]);
   }

@@ -12,7 +12,8 @@ struct RepeatParams {
   std::optional<int> axis;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("repeats", &RepeatParams::repeats, "How often every element occurs."),
+        required_field("repeats", &RepeatParams::repeats, "How often every element occurs.")
+            .between(0, kMaxSize),
         field("axis", &RepeatParams::axis, "Axis of the repetition; None flattens the array."));
   }
 };
@@ -21,7 +22,8 @@ struct TileParams {
   Shape reps;
   static constexpr auto fields() {
     return std::tuple(required_field("reps", &TileParams::reps,
-                                     "How often the array is repeated along every axis."));
+                                     "How often the array is repeated along every axis.")
+                          .between(0, kMaxSize));
   }
 };
 

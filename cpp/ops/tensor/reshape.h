@@ -17,10 +17,12 @@ struct ReshapeParams {
         field(
             "shape", &ReshapeParams::shape,
             "Target; 0 keeps a dimension, -1 infers one, -2 keeps the rest, -3 joins the next two, "
-            "-4 splits one into the two numbers that follow."),
+            "-4 splits one into the two numbers that follow.")
+            .at_least(-4),
         field("reverse", &ReshapeParams::reverse, "Match shape from the right."),
         field("target_shape", &ReshapeParams::target_shape,
-              "Old spelling of shape: 0 infers one dimension."),
+              "Old spelling of shape: 0 infers one dimension.")
+            .at_least(0),
         field("keep_highest", &ReshapeParams::keep_highest,
               "With target_shape: keep the first dimension."));
   }

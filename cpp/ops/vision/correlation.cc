@@ -18,11 +18,8 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
                  " given, 4 dimensions (batch, channels, height, width) expected");
   MX_CHECK_SHAPE(in[1].shape == data, kOp, ": data2 of shape ", in[1].shape, " given, ", data,
                  " as data1 expected");
-  MX_CHECK(p.kernel_size > 0 && p.kernel_size % 2 == 1, kOp, ": kernel_size ", p.kernel_size,
+  MX_CHECK(p.kernel_size % 2 == 1, kOp, ": kernel_size ", p.kernel_size,
            " given, an odd number expected");
-  MX_CHECK(p.max_displacement >= 0 && p.pad_size >= 0 && p.stride1 > 0 && p.stride2 > 0, kOp,
-           ": max_displacement ", p.max_displacement, ", pad_size ", p.pad_size, ", stride1 ",
-           p.stride1, " and stride2 ", p.stride2, " given, at least 0, 0, 1 and 1 expected");
   const int64_t height = p.patches(data[2]), width = p.patches(data[3]);
   MX_CHECK_SHAPE(height > 0 && width > 0, kOp, ": data1 of shape ", data,
                  " is too small for kernel_size ", p.kernel_size, ", max_displacement ",

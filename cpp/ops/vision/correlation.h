@@ -14,13 +14,13 @@ struct CorrelationParams {
     using P = CorrelationParams;
     return std::tuple(
         field("kernel_size", &P::kernel_size, "Height and width of a patch; odd.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         field("max_displacement", &P::max_displacement, "Largest displacement in pixels.")
-            .between(0, 2147483647),
-        field("stride1", &P::stride1, "Step between patches of data1.").between(1, 2147483647),
-        field("stride2", &P::stride2, "Step between displacements.").between(1, 2147483647),
+            .between(0, kMaxSize),
+        field("stride1", &P::stride1, "Step between patches of data1.").between(1, kMaxSize),
+        field("stride2", &P::stride2, "Step between displacements.").between(1, kMaxSize),
         field("pad_size", &P::pad_size, "Zeros added on all sides of both images.")
-            .between(0, 2147483647),
+            .between(0, kMaxSize),
         field("is_multiply", &P::is_multiply, "Products; otherwise absolute differences."));
   }
   int64_t radius() const { return max_displacement / stride2; }

@@ -12,8 +12,9 @@ struct CropParams {
   static constexpr auto fields() {
     using P = CropParams;
     return std::tuple(
-        field("offset", &P::offset, "First row and column of the part."),
-        field("h_w", &P::h_w, "Height and width of the part; ignored with two inputs."),
+        field("offset", &P::offset, "First row and column of the part.").between(0, kMaxSize),
+        field("h_w", &P::h_w, "Height and width of the part; ignored with two inputs.")
+            .between(0, kMaxSize),
         field("center_crop", &P::center_crop, "Take the middle, whatever offset says."));
   }
   // First row and column of a part of shape `part` of `data`.

@@ -26,9 +26,6 @@ Shapes shapes_for(const P& p, const Shape& data) {
                  " given, height and width expected");
   check_spatial_data(op, data, p.kernel, p.layout);
   MX_CHECK(!is_channels_last(p.layout), op, ": layout NHWC given, NCHW expected");
-  MX_CHECK(p.num_filter > 0 && p.num_group > 0 && p.num_deformable_group > 0, op, ": num_filter ",
-           p.num_filter, ", num_group ", p.num_group, " and num_deformable_group ",
-           p.num_deformable_group, " given, at least 1 expected");
   const int64_t channels = data[1], groups = p.num_group, moved = p.num_deformable_group;
   MX_CHECK_SHAPE(channels % groups == 0 && channels % moved == 0, op, ": ", channels,
                  " channels of data of shape ", data, " cannot be divided into num_group ", groups,

@@ -18,14 +18,9 @@ Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) 
                  " given, (batch, channels, height, width) with positions expected");
   MX_CHECK(!p.sizes.empty() && !p.ratios.empty(), kPrior,
            ": at least one of sizes and one of ratios expected");
-  for (const double ratio : p.ratios)
-    MX_CHECK(ratio > 0, kPrior, ": ratio ", ratio, " given, above 0 expected");
   MX_CHECK(p.steps.size() == 2 && p.steps[0] * p.steps[1] >= 0, kPrior,
            ": steps must be two numbers (y, x), both given or both left out");
   MX_CHECK(p.offsets.size() == 2, kPrior, ": offsets must be two numbers (y, x)");
-  for (const double offset : p.offsets)
-    MX_CHECK(offset >= 0 && offset <= 1, kPrior, ": offset ", offset,
-             " given, between 0 and 1 expected");
   const auto per_position = static_cast<int64_t>(p.sizes.size() + p.ratios.size()) - 1;
   return {{{1, checked_mul(checked_mul(data[2], data[3]), per_position), 4}, in[0].dtype}};
 }

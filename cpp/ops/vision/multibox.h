@@ -15,11 +15,11 @@ struct MultiBoxPriorParams {
   static constexpr auto fields() {
     using P = MultiBoxPriorParams;
     return std::tuple(
-        field("sizes", &P::sizes, "Heights of the boxes; all with the first ratio."),
-        field("ratios", &P::ratios, "Width by height; all with the first size."),
+        field("sizes", &P::sizes, "Heights of the boxes; all with the first ratio.").at_least(0),
+        field("ratios", &P::ratios, "Width by height; all with the first size.").above(0),
         field("clip", &P::clip, "Cut boxes at the border of the image."),
         field("steps", &P::steps, "Distances (y, x) of the boxes; not above 0: one per position."),
-        field("offsets", &P::offsets, "Middle (y, x) of the first box, in steps."));
+        field("offsets", &P::offsets, "Middle (y, x) of the first box, in steps.").between(0, 1));
   }
 };
 
@@ -39,8 +39,9 @@ struct MultiBoxTargetParams {
         field("negative_mining_thresh", &P::negative_mining_thresh,
               "Only anchors with a smaller overlap are mined."),
         field("minimum_negative_samples", &P::minimum_negative_samples,
-              "How many negative anchors are mined at least."),
-        field("variances", &P::variances, "Divisors of the four location targets."));
+              "How many negative anchors are mined at least.")
+            .at_least(0),
+        field("variances", &P::variances, "Divisors of the four location targets.").above(0));
   }
 };
 

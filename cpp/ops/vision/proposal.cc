@@ -24,10 +24,6 @@ Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
   check_param_shape(kName, "im_info", in[2], {cls[0], 3}, cls);
   check_same_dtype(kName, "bbox_pred", in[1], in[0].dtype);
   check_same_dtype(kName, "im_info", in[2], in[0].dtype);
-  MX_CHECK(p.rpn_post_nms_top_n >= 0, kName, ": rpn_post_nms_top_n ", p.rpn_post_nms_top_n,
-           " given, 0 or more expected");
-  MX_CHECK(p.feature_stride > 0, kName, ": feature_stride ", p.feature_stride,
-           " given, at least 1 expected");
   const int64_t regions = checked_mul(cls[0], p.rpn_post_nms_top_n);
   return {{{regions, 5}, in[0].dtype}, {{regions, 1}, in[0].dtype}};
 }

@@ -19,14 +19,15 @@ struct ProposalParams {
     return std::tuple(
         field("rpn_pre_nms_top_n", &P::rpn_pre_nms_top_n,
               "How many of the best boxes are compared; below 1: all."),
-        field("rpn_post_nms_top_n", &P::rpn_post_nms_top_n, "How many regions an image gets."),
+        field("rpn_post_nms_top_n", &P::rpn_post_nms_top_n, "How many regions an image gets.")
+            .at_least(0),
         field("threshold", &P::threshold,
               "A box whose intersection over union with a better one is above this is dropped."),
         field("rpn_min_size", &P::rpn_min_size,
               "Boxes with a shorter side, in pixels of the original image, get score -1."),
-        field("scales", &P::scales, "Sizes of the anchors, in strides."),
-        field("ratios", &P::ratios, "Height by width of the anchors."),
-        field("feature_stride", &P::feature_stride, "Pixels between two positions."),
+        field("scales", &P::scales, "Sizes of the anchors, in strides.").above(0),
+        field("ratios", &P::ratios, "Height by width of the anchors.").above(0),
+        field("feature_stride", &P::feature_stride, "Pixels between two positions.").at_least(1),
         field("output_score", &P::output_score, "Return the scores too."),
         field("iou_loss", &P::iou_loss, "bbox_pred moves the corners instead of middle and size."));
   }

@@ -11,8 +11,6 @@ constexpr const char* kDeformable = "_contrib_DeformablePSROIPooling";
 
 Specs infer_pooling(const PsRoiPoolingParams& p, std::span<const TensorSpec> in) {
   check_regions(kPooling, in, 5);
-  MX_CHECK(p.pooled_size > 0 && p.group_size >= 0, kPooling, ": pooled_size ", p.pooled_size,
-           " and group_size ", p.group_size, " given, at least 1 and 0 expected");
   check_groups(kPooling, in[0].shape, p.output_dim, p.groups());
   const Shape out{in[1].shape[0], p.output_dim, p.pooled_size, p.pooled_size};
   return Specs{TensorSpec{out, in[0].dtype}};
@@ -20,10 +18,6 @@ Specs infer_pooling(const PsRoiPoolingParams& p, std::span<const TensorSpec> in)
 
 Specs infer_deformable(const DeformablePsRoiPoolingParams& p, std::span<const TensorSpec> in) {
   check_regions(kDeformable, in, 5);
-  MX_CHECK(p.pooled_size > 0 && p.group_size > 0 && p.part_size >= 0 && p.sample_per_part > 0,
-           kDeformable, ": pooled_size ", p.pooled_size, ", group_size ", p.group_size,
-           ", sample_per_part ", p.sample_per_part, " and part_size ", p.part_size,
-           " given, at least 1, 1, 1 and 0 expected");
   check_groups(kDeformable, in[0].shape, p.output_dim, p.group_size);
   if (!p.no_trans) {
     const Shape& trans = in[2].shape;

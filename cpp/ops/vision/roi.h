@@ -15,10 +15,10 @@ struct RoiPoolingParams {
     using P = RoiPoolingParams;
     return std::tuple(
         required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         required_field("spatial_scale", &P::spatial_scale,
                        "Size of data relative to the image that rois refer to.")
-            .between(-1e30, 1e30));
+            .between(-kMaxReal, kMaxReal));
   }
 };
 
@@ -31,7 +31,7 @@ struct RoiAlignParams : RoiPoolingParams {
         RoiPoolingParams::fields(),
         std::tuple(field("sample_ratio", &P::sample_ratio,
                          "Samples per bin and axis; not positive: one per pixel.")
-                       .between(-2147483647, 512),
+                       .between(-kMaxSize, 512),
                    field("position_sensitive", &P::position_sensitive,
                          "Every bin reads channels of its own."),
                    field("aligned", &P::aligned, "Pixel centres lie at half coordinates.")));
@@ -45,7 +45,7 @@ struct RotatedRoiAlignParams : RoiPoolingParams {
     return std::tuple_cat(RoiPoolingParams::fields(),
                           std::tuple(field("sampling_ratio", &RotatedRoiAlignParams::sampling_ratio,
                                            "Samples per bin and axis; not positive: one per pixel.")
-                                         .between(-2147483647, 128)));
+                                         .between(-kMaxSize, 128)));
   }
 };
 
@@ -57,14 +57,14 @@ struct PsRoiPoolingParams {
     return std::tuple(
         required_field("spatial_scale", &P::spatial_scale,
                        "Size of data relative to the image that rois refer to.")
-            .between(-1e30, 1e30),
+            .between(-kMaxReal, kMaxReal),
         required_field("output_dim", &P::output_dim, "Channels of the output.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         field("group_size", &P::group_size,
               "data has output_dim * group_size^2 channels; 0 is pooled_size.")
-            .between(0, 2147483647));
+            .between(0, kMaxSize));
   }
   int64_t groups() const { return group_size > 0 ? group_size : pooled_size; }
 };
@@ -79,18 +79,18 @@ struct DeformablePsRoiPoolingParams {
     return std::tuple(
         required_field("spatial_scale", &P::spatial_scale,
                        "Size of data relative to the image that rois refer to.")
-            .between(-1e30, 1e30),
+            .between(-kMaxReal, kMaxReal),
         required_field("output_dim", &P::output_dim, "Channels of the output.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         required_field("group_size", &P::group_size, "data has output_dim * group_size^2 channels.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         required_field("pooled_size", &P::pooled_size, "Height and width of the output.")
-            .between(1, 2147483647),
+            .between(1, kMaxSize),
         field("part_size", &P::part_size, "Height and width of trans; 0 is pooled_size.")
-            .between(0, 2147483647),
+            .between(0, kMaxSize),
         field("sample_per_part", &P::sample_per_part, "Samples per bin and axis.").between(1, 64),
         field("trans_std", &P::trans_std, "Unit of trans, relative to the size of the region.")
-            .between(-1e30, 1e30),
+            .between(-kMaxReal, kMaxReal),
         field("no_trans", &P::no_trans, "Take no trans input: bins stay in place."));
   }
   MX_HOST_DEVICE int64_t parts() const { return part_size > 0 ? part_size : pooled_size; }

@@ -33,7 +33,8 @@ struct GridGeneratorParams {
     return std::tuple(
         required_field("transform_type", &P::transform_type,
                        "affine: data is (batch, 6); warp: a flow (batch, 2, height, width)."),
-        field("target_shape", &P::target_shape, "Height and width of an affine grid."));
+        field("target_shape", &P::target_shape, "Height and width of an affine grid.")
+            .between(0, kMaxSize));
   }
 };
 
@@ -58,7 +59,8 @@ struct SpatialTransformerParams {
   static constexpr auto fields() {
     using P = SpatialTransformerParams;
     return std::tuple(
-        field("target_shape", &P::target_shape, "Height and width of the output."),
+        field("target_shape", &P::target_shape, "Height and width of the output.")
+            .between(0, kMaxSize),
         required_field("transform_type", &P::transform_type, "Kind of transformation."),
         required_field("sampler_type", &P::sampler_type, "Kind of interpolation."),
         field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."));

@@ -276,7 +276,7 @@ CASES = [
         no_bias=True,
         stride=(0, 1),
         error=ValueError,
-        match=r"stride \(0, 1\) given, entries of at least 1",
+        match=r"stride: \(0, 1\) given, from 1 to 2147483647 expected",
     ),
     # Deconvolution
     _deconv(rand(2, 3, 5), rand(3, 4, 3)),

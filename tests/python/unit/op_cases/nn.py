@@ -238,7 +238,13 @@ CASES = [
         axes=(0,),
         check=lambda y: (y == y[:1]).all() and 10 < (y[0] == 0).sum() < 40,
     ),
-    fails("Dropout", rand(3), p=1.5, error=ValueError, match="Dropout: p 1.5 given"),
+    fails(
+        "Dropout",
+        rand(3),
+        p=1.5,
+        error=ValueError,
+        match="Dropout: parameter p: 1.5 given, from 0 to 1",
+    ),
     # Embedding
     op(
         "Embedding",

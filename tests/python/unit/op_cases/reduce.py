@@ -109,7 +109,9 @@ CASES += [
     op("norm", rand(3, 4), axis=1, keepdims=True, ref=_reduced(_norm2, 1, True)),
     op("norm", np.zeros((2, 2)), ref=np.array([0]), grad=False),
     op("norm", ints([3, 4]), ref=np.array([5])),
-    fails("norm", rand(3), ord=3, error=ValueError, match="norm: ord 3"),
+    fails(
+        "norm", rand(3), ord=3, error=ValueError, match="norm: parameter ord: 3 given, from 1 to 2"
+    ),
     fails("norm", rand(3), axis=1, error=IndexError, match="norm: axis 1"),
 ]
 
@@ -224,7 +226,13 @@ CASES += [
         error=mx.base.ShapeError,
         match=r"broadcast_to: .*\(2, 3\).*\(2, 4\)",
     ),
-    fails("broadcast_to", rand(2), shape=(-2,), error=mx.base.ShapeError, match="negative"),
+    fails(
+        "broadcast_to",
+        rand(2),
+        shape=(-2,),
+        error=ValueError,
+        match=r"shape: \(-2,\) given, at least 0",
+    ),
     op(
         "broadcast_axis",
         rand(1, 2, 1),
