@@ -1,4 +1,5 @@
-// A number given for a parameter: integers stay exact, also those that no double holds.
+// A number given for a parameter: integers stay exact, also those that no double holds, and those
+// of uint64 that no int64 holds.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -13,14 +14,16 @@ class Number {
  public:
   constexpr Number(double value = 0) : real_(value) {}  // NOLINT: a double is a number
   constexpr Number(int64_t value)                       // NOLINT: and so is an integer
-      : real_(static_cast<double>(value)), whole_(value), exact_(true) {}
+      : real_(static_cast<double>(value)), bits_(static_cast<uint64_t>(value)), exact_(true) {}
+  constexpr Number(uint64_t value)  // NOLINT
+      : real_(static_cast<double>(value)), bits_(value), exact_(true), unsigned_(value >> 63) {}
   constexpr Number(int value) : Number(int64_t{value}) {}  // NOLINT
 
   // The nearest double.
   constexpr operator double() const { return real_; }  // NOLINT: most kernels compute in floats
   // The number without its fraction; what no int64 holds becomes the nearest limit, NaN 0.
   int64_t whole() const {
-    if (exact_) return whole_;
+    if (exact_ && !unsigned_) return static_cast<int64_t>(bits_);
     if (real_ >= 0x1p63) return std::numeric_limits<int64_t>::max();
     if (real_ <= -0x1p63) return std::numeric_limits<int64_t>::min();
     return std::isnan(real_) ? 0 : static_cast<int64_t>(real_);
@@ -31,8 +34,9 @@ class Number {
     if constexpr (std::is_same_v<T, bool>) {
       return real_ != 0;
     } else if constexpr (std::is_integral_v<T>) {
-      if (std::is_same_v<T, uint64_t> && real_ >= 0x1p63 && real_ < 0x1p64)
-        return static_cast<T>(static_cast<uint64_t>(real_));
+      if (exact_) return static_cast<T>(bits_);
+      if (std::is_same_v<T, uint64_t> && real_ >= 0x1p63)
+        return real_ < 0x1p64 ? static_cast<T>(real_) : std::numeric_limits<T>::max();
       return static_cast<T>(whole());
     } else {
       return static_cast<T>(static_cast<ComputeType<T>>(real_));
@@ -45,40 +49,48 @@ class Number {
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
         constexpr double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
         if (real_ < lowest) return static_cast<int64_t>(std::numeric_limits<T>::lowest());
-        if (sizeof(T) < 8 && real_ > static_cast<double>(std::numeric_limits<T>::max()))
-          return static_cast<int64_t>(std::numeric_limits<T>::max());
+        if constexpr (!std::is_same_v<T, uint64_t>) {
+          constexpr auto highest = static_cast<int64_t>(std::numeric_limits<T>::max());
+          if (unsigned_ || whole() > highest) return highest;
+        }
       }
       return *this;
     });
   }
+  // The exact integer; requires is_integer.
+  __int128 integer() const {
+    return unsigned_ ? static_cast<__int128>(bits_) : static_cast<__int128>(whole());
+  }
   bool is_integer() const {
     return exact_ || (real_ == std::trunc(real_) && std::abs(real_) < 0x1p53);
   }
-  // Is it an integer that a double would round?
-  bool needs_integer() const {
-    return exact_ && (real_ >= 0x1p63 || static_cast<int64_t>(real_) != whole_);
+  // A double unless that would round an integer.
+  AttrValue attr() const {
+    if (unsigned_) return bits_;
+    if (exact_ && (real_ >= 0x1p63 || static_cast<int64_t>(real_) != whole())) return whole();
+    return real_;
   }
 
  private:
   double real_;
-  int64_t whole_ = 0;
+  uint64_t bits_ = 0;  // of the integer, in two's complement if it is negative
   bool exact_ = false;
+  bool unsigned_ = false;  // bits_ is an integer above the largest int64_t
 };
 
 template <>
 struct AttrTraits<Number> {
   static std::string python_type() { return AttrTraits<double>::python_type(); }
   static Number from(const AttrValue& v) {
+    if (const auto* text = std::get_if<std::string>(&v)) {
+      const AttrValue read = parse_attr_text(*text);
+      if (!std::holds_alternative<std::string>(read)) return from(read);
+    }
     if (const auto* whole = std::get_if<int64_t>(&v)) return *whole;
-    if (const auto* text = std::get_if<std::string>(&v))
-      if (const AttrValue read = parse_attr_text(*text); std::holds_alternative<int64_t>(read))
-        return std::get<int64_t>(read);
+    if (const auto* whole = std::get_if<uint64_t>(&v)) return *whole;
     return attr_to_double(v);
   }
-  static AttrValue to(Number v) {
-    if (v.needs_integer()) return v.whole();
-    return static_cast<double>(v);
-  }
+  static AttrValue to(Number v) { return v.attr(); }
 };
 
 }  // namespace mxlite

@@ -43,7 +43,8 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
     none |= std::holds_alternative<std::monostate>(v);
     real |= std::holds_alternative<double>(v);
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
-        !std::holds_alternative<int64_t>(v) && !std::holds_alternative<bool>(v))
+        !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
+        !std::holds_alternative<bool>(v))
       fail(ErrorKind::kType, op, ": parameter ", param, ": a sequence holding '", attr_text(v),
            "' given, numbers expected");
     values.push_back(std::move(v));
@@ -160,6 +161,11 @@ AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow > 0) {
+      const unsigned long long whole = PyLong_AsUnsignedLongLong(o);
+      if (!PyErr_Occurred()) return static_cast<uint64_t>(whole);
+      PyErr_Clear();
+    }
     if (overflow) {
       const double wide = PyLong_AsDouble(o);
       if (PyErr_Occurred()) throw py::error_already_set();
@@ -199,6 +205,7 @@ py::object attr_to_python(const AttrValue& value) {
     py::object operator()(std::monostate) const { return py::none(); }
     py::object operator()(bool v) const { return py::bool_(v); }
     py::object operator()(int64_t v) const { return py::int_(v); }
+    py::object operator()(uint64_t v) const { return py::int_(v); }
     py::object operator()(double v) const { return py::float_(v); }
     py::object operator()(const std::string& v) const { return py::str(v); }
     py::object operator()(const Shape& v) const { return shape_to_python(v); }

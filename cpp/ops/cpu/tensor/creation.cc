@@ -66,8 +66,7 @@ void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
     const double first = start, step = p.step;
     fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
   } else {  // as in NumPy, integers of one distance
-    const auto first = static_cast<uint64_t>(start.whole());
-    const auto step = static_cast<uint64_t>(p.step.whole());
+    const auto first = start.as<uint64_t>(), step = p.step.as<uint64_t>();
     fill_from(out[0], [&](int64_t i) {  // unsigned, so that an end beyond the dtype wraps
       return static_cast<int64_t>(first + static_cast<uint64_t>(i / p.repeat) * step);
     });
