@@ -39,7 +39,8 @@ void arange(KernelContext& ctx, const ArangeParams& p, Inputs, Outputs out) {
   if (is_floating(out[0].dtype))
     fill_range<double>(ctx, {first, p.step, p.repeat, false, 0}, out[0]);
   else  // as in NumPy, integers of one distance
-    fill_range<int64_t>(ctx, {first.as<int64_t>(), p.step.as<int64_t>(), p.repeat, false, 0}, out[0]);
+    fill_range<int64_t>(ctx, {first.as<int64_t>(), p.step.as<int64_t>(), p.repeat, false, 0},
+                        out[0]);
 }
 
 void linspace(KernelContext& ctx, const LinspaceParams& p, Inputs, Outputs out) {
