@@ -40,7 +40,7 @@ foreach(source ${test_sources})
     target_include_directories(${test} BEFORE PRIVATE ${fake_cuda}/include)
   endif()
   gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST
-                       PROPERTIES TIMEOUT 600)
+                       PROPERTIES TIMEOUT 600 ENVIRONMENT MXLITE_VERIFY_GRAPH=1)
   add_dependencies(cpp_tests ${test})
 endforeach()
 

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "cpp/core/profile_hooks.h"
 #include "cpp/graph/deferred_memory.h"
 #include "cpp/graph/passes/passes.h"
 
@@ -139,15 +138,8 @@ class Executable::PieceTask final : public engine::Task {
 ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const Border& border) {
   PassContext context{device, exact, is_small(graph, device.type)};
   for (const Layout& layout : border.input_layouts) context.small &= layout.is_plain();
-  graph = run_passes(std::move(graph), context);
-  const ProfileScope profile("lower", ProfileKind::kPass);
-  Program program = propagate_layout(graph, context, border);
-  if (!context.small) fuse_pointwise(program, device.type);
-  finish_outputs_early(program);
-  split_prologue(program, device);
-  plan_memory(program);
-  dump(program.name, "program", program.text());
-  return make_ref<Executable>(std::move(program), device, context.small);
+  graph = run_passes(exact ? Pipeline::kTraining : Pipeline::kInference, std::move(graph), context);
+  return make_ref<Executable>(lower(graph, context, border), device, context.small);
 }
 
 Executable::Executable(Program program, Device device, bool may_inline)

@@ -108,13 +108,10 @@ std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> ne
   return result;
 }
 
-void differentiate(Graph& joint, int32_t node, Arrived& arrived, const std::vector<uint8_t>& needs,
-                   bool strict) {
+// The operator must have a gradient.
+void differentiate(Graph& joint, int32_t node, Arrived& arrived,
+                   const std::vector<uint8_t>& needs) {
   const OpSchema& op = *joint.node(node).op;
-  if (!op.gradient) {
-    MX_CHECK_KIND(!strict, ErrorKind::kNotSupported, op.name, ": is not differentiable");
-    return;
-  }
   GraphGradBuilder builder(joint, node, arrived, needs);
   const std::vector<ValueRef> grads = op.gradient(builder);
   const std::vector<ValueId> inputs = joint.node(node).inputs;
@@ -262,7 +259,7 @@ class Extraction {
 }  // namespace
 
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool strict, bool repeat_norms) {
+                             std::span<const uint8_t> heads, bool repeat_norms) {
   Graph joint = forward;
   const size_t num_forward = forward.nodes.size();
   const std::vector<uint8_t> node_needs = propagate_needs(forward, needs);
@@ -285,8 +282,12 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
   }
   for (size_t i = num_forward; i-- > 0;) {
     const auto id = static_cast<int32_t>(i);
-    if (forward.nodes[i].kind == NodeKind::kOp && node_needs[i] && arrived.any(id))
-      differentiate(joint, id, arrived, node_needs, strict);
+    const Node& n = forward.nodes[i];
+    if (n.kind != NodeKind::kOp || !node_needs[i] || !arrived.any(id)) continue;
+    if (n.op->gradient)
+      differentiate(joint, id, arrived, node_needs);
+    else if (!result.not_differentiable)
+      result.not_differentiable = n.op;
   }
 
   std::vector<ValueId> grads;

@@ -15,12 +15,13 @@ struct BackwardGraph {
   std::vector<int> heads;      // outputs of the forward graph
   std::vector<int>
       grads;  // by input, then parameter of forward: output of `graph`, -1: no gradient
+  // An operator on the way that has no gradient, through which nothing flows; null: none.
+  const OpSchema* not_differentiable = nullptr;
 };
 
 // needs: by input, then parameter of forward. heads: by output, does a gradient arrive?
-// strict: an operator on the way that is not differentiable is an error; otherwise nothing flows
-// through it. repeat_norms: large results of _batch_norm_relu are computed again instead of kept.
+// repeat_norms: large results of _batch_norm_relu are computed again instead of kept.
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
-                             std::span<const uint8_t> heads, bool strict, bool repeat_norms);
+                             std::span<const uint8_t> heads, bool repeat_norms);
 
 }  // namespace mxlite::graph

@@ -134,13 +134,13 @@ bool same_packing(const Packing& a, const Packing& b) {
                             });
 }
 
-void split_prologue(Program& program, Device device) {
+void split_prologue(Program& program, const PassContext& context) {
   const Parts parts(program);
   std::map<size_t, size_t> numbers;  // of a part's root
   std::vector<Extract> extracts;
   for (size_t i = 0; i < program.prologue.size(); ++i) {
     const auto [at, is_new] = numbers.try_emplace(parts.root(i), extracts.size());
-    if (is_new) extracts.emplace_back(program, device);
+    if (is_new) extracts.emplace_back(program, context.device);
     extracts[at->second].add(std::move(program.prologue[i]));
   }
   for (Extract& part : extracts) part.finish();

@@ -26,6 +26,6 @@ bool same_packing(const Packing& a, const Packing& b);
 
 // Moves the prologue into `packings`. What the main part reads of them gets its final place: the
 // buffer's index is the packing's. Before plan_memory.
-void split_prologue(Program& program, Device device);
+void split_prologue(Program& program, const PassContext& context);
 
 }  // namespace mxlite::graph

@@ -49,7 +49,7 @@ void add_once(std::vector<int>& list, int slot) {
 void set_pieces(bool value) { on.store(value, std::memory_order_relaxed); }
 bool pieces_on() { return on.load(std::memory_order_relaxed); }
 
-void finish_outputs_early(Program& program) {
+void finish_outputs_early(Program& program, const PassContext&) {
   constexpr size_t kNever = std::numeric_limits<size_t>::max();
   std::vector<Instruction>& main = program.main;
   std::vector<size_t> written(program.buffers.size(), kNever);  // last, by what came so far

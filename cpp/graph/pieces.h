@@ -10,7 +10,7 @@ namespace mxlite::graph {
 // Moves what only brings a value into an output's form from the end of the program to where the
 // value is there: outputs are finished early, and the value's memory is free again. Before
 // plan_memory.
-void finish_outputs_early(Program& program);
+void finish_outputs_early(Program& program, const PassContext& context);
 
 struct Piece {
   size_t first = 0, last = 0;                   // instructions of the main part: [first, last)

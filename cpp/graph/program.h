@@ -1,5 +1,5 @@
-// A lowered graph: what runs, in which order, on which piece of memory. propagate_layout makes it
-// from a graph, plan_memory gives every buffer its place, Executable runs it.
+// A lowered graph: what runs, in which order, on which piece of memory. `lower` makes it from a
+// graph, Executable runs it.
 #pragma once
 #include <limits>
 #include <memory>
@@ -111,7 +111,7 @@ Program propagate_layout(const Graph& graph, const PassContext& context, const B
 
 // Neighbouring pointwise instructions over the same memory layout become one that goes through
 // memory once. Rounding stays that of the single operators.
-void fuse_pointwise(Program& program, DeviceType device);
+void fuse_pointwise(Program& program, const PassContext& context);
 
 // Cheaper to run in the caller's thread than to hand over: little data, and a kernel without
 // parallel regions for every node.
@@ -120,8 +120,22 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
                                  DeviceType device);  // null: none
 
 // Lifetimes, sharing in place, offsets: small buffers fill the gaps between large ones.
-void plan_memory(Program& program);
+void plan_memory(Program& program, const PassContext& context);
 // The same for a program that has nothing but a prologue.
 void plan_prologue(Program& program);
+
+struct ProgramPass {
+  const char* name;
+  const char* purpose;
+  void (*run)(Program& program, const PassContext& context);
+};
+std::span<const ProgramPass> program_passes();
+
+// propagate_layout, then program_passes(), dumped and verified as run_passes does.
+Program lower(const Graph& graph, const PassContext& context, const Border& border = {});
+
+// Throws an internal error that says which rule `program` breaks and after which pass. Once memory
+// is planned, no two buffers that are alive at the same time may overlap.
+void verify(const Program& program, const char* after, bool memory_is_planned);
 
 }  // namespace mxlite::graph

@@ -15,17 +15,16 @@ bool repeats_norms(Device device) { return device.type == DeviceType::kCPU; }
 }  // namespace
 
 RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device)
-    : traced_(channels_last(remove_dead(traced, {device, true}), {device, true})),
+    : traced_(run_passes(Pipeline::kRecorded, std::move(traced), {device, true})),
       needs_(std::move(needs)),
       device_(device) {
-  fused_ = fuse_norm(traced_, {device, true, is_small(traced_, device.type)});
-  dump(fused_.name, "fuse-norm", fused_.text());
+  const PassContext context{device, true, is_small(traced_, device.type)};
+  fused_ = run_passes(Pipeline::kDifferentiated, traced_, context);
   // With gradients for all outputs every value is found that any backward asks for.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
-  const BackwardGraph full =
-      build_backward(fused_, needs_, all, /*strict=*/false, repeats_norms(device_));
+  full_ = build_backward(fused_, needs_, all, repeats_norms(device_));
   Graph graph = fused_;
-  for (ValueId v : full.saved) {
+  for (ValueId v : full_.saved) {
     saved_values_.push_back(v);
     const Node& n = fused_.node(v);
     if (n.kind == NodeKind::kInput) {
@@ -36,10 +35,10 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
     saved_.push_back({false, static_cast<int>(known - graph.outputs.begin())});
     if (known == graph.outputs.end()) graph.outputs.push_back(v);
   }
-  const auto uses = count_uses(full.graph);
-  for (int32_t id : full.graph.parameters) {
+  const auto uses = count_uses(full_.graph);
+  for (int32_t id : full_.graph.parameters) {
     bool written = false;
-    const int index = full.graph.node(id).index;
+    const int index = full_.graph.node(id).index;
     const ValueId here{fused_.parameters[static_cast<size_t>(index)], 0};
     for (const Node& n : fused_.nodes)
       for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
@@ -61,7 +60,7 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
       if (key == wanted) return value;
   }
   // Outside of the lock: compiling runs operators. Two threads may both do it.
-  auto made = compile(heads, last);
+  auto made = compile(backward_graph(heads), last);
   std::lock_guard lock(mutex_);
   backwards_.emplace_back(std::move(wanted), made);
   return made;
@@ -79,10 +78,16 @@ void RecordedGraph::forget_packed() {
   for (const auto& [key, backward] : backwards_) backward->executable->forget_packed();
 }
 
-std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(
-    std::span<const uint8_t> heads, bool last) const {
-  BackwardGraph graph =
-      build_backward(fused_, needs_, heads, /*strict=*/true, repeats_norms(device_));
+BackwardGraph RecordedGraph::backward_graph(std::span<const uint8_t> heads) const {
+  const bool all = std::ranges::all_of(heads, [](uint8_t arrives) { return arrives != 0; });
+  BackwardGraph graph = all ? full_ : build_backward(fused_, needs_, heads, repeats_norms(device_));
+  MX_CHECK_KIND(!graph.not_differentiable, ErrorKind::kNotSupported, graph.not_differentiable->name,
+                ": is not differentiable");
+  return graph;
+}
+
+std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(BackwardGraph graph,
+                                                                      bool last) const {
   auto result = std::make_shared<Backward>();
   Border border;
   for (ValueId v : graph.saved) {

@@ -46,16 +46,18 @@ class RecordedGraph {
   size_t num_outputs() const { return traced_.outputs.size(); }
 
  private:
-  std::shared_ptr<const Backward> compile(std::span<const uint8_t> heads, bool last) const;
+  BackwardGraph backward_graph(std::span<const uint8_t> heads) const;
+  std::shared_ptr<const Backward> compile(BackwardGraph graph, bool last) const;
 
   Graph traced_;
-  Graph fused_;  // what is compiled: traced_ after fuse_norm
+  Graph fused_;  // what is compiled: traced_ after Pipeline::kDifferentiated
   std::vector<uint8_t> needs_;
   Device device_;
   ExecutableRef forward_;
   std::vector<ValueId> saved_values_;
   std::vector<Source> saved_;
   std::vector<int> read_parameters_;
+  BackwardGraph full_;  // gradients of all outputs
 
   std::mutex mutex_;
   std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>

@@ -273,5 +273,46 @@ TEST(Verify, NamesTheRuleAndThePass) {
   EXPECT_THROW(verify(g, "swap"), Error);
 }
 
+TEST(Verify, FindsABrokenProgram) {
+  Maker m;
+  ValueId v = m.input({64, 64});
+  for (int i = 0; i < 4; ++i) v = m.op("transpose", {v}, {{"axes", Shape{1, 0}}});
+  const Graph graph = m.finish({v});
+  const Program good = lower(graph, kInference);
+  verify(good, "plan-memory", true);
+
+  Program overlap = good;  // Both values of the second step are alive: they must lie apart.
+  const Instruction& step = overlap.main[1];
+  overlap.buffers[static_cast<size_t>(overlap.root_id(step.inputs[0].buffer))].offset =
+      overlap.root(step.outputs[0].buffer).offset;
+  EXPECT_THROW(verify(overlap, "test", true), Error);
+
+  Program outside = good;
+  outside.arena_bytes -= 1;
+  EXPECT_THROW(verify(outside, "test", true), Error);
+
+  Program unwritten = good;
+  unwritten.main.erase(unwritten.main.begin() + 1);
+  EXPECT_THROW(verify(unwritten, "test", true), Error);
+
+  Program small = good;
+  small.buffers[static_cast<size_t>(small.root_id(step.outputs[0].buffer))].bytes /= 2;
+  EXPECT_THROW(verify(small, "test", true), Error);
+
+  Program circle = good;
+  circle.buffers[static_cast<size_t>(step.outputs[0].buffer)].merged_into = step.outputs[0].buffer;
+  EXPECT_THROW(verify(circle, "test", true), Error);
+}
+
+TEST(Pipelines, EveryPassHasAPurpose) {
+  for (const Pipeline pipeline :
+       {Pipeline::kInference, Pipeline::kRecorded, Pipeline::kDifferentiated, Pipeline::kTraining})
+    for (const Pass& pass : passes_of(pipeline)) {
+      EXPECT_NE(pass.run, nullptr);
+      EXPECT_GT(std::string(pass.purpose).size(), 20u) << pass.name;
+    }
+  EXPECT_STREQ(program_passes().back().name, "plan-memory");
+}
+
 }  // namespace
 }  // namespace mxlite::graph::test

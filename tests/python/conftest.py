@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "unit"))
+os.environ.setdefault("MXLITE_VERIFY_GRAPH", "1")  # read when the first graph is compiled
 
 import mxlite as mx  # noqa: E402
 

@@ -191,8 +191,10 @@ class Fuser {
 
 }  // namespace
 
-void fuse_pointwise(Program& program, DeviceType device) {
-  if (const PlanChainFn planner = find_chain_planner(device)) Fuser(program, planner).run();
+void fuse_pointwise(Program& program, const PassContext& context) {
+  if (context.small) return;
+  if (const PlanChainFn planner = find_chain_planner(context.device.type))
+    Fuser(program, planner).run();
 }
 
 }  // namespace mxlite::graph

@@ -1,5 +1,6 @@
 #include "cpp/graph/passes/passes.h"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -8,8 +9,65 @@
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
+#include "cpp/graph/packing.h"
+#include "cpp/graph/pieces.h"
+#include "cpp/graph/program.h"
 
 namespace mxlite::graph {
+namespace {
+
+constexpr const char* kRemoveDead = "removes nodes whose outputs nobody reads";
+constexpr std::array kInferencePasses = {
+    Pass{"remove-dead", kRemoveDead, remove_dead},
+    Pass{"remove-identity", "removes operators that return their input", remove_identity},
+    Pass{"fold-constants", "computes what depends on constants alone", fold_constants},
+    Pass{"merge-common", "computes equal expressions once", merge_common},
+    Pass{"channels-last", "runs half-precision convolutions of a GPU in NHWC", channels_last},
+    Pass{"fold-batch-norm", "scales convolution weights in place of BatchNorm", fold_batch_norm},
+    Pass{"fuse-post-ops", "lets kernels apply activations and sums", fuse_post_ops},
+    Pass{"remove-dead", "removes what the fusions have left", remove_dead},
+};
+constexpr std::array kRecordedPasses = {
+    Pass{"remove-dead", kRemoveDead, remove_dead},
+    Pass{"channels-last", "runs half-precision convolutions of a GPU in NHWC", channels_last},
+};
+constexpr std::array kDifferentiatedPasses = {
+    Pass{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward", fuse_norm},
+};
+constexpr std::array kTrainingPasses = {
+    Pass{"remove-dead", kRemoveDead, remove_dead},
+    Pass{"remove-identity", "removes operators that return their input", remove_identity},
+    Pass{"fold-constants", "computes what depends on constants alone", fold_constants},
+    Pass{"merge-common", "computes equal expressions once", merge_common},
+    Pass{"fuse-post-ops", "lets kernels apply activations and sums", fuse_post_ops},
+    Pass{"remove-dead", "removes what the fusions have left", remove_dead},
+};
+// The first step of lowering is propagate_layout, which makes the program.
+constexpr std::array kProgramPasses = {
+    ProgramPass{"fuse-pointwise", "runs chains of pointwise operators in one sweep",
+                fuse_pointwise},
+    ProgramPass{"finish-outputs-early", "copies outputs as soon as their values are there",
+                finish_outputs_early},
+    ProgramPass{"split-prologue", "moves what depends on parameters alone out of each run",
+                split_prologue},
+    ProgramPass{"plan-memory", "gives every buffer its place", plan_memory},
+};
+constexpr std::array names_of_pipelines = {"inference", "recorded", "differentiated", "training"};
+
+size_t count_instructions(const Program& program) {
+  return program.prologue.size() + program.main.size();
+}
+
+void print(const std::string& graph_name, const char* pipeline, const char* pass, size_t before,
+           size_t after, const char* what) {
+  static const bool on = env_string("MXLITE_VERBOSE", "").find("passes") != std::string::npos;
+  if (on)
+    std::fprintf(stderr, "mxlite: %s: %s: %s: %zu -> %zu %s\n",
+                 graph_name.empty() ? "graph" : graph_name.c_str(), pipeline, pass, before, after,
+                 what);
+}
+
+}  // namespace
 
 bool verify_is_on() {
 #ifdef NDEBUG
@@ -38,17 +96,52 @@ void dump(const std::string& graph_name, const char* stage, const std::string& t
                 path);
 }
 
-Graph run_passes(Graph graph, const PassContext& context) {
-  dump(graph.name, "traced", graph.text());
-  if (verify_is_on()) verify(graph, "trace");
-  for (const Pass& pass : kPasses) {
-    if (context.exact && !pass.exact) continue;
+std::span<const Pass> passes_of(Pipeline pipeline) {
+  switch (pipeline) {
+    case Pipeline::kInference:
+      return kInferencePasses;
+    case Pipeline::kRecorded:
+      return kRecordedPasses;
+    case Pipeline::kDifferentiated:
+      return kDifferentiatedPasses;
+    case Pipeline::kTraining:
+      return kTrainingPasses;
+  }
+  MX_ASSERT(false);
+  return {};
+}
+
+std::span<const ProgramPass> program_passes() { return kProgramPasses; }
+
+Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
+  const char* const label = names_of_pipelines[static_cast<size_t>(pipeline)];
+  dump(graph.name, label, graph.text());
+  if (verify_is_on()) verify(graph, label);
+  for (const Pass& pass : passes_of(pipeline)) {
     const ProfileScope profile(pass.name, ProfileKind::kPass);
+    const size_t before = graph.nodes.size();
     graph = pass.run(graph, context);
+    print(graph.name, label, pass.name, before, graph.nodes.size(), "nodes");
     dump(graph.name, pass.name, graph.text());
     if (verify_is_on()) verify(graph, pass.name);
   }
   return graph;
+}
+
+Program lower(const Graph& graph, const PassContext& context, const Border& border) {
+  const ProfileScope profile("lower", ProfileKind::kPass);
+  Program program = propagate_layout(graph, context, border);
+  print(graph.name, "lower", "propagate-layout", graph.nodes.size(), count_instructions(program),
+        "nodes to instructions");
+  if (verify_is_on()) verify(program, "propagate-layout", false);
+  for (const ProgramPass& pass : kProgramPasses) {
+    const size_t before = count_instructions(program);
+    pass.run(program, context);
+    print(program.name, "lower", pass.name, before, count_instructions(program), "instructions");
+    if (verify_is_on()) verify(program, pass.name, &pass == &kProgramPasses.back());
+  }
+  dump(program.name, "program", program.text());
+  return program;
 }
 
 }  // namespace mxlite::graph

@@ -1,9 +1,11 @@
 // The passes from a traced graph to the graph that is lowered. Each is a free function in a file of
-// its own. kPasses gives their order for every graph; recorded graphs are split and differentiated
-// around it (recorded_graph.cc), and executables choose layouts and memory behind it
-// (executable.cc).
+// its own. The tables in passes.cc give their order; no pass runs outside of them.
+//
+// inference:  kInference -> lower
+// training:   kRecorded -> kDifferentiated -> build_backward; forward and backward graph each:
+//             kTraining -> lower
 #pragma once
-#include <array>
+#include <span>
 
 #include "cpp/graph/graph.h"
 
@@ -25,25 +27,25 @@ Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
 
-// Runs on recorded graphs before differentiation; the fused operators have gradients.
+// The fused operators have gradients, but no gradients of higher order.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
 
 struct Pass {
   const char* name;
+  const char* purpose;
   Graph (*run)(const Graph& graph, const PassContext& context);
-  bool exact;  // changes no bit of the result, so gradients may see it too
 };
-inline constexpr std::array kPasses = {
-    Pass{"remove-dead", remove_dead, true},          Pass{"remove-identity", remove_identity, true},
-    Pass{"fold-constants", fold_constants, true},    Pass{"merge-common", merge_common, true},
-    Pass{"channels-last", channels_last, false},  // recorded graphs: before gradients are taken
-    Pass{"fold-batch-norm", fold_batch_norm, false}, Pass{"fuse-post-ops", fuse_post_ops, true},
-    Pass{"remove-dead", remove_dead, true},
+enum class Pipeline : uint8_t {
+  kInference,       // graphs that no gradient depends on
+  kRecorded,        // traced under autograd.record; the tape can replay the result node by node
+  kDifferentiated,  // the same, immediately before its gradients are taken
+  kTraining,        // forward and backward graphs of training: each bit is that of the eager call
 };
+std::span<const Pass> passes_of(Pipeline pipeline);
 
-// All of kPasses that the context allows. MXLITE_DUMP_GRAPH=<dir> writes the text after each;
-// MXLITE_VERIFY_GRAPH=1 (and builds with assertions) verifies after each.
-Graph run_passes(Graph graph, const PassContext& context);
+// MXLITE_DUMP_GRAPH=<dir> writes the text after each pass, MXLITE_VERBOSE=passes prints the numbers
+// of nodes, MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies after each pass.
+Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
 // Throws an internal error that says which rule `graph` breaks and after which pass.
 void verify(const Graph& graph, const char* after);

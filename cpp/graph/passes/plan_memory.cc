@@ -221,7 +221,7 @@ void place_saved_outputs(Program& program) {
 
 }  // namespace
 
-void plan_memory(Program& program) {
+void plan_memory(Program& program, const PassContext&) {
   Planner main(program, program.main);
   main.share();
   program.arena_bytes = main.place_arena(/*use_donated=*/true);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -323,18 +325,26 @@ np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-4, atol=1e-4)
 
 def test_dump_and_verification(tmp_path: Any) -> None:
     env = {"MXLITE_DUMP_GRAPH": str(tmp_path), "MXLITE_VERIFY_GRAPH": "1"}
-    import os
-
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, env={**os.environ, **env})
     names = sorted(p.name for p in tmp_path.iterdir())
     stages = [n.split("_", 1)[1].rsplit("_", 1)[1] for n in names]
-    assert stages[0] == "traced.txt" and stages[-1] == "program.txt"
+    assert stages[0] == "inference.txt" and stages[-1] == "program.txt"
     assert "fuse-post-ops.txt" in stages
     traced = (tmp_path / names[0]).read_text()
     assert "BatchNorm" in traced and "Activation" in traced
     program = (tmp_path / names[-1]).read_text()
     main = program.split("at each run:")[1]
     assert "BatchNorm" not in main and "Activation" not in main and "Convolution" in main
+
+
+def test_passes_print_the_numbers_of_nodes() -> None:
+    environment = {**os.environ, "MXLITE_VERBOSE": "passes"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=True, env=environment, capture_output=True, text=True
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("mxlite: net: ")]
+    assert any(re.search(r"inference: fold-batch-norm: \d+ -> \d+ nodes", x) for x in lines)
+    assert re.search(r"lower: plan-memory: \d+ -> \d+ instructions", lines[-1])
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
