@@ -1,42 +1,67 @@
-// Updates of many weights in one call, and the sums and tests over many arrays that go with them.
+// Checks that the updates of many weights share, and the sums and tests over many arrays.
 #include "cpp/ops/optimizer/multi.h"
 
-#include "cpp/ops/optimizer/params.h"
+#include <algorithm>
 
 namespace mxlite {
 namespace optimizer {
-namespace {
 
-// Number of arrays after the weights: learning rates and weight decays, unless p lists them.
-template <class P>
-size_t rate_arrays(const MultiRow& row, const P& p, size_t weights) {
-  if constexpr (requires { p.lrs; }) {
-    MX_CHECK(p.lrs.size() == weights && p.wds.size() == weights, row.name, ": ", p.lrs.size(),
-             " lrs and ", p.wds.size(), " wds given, ", weights, " of each expected");
-    return 0;
-  } else {
-    return 2;
+std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
+                                       const AttrValue& value, int64_t weights, bool listed) {
+  std::vector<double> numbers;
+  const auto* ints = std::get_if<OptionalInts>(&value);  // a shape holds too few
+  if (ints && std::all_of(ints->begin(), ints->end(), [](auto& x) { return x.has_value(); }))
+    for (const auto& x : *ints) numbers.push_back(static_cast<double>(*x));
+  else
+    numbers = attr_to_doubles(value);
+  const auto count = static_cast<size_t>(weights);
+  if (numbers.size() == 1 && !listed) numbers.resize(count, numbers[0]);
+  MX_CHECK(numbers.size() == count, row.name, ": ", numbers.size(), " ", name, " given, ", count,
+           " expected, one for each weight");
+  return numbers;
+}
+
+int64_t checked_weights(const MultiRow& row, const AttrValue& value, bool given) {
+  if (!given) return 1;
+  try {
+    check_attr_range(AttrValue(attr_to_int(value)), {1, static_cast<double>(kMaxWeights)});
+    return attr_to_int(value);
+  } catch (const AttrMismatch& m) {
+    throw_attr_mismatch(row.name, row.count_name, value, m);
   }
 }
 
-template <class P>
-void add_multi(OpRegistry& ops, const MultiRow& row) {
-  ops.add(multi_update<P>(row)
-              .output_count([](const P& p, int) { return static_cast<int>(p.num_weights); })
-              .infer([row](const P& p, std::span<const TensorSpec> in) {
-                const size_t extra = rate_arrays(row, p, static_cast<size_t>(p.num_weights));
-                return infer_groups(row, p.num_weights, extra, extra ? ", and lrs and wds" : "",
-                                    in);
-              })
-              .build());
+Specs infer_groups(const MultiRow& row, int64_t weights, std::span<const TensorSpec> in) {
+  const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
+  const size_t expected_count = grouped + row.extra();
+  const char* const extra_text = row.preloaded     ? ", and lrs and wds"
+                                 : row.needs_scale ? ", and rescale_grad"
+                                                   : "";
+  MX_CHECK(in.size() == expected_count || (row.may_scale() && in.size() == expected_count + 1),
+           row.name, ": ", in.size(), " arrays given, ", expected_count, " expected (", group,
+           " for each of ", weights, " weights", extra_text, ")");
+  Specs out;
+  for (size_t i = 0; i < grouped; ++i) {
+    const TensorSpec &weight = in[i / group * group], &spec = in[i];
+    const bool single = row.mixed && i % group > 1;
+    MX_CHECK_SHAPE(spec.shape == weight.shape, row.name, ": ", row.group[i % group], " ", i / group,
+                   " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
+                   " expected");
+    const DType expected = single ? DType::kFloat32 : weight.dtype;
+    MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
+                   row.group[i % group], " ", i / group, " of dtype ", spec.dtype, " given, ",
+                   is_floating(expected) ? expected : DType::kFloat32, " expected");
+    if (i % group == 0) out.push_back(weight);
+  }
+  for (size_t i = grouped; i < in.size(); ++i) {
+    const int64_t numbers = row.preloaded ? weights : 1;
+    MX_CHECK_SHAPE(in[i].shape.size() == numbers, row.name, ": an array of shape ", in[i].shape,
+                   " given after the weights, ", numbers, " numbers expected");
+  }
+  return out;
 }
 
-template <class Listed, class Preloaded>
-void add_family(OpRegistry& ops, const char* name, const char* preloaded_name, const char* doc,
-                const std::vector<std::string>& group, bool mixed) {
-  add_multi<Listed>(ops, {name, doc, group, mixed});
-  add_multi<Preloaded>(ops, {preloaded_name, doc, group, mixed});
-}
+namespace {
 
 template <class P>
 void check_count(const char* op, const P& p, size_t given) {
@@ -59,59 +84,65 @@ Specs infer_lars(const LarsParams&, std::span<const TensorSpec> in) {
 
 const TensorSpec kFlag{Shape{1}, DType::kFloat32};
 
-}  // namespace
-
-Specs infer_groups(const MultiRow& row, int64_t weights, size_t extra, const char* extra_text,
-                   std::span<const TensorSpec> in) {
-  const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
-  MX_CHECK(in.size() == grouped + extra, row.name, ": ", in.size(), " arrays given, ",
-           grouped + extra, " expected (", group, " for each of ", weights, " weights", extra_text,
-           ")");
-  Specs out;
-  for (size_t i = 0; i < grouped; ++i) {
-    const TensorSpec &weight = in[i / group * group], &spec = in[i];
-    const bool single = row.mixed && i % group > 1;
-    MX_CHECK_SHAPE(spec.shape == weight.shape, row.name, ": ", row.group[i % group], " ", i / group,
-                   " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
-                   " expected");
-    const DType expected = single ? DType::kFloat32 : weight.dtype;
-    MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
-                   row.group[i % group], " ", i / group, " of dtype ", spec.dtype, " given, ",
-                   is_floating(expected) ? expected : DType::kFloat32, " expected");
-    if (i % group == 0) out.push_back(weight);
+template <class P, template <class> class R, size_t kStates, bool kPreloaded>
+void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
+  MultiRow row;
+  row.name = multi_name(update.name, mixed);
+  row.group = {"weight", "grad"};
+  row.group.insert(row.group.end(), update.states.begin(), update.states.end());
+  row.mixed = mixed;
+  row.needs_scale = update.kScaleIsInput;
+  if (mixed) row.group.emplace_back("weight32");
+  row.doc =
+      str(update.name, " of many weights",
+          mixed ? ", which have the type of their gradients and a float32 copy" : "", "; data is ");
+  for (size_t i = 0; i < row.group.size(); ++i) row.doc += str(i ? ", " : "", row.group[i]);
+  row.doc += str(" for each", row.needs_scale ? ", then rescale_grad." : ".");
+  if (row.may_scale())
+    row.doc +=
+        " One more array of one number is a factor on all gradients: nothing changes if it is 0 "
+        "or not finite.";
+  if (kPreloaded) {  // the names of 1.x
+    row.aliases = {row.name};
+    row.name = row.name.substr(1);
   }
-  for (size_t i = grouped; i < in.size(); ++i) {
-    const int64_t numbers = extra == 1 ? 1 : weights;
-    MX_CHECK_SHAPE(in[i].shape.size() == numbers, row.name, ": an array of shape ", in[i].shape,
-                   " given after the weights, ", numbers, " numbers expected");
-  }
-  return out;
+  ops.add(make_multi<P>(row));
+  if (!kPreloaded) return;
+  row.aliases = {};
+  row.preloaded = true;
+  row.doc = str(row.name, " with arrays of learning rates and weight decays after the weights.");
+  row.name = "preloaded_" + row.name;
+  ops.add(make_multi<P>(row));
 }
 
-}  // namespace optimizer
+void add_lamb(OpRegistry& ops, bool mixed) {
+  MultiRow row{.name = mixed ? "_multi_mp_lamb_update" : "_multi_lamb_update",
+               .doc = "Both phases of LAMB for many weights; data is weight, grad, mean, var",
+               .group = {"weight", "grad", "mean", "var"},
+               .mixed = mixed,
+               .count_name = "num_tensors",
+               .renamed = {{"lr", "learning_rates"}, {"wd", "wds"}, {"t", "step_count"}}};
+  if (mixed) {
+    row.doc += ", weight32";
+    row.group.emplace_back("weight32");
+  }
+  row.doc +=
+      " for each. One more array of one number is a factor on all gradients: nothing changes if it "
+      "is 0 or not finite.";
+  ops.add(make_multi<LambUpdateParams>(row));
+}
 
-void register_multi_contrib(OpRegistry&);
+}  // namespace
+}  // namespace optimizer
 
 void register_multi_updates(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  register_multi_contrib(ops);
-  add_family<MultiSgdParams, PreloadedSgdParams>(ops, "multi_sgd_update",
-                                                 "preloaded_multi_sgd_update",
-                                                 "sgd_update of many weights; data is weight, grad "
-                                                 "for each.",
-                                                 {"weight", "grad"}, false);
-  add_family<MultiSgdMomParams, PreloadedSgdMomParams>(
-      ops, "multi_sgd_mom_update", "preloaded_multi_sgd_mom_update",
-      "sgd_mom_update of many weights; data is weight, grad, mom for each.",
-      {"weight", "grad", "mom"}, false);
-  add_family<MultiSgdParams, PreloadedSgdParams>(
-      ops, "multi_mp_sgd_update", "preloaded_multi_mp_sgd_update",
-      "mp_sgd_update of many weights; data is weight, grad, weight32 for each.",
-      {"weight", "grad", "weight32"}, true);
-  add_family<MultiSgdMomParams, PreloadedSgdMomParams>(
-      ops, "multi_mp_sgd_mom_update", "preloaded_multi_mp_sgd_mom_update",
-      "mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.",
-      {"weight", "grad", "mom", "weight32"}, true);
+  for_each_update([&](const auto& update) {
+    add_multi(ops, update, false);
+    add_multi(ops, update, true);
+  });
+  add_lamb(ops, false);
+  add_lamb(ops, true);
   ops.add(OpBuilder<NumArraysParams>("multi_sum_sq")
               .variadic("data")
               .doc("Sum of the squares of each array, as one float32 array.")

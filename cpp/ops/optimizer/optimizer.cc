@@ -1,19 +1,10 @@
 // Weight updates (1.x names and formulas). States are inputs that the kernel changes; the new
 // weight is the output, usually given as out=weight.
-#include "cpp/ops/optimizer/params.h"
+#include "cpp/ops/optimizer/updates.h"
 
 namespace mxlite {
 namespace optimizer {
 namespace {
-
-// Inputs after weight and grad. "weight32" and everything else of a mixed-precision update is
-// float32; without it all arrays have the weight's dtype.
-struct Row {
-  const char* name;
-  const char* doc;
-  std::vector<std::string> states;
-  bool mixed = false;
-};
 
 void check_update(const std::string& op, const std::vector<std::string>& names,
                   std::span<const TensorSpec> in, bool mixed) {
@@ -29,44 +20,34 @@ void check_update(const std::string& op, const std::vector<std::string>& names,
   }
 }
 
-template <class P>
-void add_update(OpRegistry& ops, const Row& row) {
-  std::vector<std::string> inputs = {"weight", "grad"};
-  inputs.insert(inputs.end(), row.states.begin(), row.states.end());
+// Inputs: weight, grad, states, then the float32 weight (mixed), then the scale where it is an
+// input, so that a loss scale stays on the device.
+template <class P, template <class> class R, size_t kStates, bool kPreloaded>
+void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
+  constexpr bool kScaled = Update<P, R, kStates, kPreloaded>::kScaleIsInput;
+  const std::string name = mixed ? update.mixed_name : update.name;
+  std::vector<std::string> arrays = {"weight", "grad"};
+  arrays.insert(arrays.end(), update.states.begin(), update.states.end());
+  if (mixed) arrays.emplace_back("weight32");
   std::vector<int> mutated;
-  for (size_t i = 2; i < inputs.size(); ++i) mutated.push_back(static_cast<int>(i));
-  ops.add(OpBuilder<P>(row.name)
+  for (size_t i = 2; i < arrays.size(); ++i) mutated.push_back(static_cast<int>(i));
+  std::vector<std::string> inputs = arrays, aliases;
+  if (kScaled) {
+    inputs.emplace_back("rescale_grad");
+    aliases.emplace_back("_contrib" + name);  // AdamW lies in contrib
+  }
+  ops.add(OpBuilder<P>(name)
               .inputs(inputs)
-              .doc(row.doc)
-              .infer([row, inputs](const P&, std::span<const TensorSpec> in) -> Specs {
-                check_update(row.name, inputs, in, row.mixed);
+              .alias(aliases)
+              .doc(mixed && !kScaled ? str(update.name, " with a float32 weight.") : update.doc)
+              .infer([name, arrays, mixed](const P&, std::span<const TensorSpec> in) -> Specs {
+                check_update(name, arrays, in.first(arrays.size()), mixed);
+                if constexpr (kScaled)
+                  MX_CHECK_SHAPE(in.back().shape.size() == 1, name, ": rescale_grad of shape ",
+                                 in.back().shape, " given, one number expected");
                 return {in[0]};
               })
               .mutates(mutated)
-              .inplace(0, 0)
-              .build());
-}
-
-// adamw_update: rescale_grad is an array of one number, so that a loss scale stays on the device.
-void add_adamw(OpRegistry& ops, const char* name, std::vector<std::string> aliases, bool mixed) {
-  std::vector<std::string> states = {"weight", "grad", "mean", "var"};
-  if (mixed) states.emplace_back("weight32");
-  std::vector<std::string> inputs = states;
-  inputs.emplace_back("rescale_grad");
-  ops.add(OpBuilder<AdamWParams>(name)
-              .inputs(inputs)
-              .alias(aliases)
-              .doc("AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). "
-                   "Nothing changes if rescale_grad is 0 or not finite.")
-              .infer([name, states, mixed](const AdamWParams&,
-                                           std::span<const TensorSpec> in) -> Specs {
-                check_update(name, states, in.first(states.size()), mixed);
-                const TensorSpec& scale = in[states.size()];
-                MX_CHECK_SHAPE(scale.shape.size() == 1, name, ": rescale_grad of shape ",
-                               scale.shape, " given, one number expected");
-                return {in[0]};
-              })
-              .mutates(mixed ? std::vector<int>{2, 3, 4} : std::vector<int>{2, 3})
               .inplace(0, 0)
               .build());
 }
@@ -133,39 +114,10 @@ void register_multi_updates(OpRegistry&);
 
 void register_optimizer(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  add_update<SgdParams>(ops, {"sgd_update", "weight -= lr * (grad + wd * weight).", {}});
-  add_update<SgdParams>(ops,
-                        {"mp_sgd_update", "sgd_update with a float32 weight.", {"weight32"}, true});
-  add_update<SgdMomParams>(ops, {"sgd_mom_update",
-                                 "mom = momentum * mom - lr * (grad + wd * weight); weight += mom.",
-                                 {"mom"}});
-  add_update<SgdMomParams>(
-      ops,
-      {"mp_sgd_mom_update", "sgd_mom_update with a float32 weight.", {"mom", "weight32"}, true});
-  add_update<NagParams>(ops, {"nag_mom_update", "SGD with Nesterov's momentum.", {"mom"}});
-  add_update<NagParams>(
-      ops,
-      {"mp_nag_mom_update", "nag_mom_update with a float32 weight.", {"mom", "weight32"}, true});
-  add_update<AdamParams>(ops,
-                         {"adam_update",
-                          "weight -= lr * mean / (sqrt(var) + epsilon); lr is already corrected.",
-                          {"mean", "var"}});
-  add_update<AdagradParams>(
-      ops, {"_sparse_adagrad_update",
-            "history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).",
-            {"history"}});
-  add_update<RmspropParams>(
-      ops,
-      {"rmsprop_update", "RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).", {"n"}});
-  add_update<RmspropAlexParams>(
-      ops, {"rmspropalex_update", "RMSProp (Graves), centered.", {"n", "g", "delta"}});
-  add_update<FtrlParams>(ops, {"ftrl_update", "Follow the regularized leader.", {"z", "n"}});
-  add_update<FtmlParams>(ops, {"ftml_update", "Follow the moving leader.", {"d", "v", "z"}});
-  add_update<SignParams>(ops, {"signsgd_update", "weight -= lr * (sign(grad) + wd * weight).", {}});
-  add_update<SignumParams>(
-      ops, {"signum_update", "weight moves by lr against the sign of the momentum.", {"mom"}});
-  add_adamw(ops, "_adamw_update", {"_contrib_adamw_update"}, false);
-  add_adamw(ops, "_mp_adamw_update", {"_contrib_mp_adamw_update"}, true);
+  for_each_update([&](const auto& update) {
+    add_update(ops, update, false);
+    if (update.mixed_name) add_update(ops, update, true);
+  });
   add_lamb(ops, false);
   add_lamb(ops, true);
   ops.add(OpBuilder<GroupAdagradParams>("_contrib_group_adagrad_update")

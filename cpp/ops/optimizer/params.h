@@ -252,6 +252,89 @@ struct SignumParams {
   }
 };
 
+// Optimizers that 1.x composes of array operations.
+struct AdamaxParams {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double wd = 0;
+  double rescale_grad = 1;
+  double clip_gradient = -1;
+  static constexpr auto fields() {
+    return std::tuple(required_field("lr", &AdamaxParams::lr, "Learning rate, already corrected."),
+                      field("beta1", &AdamaxParams::beta1, "Decay of the mean."),
+                      field("beta2", &AdamaxParams::beta2, "Decay of the largest gradient."),
+                      field("wd", &AdamaxParams::wd, "Weight decay."),
+                      field("rescale_grad", &AdamaxParams::rescale_grad, "Factor on the gradient."),
+                      field("clip_gradient", &AdamaxParams::clip_gradient,
+                            "Limit of the scaled gradient; below 0: none."));
+  }
+};
+
+struct NadamParams {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double momentum = 0;
+  double next_momentum = 0;
+  double schedule = 0;
+  int64_t t = 0;
+  double wd = 0;
+  double rescale_grad = 1;
+  double clip_gradient = -1;
+  static constexpr auto fields() {
+    return std::tuple(
+        required_field("lr", &NadamParams::lr, "Learning rate."),
+        field("beta1", &NadamParams::beta1, "Decay of the mean."),
+        field("beta2", &NadamParams::beta2, "Decay of the variance."),
+        field("epsilon", &NadamParams::epsilon, "Keeps the divisor above 0."),
+        required_field("momentum", &NadamParams::momentum, "Momentum of this update."),
+        required_field("next_momentum", &NadamParams::next_momentum, "Momentum of the next one."),
+        required_field("schedule", &NadamParams::schedule, "Product of all momenta so far."),
+        required_field("t", &NadamParams::t, "Number of this update, from 1."),
+        field("wd", &NadamParams::wd, "Weight decay."),
+        field("rescale_grad", &NadamParams::rescale_grad, "Factor on the gradient."),
+        field("clip_gradient", &NadamParams::clip_gradient,
+              "Limit of the scaled gradient; below 0: none."));
+  }
+};
+
+struct AdadeltaParams {
+  double rho = 0.9;
+  double epsilon = 1e-5;
+  double wd = 0;
+  double rescale_grad = 1;
+  double clip_gradient = -1;
+  static constexpr auto fields() {
+    return std::tuple(
+        field("rho", &AdadeltaParams::rho, "Decay of the mean squares."),
+        field("epsilon", &AdadeltaParams::epsilon, "Keeps the divisor above 0."),
+        field("wd", &AdadeltaParams::wd, "Weight decay."),
+        field("rescale_grad", &AdadeltaParams::rescale_grad, "Factor on the gradient."),
+        field("clip_gradient", &AdadeltaParams::clip_gradient,
+              "Limit of the scaled gradient; below 0: none."));
+  }
+};
+
+struct DcasgdParams {
+  double lr = 0;
+  double momentum = 0;
+  double lamda = 0.04;
+  double wd = 0;
+  double rescale_grad = 1;
+  double clip_gradient = -1;
+  static constexpr auto fields() {
+    return std::tuple(required_field("lr", &DcasgdParams::lr, "Learning rate."),
+                      field("momentum", &DcasgdParams::momentum, "Factor on the old momentum."),
+                      field("lamda", &DcasgdParams::lamda, "Strength of the compensation."),
+                      field("wd", &DcasgdParams::wd, "Weight decay."),
+                      field("rescale_grad", &DcasgdParams::rescale_grad, "Factor on the gradient."),
+                      field("clip_gradient", &DcasgdParams::clip_gradient,
+                            "Limit of the scaled gradient; below 0: none."));
+  }
+};
+
 struct LambParams {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -287,72 +370,40 @@ struct LambStepParams {
   }
 };
 
-struct MultiSgdParams {
-  std::vector<double> lrs;
-  std::vector<double> wds;
+// Both parts of LAMB for one weight.
+struct LambUpdateParams {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double wd = 0;
   double rescale_grad = 1;
+  double lower_bound = -1;
+  double upper_bound = -1;
   double clip_gradient = -1;
-  int64_t num_weights = 1;
+  bool bias_correction = true;
+  int64_t t = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("lrs", &MultiSgdParams::lrs, "Learning rate of each weight."),
-        required_field("wds", &MultiSgdParams::wds, "Weight decay of each weight."),
-        field("rescale_grad", &MultiSgdParams::rescale_grad, "Factor on the gradient."),
-        field("clip_gradient", &MultiSgdParams::clip_gradient,
+        required_field("lr", &LambUpdateParams::lr, "Learning rate."),
+        field("beta1", &LambUpdateParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &LambUpdateParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &LambUpdateParams::epsilon, "Keeps the divisor above 0.").at_least(0),
+        required_field("wd", &LambUpdateParams::wd, "Weight decay."),
+        field("rescale_grad", &LambUpdateParams::rescale_grad, "Factor on the gradient."),
+        field("lower_bound", &LambUpdateParams::lower_bound,
+              "Lower bound of a weight's norm; not above 0: none."),
+        field("upper_bound", &LambUpdateParams::upper_bound,
+              "Upper bound of a weight's norm; not above 0: none."),
+        field("clip_gradient", &LambUpdateParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &MultiSgdParams::num_weights, "How many weights.")
-            .between(1, kMaxSize));
+        field("bias_correction", &LambUpdateParams::bias_correction, "Correct the first steps?"),
+        required_field("t", &LambUpdateParams::t, "Number of this update, from 1.").at_least(1));
   }
-};
-
-struct MultiSgdMomParams {
-  std::vector<double> lrs;
-  std::vector<double> wds;
-  double momentum = 0;
-  double rescale_grad = 1;
-  double clip_gradient = -1;
-  int64_t num_weights = 1;
-  static constexpr auto fields() {
-    return std::tuple(
-        required_field("lrs", &MultiSgdMomParams::lrs, "Learning rate of each weight."),
-        required_field("wds", &MultiSgdMomParams::wds, "Weight decay of each weight."),
-        field("momentum", &MultiSgdMomParams::momentum, "Factor on the old momentum."),
-        field("rescale_grad", &MultiSgdMomParams::rescale_grad, "Factor on the gradient."),
-        field("clip_gradient", &MultiSgdMomParams::clip_gradient,
-              "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &MultiSgdMomParams::num_weights, "How many weights.")
-            .between(1, kMaxSize));
+  LambParams first_part() const {
+    return {beta1, beta2, epsilon, t, bias_correction, wd, rescale_grad, clip_gradient};
   }
-};
-
-struct PreloadedSgdParams {
-  double rescale_grad = 1;
-  double clip_gradient = -1;
-  int64_t num_weights = 1;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("rescale_grad", &PreloadedSgdParams::rescale_grad, "Factor on the gradient."),
-        field("clip_gradient", &PreloadedSgdParams::clip_gradient,
-              "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &PreloadedSgdParams::num_weights, "How many weights.")
-            .between(1, kMaxSize));
-  }
-};
-
-struct PreloadedSgdMomParams {
-  double momentum = 0;
-  double rescale_grad = 1;
-  double clip_gradient = -1;
-  int64_t num_weights = 1;
-  static constexpr auto fields() {
-    return std::tuple(
-        field("momentum", &PreloadedSgdMomParams::momentum, "Factor on the old momentum."),
-        field("rescale_grad", &PreloadedSgdMomParams::rescale_grad, "Factor on the gradient."),
-        field("clip_gradient", &PreloadedSgdMomParams::clip_gradient,
-              "Limit of the scaled gradient; below 0: none."),
-        field("num_weights", &PreloadedSgdMomParams::num_weights, "How many weights.")
-            .between(1, kMaxSize));
-  }
+  LambStepParams second_part() const { return {lr, lower_bound, upper_bound}; }
 };
 
 struct LarsParams {

@@ -2544,28 +2544,28 @@ def multi_lars(
 def multi_mp_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
+    momentum: float | Sequence[float] | None = 0,
     wds: float | Sequence[float],
-    momentum: float | None = 0,
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
+    """sgd_mom_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, mom, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
 
     Parameters
     ----------
     lrs : float | Sequence[float]
-        Learning rate of each weight.
-    wds : float | Sequence[float]
-        Weight decay of each weight.
-    momentum : float, default 0
+        Learning rate, one number for each weight.
+    momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    rescale_grad : float, default 1
+    wds : float | Sequence[float]
+        Weight decay, one number for each weight.
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2576,24 +2576,24 @@ def multi_mp_sgd_update(
     *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
+    """sgd_update of many weights, which have the type of their gradients and a float32 copy; data is weight, grad, weight32 for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
 
     Parameters
     ----------
     lrs : float | Sequence[float]
-        Learning rate of each weight.
+        Learning rate, one number for each weight.
     wds : float | Sequence[float]
-        Weight decay of each weight.
-    rescale_grad : float, default 1
+        Weight decay, one number for each weight.
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2603,28 +2603,28 @@ def multi_mp_sgd_update(
 def multi_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
+    momentum: float | Sequence[float] | None = 0,
     wds: float | Sequence[float],
-    momentum: float | None = 0,
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each.
+    """sgd_mom_update of many weights; data is weight, grad, mom for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
 
     Parameters
     ----------
     lrs : float | Sequence[float]
-        Learning rate of each weight.
-    wds : float | Sequence[float]
-        Weight decay of each weight.
-    momentum : float, default 0
+        Learning rate, one number for each weight.
+    momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    rescale_grad : float, default 1
+    wds : float | Sequence[float]
+        Weight decay, one number for each weight.
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2635,24 +2635,24 @@ def multi_sgd_update(
     *data: NDArray | Sequence[NDArray],
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights; data is weight, grad for each.
+    """sgd_update of many weights; data is weight, grad for each. One more array of one number is a factor on all gradients: nothing changes if it is 0 or not finite.
 
     Parameters
     ----------
     lrs : float | Sequence[float]
-        Learning rate of each weight.
+        Learning rate, one number for each weight.
     wds : float | Sequence[float]
-        Weight decay of each weight.
-    rescale_grad : float, default 1
+        Weight decay, one number for each weight.
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2841,23 +2841,23 @@ choose_element_0index = pick
 
 def preloaded_multi_mp_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
-    momentum: float | None = 0,
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    momentum: float | Sequence[float] | None = 0,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """mp_sgd_mom_update of many weights; data is weight, grad, mom, weight32 for each.
+    """multi_mp_sgd_mom_update with arrays of learning rates and weight decays after the weights.
 
     Parameters
     ----------
-    momentum : float, default 0
+    momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    rescale_grad : float, default 1
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2866,20 +2866,20 @@ def preloaded_multi_mp_sgd_mom_update(
 
 def preloaded_multi_mp_sgd_update(
     *data: NDArray | Sequence[NDArray],
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """mp_sgd_update of many weights; data is weight, grad, weight32 for each.
+    """multi_mp_sgd_update with arrays of learning rates and weight decays after the weights.
 
     Parameters
     ----------
-    rescale_grad : float, default 1
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2888,23 +2888,23 @@ def preloaded_multi_mp_sgd_update(
 
 def preloaded_multi_sgd_mom_update(
     *data: NDArray | Sequence[NDArray],
-    momentum: float | None = 0,
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    momentum: float | Sequence[float] | None = 0,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_mom_update of many weights; data is weight, grad, mom for each.
+    """multi_sgd_mom_update with arrays of learning rates and weight decays after the weights.
 
     Parameters
     ----------
-    momentum : float, default 0
+    momentum : float | Sequence[float], default 0
         Factor on the old momentum.
-    rescale_grad : float, default 1
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.
@@ -2913,20 +2913,20 @@ def preloaded_multi_sgd_mom_update(
 
 def preloaded_multi_sgd_update(
     *data: NDArray | Sequence[NDArray],
-    rescale_grad: float | None = 1,
-    clip_gradient: float | None = -1,
+    rescale_grad: float | Sequence[float] | None = 1,
+    clip_gradient: float | Sequence[float] | None = -1,
     num_weights: int | None = 1,
     num_args: int | None = None,
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """sgd_update of many weights; data is weight, grad for each.
+    """multi_sgd_update with arrays of learning rates and weight decays after the weights.
 
     Parameters
     ----------
-    rescale_grad : float, default 1
+    rescale_grad : float | Sequence[float], default 1
         Factor on the gradient.
-    clip_gradient : float, default -1
+    clip_gradient : float | Sequence[float], default -1
         Limit of the scaled gradient; below 0: none.
     num_weights : int, default 1
         How many weights.

@@ -101,6 +101,40 @@ def _lamb(w, g, m, v, t, wd, beta1=0.9, beta2=0.999, epsilon=1e-6, bias_correcti
     return m / first / (np.sqrt(v / second) + epsilon) + wd * w, m, v
 
 
+def _adamax(w, g, m, u, lr, beta1=0.9, beta2=0.999, **kw):
+    g = _g_wd(w, g, **kw)
+    m, u = beta1 * m + (1 - beta1) * g, np.maximum(beta2 * u, np.abs(g))
+    return w - lr * m / u, m, u
+
+
+def _nadam(
+    w, g, m, v, lr, t, momentum, next_momentum, schedule, beta1=0.9, beta2=0.999, epsilon=1e-8, **kw
+):
+    g = _g_wd(w, g, **kw)
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    ahead = (1 - momentum) / (1 - schedule) * g
+    ahead = ahead + next_momentum / (1 - schedule * next_momentum) * m
+    return w - lr * ahead / (np.sqrt(v / (1 - beta2**t)) + epsilon), m, v
+
+
+def _adadelta(w, g, squares, steps, rho=0.9, epsilon=1e-5, wd=0.0, **kw):
+    g = _g(g, **kw)
+    squares = rho * squares + (1 - rho) * g * g
+    step = np.sqrt(steps + epsilon) / np.sqrt(squares + epsilon) * g
+    steps = rho * steps + (1 - rho) * step * step
+    return w - (step + wd * w), squares, steps
+
+
+def _dcasgd(w, g, previous, lr, lamda=0.04, wd=0.0, **kw):
+    g = _g(g, **kw)
+    return w - lr * (g + wd * w + lamda * g * g * (w - previous)), w
+
+
+def _dcasgd_mom(w, g, m, previous, lr, momentum=0.0, **kw):
+    m = momentum * m + _dcasgd(w, g, previous, lr, **kw)[0] - w
+    return w + m, m, w
+
+
 FORMULAS: dict[str, Callable[..., Arrays]] = {
     "sgd_update": _sgd,
     "sgd_mom_update": _sgd_mom,
@@ -115,6 +149,11 @@ FORMULAS: dict[str, Callable[..., Arrays]] = {
     "signsgd_update": _signsgd,
     "signum_update": _signum,
     "lamb_update_phase1": _lamb,
+    "_adamax_update": _adamax,
+    "_nadam_update": _nadam,
+    "_adadelta_update": _adadelta,
+    "_dcasgd_update": _dcasgd,
+    "_dcasgd_mom_update": _dcasgd_mom,
 }
 
 _COMMON: dict[str, Any] = {"wd": 0.1, "rescale_grad": 0.7, "clip_gradient": 0.4}
@@ -133,6 +172,11 @@ HYPER: dict[str, dict[str, Any]] = {
     "signsgd_update": _LR,
     "signum_update": {**_LR, "momentum": 0.9, "wd_lh": 0.05},
     "lamb_update_phase1": {"t": 2, **_COMMON},
+    "_adamax_update": {**_LR, "beta1": 0.8},
+    "_nadam_update": {**_LR, "t": 3, "momentum": 0.8, "next_momentum": 0.85, "schedule": 0.6},
+    "_adadelta_update": _COMMON,
+    "_dcasgd_update": {**_LR, "lamda": 0.3},
+    "_dcasgd_mom_update": {**_LR, "momentum": 0.9, "lamda": 0.3},
 }
 
 
@@ -151,5 +195,10 @@ def states_of(name: str, shape: tuple[int, ...]) -> list[np.ndarray]:
         "rmspropalex_update": [positive(*shape), small, rand(*shape)],
         "ftrl_update": [rand(*shape), positive(*shape)],
         "ftml_update": [positive(*shape), positive(*shape), rand(*shape)],
+        "_adamax_update": [small, positive(*shape)],
+        "_nadam_update": [small, positive(*shape)],
+        "_adadelta_update": [positive(*shape), positive(*shape)],
+        "_dcasgd_update": [rand(*shape)],
+        "_dcasgd_mom_update": [small, rand(*shape)],
     }
     return states.get(name, [])

@@ -1,48 +1,115 @@
+#include "cpp/ops/optimizer/multi.h"
+
+#include <array>
 #include <cstring>
 
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/reduce/run.h"
-#include "cpp/ops/op_schema.h"
 
 namespace mxlite {
 namespace optimizer {
 namespace {
 
-double entry(const TensorRef& t, size_t i) {
-  double value = 0;
-  pointwise::load_fn(t.dtype, pointwise::Compute::kDouble)(
-      t.as<std::byte>() + i * dtype_size(t.dtype), 1, 1, &value);
-  return value;
+// The arrays of each weight.
+template <size_t kStates, bool mixed>
+Operands operands_of(Inputs in, Outputs out, size_t w) {
+  constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
+  const Inputs arrays = in.subspan(w * kGroup, kGroup);
+  return {arrays[0], arrays[1], arrays.subspan(2, kStates), mixed ? &arrays[kGroup - 1] : nullptr,
+          out[w]};
 }
 
-// data is weight, grad, states, weight32 (if mixed) for each weight.
-template <class P, int group, bool mixed>
-void multi_sgd(KernelContext&, const P& p, Inputs in, Outputs out) {
-  constexpr bool kMomentum = group - (mixed ? 1 : 0) == 3;
-  for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * group, group);
-    const Operands o{arrays[0], arrays[1], arrays.subspan(2, kMomentum ? 1 : 0),
-                     mixed ? &arrays[group - 1] : nullptr, out[w]};
-    double lr, wd;
-    if constexpr (requires { p.lrs; }) {
-      lr = p.lrs[w];
-      wd = p.wds[w];
-    } else {
-      lr = entry(in[in.size() - 2], w);
-      wd = entry(in[in.size() - 1], w);
+// data is weight, grad, states, weight32 (if mixed) for each weight; then, if preloaded, learning
+// rates and weight decays, else a scale if there is one more array.
+template <template <class> class Rule, class P, size_t kStates, bool mixed, bool preloaded>
+void multi(KernelContext&, const Multi<P>& p, Inputs in, Outputs out) {
+  constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
+  const TensorRef* const scale = preloaded ? nullptr : scale_of(in, kGroup, out.size());
+  const double factor = scale ? number_at(*scale, 0) : 1;
+  const auto run = [&](auto c) {
+    using C = decltype(c);
+    std::vector<BlockUpdate<C, Rule<C>>> updates;
+    updates.reserve(out.size());
+    for (size_t w = 0; w < out.size(); ++w) {
+      const Operands o = operands_of<kStates, mixed>(in, out, w);
+      if (scale && skips(factor)) {
+        keep_weight(o);
+        continue;
+      }
+      P one = p.each[w];
+      if constexpr (preloaded) {
+        one.lr = number_at(in[in.size() - 2], w);
+        one.wd = number_at(in[in.size() - 1], w);
+      }
+      Rule<C> rule(one);
+      if (scale) scale_gradient<C>(rule, factor);
+      updates.emplace_back(o, rule);
     }
-    const auto run = [&](auto c) {
-      using C = decltype(c);
-      const Sgd<C> base(lr, wd, p.rescale_grad, p.clip_gradient);
-      if constexpr (kMomentum)
-        run_blocks<C>(o, SgdMom<C>(base, p.momentum));
-      else
-        run_blocks<C>(o, base);
-    };
-    if (arrays[0].dtype == DType::kFloat64)
-      run(double{});
+    run_blocks_of_all(updates);
+  };
+  if (in[0].dtype == DType::kFloat64)
+    run(double{});
+  else
+    run(float{});
+}
+
+// Parts are fixed, so that the sum does not depend on the number of threads.
+double norm(const TensorRef& t) {
+  constexpr int kParts = 64;
+  std::array<double, kParts> sums{};
+  const auto load = pointwise::load_fn(t.dtype, pointwise::Compute::kDouble);
+  const auto width = static_cast<int64_t>(dtype_size(t.dtype));
+  const int64_t size = t.size();
+  const bool parallel = size > pointwise::kParallelElements;
+#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
+  for (int part = 0; part < kParts; ++part) {
+    double block[pointwise::kBlock];
+    const int64_t last = size * (part + 1) / kParts;
+    for (int64_t i = size * part / kParts; i < last; i += pointwise::kBlock) {
+      const int64_t n = std::min(pointwise::kBlock, last - i);
+      load(t.as<std::byte>() + i * width, 1, n, block);
+      double sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t k = 0; k < n; ++k) sum += block[k] * block[k];
+      sums[static_cast<size_t>(part)] += sum;
+    }
+  }
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return std::sqrt(total);
+}
+
+// LAMB needs the norm of each step before it is taken, so the step lies in scratch memory.
+template <class C>
+void lamb(KernelContext& ctx, const LambUpdateParams& p, const Operands& o, double scale) {
+  const LambStepParams second = p.second_part();
+  Lamb<C> first(p.first_part());
+  scale_gradient<C>(first, scale);
+  const TensorRef& exact = o.weight32 ? *o.weight32 : o.weight;  // the weight that counts
+  TensorRef step = exact;
+  step.dtype = DTypeOf<C>::value;
+  step.data = ctx.scratch(step.bytes());
+  run_blocks<C>({exact, o.grad, o.states, nullptr, step}, first);
+  double r1 = norm(exact);
+  const double r2 = norm(step);
+  if (second.lower_bound > 0) r1 = std::max(r1, second.lower_bound);
+  if (second.upper_bound > 0) r1 = std::min(r1, second.upper_bound);
+  const double rate = r1 == 0 || r2 == 0 ? second.lr : second.lr * r1 / r2;
+  run_blocks<C>({o.weight, step, {}, o.weight32, o.out}, LambStep<C>{static_cast<C>(rate)});
+}
+
+template <bool mixed>
+void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
+  const TensorRef* const scale = scale_of(in, mixed ? 5 : 4, out.size());
+  const double factor = scale ? number_at(*scale, 0) : 1;
+  for (size_t w = 0; w < out.size(); ++w) {
+    const Operands o = operands_of<2, mixed>(in, out, w);
+    if (scale && skips(factor))
+      keep_weight(o);
+    else if (o.weight.dtype == DType::kFloat64)
+      lamb<double>(ctx, p.each[w], o, factor);
     else
-      run(float{});
+      lamb<float>(ctx, p.each[w], o, factor);
   }
 }
 
@@ -60,8 +127,8 @@ void multi_lars(KernelContext&, const LarsParams& p, Inputs in, Outputs out) {
   float* rates = out[0].as<float>();
   for (int64_t i = 0; i < out[0].size(); ++i) {
     const auto k = static_cast<size_t>(i);
-    const double lr = entry(in[0], k), weight = std::sqrt(entry(in[1], k));
-    const double grad = std::sqrt(entry(in[2], k)), wd = entry(in[3], k);
+    const double lr = number_at(in[0], k), weight = std::sqrt(number_at(in[1], k));
+    const double grad = std::sqrt(number_at(in[2], k)), wd = number_at(in[3], k);
     const double divisor = grad * p.rescale_grad + wd * weight + p.eps;
     rates[i] = static_cast<float>(weight > 0 && grad > 0 ? lr * p.eta * weight / divisor : lr);
   }
@@ -95,20 +162,20 @@ void all_finite(KernelContext&, const P&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace optimizer
 
-void register_multi_contrib_cpu(OpRegistry&);
-
 void register_multi_updates_cpu(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  register_multi_contrib_cpu(ops);
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&multi_sgd<MultiSgdParams, 2, false>>("multi_sgd_update", kCPU);
-  ops.kernel<&multi_sgd<MultiSgdMomParams, 3, false>>("multi_sgd_mom_update", kCPU);
-  ops.kernel<&multi_sgd<MultiSgdParams, 3, true>>("multi_mp_sgd_update", kCPU);
-  ops.kernel<&multi_sgd<MultiSgdMomParams, 4, true>>("multi_mp_sgd_mom_update", kCPU);
-  ops.kernel<&multi_sgd<PreloadedSgdParams, 2, false>>("preloaded_multi_sgd_update", kCPU);
-  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 3, false>>("preloaded_multi_sgd_mom_update", kCPU);
-  ops.kernel<&multi_sgd<PreloadedSgdParams, 3, true>>("preloaded_multi_mp_sgd_update", kCPU);
-  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 4, true>>("preloaded_multi_mp_sgd_mom_update", kCPU);
+  for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
+                      const Update<P, R, kStates, kPreloaded>& u) {
+    ops.kernel<&multi<R, P, kStates, false, false>>(multi_name(u.name, false), kCPU);
+    ops.kernel<&multi<R, P, kStates, true, false>>(multi_name(u.name, true), kCPU);
+    if constexpr (kPreloaded) {
+      ops.kernel<&multi<R, P, kStates, false, true>>("preloaded" + multi_name(u.name, false), kCPU);
+      ops.kernel<&multi<R, P, kStates, true, true>>("preloaded" + multi_name(u.name, true), kCPU);
+    }
+  });
+  ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCPU);
+  ops.kernel<&multi_lamb<true>>("_multi_mp_lamb_update", kCPU);
   ops.kernel<&multi_sum_sq>("multi_sum_sq", kCPU);
   ops.kernel<&multi_lars>("multi_lars", kCPU);
   ops.kernel<&reset_arrays>("reset_arrays", kCPU);

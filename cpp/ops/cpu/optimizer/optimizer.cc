@@ -5,36 +5,13 @@ namespace mxlite {
 namespace optimizer {
 namespace {
 
-double number(const TensorRef& t) {
-  double value = 0;
-  pointwise::load_fn(t.dtype, pointwise::Compute::kDouble)(t.data, 1, 1, &value);
-  return value;
-}
-
-// Inputs: weight, grad, states; mixed: the last one is the float32 weight.
-template <template <class> class Rule, class P, bool mixed>
+// Inputs: weight, grad, states; mixed: then the float32 weight; then the scale if it is an input.
+template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void update(KernelContext&, const P& p, Inputs in, Outputs out) {
-  Operands o{in[0], in[1], in.subspan(2), nullptr, out[0]};
-  if (mixed) {
-    o.weight32 = &in.back();
-    o.states = o.states.first(o.states.size() - 1);
-  }
-  run_update<Rule>(p, o);
-}
-
-template <bool mixed>
-void adamw(KernelContext&, const AdamWParams& p, Inputs in, Outputs out) {
-  const double rescale = number(in.back());
-  Operands o{in[0], in[1], in.subspan(2, 2), mixed ? &in[4] : nullptr, out[0]};
-  if (!std::isfinite(rescale) || rescale == 0) {
-    if (out[0].data != in[0].data)
-      std::copy_n(in[0].as<std::byte>(), in[0].bytes(), out[0].as<std::byte>());
-    return;
-  }
-  if (in[0].dtype == DType::kFloat64)
-    run_blocks<double>(o, AdamW<double>(p, rescale));
-  else
-    run_blocks<float>(o, AdamW<float>(p, rescale));
+  constexpr size_t kArrays = 2 + kStates + (mixed ? 1 : 0);
+  const Operands o{in[0], in[1], in.subspan(2, kStates), mixed ? &in[kArrays - 1] : nullptr,
+                   out[0]};
+  run_update<Rule>(p, o, in.size() > kArrays ? &in[kArrays] : nullptr);
 }
 
 // The step goes to out; the weight stays.
@@ -44,18 +21,10 @@ void lamb_phase1(KernelContext&, const LambParams& p, Inputs in, Outputs out) {
   run_update<Lamb>(p, o);
 }
 
-template <class C>
-struct LambStep {
-  C rate;
-  void operator()(const Block<C>& b) const {
-    MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i] - rate * b.grad[i];
-  }
-};
-
 template <bool mixed>
 void lamb_phase2(KernelContext&, const LambStepParams& p, Inputs in, Outputs out) {
-  double r1 = number(in[2]);
-  const double r2 = number(in[3]);
+  double r1 = number_at(in[2], 0);
+  const double r2 = number_at(in[3], 0);
   if (p.lower_bound >= 0) r1 = std::max(r1, p.lower_bound);
   if (p.upper_bound >= 0) r1 = std::min(r1, p.upper_bound);
   const double rate = r1 == 0 || r2 == 0 ? p.lr : p.lr * r1 / r2;
@@ -99,22 +68,11 @@ void register_multi_updates_cpu(OpRegistry&);
 void register_optimizer_cpu(OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  ops.kernel<&update<Sgd, SgdParams, false>>("sgd_update", kCPU);
-  ops.kernel<&update<Sgd, SgdParams, true>>("mp_sgd_update", kCPU);
-  ops.kernel<&update<SgdMom, SgdMomParams, false>>("sgd_mom_update", kCPU);
-  ops.kernel<&update<SgdMom, SgdMomParams, true>>("mp_sgd_mom_update", kCPU);
-  ops.kernel<&update<Nag, NagParams, false>>("nag_mom_update", kCPU);
-  ops.kernel<&update<Nag, NagParams, true>>("mp_nag_mom_update", kCPU);
-  ops.kernel<&update<Adam, AdamParams, false>>("adam_update", kCPU);
-  ops.kernel<&update<Adagrad, AdagradParams, false>>("_sparse_adagrad_update", kCPU);
-  ops.kernel<&update<Rmsprop, RmspropParams, false>>("rmsprop_update", kCPU);
-  ops.kernel<&update<RmspropAlex, RmspropAlexParams, false>>("rmspropalex_update", kCPU);
-  ops.kernel<&update<Ftrl, FtrlParams, false>>("ftrl_update", kCPU);
-  ops.kernel<&update<Ftml, FtmlParams, false>>("ftml_update", kCPU);
-  ops.kernel<&update<SignSgd, SignParams, false>>("signsgd_update", kCPU);
-  ops.kernel<&update<Signum, SignumParams, false>>("signum_update", kCPU);
-  ops.kernel<&adamw<false>>("_adamw_update", kCPU);
-  ops.kernel<&adamw<true>>("_mp_adamw_update", kCPU);
+  for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
+                      const Update<P, R, kStates, kPreloaded>& u) {
+    ops.kernel<&update<R, P, kStates, false>>(u.name, kCPU);
+    if (u.mixed_name) ops.kernel<&update<R, P, kStates, true>>(u.mixed_name, kCPU);
+  });
   ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCPU);
   ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCPU);
   ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCPU);

@@ -3,7 +3,7 @@
 // one element.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
-#include "cpp/ops/optimizer/params.h"
+#include "cpp/ops/optimizer/updates.h"
 
 namespace mxlite::optimizer {
 
@@ -22,12 +22,11 @@ template <class C>
 struct Sgd {
   C lr, wd, rescale, bound;
   template <class P>
-  explicit Sgd(const P& p) : Sgd(p.lr, p.wd, p.rescale_grad, p.clip_gradient) {}
-  MX_HOST_DEVICE Sgd(double lr, double wd, double rescale, double clip)
-      : lr(static_cast<C>(lr)),
-        wd(static_cast<C>(wd)),
-        rescale(static_cast<C>(rescale)),
-        bound(bound_of<C>(clip)) {}
+  explicit Sgd(const P& p)
+      : lr(static_cast<C>(p.lr)),
+        wd(static_cast<C>(p.wd)),
+        rescale(static_cast<C>(p.rescale_grad)),
+        bound(bound_of<C>(p.clip_gradient)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     MX_FOR_BLOCK(b) {
       const C g = limited(rescale * b.grad[i], bound);
@@ -40,10 +39,7 @@ template <class C>
 struct SgdMom {
   Sgd<C> base;
   C momentum;
-  template <class P>
-  explicit SgdMom(const P& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
-  MX_HOST_DEVICE SgdMom(const Sgd<C>& base, double momentum)
-      : base(base), momentum(static_cast<C>(momentum)) {}
+  explicit SgdMom(const SgdMomParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
@@ -93,11 +89,11 @@ struct Adam {
 template <class C>
 struct AdamW {
   C lr, wd, eta, rescale, bound, beta1, beta2, epsilon;
-  MX_HOST_DEVICE AdamW(const AdamWParams& p, double rescale_grad)
+  explicit AdamW(const AdamWParams& p)
       : lr(static_cast<C>(p.lr)),
         wd(static_cast<C>(p.wd)),
         eta(static_cast<C>(p.eta)),
-        rescale(static_cast<C>(rescale_grad)),
+        rescale(C(1)),
         bound(bound_of<C>(p.clip_gradient)),
         beta1(static_cast<C>(p.beta1)),
         beta2(static_cast<C>(p.beta2)),
@@ -244,6 +240,104 @@ struct Signum {
   }
 };
 
+template <class C>
+struct Adamax {
+  Sgd<C> base;
+  C beta1, beta2;
+  explicit Adamax(const AdamaxParams& p)
+      : base(p), beta1(static_cast<C>(p.beta1)), beta2(static_cast<C>(p.beta2)) {}
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    C *mean = b.state[0], *largest = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
+      mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
+      const C old = beta2 * largest[i], now = std::fabs(g);
+      largest[i] = old > now ? old : now;
+      b.new_weight[i] = b.weight[i] - base.lr * mean[i] / largest[i];
+    }
+  }
+};
+
+template <class C>
+struct Nadam {
+  Sgd<C> base;
+  C beta1, beta2, epsilon, grad_part, mean_part, correction;
+  explicit Nadam(const NadamParams& p)
+      : base(p),
+        beta1(static_cast<C>(p.beta1)),
+        beta2(static_cast<C>(p.beta2)),
+        epsilon(static_cast<C>(p.epsilon)),
+        grad_part(static_cast<C>((1 - p.momentum) / (1 - p.schedule))),
+        mean_part(static_cast<C>(p.next_momentum / (1 - p.schedule * p.next_momentum))),
+        correction(static_cast<C>(1 - std::pow(p.beta2, static_cast<double>(p.t)))) {}
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    C *mean = b.state[0], *var = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(base.rescale * b.grad[i] + base.wd * b.weight[i], base.bound);
+      mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
+      var[i] = beta2 * var[i] + (C(1) - beta2) * g * g;
+      const C step = base.lr * (grad_part * g + mean_part * mean[i]);
+      b.new_weight[i] = b.weight[i] - step / (std::sqrt(var[i] / correction) + epsilon);
+    }
+  }
+};
+
+template <class C>
+struct Adadelta {
+  C wd, rescale, bound, rho, epsilon;
+  explicit Adadelta(const AdadeltaParams& p)
+      : wd(static_cast<C>(p.wd)),
+        rescale(static_cast<C>(p.rescale_grad)),
+        bound(bound_of<C>(p.clip_gradient)),
+        rho(static_cast<C>(p.rho)),
+        epsilon(static_cast<C>(p.epsilon)) {}
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    C *squares = b.state[0], *steps = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C g = limited(rescale * b.grad[i], bound);
+      squares[i] = rho * squares[i] + (C(1) - rho) * g * g;
+      const C step = std::sqrt(steps[i] + epsilon) / std::sqrt(squares[i] + epsilon) * g;
+      steps[i] = rho * steps[i] + (C(1) - rho) * step * step;
+      b.new_weight[i] = b.weight[i] - (step + wd * b.weight[i]);
+    }
+  }
+};
+
+// previous is the weight at the last update.
+template <class C>
+struct Dcasgd {
+  Sgd<C> base;
+  C lamda;
+  explicit Dcasgd(const DcasgdParams& p) : base(p), lamda(static_cast<C>(p.lamda)) {}
+  MX_HOST_DEVICE C step(C weight, C grad, C previous) const {
+    const C g = limited(base.rescale * grad, base.bound);
+    return -base.lr * (g + base.wd * weight + lamda * g * g * (weight - previous));
+  }
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    C* previous = b.state[0];
+    MX_FOR_BLOCK(b) {
+      const C weight = b.weight[i], change = step(weight, b.grad[i], previous[i]);
+      previous[i] = weight;
+      b.new_weight[i] = weight + change;
+    }
+  }
+};
+
+template <class C>
+struct DcasgdMom : Dcasgd<C> {
+  C momentum;
+  explicit DcasgdMom(const DcasgdParams& p) : Dcasgd<C>(p), momentum(static_cast<C>(p.momentum)) {}
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    C *mom = b.state[0], *previous = b.state[1];
+    MX_FOR_BLOCK(b) {
+      const C weight = b.weight[i];
+      mom[i] = momentum * mom[i] + this->step(weight, b.grad[i], previous[i]);
+      previous[i] = weight;
+      b.new_weight[i] = weight + mom[i];
+    }
+  }
+};
+
 // new_weight is the step.
 template <class C>
 struct Lamb {
@@ -269,6 +363,15 @@ struct Lamb {
       b.new_weight[i] =
           mean[i] / correction1 / (std::sqrt(var[i] / correction2) + epsilon) + wd * b.weight[i];
     }
+  }
+};
+
+// The second part of LAMB; grad is the step.
+template <class C>
+struct LambStep {
+  C rate;
+  MX_HOST_DEVICE void operator()(const Block<C>& b) const {
+    MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i] - rate * b.grad[i];
   }
 };
 

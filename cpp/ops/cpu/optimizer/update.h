@@ -2,7 +2,9 @@
 // or double for float64), whatever the arrays hold.
 #pragma once
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "cpp/base/host_device.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
@@ -75,38 +77,110 @@ class Lane {
   pointwise::StoreFn store_ = nullptr;
 };
 
+// The work of one weight.
 template <class C, class Rule>
-void run_blocks(const Operands& o, const Rule& rule) {
-  constexpr int64_t kBlock = pointwise::kBlock;
-  const Lane<C> weight(o.weight32 ? *o.weight32 : o.weight), grad(o.grad), out(o.out);
-  Lane<C> states[kMaxStates];
-  for (size_t i = 0; i < o.states.size(); ++i) states[i] = Lane<C>(o.states[i]);
-  pointwise::parallel_ranges(o.out.size(), [&](int64_t first, int64_t last) {
+class BlockUpdate {
+ public:
+  BlockUpdate(const Operands& o, const Rule& rule)
+      : size_(o.out.size()),
+        count_(o.states.size()),
+        mixed_(o.weight32 != nullptr),
+        weight_(mixed_ ? *o.weight32 : o.weight),
+        grad_(o.grad),
+        out_(o.out),
+        rule_(rule) {
+    for (size_t i = 0; i < count_; ++i) states_[i] = Lane<C>(o.states[i]);
+  }
+  int64_t size() const { return size_; }
+
+  // `first` must be a multiple of kBlock.
+  void run(int64_t first, int64_t last) const {
+    constexpr int64_t kBlock = pointwise::kBlock;
     alignas(64) C buffer[3 + kMaxStates][kBlock];
     for (; first < last; first += kBlock) {
       Block<C> b{};
       b.n = std::min(kBlock, last - first);
-      C* old = weight.read(first, b.n, buffer[0]);
+      C* old = weight_.read(first, b.n, buffer[0]);
       b.weight = old;
-      b.grad = grad.read(first, b.n, buffer[1]);
-      for (size_t i = 0; i < o.states.size(); ++i)
-        b.state[i] = states[i].read(first, b.n, buffer[3 + i]);
-      b.new_weight = o.weight32 ? old : out.place(first, buffer[2]);
-      rule(b);
-      for (size_t i = 0; i < o.states.size(); ++i) states[i].write(b.state[i], first, b.n);
-      if (o.weight32) weight.write(b.new_weight, first, b.n);
-      out.write(b.new_weight, first, b.n);
+      b.grad = grad_.read(first, b.n, buffer[1]);
+      for (size_t i = 0; i < count_; ++i) b.state[i] = states_[i].read(first, b.n, buffer[3 + i]);
+      b.new_weight = mixed_ ? old : out_.place(first, buffer[2]);
+      rule_(b);
+      for (size_t i = 0; i < count_; ++i) states_[i].write(b.state[i], first, b.n);
+      if (mixed_) weight_.write(b.new_weight, first, b.n);
+      out_.write(b.new_weight, first, b.n);
     }
+  }
+
+ private:
+  int64_t size_;
+  size_t count_;
+  bool mixed_;
+  Lane<C> weight_, grad_, out_, states_[kMaxStates];
+  Rule rule_;
+};
+
+template <class C, class Rule>
+void run_blocks(const Operands& o, const Rule& rule) {
+  const BlockUpdate<C, Rule> update(o, rule);
+  pointwise::parallel_ranges(update.size(),
+                             [&](int64_t first, int64_t last) { update.run(first, last); });
+}
+
+// Shares the blocks of all weights between threads in one parallel region.
+template <class C, class Rule>
+void run_blocks_of_all(const std::vector<BlockUpdate<C, Rule>>& updates) {
+  constexpr int64_t kBlock = pointwise::kBlock;
+  std::vector<int64_t> begin = {0};  // position of each weight's first element, rounded up
+  for (const auto& update : updates)
+    begin.push_back(begin.back() + (update.size() + kBlock - 1) / kBlock * kBlock);
+  pointwise::parallel_ranges(begin.back(), [&](int64_t first, int64_t last) {
+    auto w = static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), first) -
+                                 begin.begin() - 1);
+    for (; w < updates.size() && begin[w] < last; ++w)
+      updates[w].run(std::max(first - begin[w], int64_t{0}),
+                     std::min(last - begin[w], updates[w].size()));
   });
 }
 
-// rule<C>(params) makes the function that changes one block.
+// Multiplies the rule's factor on the gradient. The second part of LAMB has none.
+template <class C, class Rule>
+MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
+  if constexpr (requires { rule.base; })
+    rule.base.rescale *= static_cast<C>(scale);
+  else if constexpr (requires { rule.rescale; })
+    rule.rescale *= static_cast<C>(scale);
+}
+// Do gradients of this scale leave the weights as they are?
+MX_HOST_DEVICE inline bool skips(double scale) { return !(scale - scale == 0) || scale == 0; }
+
+// Keeps the weight as it is, not the one in float32.
+inline void keep_weight(const Operands& o) {
+  if (o.out.data != o.weight.data) std::memcpy(o.out.data, o.weight.data, o.weight.bytes());
+}
+
+inline double number_at(const TensorRef& t, size_t i) {
+  double value = 0;
+  pointwise::load_fn(t.dtype, pointwise::Compute::kDouble)(
+      t.as<std::byte>() + i * dtype_size(t.dtype), 1, 1, &value);
+  return value;
+}
+
+// Rule<C>(params) makes the function that changes one block.
 template <template <class> class Rule, class P>
-void run_update(const P& params, const Operands& o) {
+void run_update(const P& params, const Operands& o, const TensorRef* scale = nullptr) {
+  const double factor = scale ? number_at(*scale, 0) : 1;
+  if (scale && skips(factor)) return keep_weight(o);
+  const auto run = [&](auto c) {
+    using C = decltype(c);
+    Rule<C> rule(params);
+    if (scale) scale_gradient<C>(rule, factor);
+    run_blocks<C>(o, rule);
+  };
   if (o.weight.dtype == DType::kFloat64)
-    run_blocks<double>(o, Rule<double>(params));
+    run(double{});
   else
-    run_blocks<float>(o, Rule<float>(params));
+    run(float{});
 }
 
 }  // namespace mxlite::optimizer

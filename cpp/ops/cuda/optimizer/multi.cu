@@ -1,6 +1,6 @@
 // Updates of many weights in few launches.
 #include "cpp/ops/cuda/optimizer/update.cuh"
-#include "cpp/ops/optimizer/multi_contrib.h"
+#include "cpp/ops/optimizer/multi.h"
 
 namespace mxlite {
 namespace cuda {
@@ -8,65 +8,24 @@ namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
 
-// Learning rate and weight decay from the host, or entry `index` of arrays on the device.
-template <bool with_momentum>
-struct SgdRule {
-  double lr, wd, rescale, clip, momentum;
-  DeviceArray lrs, wds;
-  int64_t index;
-  template <class C>
-  __device__ __forceinline__ auto make() const {
-    const Sgd<C> base(lrs.data ? load_any<double>(lrs.data, lrs.dtype, index) : lr,
-                      wds.data ? load_any<double>(wds.data, wds.dtype, index) : wd, rescale, clip);
-    if constexpr (with_momentum)
-      return SgdMom<C>(base, momentum);
-    else
-      return base;
+// data is weight, grad, states, weight32 (if mixed) for each weight; then, if preloaded, learning
+// rates and weight decays, else a scale if there is one more array.
+template <template <class> class R, class P, size_t kStates, bool mixed, bool preloaded>
+void multi(KernelContext& ctx, const Multi<P>& p, Inputs in, Outputs out) {
+  constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
+  DeviceNumbers numbers;
+  if constexpr (preloaded) {
+    numbers.lrs = device_array(in[in.size() - 2]);
+    numbers.wds = device_array(in[in.size() - 1]);
+  } else if (const TensorRef* scale = scale_of(in, kGroup, out.size())) {
+    numbers.scale = device_array(*scale);
   }
-};
-
-// data is weight, grad, states, weight32 (if mixed) for each weight.
-template <class P, int group, bool mixed>
-void multi_sgd(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
-  constexpr bool kMomentum = group - (mixed ? 1 : 0) == 3;
-  if (out.empty()) return;
-  using Rule = SgdRule<kMomentum>;
-  Updater<Rule> updater(ctx, in[0].dtype);
+  Updater<KnownRule<R>> updater(ctx, in[0].dtype, numbers);
   for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * group, group);
-    Rule rule{0, 0, p.rescale_grad, p.clip_gradient, 0, {}, {}, static_cast<int64_t>(w)};
-    if constexpr (kMomentum) rule.momentum = p.momentum;
-    if constexpr (requires { p.lrs; }) {
-      rule.lr = p.lrs[w];
-      rule.wd = p.wds[w];
-    } else {
-      rule.lrs = device_array(in[in.size() - 2]);
-      rule.wds = device_array(in[in.size() - 1]);
-    }
-    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kMomentum ? 1 : 0),
-                              mixed ? &arrays[group - 1] : nullptr, out[w]),
-                rule);
-  }
-  updater.flush();
-}
-
-template <int group, bool mixed>
-void multi_adamw(KernelContext& ctx, const MultiAdamWParams& p, Inputs in, Outputs out) {
-  if (out.empty()) return;
-  Updater<AdamWRule> updater(ctx, in[0].dtype);
-  for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * group, group);
-    AdamWRule rule{{}, device_array(in.back())};
-    rule.p.lr = p.lrs[w];
-    rule.p.beta1 = p.beta1;
-    rule.p.beta2 = p.beta2;
-    rule.p.epsilon = p.epsilon;
-    rule.p.wd = p.wds[w];
-    rule.p.eta = p.etas[w];
-    rule.p.clip_gradient = p.clip_gradient;
-    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, 2),
-                              mixed ? &arrays[4] : nullptr, out[w]),
-                rule);
+    const Inputs arrays = in.subspan(w * kGroup, kGroup);
+    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kStates),
+                              mixed ? &arrays[kGroup - 1] : nullptr, out[w]),
+                KnownRule<R>{R<float>(p.each[w]), R<double>(p.each[w])}, static_cast<int>(w));
   }
   updater.flush();
 }
@@ -178,14 +137,7 @@ struct LambRateRule {
   LambStepParams p;
   const double* norms;  // of weight and step
   template <class C>
-  struct Applied {
-    C rate;
-    __device__ __forceinline__ void operator()(const Block<C>& b) const {
-      *b.new_weight = *b.weight - rate * *b.grad;
-    }
-  };
-  template <class C>
-  __device__ __forceinline__ Applied<C> make() const {
+  __device__ __forceinline__ LambStep<C> make() const {
     double r1 = norms[0];
     const double r2 = norms[1];
     if (p.lower_bound > 0 && r1 < p.lower_bound) r1 = p.lower_bound;
@@ -194,8 +146,12 @@ struct LambRateRule {
   }
 };
 
-template <int group, bool mixed>
-void multi_lamb(KernelContext& ctx, const MultiLambParams& p, Inputs in, Outputs out) {
+template <bool mixed>
+void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
+  constexpr size_t kGroup = mixed ? 5 : 4;
+  DeviceNumbers numbers;
+  if (const TensorRef* scale = scale_of(in, kGroup, out.size()))
+    numbers.scale = device_array(*scale);
   int64_t longest = 0;
   for (const TensorRef& t : out) longest = std::max(longest, t.size());
   ScratchPlan plan;
@@ -204,23 +160,15 @@ void multi_lamb(KernelContext& ctx, const MultiLambParams& p, Inputs in, Outputs
   const size_t step_at = plan.add(static_cast<size_t>(longest) * sizeof(double));
   void* const block = ctx.scratch(plan.bytes());
   for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * group, group);
+    const Inputs arrays = in.subspan(w * kGroup, kGroup);
     const TensorRef& exact = mixed ? arrays[4] : arrays[0];  // the weight that counts
     TensorRef step = exact;
     step.dtype = exact.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     step.data = part<void>(block, step_at);
-    LambParams first;
-    first.beta1 = p.beta1;
-    first.beta2 = p.beta2;
-    first.epsilon = p.epsilon;
-    first.t = p.step_count[static_cast<int>(w)];
-    first.bias_correction = p.bias_correction;
-    first.wd = p.wds[w];
-    first.rescale_grad = p.rescale_grad;
-    first.clip_gradient = p.clip_gradient;
+    const LambParams first = p.each[w].first_part();
     const DType dtype = arrays[0].dtype;
     run_update(ctx, update_arrays(exact, arrays[1], arrays.subspan(2, 2), nullptr, step), dtype,
-               KnownRule<Lamb>{Lamb<float>(first), Lamb<double>(first)});
+               KnownRule<Lamb>{Lamb<float>(first), Lamb<double>(first)}, numbers);
     ArrayList list;
     list.arrays[0] = device_array(exact);
     list.arrays[1] = device_array(step);
@@ -228,9 +176,8 @@ void multi_lamb(KernelContext& ctx, const MultiLambParams& p, Inputs in, Outputs
     list.count = 2;
     double* const norms = part<double>(block, norms_at);
     sums_of_squares(ctx, list, true, part<double>(block, parts_at), norms);
-    const LambStepParams second{p.learning_rates[w], p.lower_bound, p.upper_bound};
     run_update(ctx, update_arrays(arrays[0], step, {}, mixed ? &arrays[4] : nullptr, out[w]), dtype,
-               LambRateRule{second, norms});
+               LambRateRule{p.each[w].second_part(), norms}, numbers);
   }
 }
 
@@ -240,19 +187,18 @@ void multi_lamb(KernelContext& ctx, const MultiLambParams& p, Inputs in, Outputs
 void register_multi_updates_cuda(OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&multi_sgd<MultiSgdParams, 2, false>>("multi_sgd_update", kCUDA);
-  ops.kernel<&multi_sgd<MultiSgdMomParams, 3, false>>("multi_sgd_mom_update", kCUDA);
-  ops.kernel<&multi_sgd<MultiSgdParams, 3, true>>("multi_mp_sgd_update", kCUDA);
-  ops.kernel<&multi_sgd<MultiSgdMomParams, 4, true>>("multi_mp_sgd_mom_update", kCUDA);
-  ops.kernel<&multi_sgd<PreloadedSgdParams, 2, false>>("preloaded_multi_sgd_update", kCUDA);
-  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 3, false>>("preloaded_multi_sgd_mom_update", kCUDA);
-  ops.kernel<&multi_sgd<PreloadedSgdParams, 3, true>>("preloaded_multi_mp_sgd_update", kCUDA);
-  ops.kernel<&multi_sgd<PreloadedSgdMomParams, 4, true>>("preloaded_multi_mp_sgd_mom_update",
-                                                         kCUDA);
-  ops.kernel<&multi_adamw<4, false>>("_multi_adamw_update", kCUDA);
-  ops.kernel<&multi_adamw<5, true>>("_multi_mp_adamw_update", kCUDA);
-  ops.kernel<&multi_lamb<4, false>>("_multi_lamb_update", kCUDA);
-  ops.kernel<&multi_lamb<5, true>>("_multi_mp_lamb_update", kCUDA);
+  for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
+                      const Update<P, R, kStates, kPreloaded>& u) {
+    ops.kernel<&multi<R, P, kStates, false, false>>(multi_name(u.name, false), kCUDA);
+    ops.kernel<&multi<R, P, kStates, true, false>>(multi_name(u.name, true), kCUDA);
+    if constexpr (kPreloaded) {
+      ops.kernel<&multi<R, P, kStates, false, true>>("preloaded" + multi_name(u.name, false),
+                                                     kCUDA);
+      ops.kernel<&multi<R, P, kStates, true, true>>("preloaded" + multi_name(u.name, true), kCUDA);
+    }
+  });
+  ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCUDA);
+  ops.kernel<&multi_lamb<true>>("_multi_mp_lamb_update", kCUDA);
   ops.kernel<&multi_sum_sq>("multi_sum_sq", kCUDA);
   ops.kernel<&multi_lars>("multi_lars", kCUDA);
   ops.kernel<&reset_arrays>("reset_arrays", kCUDA);

@@ -37,12 +37,6 @@ inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad
 
 template <class C, class Rule>
 __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule& rule, int64_t i) {
-  if constexpr (requires { rule.skip; }) {
-    if (rule.skip) {  // the weight as it is, not the one in float32
-      store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
-      return;
-    }
-  }
   const DeviceArray& exact = a.weight32.data ? a.weight32 : a.weight;
   const C weight = load_as<C>(exact.data, exact.dtype, i);
   const C grad = load_as<C>(a.grad.data, a.grad.dtype, i);
@@ -59,12 +53,34 @@ __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule
   store_as<C>(a.out.data, a.out.dtype, i, result);
 }
 
+// Numbers that a launch reads on the device. No data: the rule has them already.
+struct DeviceNumbers {
+  DeviceArray lrs, wds;  // one per weight of the call
+  DeviceArray scale;     // one factor on all gradients; weights stay where it is 0 or not finite
+};
+
+template <class C, class Rule>
+__device__ __forceinline__ void set_rates(Rule& rule, const DeviceNumbers& numbers,
+                                          int64_t weight) {
+  const C lr = static_cast<C>(load_any<double>(numbers.lrs.data, numbers.lrs.dtype, weight));
+  const C wd = static_cast<C>(load_any<double>(numbers.wds.data, numbers.wds.dtype, weight));
+  if constexpr (requires { rule.base; }) {
+    rule.base.lr = lr;
+    rule.base.wd = wd;
+  } else if constexpr (requires { rule.lr + rule.wd; }) {
+    rule.lr = lr;
+    rule.wd = wd;
+  }
+}
+
 // As many weights as fit into a kernel's arguments; row y of the grid works on weight y.
 constexpr int kMostWeights = 16;
 template <class Rule>
 struct UpdateBatch {
   UpdateArrays arrays[kMostWeights];
   alignas(Rule) std::byte rules[kMostWeights][sizeof(Rule)];  // rules have no default
+  int weight[kMostWeights];                                   // its position in the call
+  DeviceNumbers numbers;
   int count = 0;
 
   __device__ __forceinline__ const Rule& rule(unsigned i) const {
@@ -75,7 +91,18 @@ struct UpdateBatch {
 template <class C, class Rule>
 __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   const UpdateArrays& a = batch.arrays[blockIdx.y];
-  const auto& rule = batch.rule(blockIdx.y).template make<C>();
+  const DeviceNumbers& numbers = batch.numbers;
+  auto rule = batch.rule(blockIdx.y).template make<C>();
+  if (numbers.lrs.data) set_rates<C>(rule, numbers, batch.weight[blockIdx.y]);
+  if (numbers.scale.data) {
+    const double scale = load_any<double>(numbers.scale.data, numbers.scale.dtype, 0);
+    if (optimizer::skips(scale)) {  // the weight as it is, not the one in float32
+      for (int64_t i = global_index(); i < a.n; i += grid_stride())
+        store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
+      return;
+    }
+    optimizer::scale_gradient<C>(rule, scale);
+  }
   for (int64_t i = global_index(); i < a.n; i += grid_stride()) update_element<C>(a, rule, i);
 }
 
@@ -93,31 +120,19 @@ struct KnownRule {
   }
 };
 
-// The gradient's scale lies on the device; where it is 0 or not finite the weight stays.
-struct AdamWRule {
-  optimizer::AdamWParams p;
-  DeviceArray rescale;
-  template <class C>
-  struct Applied {
-    optimizer::AdamW<C> rule;
-    bool skip;
-    __device__ __forceinline__ void operator()(const Block<C>& b) const { rule(b); }
-  };
-  template <class C>
-  __device__ __forceinline__ Applied<C> make() const {
-    const double scale = load_any<double>(rescale.data, rescale.dtype, 0);
-    return {optimizer::AdamW<C>(p, scale), !(scale - scale == 0) || scale == 0};
-  }
-};
-
 // Launches full batches; flush() launches the last one.
 template <class Rule>
 class Updater {
  public:
-  Updater(KernelContext& ctx, DType dtype) : ctx_(ctx), wide_(dtype == DType::kFloat64) {}
-  void add(const UpdateArrays& arrays, const Rule& rule) {
+  Updater(KernelContext& ctx, DType dtype, const DeviceNumbers& numbers = {})
+      : ctx_(ctx), wide_(dtype == DType::kFloat64) {
+    static_assert(sizeof(batch_) <= 4096, "a kernel's arguments");
+    batch_.numbers = numbers;
+  }
+  void add(const UpdateArrays& arrays, const Rule& rule, int weight = 0) {
     if (arrays.n == 0) return;
     batch_.arrays[batch_.count] = arrays;
+    batch_.weight[batch_.count] = weight;
     std::memcpy(batch_.rules[batch_.count++], &rule, sizeof(Rule));
     longest_ = std::max(longest_, arrays.n);
     if (batch_.count == kMostWeights) flush();
@@ -144,8 +159,9 @@ class Updater {
 };
 
 template <class Rule>
-void run_update(KernelContext& ctx, const UpdateArrays& arrays, DType dtype, const Rule& rule) {
-  Updater<Rule> updater(ctx, dtype);
+void run_update(KernelContext& ctx, const UpdateArrays& arrays, DType dtype, const Rule& rule,
+                const DeviceNumbers& numbers = {}) {
+  Updater<Rule> updater(ctx, dtype, numbers);
   updater.add(arrays, rule);
   updater.flush();
 }

@@ -6,20 +6,15 @@ namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
 
-// Inputs: weight, grad, states; mixed: the last one is the float32 weight.
-template <template <class> class Rule, class P, bool mixed>
+// Inputs: weight, grad, states; mixed: then the float32 weight; then the scale if it is an input.
+template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
-  auto states = in.subspan(2);
-  if (mixed) states = states.first(states.size() - 1);
-  const UpdateArrays a = update_arrays(in[0], in[1], states, mixed ? &in.back() : nullptr, out[0]);
-  run_update(ctx, a, in[0].dtype, KnownRule<Rule>{Rule<float>(p), Rule<double>(p)});
-}
-
-template <bool mixed>
-void adamw(KernelContext& ctx, const AdamWParams& p, Inputs in, Outputs out) {
-  const UpdateArrays a =
-      update_arrays(in[0], in[1], in.subspan(2, 2), mixed ? &in[4] : nullptr, out[0]);
-  run_update(ctx, a, in[0].dtype, AdamWRule{p, device_array(in.back())});
+  constexpr size_t kArrays = 2 + kStates + (mixed ? 1 : 0);
+  const UpdateArrays a = update_arrays(in[0], in[1], in.subspan(2, kStates),
+                                       mixed ? &in[kArrays - 1] : nullptr, out[0]);
+  DeviceNumbers numbers;
+  if (in.size() > kArrays) numbers.scale = device_array(in[kArrays]);
+  run_update(ctx, a, in[0].dtype, KnownRule<Rule>{Rule<float>(p), Rule<double>(p)}, numbers);
 }
 
 // The step goes to out; the weight stays.
@@ -35,14 +30,7 @@ struct LambStepRule {
   LambStepParams p;
   DeviceArray r1, r2;
   template <class C>
-  struct Applied {
-    C rate;
-    __device__ __forceinline__ void operator()(const Block<C>& b) const {
-      *b.new_weight = *b.weight - rate * *b.grad;
-    }
-  };
-  template <class C>
-  __device__ __forceinline__ Applied<C> make() const {
+  __device__ __forceinline__ LambStep<C> make() const {
     double weight = load_any<double>(r1.data, r1.dtype, 0);
     const double step = load_any<double>(r2.data, r2.dtype, 0);
     if (p.lower_bound >= 0 && weight < p.lower_bound) weight = p.lower_bound;
@@ -94,22 +82,11 @@ void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, O
 void register_updates_cuda(OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
-  ops.kernel<&update<Sgd, SgdParams, false>>("sgd_update", kCUDA);
-  ops.kernel<&update<Sgd, SgdParams, true>>("mp_sgd_update", kCUDA);
-  ops.kernel<&update<SgdMom, SgdMomParams, false>>("sgd_mom_update", kCUDA);
-  ops.kernel<&update<SgdMom, SgdMomParams, true>>("mp_sgd_mom_update", kCUDA);
-  ops.kernel<&update<Nag, NagParams, false>>("nag_mom_update", kCUDA);
-  ops.kernel<&update<Nag, NagParams, true>>("mp_nag_mom_update", kCUDA);
-  ops.kernel<&update<Adam, AdamParams, false>>("adam_update", kCUDA);
-  ops.kernel<&update<Adagrad, AdagradParams, false>>("_sparse_adagrad_update", kCUDA);
-  ops.kernel<&update<Rmsprop, RmspropParams, false>>("rmsprop_update", kCUDA);
-  ops.kernel<&update<RmspropAlex, RmspropAlexParams, false>>("rmspropalex_update", kCUDA);
-  ops.kernel<&update<Ftrl, FtrlParams, false>>("ftrl_update", kCUDA);
-  ops.kernel<&update<Ftml, FtmlParams, false>>("ftml_update", kCUDA);
-  ops.kernel<&update<SignSgd, SignParams, false>>("signsgd_update", kCUDA);
-  ops.kernel<&update<Signum, SignumParams, false>>("signum_update", kCUDA);
-  ops.kernel<&adamw<false>>("_adamw_update", kCUDA);
-  ops.kernel<&adamw<true>>("_mp_adamw_update", kCUDA);
+  for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
+                      const Update<P, R, kStates, kPreloaded>& u) {
+    ops.kernel<&update<R, P, kStates, false>>(u.name, kCUDA);
+    if (u.mixed_name) ops.kernel<&update<R, P, kStates, true>>(u.mixed_name, kCUDA);
+  });
   ops.kernel<&lamb_phase1<false>>("lamb_update_phase1", kCUDA);
   ops.kernel<&lamb_phase1<true>>("mp_lamb_update_phase1", kCUDA);
   ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCUDA);

@@ -336,116 +336,15 @@ CASES += [
     # Values: test_update_ops.py (it has no output).
     fails("reset_arrays", rand(2), num_arrays=2, error=ValueError, match="reset_arrays: 1 arrays"),
 ]
-
-
-# AdamW and LAMB of two weights in one call; lists as the operators take them.
-_ADAMW: dict[str, Any] = {"lrs": (0.1, 0.2), "wds": (0.1, 0.3), "etas": (0.5, 1), "num_weights": 2}
-_LAMB: dict[str, Any] = {
-    "learning_rates": (0.1, 0.2),
-    "wds": (0.1, 0.3),
-    "step_count": (2, 5),
-    "num_tensors": 2,
-}
-
-
-def _quads(mixed: bool) -> list[np.ndarray]:
-    """Return weight, grad, mean, var (and weight32) of two weights."""
-    return [
-        a
-        for shape in ((2, 3), (4,))
-        for a in (rand(*shape), rand(*shape), rand(*shape), positive(*shape))
-        + ((rand(*shape),) if mixed else ())
-    ]
-
-
-def _multi_adamw(*arrays: np.ndarray, mixed: bool) -> list[np.ndarray]:
-    size, scale, new = 5 if mixed else 4, arrays[-1], []
-    for i in range(2):
-        w, g, m, v = arrays[i * size : i * size + 4]
-        w = arrays[i * size + 4] if mixed else w
-        rates = {"lr": _ADAMW["lrs"][i], "eta": _ADAMW["etas"][i], "wd": _ADAMW["wds"][i]}
-        new.append(FORMULAS["_adamw_update"](w, g, m, v, scale, clip_gradient=0.4, **rates)[0])
-    return new
-
-
-def _multi_lamb(*arrays: np.ndarray, mixed: bool, upper: float = 0) -> list[np.ndarray]:
-    size, new = 5 if mixed else 4, []
-    for i in range(2):
-        w, g, m, v = arrays[i * size : i * size + 4]
-        w = arrays[i * size + 4] if mixed else w
-        step = FORMULAS["lamb_update_phase1"](
-            w,
-            g,
-            m,
-            v,
-            t=_LAMB["step_count"][i],
-            wd=_LAMB["wds"][i],
-            rescale_grad=0.7,
-            clip_gradient=0.4,
-        )[0]
-        norm = np.sqrt((w * w).sum())
-        norm = min(norm, upper) if upper else norm
-        rate = _LAMB["learning_rates"][i] * norm / np.sqrt((step * step).sum())
-        new.append(w - rate * step)
-    return new
-
-
-_CLIPPED: dict[str, Any] = {"rescale_grad": 0.7, "clip_gradient": 0.4}
-for _mixed in (False, True):
-    _mp = "mp_" if _mixed else ""
-    _changed = (2, 3, 4, 7, 8, 9) if _mixed else (2, 3, 6, 7)
-    CASES += [
-        op(
-            f"_multi_{_mp}adamw_update",
-            *_quads(_mixed),
-            np.array([0.7]),
-            clip_gradient=0.4,
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: _multi_adamw(*a, mixed=m),
-            **_ADAMW,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}adamw_update",
-            *_quads(_mixed),
-            np.array([np.nan]),
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: [a[0], a[5 if m else 4]],
-            **_ADAMW,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}lamb_update",
-            *_quads(_mixed),
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: _multi_lamb(*a, mixed=m),
-            **_LAMB,
-            **_CLIPPED,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}lamb_update",
-            *_quads(_mixed),
-            mutates=_changed,
-            upper_bound=0.5,
-            ref=lambda *a, m=_mixed: _multi_lamb(*a, mixed=m, upper=0.5),
-            **_LAMB,
-            **_CLIPPED,
-            **_F,
-        ),
-        fails(
-            f"_multi_{_mp}lamb_update",
-            *_quads(_mixed)[:-1],
-            error=ValueError,
-            match=rf"_multi_{_mp}lamb_update: .* arrays given",
-            **_LAMB,
-        ),
-        fails(
-            f"_multi_{_mp}adamw_update",
-            *_quads(_mixed),
-            np.array([1.0]),
-            error=ValueError,
-            match=rf"_multi_{_mp}adamw_update: 1 etas given, 2 expected",
-            **{**_ADAMW, "etas": (1,)},
-        ),
-    ]
+CASES += [
+    op(
+        "multi_sgd_update",
+        *_PAIR,
+        np.array([scale]),
+        ref=lambda w, g, w2, *_: [w, w2],  # skipped
+        **_RATES,
+        **_MULTI,
+        **_F,
+    )
+    for scale in (0.0, np.inf)
+]

@@ -1,0 +1,118 @@
+// The table of element-wise weight updates. Schemas, CPU kernels and CUDA kernels of each update,
+// its mixed-precision form and its form over many weights are generated from one row.
+#pragma once
+#include <array>
+
+#include "cpp/ops/optimizer/params.h"
+
+namespace mxlite::optimizer {
+
+// The formulas: cpp/ops/cpu/optimizer/rules.h.
+template <class C>
+struct Sgd;
+template <class C>
+struct SgdMom;
+template <class C>
+struct Nag;
+template <class C>
+struct Adam;
+template <class C>
+struct AdamW;
+template <class C>
+struct Adagrad;
+template <class C>
+struct Rmsprop;
+template <class C>
+struct RmspropAlex;
+template <class C>
+struct Ftrl;
+template <class C>
+struct Ftml;
+template <class C>
+struct SignSgd;
+template <class C>
+struct Signum;
+template <class C>
+struct Adamax;
+template <class C>
+struct Nadam;
+template <class C>
+struct Adadelta;
+template <class C>
+struct Dcasgd;
+template <class C>
+struct DcasgdMom;
+
+template <class P>
+concept HasScale = requires(P p) {
+  p.rescale_grad;
+};
+
+// One row. The operator `name` takes weight, grad and the states. `mixed_name` takes the float32
+// weight after the states, and states in float32; null: only the form over many weights has one.
+// The forms over many weights are "multi_" + name as in 1.x, or "_multi_" + name, and the same
+// with "mp_" in front of the name. kPreloaded: there are also 1.x's forms over many weights that
+// read learning rates and weight decays from arrays.
+template <class P, template <class> class R, size_t kStates, bool kPreloaded = false>
+struct Update {
+  const char* name;
+  const char* doc;
+  std::array<const char*, kStates> states;
+  const char* mixed_name = nullptr;
+  // The factor on the gradient is an input instead of a parameter.
+  static constexpr bool kScaleIsInput = !HasScale<P>;
+};
+
+// Calls fn(Update) for every row.
+template <class F>
+void for_each_update(F&& fn) {
+  fn(Update<SgdParams, Sgd, 0, true>{
+      "sgd_update", "weight -= lr * (grad + wd * weight).", {}, "mp_sgd_update"});
+  fn(Update<SgdMomParams, SgdMom, 1, true>{
+      "sgd_mom_update",
+      "mom = momentum * mom - lr * (grad + wd * weight); weight += mom.",
+      {"mom"},
+      "mp_sgd_mom_update"});
+  fn(Update<NagParams, Nag, 1>{
+      "nag_mom_update", "SGD with Nesterov's momentum.", {"mom"}, "mp_nag_mom_update"});
+  fn(Update<AdamParams, Adam, 2>{"adam_update",
+                                 "weight -= lr * mean / (sqrt(var) + epsilon); lr is already "
+                                 "corrected.",
+                                 {"mean", "var"}});
+  fn(Update<AdamWParams, AdamW, 2>{
+      "_adamw_update",
+      "AdamW: weight -= eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). "
+      "Nothing changes if rescale_grad is 0 or not finite.",
+      {"mean", "var"},
+      "_mp_adamw_update"});
+  fn(Update<AdagradParams, Adagrad, 1>{
+      "_sparse_adagrad_update",
+      "history += grad^2; weight -= lr * (grad / sqrt(history + epsilon) + wd * weight).",
+      {"history"}});
+  fn(Update<RmspropParams, Rmsprop, 1>{
+      "rmsprop_update", "RMSProp (Tieleman): weight -= lr * grad / sqrt(n + epsilon).", {"n"}});
+  fn(Update<RmspropAlexParams, RmspropAlex, 3>{
+      "rmspropalex_update", "RMSProp (Graves), centered.", {"n", "g", "delta"}});
+  fn(Update<FtrlParams, Ftrl, 2>{"ftrl_update", "Follow the regularized leader.", {"z", "n"}});
+  fn(Update<FtmlParams, Ftml, 3>{"ftml_update", "Follow the moving leader.", {"d", "v", "z"}});
+  fn(Update<SignParams, SignSgd, 0>{
+      "signsgd_update", "weight -= lr * (sign(grad) + wd * weight).", {}});
+  fn(Update<SignumParams, Signum, 1>{
+      "signum_update", "weight moves by lr against the sign of the momentum.", {"mom"}});
+  fn(Update<AdamaxParams, Adamax, 2>{
+      "_adamax_update", "Adam with the infinity norm.", {"mean", "largest"}});
+  fn(Update<NadamParams, Nadam, 2>{
+      "_nadam_update", "Adam with Nesterov's momentum.", {"mean", "var"}});
+  fn(Update<AdadeltaParams, Adadelta, 2>{
+      "_adadelta_update",
+      "AdaDelta: weight -= sqrt(steps + epsilon) / sqrt(squares + epsilon) * grad + wd * weight.",
+      {"squares", "steps"}});
+  fn(Update<DcasgdParams, Dcasgd, 1>{
+      "_dcasgd_update", "SGD that compensates for the delay of gradients.", {"previous"}});
+  fn(Update<DcasgdParams, DcasgdMom, 2>{
+      "_dcasgd_mom_update",
+      "SGD with momentum that compensates for the delay of gradients.",
+      {"mom", "previous"}});
+}
+
+}  // namespace mxlite::optimizer
