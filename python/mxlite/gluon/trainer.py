@@ -13,12 +13,14 @@ from ..base import MXNetError, TypeError_, ValueError_
 from ..context import Context
 from ..kvstore.base import KVStoreBase, read_states
 from ..kvstore.choice import chosen_store
+from ..kvstore.local import pushpull_all
 from ..kvstore.names import checked_name
 from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 from .trainer_checks import checked_batch_size, sparse_parts
+from .trainer_updates import checked_norm, leave_gradients, update_arrays
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 
@@ -54,6 +56,9 @@ class Trainer:
     update_on_kvstore : bool, optional
         True updates one copy in the store and sends it to all contexts; False sums gradients and
         lets each context update its own. None chooses: True where the store can.
+    clip_global_norm : float, optional
+        Scale all gradients of a step together, after the division by the batch size, to this
+        2-norm if theirs is larger. A step whose norm is NaN or infinite changes no parameter.
 
     Notes
     -----
@@ -71,6 +76,8 @@ class Trainer:
         kvstore: Any = "device",
         compression_params: Mapping[str, Any] | None = None,
         update_on_kvstore: bool | None = None,
+        *,
+        clip_global_norm: float | None = None,
     ) -> None:
         if isinstance(params, (Mapping, ParameterDict)):
             named = dict(params.items())
@@ -96,6 +103,7 @@ class Trainer:
             raise TypeError_(f"Trainer: kvstore must be KVStore, str or None, {kvstore!r} given")
         if kvstore is None and update_on_kvstore:
             raise ValueError_("Trainer: update_on_kvstore=True needs a kvstore, None was given")
+        self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
@@ -180,7 +188,8 @@ class Trainer:
                 )
             # Contexts of one process update the rows they have, nothing whole is copied.
             on_store = self._distributed
-        if store is not None and given is None and self._amp_loss_scaler is not None:
+        looks = self._amp_loss_scaler is not None or self._max_norm is not None
+        if store is not None and given is None and looks:
             # Sums are looked at before they become values: a step may be skipped.
             on_store = on_store and "async" in store.type
         if self._distributed and store is not None and "async" in store.type:
@@ -193,6 +202,7 @@ class Trainer:
                     f"Please set update_on_kvstore=False when training with {type(store)}"
                 )
             on_store = bool(given)
+        checked_norm(self._max_norm, on_store)
         if store is not None and self._compression_params:
             store.set_gradient_compression(self._compression_params)  # type: ignore[attr-defined]
         if not self._updaters:
@@ -270,7 +280,7 @@ class Trainer:
         self._ready()
         fresh = self._fresh(ignore_stale_grad)
         if self._update_on_kvstore and self._overflows():
-            self._leave_gradients(fresh)
+            leave_gradients(fresh)
             return
         self._reduce_fresh(fresh)
         self._update(fresh)
@@ -340,43 +350,35 @@ class Trainer:
         if self._kvstore is None:
             return
         with autograd.pause():
-            for index, param in params:
-                grads = param.list_grad()
-                out = param._arrays() if self._update_on_kvstore else grads
-                self._kvstore.pushpull(index, grads, out=out, priority=-index)
+            entries = [(i, i, param._arrays(), param.list_grad()) for i, param in params]
+            pushpull_all(self._kvstore, entries, bool(self._update_on_kvstore))
 
     def _overflows(self) -> bool:
         """Say whether the gradients overflowed, which scaling of the loss is told."""
         scaler = self._amp_loss_scaler
         return scaler is not None and scaler.has_overflow(self._params)
 
-    @staticmethod
-    def _leave_gradients(params: list[tuple[int, Parameter]]) -> None:
-        """Count gradients as used, until backward computes new ones."""
-        for _, param in params:
-            for array in param._arrays():
-                array._set_fresh_grad(False)
-
     def _update(self, params: list[tuple[int, Parameter]]) -> None:
         if not self._update_on_kvstore and self._overflows():
-            self._leave_gradients(params)
+            leave_gradients(params)
             return
         if not self._update_on_kvstore:
             with autograd.pause():
-                for index, param in params:
-                    arrays = param._arrays()
-                    for updater, array, grad in zip(self._updaters, arrays, param.list_grad()):
-                        if self._kvstore is not None or array._fresh_grad:
-                            updater(index, grad, array)
-        self._leave_gradients(params)
+                update_arrays(self._updaters, params, self._kvstore is None, self._max_norm)
+        leave_gradients(params)
 
     def _fresh(self, ignore_stale_grad: bool) -> list[tuple[int, Parameter]]:
         """Return the parameters with a gradient that backward has computed."""
-        return [
-            (index, param)
-            for index, param in enumerate(self._params)
-            if _has_grad(param) and self._is_fresh(param, ignore_stale_grad)
-        ]
+        fresh = []
+        for index, param in enumerate(self._params):
+            if not _has_grad(param):
+                continue
+            for array in param._arrays():
+                if not array._fresh_grad and not self._is_fresh(param, ignore_stale_grad):
+                    break
+            else:
+                fresh.append((index, param))
+        return fresh
 
     def _is_fresh(self, param: Parameter, ignore_stale_grad: bool) -> bool:
         """Say whether backward computed the gradient; complain if it did not."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Callable
 
 from .. import autograd
@@ -27,7 +28,7 @@ from .base import KVStoreBase, all_reduced, read_states, summed
 from .compression import Compression
 from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
-__all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
+__all__ = ["KVStore", "KVStoreError", "KVStoreModeError", "pushpull_all"]
 
 
 class KVStoreError(MXNetError, KeyError):
@@ -47,6 +48,9 @@ class KVStore(KVStoreBase):
     -----
     Matches ``mxnet.kvstore.KVStore`` for one process.
     """
+
+    # Updates that a push of many keys collects: key, gradient, weight.
+    _waiting: list[tuple[Any, NDArray, NDArray]] | None = None
 
     def __init__(self, name: str = "local") -> None:
         self._type = name
@@ -112,10 +116,27 @@ class KVStore(KVStoreBase):
         ShapeError
             For a value of another shape.
         """
-        for name, values in self._pairs("push", key, value):
-            stored = self._stored("push", name)
-            self._check_shapes("push", name, values, stored)
-            self._push(name, values, stored, priority)
+        with self._updates_together():
+            for name, values in self._pairs("push", key, value):
+                stored = self._stored("push", name)
+                self._check_shapes("push", name, values, stored)
+                self._push(name, values, stored, priority)
+
+    @contextmanager
+    def _updates_together(self) -> Iterator[None]:
+        """Collect the updates of a push of many keys, for an optimizer that takes lists."""
+        updater = self._updater
+        if type(updater) is not opt.Updater or not updater.optimizer._takes_lists():
+            yield
+            return
+        self._waiting = waiting = []
+        try:
+            yield
+        finally:
+            self._waiting = None
+            if waiting:
+                with autograd.pause():
+                    updater(*map(list, zip(*waiting)))
 
     def _push(self, name: Any, values: list[NDArray], stored: NDArray, priority: int = 0) -> None:
         if not values:
@@ -134,7 +155,10 @@ class KVStore(KVStoreBase):
                 return
             if total.ctx != stored.ctx:
                 stored = self._arrays[name] = stored.as_in_context(total.ctx)
-            self._updater(name, total, stored)
+            if self._waiting is None:
+                self._updater(name, total, stored)
+            else:
+                self._waiting.append((name, total, stored))
 
     def pull(
         self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True
@@ -441,3 +465,26 @@ def _arrays(method: str, value: Any) -> list[NDArray]:
                 "of NDArrays expected"
             )
     return arrays
+
+
+def pushpull_all(
+    store: KVStoreBase,
+    entries: Sequence[tuple[int, Any, list[NDArray], list[NDArray]]],
+    updates: bool,
+) -> None:
+    """Sum the gradients of parameters in a store.
+
+    Parameters
+    ----------
+    store : KVStoreBase
+    entries : list of (int, int or str, list of NDArray, list of NDArray)
+        Position, key, arrays and gradients of each parameter; lower positions go first.
+    updates : bool
+        The store updates the parameters, which are pulled; else sums replace the gradients.
+    """
+    if updates and type(store) is KVStore:
+        keys, arrays, grads = ([entry[k] for entry in entries] for k in (1, 2, 3))
+        store.pushpull(keys, grads, out=arrays)
+        return
+    for position, key, arrays, grads in entries:
+        store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)

@@ -13,6 +13,7 @@ from ..base import ValueError_
 from ..context import Context, cpu
 from ..io import DataDesc
 from ..kvstore.choice import chosen_store
+from ..kvstore.local import pushpull_all
 from ..ndarray import NDArray
 from .checkpoint_files import load_checkpoint
 from .common import ModuleStateError, as_list, check_input_names
@@ -323,17 +324,17 @@ class Module(ModuleState):
         self._params_dirty = True
         group, count = self._exec_group, len(self._context)
         blocks = zip(self._param_names, group.param_arrays, group.grad_arrays)
-        for name, arrays, grads in blocks:
-            if grads[0] is None:
-                continue
-            index = self._update_index[name]
-            if self._update_on_kvstore:
-                self._kvstore.pushpull(name, grads, out=arrays, priority=-index)
-                continue
-            if self._kvstore is not None:
-                self._kvstore.pushpull(name, grads, out=grads, priority=-index)
-            for k, (array, grad) in enumerate(zip(arrays, grads)):
-                self._updater(index * count + k, grad, array)
+        entries = [(self._update_index[n], n, w, g) for n, w, g in blocks if g[0] is not None]
+        if self._kvstore is not None:
+            pushpull_all(self._kvstore, entries, self._update_on_kvstore)
+        if self._update_on_kvstore or not entries:
+            return
+        updates = [
+            (index * count + k, grad, array)
+            for index, _, arrays, grads in entries
+            for k, (array, grad) in enumerate(zip(arrays, grads))
+        ]
+        self._updater(*map(list, zip(*updates)))
 
     @property
     def _total_exec_bytes(self) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
-from .optimizer import Optimizer, is_half, register
+from .fused import FusedOptimizer, Weights
+from .optimizer import register
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
 
 
-class _TwoMoments(Optimizer):
+class _TwoMoments(FusedOptimizer):
     """Shared by the optimizers with a mean and a variance of the gradient."""
 
     def __init__(
@@ -32,6 +34,20 @@ class _TwoMoments(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """Return mean and variance, both zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight))
+
+    def _corrected(self, lr: float, count: int) -> float:
+        """Return the rate with the bias of both means after ``count`` updates corrected."""
+        return lr * (math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count))
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "epsilon": self.epsilon,
+            **self._op_options(),
+        }
 
 
 @register
@@ -62,16 +78,12 @@ class Adam(_TwoMoments):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lazy_update = lazy_update
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, count = self._begin_update(index)
-        lr *= math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
-        mean, variance = state
-        nd.adam_update(
-            weight, grad, mean, variance, out=weight, lr=lr, wd=wd, beta1=self.beta1,
-            beta2=self.beta2, epsilon=self.epsilon, lazy_update=self.lazy_update,
-            **self._op_options(),
-        )  # fmt: skip
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "adam_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        rates = [self._corrected(lr, count) for lr, count in zip(batch.lrs, batch.counts)]
+        return {**super()._hyper(batch), "lr": rates, "lazy_update": self.lazy_update}
 
 
 @register
@@ -101,17 +113,16 @@ class AdamW(_TwoMoments):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.correct_bias = correct_bias
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, count = self._begin_update(index)
-        grad = self._rescaled(grad)
-        mean, variance = state
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        variance[:] = self.beta2 * variance + (1.0 - self.beta2) * nd.square(grad)
-        rate = lr
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "_adamw_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        rates = batch.lrs
         if self.correct_bias:
-            rate *= math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
-        weight[:] = weight - (rate * mean / (nd.sqrt(variance) + self.epsilon) + lr * wd * weight)
+            rates = [self._corrected(lr, count) for lr, count in zip(batch.lrs, batch.counts)]
+        # The operator multiplies the whole step by eta, and wd by nothing else.
+        decays = [lr * wd for lr, wd in zip(batch.lrs, batch.wds)]
+        return {**super()._hyper(batch), "lr": rates, "wd": decays, "eta": 1.0}
 
 
 @register
@@ -131,15 +142,12 @@ class Adamax(_TwoMoments):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, 0.0, **kwargs)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, count = self._begin_update(index)
-        lr /= 1.0 - self.beta1**count
-        grad = self._rescaled(grad, weight, wd)
-        mean, largest = state
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        largest[:] = nd.maximum(self.beta2 * largest, nd.abs(grad))
-        weight[:] = weight - lr * mean / largest
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "_adamax_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        rates = [lr / (1.0 - self.beta1**count) for lr, count in zip(batch.lrs, batch.counts)]
+        return {**super()._hyper(batch), "lr": rates}
 
 
 @register
@@ -173,19 +181,22 @@ class Nadam(_TwoMoments):
     def _momentum(self, count: int) -> float:
         return float(self.beta1 * (1.0 - 0.5 * 0.96 ** (count * self.schedule_decay)))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, count = self._begin_update(index)
-        grad = self._rescaled(grad, weight, wd)
-        now, later = self._momentum(count), self._momentum(count + 1)
-        self.m_schedule *= now
-        mean, variance = state
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        variance[:] = self.beta2 * variance + (1.0 - self.beta2) * nd.square(grad)
-        ahead = (1.0 - now) / (1.0 - self.m_schedule) * grad
-        ahead = ahead + later / (1.0 - self.m_schedule * later) * mean
-        spread = variance / (1.0 - self.beta2**count)
-        weight[:] = weight - lr * ahead / (nd.sqrt(spread) + self.epsilon)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "_nadam_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        momenta = [self._momentum(count) for count in batch.counts]
+        schedules = []
+        for momentum in momenta:
+            self.m_schedule *= momentum
+            schedules.append(self.m_schedule)
+        return {
+            **super()._hyper(batch),
+            "momentum": momenta,
+            "next_momentum": [self._momentum(count + 1) for count in batch.counts],
+            "schedule": schedules,
+            "t": batch.counts,
+        }
 
 
 @register
@@ -210,14 +221,13 @@ class FTML(_TwoMoments):
         """Return d, v and z, all zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight), nd.zeros_like(weight))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, count = self._begin_update(index)
-        d, v, z = state
-        nd.ftml_update(
-            weight, grad, d, v, z, out=weight, lr=lr, wd=wd, t=count, beta1=self.beta1,
-            beta2=self.beta2, epsilon=self.epsilon, **self._op_options("clip_grad"),
-        )  # fmt: skip
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "ftml_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        options = {**super()._hyper(batch), "t": batch.counts}
+        options["clip_grad"] = options.pop("clip_gradient", -1.0)
+        return options
 
 
 @register
@@ -252,48 +262,17 @@ class LAMB(_TwoMoments):
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        self._apply(index, weight, grad, state, None)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "lamb_update", state
 
-    def update_multi_precision(
-        self, index: Any, weight: NDArray, grad: NDArray, state: Any
-    ) -> None:
-        """Change a weight in place, and its float32 copy; or several given as lists."""
-        if isinstance(index, (list, tuple)):
-            for arguments in zip(index, weight, grad, state):
-                self.update_multi_precision(*arguments)
-        elif self.multi_precision and is_half(weight):
-            self._apply(index, weight, grad, state[1], state[0])
-        else:
-            self._apply(index, weight, grad, state, None)
-
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, state: Any, master: NDArray | None
-    ) -> None:
-        lr, wd, count = self._begin_update(index)
-        mean, variance = state
-        first = {
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "epsilon": self.epsilon,
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        options = {
+            **super()._hyper(batch),
+            "t": batch.counts,
             "bias_correction": self.bias_correction,
-            "t": count,
-            "wd": wd,
-            **self._op_options(),
         }
-        second: dict[str, Any] = {"lr": lr}
         if self.lower_bound:
-            second["lower_bound"] = self.lower_bound
+            options["lower_bound"] = self.lower_bound
         if self.upper_bound:
-            second["upper_bound"] = self.upper_bound
-        if master is None:
-            step = nd.lamb_update_phase1(weight, grad, mean, variance, **first)
-            nd.lamb_update_phase2(
-                weight, step, nd.norm(weight), nd.norm(step), out=weight, **second
-            )
-        else:
-            step = nd.mp_lamb_update_phase1(weight, grad, mean, variance, master, **first)
-            nd.mp_lamb_update_phase2(
-                weight, step, nd.norm(master), nd.norm(step), master, out=weight, **second
-            )
+            options["upper_bound"] = self.upper_bound
+        return options

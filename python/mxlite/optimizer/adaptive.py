@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
-from .optimizer import Optimizer, register
+from .fused import FusedOptimizer, Weights
+from .optimizer import register
 
 __all__ = ["AdaDelta", "AdaGrad", "Ftrl", "RMSProp"]
 
 
 @register
-class AdaGrad(Optimizer):
+class AdaGrad(FusedOptimizer):
     """``weight -= lr * (grad / sqrt(sum of grad^2 + eps) + wd * weight)`` (Duchi et al., 2011).
 
     Parameters
@@ -30,23 +32,20 @@ class AdaGrad(Optimizer):
         """Return the sum of squares, zero."""
         return nd.zeros_like(weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, _ = self._begin_update(index)
-        if grad.stype == "row_sparse":
-            nd.sparse.adagrad_update(
-                weight, grad, state, out=weight, lr=lr, wd=wd, epsilon=self.float_stable_eps,
-                **self._op_options(),
-            )  # fmt: skip
-            return
-        grad = self._rescaled(grad)
-        state[:] = state + nd.square(grad)
-        step = grad / nd.sqrt(state + self.float_stable_eps)
-        weight[:] = weight - lr * (step + wd * weight)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "_sparse_adagrad_update", (state,)
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "epsilon": self.float_stable_eps,
+            **self._op_options(),
+        }
 
 
 @register
-class AdaDelta(Optimizer):
+class AdaDelta(FusedOptimizer):
     """Steps scaled by the ratio of mean squares of steps and gradients (Zeiler, 2012).
 
     Parameters
@@ -67,19 +66,20 @@ class AdaDelta(Optimizer):
         """Return the mean squares of gradients and steps, zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        _, wd, _ = self._begin_update(index)
-        grad = self._rescaled(grad)
-        squares, steps = state
-        squares[:] = self.rho * squares + (1.0 - self.rho) * nd.square(grad)
-        step = nd.sqrt(steps + self.epsilon) / nd.sqrt(squares + self.epsilon) * grad
-        steps[:] = self.rho * steps + (1.0 - self.rho) * nd.square(step)
-        weight[:] = weight - (step + wd * weight)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "_adadelta_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "wd": batch.wds,
+            "rho": self.rho,
+            "epsilon": self.epsilon,
+            **self._op_options(),
+        }
 
 
 @register
-class RMSProp(Optimizer):
+class RMSProp(FusedOptimizer):
     """Steps divided by the root mean square of the gradient.
 
     Parameters
@@ -120,30 +120,25 @@ class RMSProp(Optimizer):
         count = 3 if self.centered else 1
         return tuple(nd.zeros_like(weight) for _ in range(count))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, _ = self._begin_update(index)
-        options: dict[str, Any] = {
-            "lr": lr,
-            "wd": wd,
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "rmspropalex_update" if self.centered else "rmsprop_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        options = {
+            "lr": batch.lrs,
+            "wd": batch.wds,
             "gamma1": self.gamma1,
+            "gamma2": self.gamma2,
             "epsilon": self.epsilon,
             **self._op_options(),
         }
         if self.clip_weights:
             options["clip_weights"] = self.clip_weights
-        if self.centered:
-            n, g, delta = state
-            nd.rmspropalex_update(
-                weight, grad, n, g, delta, out=weight, gamma2=self.gamma2, **options
-            )
-        else:
-            (n,) = state
-            nd.rmsprop_update(weight, grad, n, out=weight, **options)
+        return options
 
 
 @register
-class Ftrl(Optimizer):
+class Ftrl(FusedOptimizer):
     """Follow the regularized leader, proximal (McMahan et al., 2013).
 
     Parameters
@@ -167,11 +162,14 @@ class Ftrl(Optimizer):
         """Return z and n, zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight))
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, _ = self._begin_update(index)
-        z, n = state
-        nd.ftrl_update(
-            weight, grad, z, n, out=weight, lr=lr, wd=wd, lamda1=self.lamda1, beta=self.beta,
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return "ftrl_update", state
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "lamda1": self.lamda1,
+            "beta": self.beta,
             **self._op_options(),
-        )  # fmt: skip
+        }

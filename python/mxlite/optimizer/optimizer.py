@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
@@ -33,7 +34,12 @@ def is_half(array: NDArray) -> bool:
     -------
     bool
     """
-    return dtype_name(array.dtype) in ("float16", "bfloat16")
+    return _is_half_type(array.dtype)
+
+
+@cache
+def _is_half_type(dtype: Any) -> bool:
+    return dtype_name(dtype) in ("float16", "bfloat16")
 
 
 class Optimizer(NeedsInit):
@@ -69,6 +75,8 @@ class Optimizer(NeedsInit):
     _set_by_init = "rescale_grad"
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
+    # Weights in one call of update_multi_precision; above 1 it gets lists (see `Updater`).
+    aggregate_num = 0
 
     def __init__(
         self,
@@ -306,11 +314,44 @@ class Optimizer(NeedsInit):
             for arguments in zip(index, weight, grad, state):
                 self.update_multi_precision(*arguments)
         elif self.multi_precision and is_half(weight):
-            master, inner = state
+            master, inner = self._split_state(state)
             self.update(index, master, grad.astype("float32"), inner)
             weight[:] = master.astype(weight.dtype)
         else:
             self.update(index, weight, grad, state)
+
+    def _split_state(self, state: Any) -> tuple[NDArray, Any]:
+        """Return the float32 copy and the inner state of a half-precision weight's state."""
+        master, inner = state
+        return master, inner
+
+    def _takes_lists(self) -> bool:
+        """Return whether `Updater` gives lists of weights of one dtype."""
+        return self.aggregate_num > 1
+
+    def _takes_scale(self) -> bool:
+        """Return whether updates of lists take a factor on the gradients as an array."""
+        return False
+
+    def _update_list(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        scale: NDArray | None = None,
+    ) -> None:
+        """Give lists of weights to `update_multi_precision`, ``aggregate_num`` of one dtype."""
+        assert scale is None
+        by_dtype: dict[Any, list[int]] = {}
+        for i, weight in enumerate(weights):
+            by_dtype.setdefault(weight.dtype, []).append(i)
+        for members in by_dtype.values():
+            for at in range(0, len(members), self.aggregate_num):
+                chosen = members[at : at + self.aggregate_num]
+                self.update_multi_precision(
+                    *([every[i] for i in chosen] for every in (indices, weights, grads, states))
+                )
 
     # -- helpers of subclasses -------------------------------------------------------------------
 
@@ -353,6 +394,38 @@ class Optimizer(NeedsInit):
         """Count an update; return learning rate, weight decay and the count."""
         self._update_count(index)
         return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
+
+    def _begin_updates(self, indices: Sequence[Any]) -> tuple[list[float], list[float], list[int]]:
+        """Count an update of each weight in turn; return learning rates, decays and counts."""
+        own, base = type(self), Optimizer
+        if (
+            own._begin_update is not base._begin_update
+            or own._update_count is not base._update_count
+            or own._get_lr is not base._get_lr
+            or own._get_wd is not base._get_wd
+        ):
+            found = [self._begin_update(index) for index in indices]
+            return [lr for lr, _, _ in found], [wd for _, wd, _ in found], [n for _, _, n in found]
+        lrs, wds, counts = [], [], []
+        params, done = self.param_dict, self._index_update_count
+        newest: int | None = None  # the number of updates that `rate` is for
+        rate, decay = 0.0, self.wd
+        for index in indices:
+            count = done.get(index, self.begin_num_update) + 1
+            done[index] = count
+            if count > self.num_update:
+                self.num_update = count
+            if newest != self.num_update:
+                newest, rate = self.num_update, self.learning_rate
+            if index in params:
+                param = params[index]
+                lrs.append(rate * float(param.lr_mult))
+                wds.append(decay * float(param.wd_mult))
+            else:
+                lrs.append(rate * self._factor(index, "lr_mult", self.lr_mult))
+                wds.append(decay * self._factor(index, "wd_mult", self.wd_mult))
+            counts.append(count)
+        return lrs, wds, counts
 
     def _rescaled(self, grad: NDArray, weight: NDArray | None = None, wd: float = 0.0) -> Any:
         """Return the gradient rescaled, with weight decay where ``weight`` is given, clipped."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
+from .fused import FusedOptimizer, Weights
 from .optimizer import Optimizer, is_half, register
 
 __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
 
-class _MomentumOptimizer(Optimizer):
+class _MomentumOptimizer(FusedOptimizer):
     """A momentum, and states ``(momentum, float32 weight)`` in mixed precision."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
@@ -32,47 +34,20 @@ class _MomentumOptimizer(Optimizer):
             return (self.create_state(index, master), master)
         return super().create_state_multi_precision(index, weight)
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place, or several given as lists."""
-        if isinstance(index, (list, tuple)):
-            for arguments in zip(index, weight, grad, state):
-                self.update(*arguments)
-            return
-        self._apply(index, weight, grad, state, None)
+    def _split_state(self, state: Any) -> tuple[NDArray, Any]:
+        inner, master = state
+        return master, inner
 
-    def update_multi_precision(
-        self, index: Any, weight: NDArray, grad: NDArray, state: Any
-    ) -> None:
-        """Change a weight in place, and its float32 copy; or several given as lists."""
-        if isinstance(index, (list, tuple)):
-            for arguments in zip(index, weight, grad, state):
-                self.update_multi_precision(*arguments)
-            return
-        if self.multi_precision and is_half(weight):
-            self._apply(index, weight, grad, state[0], state[1])
-        else:
-            self._apply(index, weight, grad, state, None)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return ("sgd_update", ()) if state is None else ("sgd_mom_update", (state,))
 
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
-    ) -> None:
-        raise NotImplementedError
-
-
-def _sgd_step(
-    weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None, options: dict[str, Any]
-) -> None:
-    """Run the fused operator that fits the state; ``options`` has ``momentum``."""
-    if mom is None:
-        options = {key: value for key, value in options.items() if key != "momentum"}
-        if master is None:
-            nd.sgd_update(weight, grad, out=weight, **options)
-        else:
-            nd.mp_sgd_update(weight, grad, master, out=weight, **options)
-    elif master is None:
-        nd.sgd_mom_update(weight, grad, mom, out=weight, **options)
-    else:
-        nd.mp_sgd_mom_update(weight, grad, mom, master, out=weight, **options)
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "momentum": self.momentum,
+            **self._op_options(),
+        }
 
 
 @register
@@ -92,14 +67,8 @@ class SGD(_MomentumOptimizer):
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
 
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
-    ) -> None:
-        lr, wd, _ = self._begin_update(index)
-        options = {"lr": lr, "wd": wd, "momentum": self.momentum, **self._op_options()}
-        if master is None and not self.lazy_update:
-            options["lazy_update"] = False
-        _sgd_step(weight, grad, mom, master, options)
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {**super()._hyper(batch), "lazy_update": self.lazy_update}
 
 
 @register
@@ -118,19 +87,8 @@ class NAG(_MomentumOptimizer):
         As in `Optimizer`.
     """
 
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
-    ) -> None:
-        lr, wd, _ = self._begin_update(index)
-        options = {"lr": lr, "wd": wd, **self._op_options()}
-        if mom is None:
-            _sgd_step(weight, grad, None, master, options)
-        elif master is None:
-            nd.nag_mom_update(weight, grad, mom, out=weight, momentum=self.momentum, **options)
-        else:
-            nd.mp_nag_mom_update(
-                weight, grad, mom, master, out=weight, momentum=self.momentum, **options
-            )
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return ("sgd_update", ()) if state is None else ("nag_mom_update", (state,))
 
 
 @register
@@ -168,30 +126,33 @@ class LARS(_MomentumOptimizer):
         self.momentum_correction = momentum_correction
         self.last_lr: dict[Any, float] = {}
 
-    def _layer_rate(
-        self, index: Any, weight: NDArray, grad: NDArray, lr: float, wd: float
-    ) -> float:
-        name = self.idx2name.get(index, "")  # under a Trainer parameters have numbers only
-        if name.endswith(("gamma", "beta", "bias")):
-            return lr
-        weight_norm = _norm(weight)
-        grad_norm = _norm(self._rescaled(grad))
-        if weight_norm > 0.0 and grad_norm > 0.0:
-            return lr * self.eta * weight_norm / (grad_norm + wd * weight_norm + self.eps)
-        return lr
+    def _takes_scale(self) -> bool:
+        return False  # the rates depend on the gradients
 
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
-    ) -> None:
-        base, wd, _ = self._begin_update(index)
-        lr = self._layer_rate(index, weight if master is None else master, grad, base, wd)
-        momentum = self.momentum
-        before = self.last_lr.get(index, 0.0)
-        if self.momentum_correction and before:
-            momentum *= base / before
-        self.last_lr[index] = base
-        options = {"lr": lr, "wd": wd, "momentum": momentum, **self._op_options()}
-        _sgd_step(weight, grad, mom, master, options)
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        # Under a Trainer parameters have numbers only.
+        scaled = [
+            i
+            for i, index in enumerate(batch.indices)
+            if not self.idx2name.get(index, "").endswith(("gamma", "beta", "bias"))
+        ]
+        exact = [_exact(batch, i) for i in scaled]
+        grads = [batch.grads[i] for i in scaled]
+        factor = self.rescale_grad
+        if self.clip_gradient is not None:
+            grads, factor = [self._rescaled(grad) for grad in grads], 1.0
+        lrs, momenta = list(batch.lrs), []
+        for i, weight_norm, grad_norm in zip(scaled, _norms(exact), _norms(grads)):
+            lr, wd = batch.lrs[i], batch.wds[i]
+            grad_norm *= abs(factor)
+            if weight_norm > 0.0 and grad_norm > 0.0:
+                lrs[i] = lr * self.eta * weight_norm / (grad_norm + wd * weight_norm + self.eps)
+        for index, base in zip(batch.indices, batch.lrs):
+            before = self.last_lr.get(index, 0.0)
+            corrected = self.momentum_correction and before
+            momenta.append(self.momentum * (base / before) if corrected else self.momentum)
+            self.last_lr[index] = base
+        return {"lr": lrs, "wd": batch.wds, "momentum": momenta, **self._op_options()}
 
 
 @register
@@ -239,6 +200,9 @@ class LBSGD(_MomentumOptimizer):
         self.num_epochs = num_epochs
         self._gathered: dict[Any, tuple[int, NDArray | None]] = {}
 
+    def _takes_scale(self) -> bool:
+        return False  # the rates depend on the gradients
+
     def _warmup_factor(self, count: int) -> float:
         warmup = self.warmup_epochs * self.updates_per_epoch
         if count >= warmup:
@@ -249,31 +213,28 @@ class LBSGD(_MomentumOptimizer):
         shape = {"linear": done, "power2": done * done, "sqrt": math.sqrt(done)}
         return 1.0 + (self.batch_scale - 1) * shape[self.warmup_strategy]
 
-    def _apply(
-        self, index: Any, weight: NDArray, grad: NDArray, mom: Any, master: NDArray | None
-    ) -> None:
-        lr, wd, _ = self._begin_update(index)
-        count, total = self._gathered.get(index, (self.init_updates, None))
-        count += 1
-        total = grad.copy() if total is None else total + grad
-        if count % self.batch_scale:
-            self._gathered[index] = (count, total)
-            return
-        self._gathered[index] = (count, None)
-        grad = total / self.batch_scale
-        if self.warmup_strategy == "lars":
-            weights = weight if master is None else master
-            squares = _norm(weights) ** 2
-            ratio = squares / (_norm(grad) ** 2 + wd * squares + 1e-18)
-            lr *= min(max(math.sqrt(ratio), 0.01), 100.0)
-        else:
-            lr *= self._warmup_factor(count)
-        options = {"lr": lr, "wd": wd, "momentum": self.momentum, **self._op_options()}
-        _sgd_step(weight, grad, mom, master, options)
+    def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
+        for i, index in enumerate(batch.indices):
+            count, total = self._gathered.get(index, (self.init_updates, None))
+            count += 1
+            total = batch.grads[i].copy() if total is None else total + batch.grads[i]
+            done = count % self.batch_scale == 0
+            self._gathered[index] = (count, None if done else total)
+            if not done:
+                continue
+            grad, lr, wd = total / self.batch_scale, batch.lrs[i], batch.wds[i]
+            if self.warmup_strategy == "lars":
+                squares = _norm(_exact(batch, i)) ** 2
+                ratio = squares / (_norm(grad) ** 2 + wd * squares + 1e-18)
+                lr *= min(max(math.sqrt(ratio), 0.01), 100.0)
+            else:
+                lr *= self._warmup_factor(count)
+            one = batch.only(i)._replace(grads=[grad])
+            super()._run(one, {**hyper, "lr": [lr], "wd": [wd]})
 
 
 @register
-class Signum(Optimizer):
+class Signum(FusedOptimizer):
     """Steps by the sign of the momentum (Bernstein et al., 2018).
 
     Parameters
@@ -302,17 +263,17 @@ class Signum(Optimizer):
         """Return the momentum, None when there is none."""
         return nd.zeros_like(weight) if self.momentum != 0.0 else None
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, _ = self._begin_update(index)
-        options = self._op_options()
-        if state is None:
-            nd.signsgd_update(weight, grad, out=weight, lr=lr, wd=wd, **options)
-        else:
-            nd.signum_update(
-                weight, grad, state, out=weight, lr=lr, wd=wd, momentum=self.momentum,
-                wd_lh=self.wd_lh, **options,
-            )  # fmt: skip
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        return ("signsgd_update", ()) if state is None else ("signum_update", (state,))
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "momentum": self.momentum,
+            "wd_lh": self.wd_lh,
+            **self._op_options(),
+        }
 
 
 @register
@@ -332,7 +293,7 @@ class SGLD(Optimizer):
 
 
 @register
-class DCASGD(Optimizer):
+class DCASGD(FusedOptimizer):
     """Delay-compensated asynchronous SGD (Zheng et al., 2016).
 
     Parameters
@@ -354,20 +315,36 @@ class DCASGD(Optimizer):
         momentum = nd.zeros_like(weight) if self.momentum != 0.0 else None
         return (momentum, weight.copy())
 
-    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place."""
-        lr, wd, _ = self._begin_update(index)
-        grad = self._rescaled(grad)
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         mom, previous = state
-        compensation = self.lamda * grad * grad * (weight - previous)
-        step = -lr * (grad + wd * weight + compensation)
-        if mom is not None:
-            mom[:] = self.momentum * mom + step
-            step = mom
-        previous[:] = weight
-        weight[:] = weight + step
+        return ("_dcasgd_update", (previous,)) if mom is None else ("_dcasgd_mom_update", state)
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        return {
+            "lr": batch.lrs,
+            "wd": batch.wds,
+            "momentum": self.momentum,
+            "lamda": self.lamda,
+            **self._op_options(),
+        }
 
 
 def _norm(array: NDArray) -> float:
     """Return the 2-norm of all elements, computed in float32."""
     return math.sqrt(float(nd.sum(nd.square(array.astype("float32"))).asscalar()))
+
+
+def _norms(arrays: Sequence[NDArray]) -> list[float]:
+    """Return the 2-norm of each array, computed in float32; waits once for all."""
+    if not all(array.stype == "default" for array in arrays):
+        return [_norm(array) for array in arrays]
+    if not arrays:
+        return []
+    squares = nd.multi_sum_sq(*arrays, num_arrays=len(arrays)).asnumpy()
+    return [math.sqrt(float(square)) for square in squares]
+
+
+def _exact(batch: Weights, i: int) -> NDArray:
+    """Return a weight, or its float32 copy if there is one."""
+    master = batch.masters[i]
+    return batch.weights[i] if master is None else master

@@ -22,7 +22,14 @@ __all__ = ["copied", "dump_states", "load_states", "states_from_tree", "states_t
 
 _MAGIC = b"MXLSTATE"
 _VERSION = 1
-_NOT_SAVED = ("param_dict", "lr_scheduler", "_index_update_count", "sym_info", "allow_np_array")
+_NOT_SAVED = (
+    "param_dict",
+    "lr_scheduler",
+    "_index_update_count",
+    "sym_info",
+    "allow_np_array",
+    "aggregate_num",
+)
 _SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
 
 

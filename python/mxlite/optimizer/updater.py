@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..context import Context
 from ..ndarray import NDArray
 from .optimizer import Optimizer
 from .states import dump_states, load_states
 
 __all__ = ["Updater", "get_updater"]
+
+_NO_STATE = object()
 
 
 class Updater:
@@ -22,8 +25,10 @@ class Updater:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
+        # By index: the weight and state seen last, and the context on which both are.
+        self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
 
-    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+    def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
         """Update one weight or several.
 
         Parameters
@@ -32,19 +37,46 @@ class Updater:
         grad : NDArray or list of NDArray
         weight : NDArray or list of NDArray
             Changed in place.
+        scale : NDArray, optional
+            One number on the weights' context, a further factor on all gradients; the weights stay
+            as they are if it is 0 or not finite. Only for lists, and optimizers that take it
+            (``_takes_scale``).
         """
         if not isinstance(index, (list, tuple)):
             index, grad, weight = [index], [grad], [weight]
-        for entry, gradient, array in zip(index, grad, weight):
-            self._update(entry, gradient, array)
+        optimizer = self.optimizer
+        if scale is None and (len(index) == 1 or not optimizer._takes_lists()):
+            for key, gradient, array in zip(index, grad, weight):
+                context = self._place(key, array)
+                optimizer._set_current_context(context.device_id)
+                optimizer.update_multi_precision(key, array, gradient, self.states[key])
+            return
+        places: dict[Any, list[int]] = {}
+        for i, (key, array) in enumerate(zip(index, weight)):
+            places.setdefault(self._place(key, array), []).append(i)
+        for context, chosen in places.items():
+            keys, arrays, grads = index, weight, grad
+            if len(places) > 1:
+                keys, arrays, grads = (
+                    [every[i] for i in chosen] for every in (index, weight, grad)
+                )
+            optimizer._set_current_context(context.device_id)
+            states = [self.states[key] for key in keys]
+            optimizer._update_list(keys, arrays, grads, states, scale)
 
-    def _update(self, index: Any, grad: NDArray, weight: NDArray) -> None:
-        self.optimizer._set_current_context(weight.ctx.device_id)
-        if index not in self.states:
-            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
-        self.optimizer.update_multi_precision(
-            index, weight, grad, _on_context(self.states, index, weight)
-        )
+    def _place(self, index: Any, weight: NDArray) -> Context:
+        """Return a weight's context; its state is there afterwards."""
+        seen = self._places.get(index)
+        state = self.states.get(index, _NO_STATE)
+        if seen is not None and seen[0] is weight and seen[1] is state:
+            return seen[2]
+        context = weight.ctx
+        if state is _NO_STATE:
+            self.optimizer._set_current_context(context.device_id)
+            state = self.optimizer.create_state_multi_precision(index, weight)
+        state = self.states[index] = _moved(state, context)
+        self._places[index] = (weight, state, context)
+        return context
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """Return the states as bytes, which contain no pickle.
@@ -72,19 +104,12 @@ class Updater:
             self.optimizer = optimizer
 
 
-def _on_context(states: dict[Any, Any], index: Any, weight: NDArray) -> Any:
-    """Move a loaded state to the weight's context, once."""
-    moved = _moved(states[index], weight)
-    if moved is not states[index]:
-        states[index] = moved
-    return moved
-
-
-def _moved(state: Any, weight: NDArray) -> Any:
+def _moved(state: Any, context: Context) -> Any:
+    """Return a state with its arrays on a context: itself if they are there."""
     if isinstance(state, NDArray):
-        return state if state.ctx == weight.ctx else state.as_in_context(weight.ctx)
+        return state if state.ctx == context else state.as_in_context(context)
     if isinstance(state, (tuple, list)):
-        parts = [_moved(part, weight) for part in state]
+        parts = [_moved(part, context) for part in state]
         if all(new is old for new, old in zip(parts, state)):
             return state
         return tuple(parts)

@@ -1,0 +1,322 @@
+"""Optimizers whose update is one operator: many weights are updated by one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from .. import _core
+from .. import ndarray as nd
+from ..base import ValueError_
+from ..ndarray import NDArray
+from .optimizer import Optimizer, is_half
+
+__all__ = ["FusedOptimizer", "Weights"]
+
+# Weights that an operator updates in their own memory in one call (cpp/ops/optimizer/multi.h).
+_MOST_WEIGHTS = 64
+# Parameters that operators over many weights have under other names.
+_LISTED = {
+    "lr": ("lrs", "learning_rates"),
+    "wd": ("wds",),
+    "eta": ("etas",),
+    "t": ("step_count",),
+}
+
+
+class Weights(NamedTuple):
+    """What one call updates: lists of equal length.
+
+    Attributes
+    ----------
+    indices : list of int or str
+    weights, grads : list of NDArray
+    states : list
+        States without float32 copies.
+    masters : list of NDArray or None
+        Float32 copies of half-precision weights.
+    lrs, wds : list of float
+        Rates with the multipliers of each weight.
+    counts : list of int
+        Numbers of updates, with this one.
+    scale : NDArray or None
+        One number, a further factor on all gradients; nothing changes if it is 0 or not finite.
+    """
+
+    indices: Sequence[Any]
+    weights: Sequence[NDArray]
+    grads: Sequence[NDArray]
+    states: Sequence[Any]
+    masters: Sequence[NDArray | None]
+    lrs: list[float]
+    wds: list[float]
+    counts: list[int]
+    scale: NDArray | None = None
+
+    def only(self, i: int) -> Weights:
+        """Return one of them."""
+        lists = self[:-1]
+        return Weights(*([every[i]] for every in lists), scale=self.scale)
+
+
+class _Form(NamedTuple):
+    """An update operator: its names for hyper-parameters, and whether it takes many weights."""
+
+    call: Callable[..., Any]
+    names: dict[str, str]  # hyper-parameter -> parameter
+    many: bool
+    count_name: str
+    scale_is_input: bool  # rescale_grad is an array
+
+
+@cache
+def _form(name: str, many: bool, mixed: bool) -> _Form | None:
+    """Look up an update operator; None if it does not exist in that form."""
+    bare = name.lstrip("_")
+    prefix = "_multi_" if many else "_" * (len(name) - len(bare))
+    full = f"{prefix}{'mp_' if mixed else ''}{bare}"
+    try:
+        call = _core.op(full)
+    except ValueError:
+        return None
+    params = list(call.__signature__.parameters)
+    names = {param: param for param in params}
+    for key, others in _LISTED.items():
+        for other in others:
+            if other in params:
+                names[key] = other
+    return _Form(
+        call,
+        names,
+        many,
+        "num_tensors" if "num_tensors" in params else "num_weights",
+        "rescale_grad" not in params or not many and bare.endswith("adamw_update"),
+    )
+
+
+class FusedOptimizer(Optimizer):
+    """Base of optimizers whose update is one operator for each weight.
+
+    A subclass names the operator and its hyper-parameters; weights of one dtype are then updated
+    together, at most ``aggregate_num`` in one call. A subclass that defines ``update`` or
+    ``update_multi_precision`` itself gets one weight at a time.
+
+    Notes
+    -----
+    ``aggregate_num`` is 64, or the variable ``MXNET_OPTIMIZER_AGGREGATION_SIZE`` when the optimizer
+    is made; 1 updates each weight by a call of its own. Results do not depend on it.
+    """
+
+    aggregate_num = _MOST_WEIGHTS
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        wanted = os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE")
+        if wanted is not None:
+            self.aggregate_num = _aggregation_size(wanted)
+
+    # -- what a subclass says --------------------------------------------------------------------
+
+    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
+        """Return the operator for a weight with this state, and the arrays of the state."""
+        raise NotImplementedError
+
+    def _hyper(self, batch: Weights) -> dict[str, Any]:
+        """Return the hyper-parameters of an update, each one value or a list with one per weight.
+
+        Operators get those that they know.
+        """
+        raise NotImplementedError
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Change a weight in place, or several given as lists."""
+        if isinstance(index, (list, tuple)):
+            self._update_by_context(index, weight, grad, state, [None] * len(index))
+        else:
+            self._apply([index], [weight], [grad], [state], [None])
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Change a weight in place, and its float32 copy; or several given as lists."""
+        if type(self).update is not FusedOptimizer.update:
+            super().update_multi_precision(index, weight, grad, state)
+            return
+        several = isinstance(index, (list, tuple))
+        if not several:
+            index, weight, grad, state = [index], [weight], [grad], [state]
+        states, masters = self._without_masters(weight, state)
+        if several:
+            self._update_by_context(index, weight, grad, states, masters)
+        else:
+            self._apply(index, weight, grad, states, masters)
+
+    def _takes_lists(self) -> bool:
+        """Return whether lists of weights are updated together."""
+        own, base = type(self), FusedOptimizer
+        return (
+            self.aggregate_num > 1
+            and own.update is base.update
+            and own.update_multi_precision is base.update_multi_precision
+        )
+
+    def _takes_scale(self) -> bool:
+        return self._takes_lists()
+
+    def _update_list(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        scale: NDArray | None = None,
+    ) -> None:
+        """Do the same as `update_multi_precision`, for weights on one context."""
+        self._apply(indices, weights, grads, *self._without_masters(weights, states), scale)
+
+    def _without_masters(
+        self, weights: Sequence[NDArray], states: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[NDArray | None]]:
+        """Split states of half-precision weights into the inner states and the float32 copies."""
+        if not self.multi_precision:
+            return states, [None] * len(states)
+        pairs = [
+            self._split_state(state) if is_half(weight) else (None, state)
+            for weight, state in zip(weights, states)
+        ]
+        return [state for _, state in pairs], [master for master, _ in pairs]
+
+    def _update_by_context(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        masters: Sequence[NDArray | None],
+    ) -> None:
+        places: dict[str, list[int]] = {}
+        for i, weight in enumerate(weights):
+            places.setdefault(str(weight.ctx), []).append(i)
+        for chosen in places.values():
+            self._apply(
+                *(
+                    [every[i] for i in chosen]
+                    for every in (indices, weights, grads, states, masters)
+                )
+            )
+
+    def _apply(
+        self,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        masters: Sequence[NDArray | None],
+        scale: NDArray | None = None,
+    ) -> None:
+        """Count updates of weights on one context and do them."""
+        rates = self._begin_updates(indices)
+        batch = Weights(indices, weights, grads, states, masters, *rates, scale)
+        self._run(batch, self._hyper(batch))
+
+    def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
+        """Call the operators: one for each group of weights that allow it."""
+        groups: dict[Any, list[int]] = {}
+        arrays: list[Sequence[NDArray]] = []
+        in_turn = len(set(map(id, batch.weights))) < len(batch.weights)  # one depends on another
+        for i, weight in enumerate(batch.weights):
+            name, state = self._operator(batch.states[i])
+            arrays.append(state)
+            grad, mixed = batch.grads[i], batch.masters[i] is not None
+            if not (type(weight) is type(grad) is NDArray or _are_dense(weight, grad)):
+                self._run_sparse(batch, hyper, i, name, state)
+            elif in_turn:
+                self._run_dense(batch, hyper, [i], arrays, name, mixed)
+            else:
+                groups.setdefault((name, mixed, weight.dtype), []).append(i)
+        step = max(1, min(self.aggregate_num, _MOST_WEIGHTS))
+        for (name, mixed, _), members in groups.items():
+            for at in range(0, len(members), step):
+                chosen = members[at : at + step]
+                self._run_dense(batch, hyper, chosen, arrays, name, mixed)
+
+    def _run_dense(
+        self,
+        batch: Weights,
+        hyper: dict[str, Any],
+        chosen: list[int],
+        states: list[Sequence[NDArray]],
+        name: str,
+        mixed: bool,
+    ) -> None:
+        """Update some of the weights by one call."""
+        single = len(chosen) == 1 and batch.scale is None
+        form = (_form(name, False, mixed) if single else None) or _form(name, True, mixed)
+        assert form is not None
+        data: list[NDArray] = []
+        for i in chosen:
+            data += (batch.weights[i], batch.grads[i], *states[i])
+            if mixed:
+                data.append(batch.masters[i])  # type: ignore[arg-type]
+        _call(form, data, [batch.weights[i] for i in chosen], hyper, chosen, batch.scale)
+
+    def _run_sparse(
+        self, batch: Weights, hyper: dict[str, Any], i: int, name: str, state: Sequence[NDArray]
+    ) -> None:
+        """Update one weight of which an array is sparse."""
+        assert batch.scale is None
+        weight, grad, master = batch.weights[i], batch.grads[i], batch.masters[i]
+        form = _form(name, False, master is not None)
+        if form is not None and master is not None:
+            _call(form, [weight, grad, *state, master], [weight], hyper, [i])
+            return
+        form = _form(name, False, False) or _form(name, True, False)
+        assert form is not None
+        if master is None:
+            _call(form, [weight, grad, *state], [weight], hyper, [i])
+        else:
+            _call(form, [master, grad.astype("float32"), *state], [master], hyper, [i])
+            weight[:] = master.astype(weight.dtype)
+
+
+def _call(
+    form: _Form,
+    data: list[NDArray],
+    weights: list[NDArray],
+    hyper: dict[str, Any],
+    chosen: list[int],
+    scale: NDArray | None = None,
+) -> None:
+    """Call an update operator with the hyper-parameters of some of the weights."""
+    options: dict[str, Any] = {}
+    for key, value in hyper.items():
+        name = form.names.get(key)
+        if key == "rescale_grad" and form.scale_is_input:
+            factor = nd.array([value], ctx=weights[0].ctx, dtype="float64")
+            scale = factor if scale is None else scale * value
+        elif name is None:
+            continue
+        elif isinstance(value, list):
+            options[name] = [value[i] for i in chosen] if form.many else value[chosen[0]]
+        else:
+            options[name] = [value] * len(chosen) if name != key else value
+    if form.many:
+        options[form.count_name] = len(chosen)
+    if scale is not None:
+        data = [*data, scale]
+    form.call(*data, out=weights if form.many else weights[0], **options)
+
+
+def _are_dense(*arrays: NDArray) -> bool:
+    return all(array.stype == "default" for array in arrays)
+
+
+def _aggregation_size(text: str) -> int:
+    try:
+        return max(1, int(text))
+    except ValueError:
+        raise ValueError_(
+            f"MXNET_OPTIMIZER_AGGREGATION_SIZE is {text!r}, a number of weights expected"
+        ) from None
