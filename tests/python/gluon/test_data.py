@@ -52,6 +52,41 @@ def test_samplers_give_their_orders() -> None:
     assert list(data.FilterSampler(lambda n: n > 1, data.SimpleDataset([3, 0, 2]))) == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("sampler", "order"),
+    [
+        (data.SequentialSampler(3), [0, 1, 2]),
+        (data.SequentialSampler(2, 5), [5, 6]),
+        (data.IntervalSampler(3, 3), [0, 1, 2]),
+        (data.IntervalSampler(7, 3), [0, 3, 6, 1, 4, 2, 5]),
+        (data.IntervalSampler(7, 3, rollover=False), [0, 3, 6]),
+        (data.IntervalSampler(6, 3, rollover=False), [0, 3]),
+        (data.FilterSampler(lambda n: n > 1, data.SimpleDataset([3, 0, 2, 1])), [0, 2]),
+        (data.BatchSampler(data.SequentialSampler(3), 2), [[0, 1], [2]]),
+        (data.BatchSampler(data.SequentialSampler(2), 1), [[0], [1]]),
+        (data.BatchSampler(data.SequentialSampler(4), 2, "discard"), [[0, 1], [2, 3]]),
+    ],
+)
+def test_a_sampler_is_as_long_as_its_order_and_starts_again(sampler: Any, order: list[Any]) -> None:
+    for _ in range(2):
+        assert len(sampler) == len(order)
+        assert list(sampler) == order
+
+
+def test_a_random_sampler_is_as_long_as_its_data() -> None:
+    assert len(data.RandomSampler(7)) == 7
+
+
+def test_a_sampler_without_an_order_names_its_class() -> None:
+    class Unfinished(data.Sampler):
+        pass
+
+    with pytest.raises(NotImplementedError, match="^Unfinished does not define __iter__$"):
+        iter(Unfinished())
+    with pytest.raises(NotImplementedError, match="^Unfinished does not define __len__$"):
+        len(Unfinished())
+
+
 def test_a_random_order_follows_numpy_s_seed() -> None:
     np.random.seed(4)
     first = list(data.RandomSampler(20))

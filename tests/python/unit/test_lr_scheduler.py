@@ -92,6 +92,14 @@ def test_constant_warm_up_stays_at_its_begin() -> None:
         (lambda: LRScheduler(warmup_steps=-1), "warmup_steps is -1, expected 0 or more"),
         (lambda: LRScheduler(warmup_mode="cubic"), "'cubic', expected 'linear' or 'constant'"),
         (lambda: LRScheduler(base_lr=0.1, warmup_begin_lr=1), "warmup_begin_lr 1 is above"),
+        (
+            lambda: LRScheduler(warmup_steps=2.0),
+            r"^LRScheduler: warmup_steps is 2\.0, expected an i",
+        ),
+        (lambda: MultiFactorScheduler([0, 3]), r"step is \[0, 3\], expected increasing"),
+        (lambda: MultiFactorScheduler([3], 1.01), "factor is 1.01, expected at most 1"),
+        (lambda: PolyScheduler(-1), "^PolyScheduler: max_update is -1, expected 1 or more"),
+        (lambda: PolyScheduler(3, warmup_mode="cubic"), "^PolyScheduler: warmup_mode is 'cubic'"),
     ],
 )
 def test_impossible_options_are_named(make: object, words: str) -> None:
@@ -105,3 +113,57 @@ def test_an_optimizer_with_an_explicit_rate_overwrites_the_base_rate() -> None:
     optimizer = mx.optimizer.create("sgd", learning_rate=0.2, lr_scheduler=scheduler)
     assert scheduler.base_lr == 0.2
     assert optimizer.learning_rate == 0.2
+
+
+SCHEDULES = {
+    "FactorScheduler": lambda **options: FactorScheduler(5, **options),
+    "MultiFactorScheduler": lambda **options: MultiFactorScheduler([5], **options),
+    "PolyScheduler": lambda **options: PolyScheduler(8, **options),
+    "CosineScheduler": lambda **options: CosineScheduler(8, **options),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_defaults_start_at_one_hundredth_without_a_warm_up(name: str) -> None:
+    scheduler = SCHEDULES[name]()
+    assert scheduler(0) == 0.01
+    falls_to = {"PolyScheduler": 0.0, "CosineScheduler": 0.0}.get(name, 0.01)
+    assert scheduler(8) == pytest.approx(falls_to, abs=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["linear", "constant"])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_passes_its_warm_up_on(name: str, mode: str) -> None:
+    scheduler = SCHEDULES[name](base_lr=1.0, warmup_steps=4, warmup_begin_lr=0.2, warmup_mode=mode)
+    rise = [0.2, 0.4, 0.6, 0.8] if mode == "linear" else [0.2] * 4
+    assert rates(scheduler, 5) == [*rise, 1.0]
+
+
+def test_limits_of_the_options_are_accepted() -> None:
+    assert rates(MultiFactorScheduler([1], 1.0, base_lr=1.0), 3) == [1.0, 1.0, 1.0]
+    assert rates(MultiFactorScheduler([1, 2], 0.5, base_lr=1.0), 4) == [1.0, 1.0, 0.5, 0.25]
+    assert rates(PolyScheduler(1, base_lr=1.0), 3) == [1.0, 0.0, 0.0]
+    flat = FactorScheduler(9, base_lr=0.5, warmup_steps=2, warmup_begin_lr=0.5)
+    assert rates(flat, 3) == [0.5, 0.5, 0.5]
+
+
+def test_a_schedule_may_end_with_its_warm_up() -> None:
+    scheduler = PolyScheduler(4, base_lr=1.0, final_lr=0.1, warmup_steps=4)
+    assert rates(scheduler, 6) == [0.0, 0.25, 0.5, 0.75, 0.1, 0.1]
+
+
+def test_the_count_is_the_step_of_the_last_change() -> None:
+    scheduler = MultiFactorScheduler([2, 4], 0.5, base_lr=1.0)
+    counts = []
+    for update in range(6):
+        scheduler(update)
+        counts.append(scheduler.count)
+    assert counts == [0, 0, 0, 2, 2, 4]
+
+
+def test_a_schedule_without_a_rule_names_its_class() -> None:
+    class Unfinished(LRScheduler):
+        pass
+
+    with pytest.raises(NotImplementedError, match="^Unfinished does not define __call__"):
+        Unfinished()(1)
