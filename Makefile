@@ -108,6 +108,17 @@ fuzz-operators: $(BUILD)  ## random calls of all operators behind guard pages, a
 	@$(STEP) "fuzz operators" python tests/fuzz/operators.py --calls 100000 --seed 1 \
 	  --json tests/fuzz/results/operators.json
 
+MUTATION := tests/mutation
+mutation: $(BUILD)  ## 200 changed lines of CPU kernels and changed Python modules: the tests must notice; about an hour
+	@cmake --preset dev >/dev/null
+	@$(STEP) "build the dev preset" ninja -C build/dev --quiet
+	@$(STEP) "kernels with mutants" python $(MUTATION)/build.py
+	@$(STEP) "tests on mutants" python $(MUTATION)/run.py --output $(MUTATION)/results/kernels.json
+	@$(STEP) "tests with guard pages on survivors" \
+	  python $(MUTATION)/run.py --guard --output $(MUTATION)/results/kernels.json
+	@pip install --quiet --disable-pip-version-check --upgrade --target build/mutmut_env mutmut==3.8.1
+	@$(STEP) "mutmut" python $(MUTATION)/python_modules.py --output $(MUTATION)/results/python.json
+
 format:  ## format the sources
 	@$(STEP) "format" tools/format.sh -i
 	@ruff format . && ruff check --fix .
@@ -115,4 +126,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators format clean
+.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean

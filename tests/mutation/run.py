@@ -1,0 +1,313 @@
+"""Runs the Python tests on every mutant of the CPU kernels and counts those that a test catches.
+
+    python tests/mutation/run.py --output tests/mutation/results/kernels.json
+    python tests/mutation/run.py --only 17,64
+
+Needs the library of ``build.py``. The tests are collected once; everything runs in processes forked
+from that state. The first one runs all tests without a mutant and notes which mutants each test
+executes. Then each mutant runs those tests that passed and execute it, those that execute the
+fewest mutants first, until one fails. A mutant is caught by a failure, a crash or a hang. With
+``--guard`` arrays end at a page without access, and only the mutants run that survived before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TARGET = ROOT / "build" / "mutation"
+SLOTS = 1024
+MEMORY = 12 << 30
+# The tests that check values; the others execute kernels, too, but look elsewhere.
+KERNEL_TESTS = (
+    "test_ops test_pointwise test_linalg test_layer_ops test_update_ops test_fused_updates"
+    " test_detection test_image_values test_sampling_ops test_indexing test_sparse_array"
+    " test_sparse_training test_rnn_halves test_nan test_contrib test_exact_numbers test_ndarray"
+    " test_optimizer test_higher_order test_graph test_random_values test_kernel_borders"
+).split()
+
+
+class Library:
+    """The switch of the mutants in the loaded library."""
+
+    def __init__(self) -> None:
+        path = TARGET / "python" / "mxlite" / "libmxlite.so"
+        library = ctypes.CDLL(str(path))
+        self._set = library.mxlite_set_mutant
+        self._reached = (ctypes.c_ubyte * SLOTS).in_dll(library, "mxlite_reached")
+
+    def choose(self, number: int) -> None:
+        """Switch to a mutant; 0 is the library as it is."""
+        self._set(number)
+
+    def clear(self) -> None:
+        """Forget which mutants were executed."""
+        ctypes.memset(self._reached, 0, SLOTS)
+
+    def reached(self) -> list[int]:
+        """Return the mutants that were executed since ``clear``."""
+        return [i for i, byte in enumerate(bytes(self._reached)) if byte]
+
+
+class Child:
+    """A forked process that writes a line per test into a pipe."""
+
+    def __init__(self, work: Any) -> None:
+        read, write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 70
+            try:
+                os.close(read)
+                os.setsid()
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                status = work(os.fdopen(write, "w", buffering=1))
+            finally:
+                os._exit(status)
+        os.close(write)
+        os.set_blocking(read, False)
+        self.pipe = read
+
+    def _read(self) -> bytes:
+        """Return what is in the pipe."""
+        text = b""
+        with contextlib.suppress(BlockingIOError):
+            while more := os.read(self.pipe, 1 << 16):
+                text += more
+        return text
+
+    def wait(self, limit: float) -> tuple[int | None, list[str]]:
+        """Return the wait status (None after ``limit`` seconds) and the lines of the pipe."""
+        text, end, status = b"", time.monotonic() + limit, None
+        while time.monotonic() < end:
+            text += self._read()
+            done, code = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                status = code
+                break
+            time.sleep(0.02)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        if status is None:
+            os.waitpid(self.pid, 0)
+        text += self._read()
+        os.close(self.pipe)
+        return status, text.decode().splitlines()
+
+
+class Reports:
+    """pytest plug-in that remembers whether a test failed."""
+
+    failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a failed setup, call or teardown."""
+        self.failed = self.failed or report.failed
+
+
+class Mutation:
+    """pytest plug-in: replaces the loop over the tests by the loop over the mutants."""
+
+    def __init__(self, args: argparse.Namespace, mutants: list[dict[str, Any]]) -> None:
+        self.args = args
+        self.mutants = mutants
+        self.library = Library()
+        self.reports = Reports()
+        self.results: list[dict[str, Any]] = []
+        self.baseline: dict[str, Any] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the baseline and all mutants."""
+        items = [i for i in session.items if Path(i.path).stem in KERNEL_TESTS]
+        items = [i for i in items if self.args.select in i.nodeid]
+        by_name = {i.nodeid: i for i in items}
+        store: Path = self.args.baseline
+        if not (self.args.keep_baseline and store.exists()):
+            store.write_text(json.dumps(self._run_baseline(items), indent=0))
+        self.baseline = json.loads(store.read_text())
+        red = sorted(n for n, t in self.baseline.items() if not t["passed"])
+        print(f"{len(items)} tests, {len(red)} fail without a mutant", *red[:20], sep="\n  ")
+        for mutant in self.mutants:
+            self.results.append(self._run_mutant(mutant, by_name))
+            print(json.dumps(self.results[-1]), flush=True)
+        return True
+
+    def _run(self, item: pytest.Item, following: pytest.Item | None) -> bool:
+        """Run a test and return whether it passed."""
+        self.reports.failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        return not self.reports.failed
+
+    def _run_baseline(self, items: list[pytest.Item]) -> dict[str, Any]:
+        """Run all tests without a mutant; a crash is an error of the library or of a test."""
+
+        def work(lines: Any) -> int:
+            _silence()
+            for item, following in zip(items, [*items[1:], None]):
+                self.library.clear()
+                begin = time.perf_counter()
+                passed = self._run(item, following)
+                seconds = time.perf_counter() - begin
+                row = {"passed": passed, "seconds": round(seconds, 3)}
+                lines.write(json.dumps([item.nodeid, {**row, "mutants": self.library.reached()}]))
+                lines.write("\n")
+            return 0
+
+        status, lines = Child(work).wait(self.args.baseline_limit)
+        tests = dict(json.loads(line) for line in lines)
+        if status != 0:
+            print(f"the run without a mutant ended with {status} behind {list(tests)[-1:]}")
+            raise pytest.UsageError("no baseline")
+        return tests
+
+    def _run_mutant(
+        self, mutant: dict[str, Any], by_name: dict[str, pytest.Item]
+    ) -> dict[str, Any]:
+        number = mutant["id"]
+        row = {k: mutant[k] for k in ("id", "file", "line", "rule", "old", "new", "part")}
+        tests = [
+            (len(t["mutants"]), t["seconds"], name)
+            for name, t in self.baseline.items()
+            if t["passed"] and number in t["mutants"] and name in by_name
+        ]
+        if not tests:
+            return {**row, "caught": False, "how": "not executed", "tests": 0}
+        tests.sort()
+        chosen, total = [], 0.0
+        for _, seconds, name in tests:
+            if total + seconds > self.args.budget and chosen:
+                continue
+            chosen.append(by_name[name])
+            total += seconds
+
+        def work(lines: Any) -> int:
+            _silence()
+            self.library.choose(number)
+            for item, following in zip(chosen, [*chosen[1:], None]):
+                lines.write(item.nodeid + "\n")
+                if not self._run(item, following):
+                    return 1
+            return 0
+
+        begin = time.monotonic()
+        status, lines = Child(work).wait(20 + 4 * total)
+        how = "hang" if status is None else "crash" if os.WIFSIGNALED(status) else "failure"
+        row["tests"] = len(lines)
+        row["seconds"] = round(time.monotonic() - begin, 1)
+        if status == 0:
+            return {**row, "caught": False, "how": "survived", "possible": len(tests)}
+        return {**row, "caught": True, "how": how, "by": lines[-1] if lines else ""}
+
+
+def summary(rows: list[dict[str, Any]], mutants: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the shares and the survivors; equivalent mutants have a reason in the list."""
+    reasons = {m["id"]: m["equivalent"] for m in mutants if "equivalent" in m}
+    caught = [r for r in rows if r["caught"]]
+    missed = [r for r in rows if not r["caught"]]
+    counted = len(rows) - sum(r["id"] in reasons for r in missed)
+    families: dict[str, list[int]] = {}
+    for r in rows:
+        names = r["file"].replace("cpp/ops/cpu/", "cpp/ops/").split("/")[2:-1]
+        family = families.setdefault(names[0] if names else "shared", [0, 0])
+        family[0] += r["caught"]
+        family[1] += 1
+    return {
+        "mutants": len(rows),
+        "caught": len(caught),
+        "share": round(len(caught) / len(rows), 4),
+        "equivalent": len(rows) - counted,
+        "share_without_equivalent": round(len(caught) / counted, 4),
+        "how": dict(Counter(r["how"] for r in rows)),
+        "caught_by_family": {f: f"{c} of {n}" for f, (c, n) in sorted(families.items())},
+        "survivors": [
+            {
+                "id": r["id"],
+                "where": f"{r['file']}:{r['line']}",
+                "part": r["part"],
+                "change": f"{r['old']} -> {r['new']}",
+                "how": r["how"],
+                **({"equivalent": reasons[r["id"]]} if r["id"] in reasons else {}),
+            }
+            for r in missed
+        ],
+    }
+
+
+def _silence() -> None:
+    """Send the output of a child to nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+
+
+def main() -> int:
+    """Run pytest with the plug-in and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tests", default=str(ROOT / "tests" / "python" / "unit"))
+    parser.add_argument("--mutants", type=Path, default=HERE / "mutants.json")
+    parser.add_argument("--only", default="", help="numbers of mutants, with commas")
+    parser.add_argument("--budget", type=float, default=6.0, help="seconds of tests per mutant")
+    parser.add_argument("--baseline", type=Path, default=TARGET / "baseline.json")
+    parser.add_argument("--keep-baseline", action="store_true", help="tests did not change")
+    parser.add_argument("--baseline-limit", type=float, default=3600.0)
+    parser.add_argument("--guard", action="store_true", help="guard pages, survivors only")
+    parser.add_argument("--survivors", action="store_true", help="survivors of the last run only")
+    parser.add_argument("--select", default="", help="only tests whose name holds this text")
+    parser.add_argument("--output", type=Path, help="summary; the rows stay in build/mutation")
+    args = parser.parse_args()
+    sys.path.insert(0, str(TARGET / "python"))
+    mutants = json.loads(args.mutants.read_text())
+    rows_file = args.baseline.with_suffix(".rows.json")
+    again = args.guard or args.survivors
+    rows = {int(r["id"]): r for r in json.loads(rows_file.read_text())} if again else {}
+    if again:
+        mutants = [m for m in mutants if not rows[m["id"]]["caught"]]
+    if args.guard:
+        os.environ["MXLITE_CPU_GUARD_PAGES"] = "1"
+        args.baseline = args.baseline.with_suffix(".guard.json")
+    if args.only:
+        wanted = {int(n) for n in args.only.split(",")}
+        mutants = [m for m in mutants if m["id"] in wanted]
+    import mxlite
+
+    if TARGET not in Path(mxlite.__file__).resolve().parents:
+        raise SystemExit(f"mxlite was imported from {mxlite.__file__}, not from {TARGET}")
+    plugin = Mutation(args, mutants)
+    code = pytest.main(
+        [
+            args.tests,
+            "-o",
+            "addopts=",
+            *(w for n in ("cacheprovider", "terminal", "capture") for w in ("-p", f"no:{n}")),
+        ],
+        plugins=[plugin, plugin.reports],
+    )
+    caught = sum(r["caught"] for r in plugin.results)
+    print(f"{caught} of {len(plugin.results)} mutants caught, pytest code {int(code)}")
+    if not args.only:
+        rows.update({r["id"]: r for r in plugin.results if r["caught"] or r["id"] not in rows})
+        rows_file.write_text(json.dumps(sorted(rows.values(), key=lambda r: r["id"]), indent=1))
+        if args.output:
+            text = summary(list(rows.values()), json.loads(args.mutants.read_text()))
+            args.output.write_text(json.dumps(text, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
