@@ -114,8 +114,6 @@ mutation: $(BUILD)  ## 200 changed lines of CPU kernels and changed Python modul
 	@$(STEP) "build the dev preset" ninja -C build/dev --quiet
 	@$(STEP) "kernels with mutants" python $(MUTATION)/build.py
 	@$(STEP) "tests on mutants" python $(MUTATION)/run.py --output $(MUTATION)/results/kernels.json
-	@$(STEP) "tests with guard pages on survivors" \
-	  python $(MUTATION)/run.py --guard --output $(MUTATION)/results/kernels.json
 	@pip install --quiet --disable-pip-version-check --upgrade --target build/mutmut_env mutmut==3.8.1
 	@$(STEP) "mutmut" python $(MUTATION)/python_modules.py --output $(MUTATION)/results/python.json
 

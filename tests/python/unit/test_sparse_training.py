@@ -228,6 +228,25 @@ def test_group_adagrad_and_ftrl():
     np.testing.assert_allclose(arrays[0].asnumpy()[:, 0], [1, 0.16406265, 1, 0.16406265], rtol=1e-5)
 
 
+def test_rows_wider_than_a_block_are_updated_whole():
+    width = 1100  # rows are updated in blocks of 512 elements
+    values = np.random.RandomState(1).uniform(-1, 1, (2, width)).astype("float32")
+    gradient = nd.sparse.row_sparse_array((values, [1, 3]), shape=(4, width))
+    start = np.random.RandomState(2).uniform(-1, 1, (4, width)).astype("float32")
+    weight, history = nd.array(start), nd.ones((4, 1)) * 0.5
+    nd.contrib.group_adagrad_update(weight, gradient, history, out=weight, lr=0.1)
+    want, sums = start.copy(), np.array([0.5, 0.5, 0.5, 0.5])
+    sums[[1, 3]] += (values.astype("float64") ** 2).mean(1)
+    want[[1, 3]] -= 0.1 * values / np.sqrt(sums[[1, 3], None] + 1e-5)
+    np.testing.assert_allclose(history.asnumpy()[:, 0], sums, rtol=1e-5)
+    np.testing.assert_allclose(weight.asnumpy(), want, rtol=1e-5, atol=1e-6)
+    weight, state = nd.array(start), nd.zeros((4, width))
+    nd.sgd_mom_update(weight, gradient, state, out=weight, lr=0.5, momentum=0.9)
+    want = start.copy()
+    want[[1, 3]] -= 0.5 * values
+    np.testing.assert_allclose(weight.asnumpy(), want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["sgd", "adam", "adagrad", "ftrl", "rmsprop", "nag", "signum"])
 def test_optimizers_take_row_sparse_gradients(name):
     weight = gluon.Parameter("w", shape=(9, 2), grad_stype="row_sparse")

@@ -36,6 +36,10 @@ CASES += [
         (_FAR, _FAR * 1.25, {"rtol": 0.3}, 1),
         (_FAR, _FAR + 0.5, {"atol": 0.5}, 1),
         (_FAR, _FAR + 0.5, {"atol": 0.25}, 0),
+        (-_FAR, -_FAR * 1.25, {"rtol": 0.3}, 1),
+        (_FAR, np.full((2, 3), np.inf), {}, 0),
+        (np.zeros(1500), np.zeros(1500), {}, 1),
+        (np.zeros(1500), np.eye(1, 1500, 1499)[0], {}, 0),  # only the last element differs
         (_NAN, _NAN, {}, 1),
         (_NAN, _NAN, {"equal_nan": False}, 0),
         (_NAN, np.array([1.0, 1.0, np.inf]), {}, 0),

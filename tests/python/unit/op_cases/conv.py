@@ -330,6 +330,10 @@ CASES = [
     _pool(rand(1, 2, 4, 5, 6), (2, 2, 3), "avg", pad=(1, 1, 1)),
     _pool(rand(2, 5, 6, 3), (2, 2), "max", stride=(2, 2), layout="NHWC"),
     _pool(rand(2, 5, 6, 3), (3, 2), "avg", pad=(1, 1), layout="NHWC"),
+    *(  # more channels than the native kernel handles together
+        _pool(rand(1, 3, 4, 70), (2, 2), kind, pad=(1, 0), layout="NHWC")
+        for kind in ("max", "avg", "sum")
+    ),
     _pool(rand(2, 5, 6, 3), (3, 2), "avg", pad=(1, 1), layout="NHWC", count_include_pad=False),
     _pool(rand(0, 3, 4, 4), (2, 2), "max", grad=False),
     op("Pooling", rand(2, 3, 4, 5), global_pool=True, ref=lambda x: x.max((2, 3), keepdims=True)),

@@ -98,6 +98,16 @@ CASES = [
         use_label_lengths=True,
         ref=lambda x, y, n, m: np_ctc(x, [[1], [1, 2]], 0, [3, 5]),
     ),
+    op(
+        "CTCLoss",  # a single frame, for a single label and for none
+        rand(3, 3, 3),
+        ints([[1, 2], [2, 1], [1, 2]]),
+        ints([1, 1, 3]),
+        ints([1, 0, 1]),
+        use_data_lengths=True,
+        use_label_lengths=True,
+        ref=lambda x, y, n, m: np_ctc(x, [[1], [], [1]], 0, [1, 1, 3]),
+    ),
     fails(
         "CTCLoss",
         rand(4, 2, 3),

@@ -58,6 +58,9 @@ def lq(a: np.ndarray) -> list[np.ndarray]:
     return [t(q * signs[..., None, :]), t(r * signs[..., :, None])]
 
 
+# Elimination has to exchange rows: once in the first matrix, twice in the second.
+SWAPPED = np.array([[[0.0, 2, 1], [4, 1, -1], [1, 3, 2]], [[0.25, 1, 2], [0.5, 2, -1], [2, -1, 1]]])
+
 CASES = [
     op("dot", rand(3, 4), rand(4, 5), ref=lambda a, b: a @ b),
     op("dot", rand(4, 3), rand(4, 5), transpose_a=True, ref=lambda a, b: a.T @ b),
@@ -290,6 +293,9 @@ CASES += [
     op("linalg_det", -definite(3), dtypes=DOUBLE, ref=lambda a: np.linalg.det(a)[None]),
     op("linalg_det", np.ones((2, 2)), dtypes=DOUBLE, grad=False, ref=np.zeros(1)),
     op("linalg_slogdet", -definite(2, 3), dtypes=DOUBLE, ref=np.linalg.slogdet),
+    op("linalg_inverse", SWAPPED, dtypes=DOUBLE, ref=np.linalg.inv),
+    op("linalg_det", SWAPPED, dtypes=DOUBLE, ref=np.linalg.det),
+    op("linalg_slogdet", SWAPPED, dtypes=DOUBLE, ref=np.linalg.slogdet),
     op("linalg_gelqf", rand(2, 2, 4), dtypes=DOUBLE, ref=lq),
     fails("linalg_gelqf", rand(4, 2), error=ValueError, match="at most as many rows"),
     op(

@@ -138,6 +138,7 @@ CASES = [
     detection(positive(1, 3, 12), rand(1, 48), boxes(1, 12), variances=(0.2, 0.3, 0.4, 0.5)),
     detection(EQUAL, STILL, SQUARES, dtypes=("float32", "float64", "float16", "bfloat16")),
     detection(EQUAL, STILL, SQUARES, force_suppress=True, nms_topk=3),  # overlap is exactly 0.5
+    detection(EQUAL, STILL, SQUARES, threshold=0.5),  # scores exactly at the threshold stay
     detection(EQUAL[:, :1], STILL, SQUARES),  # nothing but background
     op(
         DETECTION,

@@ -39,6 +39,7 @@ def network(batch: int, anchors: int, height: int, width: int) -> tuple[np.ndarr
 
 
 TIES = np.array([[0.5, 0.5, 0.25], [0.5, 0.75, 0.75], [0.25, 0.125, 0.75]])
+LIMIT = np.array([[0.5, 0.25], [0.25, 0.125]])
 FEW = {"scales": (2, 4), "ratios": (0.5, 1, 2), "rpn_min_size": 8}
 ONE = {"scales": (1,), "ratios": (1,), "rpn_min_size": 0, "feature_stride": 4}
 EQUAL = (np.full((1, 2, 2, 3), 0.5), np.zeros((1, 4, 2, 3)), np.array([[8.0, 12, 1]]))
@@ -51,6 +52,8 @@ CASES = [
     match(TIES, 0.25),
     match(TIES, 0.0, topk=1),
     match(TIES, 1.0),  # nothing matches
+    match(LIMIT, 0.125),  # a score exactly at the threshold does not match
+    match(1 - LIMIT, 0.875, is_ascend=True),
     op(
         MATCH,
         np.array([[0.5, np.nan], [np.nan, 0.25]]),

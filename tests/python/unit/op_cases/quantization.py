@@ -261,6 +261,21 @@ for _dtype in ("int8", "uint8"):
         ),
         op(
             "_contrib_quantized_pooling",
+            _numbers(_dtype, 2, 4, 6, 3),
+            *_DATA,
+            kernel=(2, 2),
+            stride=(2, 2),
+            layout="NHWC",
+            out_dtype=_dtype,
+            ref=lambda x, *_: [
+                x.reshape(2, 2, 2, 3, 2, 3).max(axis=(2, 4)),
+                _one(-1),
+                _one(2),
+            ],
+            **_F,
+        ),
+        op(
+            "_contrib_quantized_pooling",
             _numbers(_dtype, 2, 3, 4, 6),
             *_DATA,
             kernel=(2, 2),

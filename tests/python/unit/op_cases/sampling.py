@@ -181,6 +181,7 @@ CASES = [
     _correlation((1, 2, 7, 6), 1, 4, 1, 2, 4),
     _correlation((1, 2, 7, 6), 3, 2, 3, 2, 2, False),
     _correlation((2, 3, 5, 6), 1, 0),
+    _correlation((1, 16, 24, 24), 3, 1),  # large enough for several threads
     op("Correlation", rand(0, 3, 5, 6), rand(0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4)), grad=False),
     fails(
         "Correlation",
