@@ -48,7 +48,7 @@ if(MXLITE_CUDA)
 endif()
 # Its own object: importing mxlite must work without MPI. The wheel does not carry libmpi.
 if(MXLITE_MPI)
-  file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/kvstore/mpi/*.cc)
+  file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/mpi/*.cc)
   add_library(mxlite_mpi MODULE ${mpi_sources})
   target_include_directories(mxlite_mpi SYSTEM PRIVATE ${MXLITE_MPI_INCLUDE_DIR})
   target_link_libraries(mxlite_mpi PRIVATE mxlite ${MXLITE_MPI_LIBRARY} Threads::Threads)

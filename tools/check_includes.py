@@ -23,14 +23,24 @@ MAY_USE = {
 MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
 MAY_USE["python"] = list(MAY_USE)
 
+# What a folder inside one of these may include from its neighbors.
+INSIDE = {
+    "kvstore": {
+        "comm": [],
+        "horovod": ["comm"],
+        "store": ["comm"],
+        "server": ["comm", "store"],
+    },
+}
+
 # Foreign headers and the places (path patterns below cpp/) that may include them.
 FOREIGN = [
     (r"pybind11/|Python\.h|numpy/", r"python/"),
     (r"oneapi/dnnl|dnnl", r"ops/cpu/"),
     (r"opencv2/|jpeglib|jerror|png\.h", r"io/"),
     (r"cuda|cudnn|cublas|curand|nvtx|cupti", r".*\bcuda/"),
-    (r"nccl", r"kvstore/nccl/"),
-    (r"mpi\.h", r"kvstore/mpi/"),
+    (r"nccl", r"kvstore/comm/nccl/"),
+    (r"mpi\.h", r"kvstore/comm/mpi/"),
 ]
 
 # Names with a replacement of ours, and the file below cpp/ that has it.
@@ -43,6 +53,10 @@ def problems(path: Path) -> list[str]:
     folder = place.split("/")[0]
     if folder not in MAY_USE:
         return [f"cpp/{place}: folder cpp/{folder} is not in the table of tools/check_includes.py"]
+    inside = INSIDE.get(folder, {})
+    room = place.split("/")[1]
+    if inside and room not in inside:
+        return [f"cpp/{place}: cpp/{folder} has only the folders {', '.join(inside)}"]
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         for pattern, ours, home in REPLACED:
@@ -58,6 +72,12 @@ def problems(path: Path) -> list[str]:
             if used != folder and used not in MAY_USE[folder]:
                 found.append(
                     f"{where}: cpp/{folder} may use {', '.join(MAY_USE[folder]) or 'nothing'}"
+                )
+            other = header.split("/")[2]
+            if inside and used == folder and other != room and other not in inside[room]:
+                found.append(
+                    f"{where}: cpp/{folder}/{room} may use {', '.join(inside[room]) or 'none'} "
+                    f"of cpp/{folder}"
                 )
             if not (ROOT / header).is_file():
                 found.append(f"{where}: no such file")

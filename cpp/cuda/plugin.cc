@@ -5,7 +5,7 @@
 
 #include "cpp/core/cuda/accelerator.h"
 #include "cpp/graph/cuda/recorder.h"
-#include "cpp/kvstore/nccl/nccl_group.h"
+#include "cpp/kvstore/comm/nccl/nccl_group.h"
 #include "cpp/ndarray/cuda/copy.h"
 #include "cpp/ops/cuda/register_ops_cuda.h"
 #include "cpp/ops/op_schema.h"

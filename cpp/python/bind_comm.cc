@@ -3,8 +3,8 @@
 #include <pybind11/stl.h>
 
 #include "cpp/graph/pieces.h"
-#include "cpp/kvstore/reduce.h"
-#include "cpp/kvstore/runtime.h"
+#include "cpp/kvstore/comm/reduce.h"
+#include "cpp/kvstore/horovod/runtime.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
@@ -12,6 +12,9 @@
 #include "cpp/python/py_comm.h"
 
 namespace mxlite::python {
+
+using namespace horovod;
+
 namespace {
 
 template <class T>

@@ -1,8 +1,8 @@
 // Sums of arrays on several GPUs, for the stores.
 #include <pybind11/stl.h>
 
-#include "cpp/kvstore/device_group.h"
-#include "cpp/kvstore/device_reduce.h"
+#include "cpp/kvstore/comm/device_group.h"
+#include "cpp/kvstore/comm/device_reduce.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_comm.h"
 

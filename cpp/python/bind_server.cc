@@ -19,14 +19,14 @@
 namespace mxlite::python {
 namespace {
 
-using ps::ServerOperation;
+using server::ServerOperation;
 
 std::string package_version() {
   return py::module_::import("mxlite").attr("__version__").cast<std::string>();
 }
 
-ps::Options options_of(ps::Role role) {
-  ps::Options options = ps::options_from_environment(role);
+server::Options options_of(server::Role role) {
+  server::Options options = server::options_from_environment(role);
   options.version = package_version();
   return options;
 }
@@ -54,27 +54,27 @@ void call_profile(const py::function& profile, int rank, const std::string& name
 }
 
 void run_server_role(const std::string& name, const std::optional<py::function>& profile) {
-  const ps::Role role = ps::role_from_name(name);
-  MX_CHECK(role != ps::Role::kWorker, "run_server_role: scheduler or server expected, '", name,
+  const server::Role role = server::role_from_name(name);
+  MX_CHECK(role != server::Role::kWorker, "run_server_role: scheduler or server expected, '", name,
            "' given");
-  const ps::Options options = options_of(role);
-  ps::ServerHooks hooks;
+  const server::Options options = options_of(role);
+  server::ServerHooks hooks;
   hooks.interrupted = raise_signals;
   if (profile)
     hooks.profile = [&profile](int rank, const std::string& what, const std::string& text) {
       call_profile(*profile, rank, what, text);
     };
   const GilRelease released;
-  if (role == ps::Role::kScheduler)
-    ps::Scheduler(options).run(raise_signals);
+  if (role == server::Role::kScheduler)
+    server::Scheduler(options).run(raise_signals);
   else
-    ps::Server(options).run(hooks);
+    server::Server(options).run(hooks);
 }
 
 class ServerTask final : public engine::DeferredTask {
  public:
   ServerTask(const char* task_name, engine::Origin task_origin, ServerOperation operation,
-             std::shared_ptr<ps::Client> client, bool others_wait)
+             std::shared_ptr<server::Client> client, bool others_wait)
       : DeferredTask(task_name, task_origin),
         operation_(std::move(operation)),
         client_(std::move(client)),
@@ -105,7 +105,7 @@ class ServerTask final : public engine::DeferredTask {
 
  private:
   ServerOperation operation_;
-  std::shared_ptr<ps::Client> client_;
+  std::shared_ptr<server::Client> client_;
   const bool others_wait_;
   bool started_ = false;  // of the thread that runs the task
 };
@@ -123,10 +123,10 @@ const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
 class PyClient {
  public:
   PyClient() : process_(getpid()) {
-    const ps::Options options = options_of(ps::Role::kWorker);
+    const server::Options options = options_of(server::Role::kWorker);
     {
       const GilRelease released;
-      client_ = std::make_shared<ps::Client>(options);
+      client_ = std::make_shared<server::Client>(options);
     }
     // Before the engine is stopped: a process that ends has left the job.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
@@ -150,7 +150,7 @@ class PyClient {
   PyClient(const PyClient&) = delete;
   PyClient& operator=(const PyClient&) = delete;
 
-  ps::Client& client() const { return *shared(); }
+  server::Client& client() const { return *shared(); }
   int rank() const { return client().rank(); }
   int num_workers() const { return client().num_workers(); }
   int num_servers() const { return client().num_servers(); }
@@ -182,7 +182,7 @@ class PyClient {
     sync_ = sync;
   }
   void set_compression(const std::string& type, double threshold) {
-    client().set_compression(make_compression(type, threshold));
+    client().set_compression(store::make_compression(type, threshold));
   }
   py::object report() const { return py::module_::import("json").attr("loads")(client().report()); }
   void close() {
@@ -192,23 +192,25 @@ class PyClient {
   }
 
  private:
-  const std::shared_ptr<ps::Client>& shared() const {
+  const std::shared_ptr<server::Client>& shared() const {
     MX_CHECK_KIND(process_ == getpid(), ErrorKind::kCommunicator,
                   "kvstore: the store belongs to the process that this one was forked from");
     return client_;
   }
 
-  static void check_whole(const char* what, const ps::StoredKey& stored, const NDArrayRef& array) {
+  static void check_whole(const char* what, const server::StoredKey& stored,
+                          const NDArrayRef& array) {
     dense_host_array(array, what, stored.key);
     MX_CHECK_SHAPE(array->shape() == stored.spec.shape, what, ": '", stored.key, "': shape ",
                    array->shape(), " given, ", stored.spec.shape, " expected");
     check_dtype(what, stored, array);
   }
-  static void check_dtype(const char* what, const ps::StoredKey& stored, const NDArrayRef& array) {
+  static void check_dtype(const char* what, const server::StoredKey& stored,
+                          const NDArrayRef& array) {
     MX_CHECK_DTYPE(array->dtype() == stored.spec.dtype, what, ": '", stored.key,
                    "': ", array->dtype(), " given, ", stored.spec.dtype, " expected");
   }
-  static void check_some(const char* what, const ps::StoredKey& stored, const NDArrayRef& ids,
+  static void check_some(const char* what, const server::StoredKey& stored, const NDArrayRef& ids,
                          const NDArrayRef& rows) {
     dense_host_array(ids, what, stored.key);
     dense_host_array(rows, what, stored.key);
@@ -251,12 +253,12 @@ class PyClient {
 
   static constexpr size_t kSmall = 64 << 10;
   const pid_t process_;
-  std::shared_ptr<ps::Client> client_;
+  std::shared_ptr<server::Client> client_;
   bool sync_ = true;
 };
 
 template <class R, class... Args>
-auto without_gil(R (ps::Client::*method)(Args...)) {
+auto without_gil(R (server::Client::*method)(Args...)) {
   return [method](PyClient& self, std::decay_t<Args>... args) {
     const GilRelease released;
     return (self.client().*method)(std::move(args)...);
@@ -266,7 +268,7 @@ auto without_gil(R (ps::Client::*method)(Args...)) {
 }  // namespace
 
 void bind_server(py::module_& m) {
-  ps::set_update_runner(&run_update_of_server);
+  store::set_update_runner(&run_update_of_server);
   m.def("run_server_role", &run_server_role, py::arg("role"), py::arg("profile") = py::none(),
         "Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A "
         "server calls profile(rank, name, text) with the workers' commands for its profiler.");
@@ -293,23 +295,23 @@ void bind_server(py::module_& m) {
            py::arg("priority") = 0)
       .def("set_sync", &PyClient::set_sync, py::arg("sync"),
            "Servers wait for all workers' pushes, or update with each.")
-      .def("set_optimizer", without_gil(&ps::Client::set_optimizer), py::arg("name"),
+      .def("set_optimizer", without_gil(&server::Client::set_optimizer), py::arg("name"),
            py::arg("json"), py::arg("scope") = "",
            "Collective: servers update values whose keys begin with the scope, \"1:\".")
-      .def("update_optimizer", without_gil(&ps::Client::update_optimizer), py::arg("json"),
+      .def("update_optimizer", without_gil(&server::Client::update_optimizer), py::arg("json"),
            py::arg("scope") = "", "Change some of the optimizer's numbers; rank 0 sends.")
       .def("set_compression", &PyClient::set_compression, py::arg("type"),
            py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
-      .def("command", without_gil(&ps::Client::command), py::arg("head"), py::arg("body"))
-      .def("profile_servers", without_gil(&ps::Client::profile_servers), py::arg("name"),
+      .def("command", without_gil(&server::Client::command), py::arg("head"), py::arg("body"))
+      .def("profile_servers", without_gil(&server::Client::profile_servers), py::arg("name"),
            py::arg("text"), "Tell the servers' profilers; raises what went wrong on a server.")
-      .def("barrier", without_gil(&ps::Client::barrier), "Wait for all workers.")
-      .def("pushed", without_gil(&ps::Client::pushed), py::arg("key"),
+      .def("barrier", without_gil(&server::Client::barrier), "Wait for all workers.")
+      .def("pushed", without_gil(&server::Client::pushed), py::arg("key"),
            "How many pushes of this rank the servers have taken.")
       .def("report", &PyClient::report, "Counts of this worker and of all servers.")
-      .def("save_states", without_gil(&ps::Client::save_states), py::arg("path"),
+      .def("save_states", without_gil(&server::Client::save_states), py::arg("path"),
            "Write the optimizer's states; rank 0 does.")
-      .def("load_states", without_gil(&ps::Client::load_states), py::arg("path"))
+      .def("load_states", without_gil(&server::Client::load_states), py::arg("path"))
       .def("close", &PyClient::close, py::call_guard<GilRelease>(),
            "Leave the job when what is under way is done.");
 }

@@ -17,7 +17,7 @@ CollectiveTask::CollectiveTask(const char* task_name, engine::Origin task_origin
 
 std::string CollectiveTask::text() const {
   const Request& first = first_->terms;
-  std::string text = str(first.name, " ", first.dtype, shape_text(first.shape));
+  std::string text = str(first.name, " ", first.dtype, horovod::shape_text(first.shape));
   if (count_ > 1) text += str(" and ", count_ - 1, " more");
   return text;
 }

@@ -8,15 +8,23 @@
 #include <vector>
 
 #include "cpp/engine/deferred.h"
-#include "cpp/kvstore/session.h"
+#include "cpp/kvstore/horovod/session.h"
 
 namespace mxlite::python {
+
+using horovod::CollectiveKind;
+using horovod::NamedOperation;
+using horovod::OperationRef;
+using horovod::Request;
+using horovod::RequestRef;
+using horovod::Session;
+using horovod::SharedRequest;
 
 void bind_comm(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
 
 // Runs when its arrays may be used: submits its operations, and ends when all of them are told.
-class CollectiveTask final : public engine::DeferredTask, public OperationOwner {
+class CollectiveTask final : public engine::DeferredTask, public horovod::OperationOwner {
  public:
   CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
                  std::shared_ptr<Session> session);

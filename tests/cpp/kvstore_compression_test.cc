@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/compression.h"
+#include "cpp/kvstore/store/compression.h"
 
-namespace mxlite {
+namespace mxlite::store {
 namespace {
 
 std::vector<uint8_t> bytes_of(const std::vector<uint32_t>& words) {
@@ -122,4 +122,4 @@ TEST(Compression, RefusesUnknownTypesAndThresholds) {
 }
 
 }  // namespace
-}  // namespace mxlite
+}  // namespace mxlite::store

@@ -16,7 +16,7 @@
 #include "cpp/core/allocator.h"
 #include "cpp/core/cpu/shared_memory.h"
 #include "cpp/core/half.h"
-#include "cpp/kvstore/shm/shm_communicator.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
 
 namespace mxlite {
 namespace {

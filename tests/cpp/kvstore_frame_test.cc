@@ -6,7 +6,7 @@
 
 #include "cpp/kvstore/server/messages.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr SealKey kKey = {77, 78};
@@ -144,4 +144,4 @@ TEST(Seals, AreThoseOfTheReference) {
 }
 
 }  // namespace
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

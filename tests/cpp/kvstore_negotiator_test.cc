@@ -6,10 +6,10 @@
 #include <random>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/negotiator.h"
-#include "cpp/kvstore/request_table.h"
+#include "cpp/kvstore/horovod/negotiator.h"
+#include "cpp/kvstore/horovod/request_table.h"
 
-namespace mxlite {
+namespace mxlite::horovod {
 namespace {
 
 Request all_reduce(const std::string& name, std::vector<int64_t> shape = {4}) {
@@ -412,4 +412,4 @@ TEST(Negotiator, DamagedFramesAreRefused) {
 }
 
 }  // namespace
-}  // namespace mxlite
+}  // namespace mxlite::horovod

@@ -14,7 +14,7 @@
 #include "cpp/kvstore/server/scheduler.h"
 #include "cpp/kvstore/server/server.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 int free_port() { return listen_on({"127.0.0.1", 0}).port; }
@@ -337,4 +337,4 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
 }
 
 }  // namespace
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -5,15 +5,17 @@
 #include <filesystem>
 #include <random>
 
-#include "cpp/kvstore/compression.h"
-#include "cpp/kvstore/server/json.h"
 #include "cpp/kvstore/server/messages.h"
 #include "cpp/kvstore/server/placement.h"
-#include "cpp/kvstore/server/schedule.h"
 #include "cpp/kvstore/server/slot.h"
 #include "cpp/kvstore/server/snapshot.h"
+#include "cpp/kvstore/store/compression.h"
+#include "cpp/kvstore/store/json.h"
+#include "cpp/kvstore/store/schedule.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
+
+using namespace store;
 namespace {
 
 Buffer floats(const std::vector<float>& values) {
@@ -397,4 +399,4 @@ TEST(Optimizers, UnknownNamesAndOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

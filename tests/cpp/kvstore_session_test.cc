@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/session.h"
+#include "cpp/kvstore/horovod/session.h"
 
 namespace {
 thread_local bool refuses_memory = false;
@@ -23,7 +23,7 @@ void* operator new(size_t bytes) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
-namespace mxlite {
+namespace mxlite::horovod {
 namespace {
 
 class Owner final : public OperationOwner {
@@ -217,4 +217,4 @@ TEST(Session, ThreadWithoutMemoryTellsAllOperations) {
 }
 
 }  // namespace
-}  // namespace mxlite
+}  // namespace mxlite::horovod

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/shm/shm_communicator.h"
+#include "cpp/kvstore/comm/shm/shm_communicator.h"
 
 namespace mxlite {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/kvstore/device_group.h"
-#include "cpp/kvstore/tcp_broadcast.h"
+#include "cpp/kvstore/comm/device_group.h"
+#include "cpp/kvstore/comm/tcp_broadcast.h"
 
 namespace mxlite {
 namespace {

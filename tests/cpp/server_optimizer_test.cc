@@ -6,7 +6,7 @@
 #include "cpp/python/update_runner.h"
 #include "tests/cpp/op_test_util.h"
 
-namespace mxlite::ps {
+namespace mxlite::store {
 namespace {
 
 using test::Attrs;
@@ -176,4 +176,4 @@ TEST(MixedUpdates, KeepAnExactWeight) {
 }
 
 }  // namespace
-}  // namespace mxlite::ps
+}  // namespace mxlite::store

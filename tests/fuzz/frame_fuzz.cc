@@ -8,42 +8,45 @@ using namespace mxlite;
 
 namespace {
 
-void feed(ps::FrameDecoder& decoder, fuzz::Bytes bytes) {
+void feed(server::FrameDecoder& decoder, fuzz::Bytes bytes) {
   while (!bytes.empty() && !decoder.complete()) bytes = bytes.subspan(decoder.feed(bytes));
 }
 
-void decode_as(int choice, const ps::Body& body) {
+void decode_as(int choice, const server::Body& body) {
   switch (choice % 14) {
     case 0:
-      return void(ps::decode<ps::Hello>(body));
+      return void(server::decode<server::Hello>(body));
     case 1:
-      return void(ps::decode<ps::Registration>(body));
+      return void(server::decode<server::Registration>(body));
     case 2:
-      return void(ps::decode<ps::Registered>(body));
+      return void(server::decode<server::Registered>(body));
     case 3:
-      return void(ps::decode<ps::Heartbeat>(body));
+      return void(server::decode<server::Heartbeat>(body));
     case 4:
-      return void(ps::decode<ps::JobState>(body));
+      return void(server::decode<server::JobState>(body));
     case 5:
-      return void(ps::decode<ps::PlaceRequest>(body));
+      return void(server::decode<server::PlaceRequest>(body));
     case 6:
-      return void(ps::decode<ps::PartSpec>(body));
+      return void(server::decode<server::PartSpec>(body));
     case 7:
-      return void(ps::decode<ps::PushHeader>(body));
+      return void(server::decode<server::PushHeader>(body));
     case 8:
-      return void(ps::decode<ps::PullHeader>(body));
+      return void(server::decode<server::PullHeader>(body));
     case 9:
-      return void(ps::decode<ps::PartName>(body));
+      return void(server::decode<server::PartName>(body));
     case 10:
-      return void(ps::decode<ps::Command>(body));
+      return void(server::decode<server::Command>(body));
     case 11:
-      return void(ps::decode_text(body));
+      return void(server::decode_text(body));
     case 12:
-      return void(FrameReader(body).request());
+      {
+      FrameReader frame(body, horovod::kNegotiationFrame);
+      return void(horovod::read_request(frame));
+    }
     default: {
-      ps::Frame frame;
+      server::Frame frame;
       frame.body = body;
-      ps::reply_of(std::move(frame));
+      server::reply_of(std::move(frame));
     }
   }
 }
@@ -53,16 +56,16 @@ void decode_as(int choice, const ps::Body& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
-  constexpr ps::SealKey kKey = {1, 2};
-  ps::FrameDecoder decoder;
+  constexpr server::SealKey kKey = {1, 2};
+  server::FrameDecoder decoder;
   decoder.set_key(kKey);
   decoder.set_trusted();
   if (data[0] >= 128) {
     fuzz::expect([&] { feed(decoder, bytes); }, {ErrorKind::kCommunicator});
     return 0;
   }
-  ps::Frame frame{ps::FrameType::kPush, 1, {bytes.begin(), bytes.end()}, {}};
-  const ps::FrameHeader header = ps::make_header(frame, {kKey, 0, 0});
+  server::Frame frame{server::FrameType::kPush, 1, {bytes.begin(), bytes.end()}, {}};
+  const server::FrameHeader header = server::make_header(frame, {kKey, 0, 0});
   feed(decoder, std::as_bytes(std::span(&header, 1)));
   feed(decoder, frame.body);
   fuzz::require(decoder.complete(), "a valid frame is taken");

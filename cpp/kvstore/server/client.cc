@@ -6,7 +6,7 @@
 #include "cpp/base/suggest.h"
 #include "cpp/engine/blocking.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 // Keeps the array, points into it.
@@ -103,7 +103,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
                                    {FrameType::kPlace, 0, encode(place), {}},
                                    str("init of '", keys.empty() ? "" : keys[0], "'"),
                                    nullptr});
-  FrameReader reader(placed.body);
+  FrameReader reader(placed.body, kFrameBody);
   const std::vector<int64_t> servers = reader.numbers();
   MX_CHECK_KIND(servers.size() == keys.size(), ErrorKind::kCommunicator, "init: an answer about ",
                 servers.size(), " keys");
@@ -233,7 +233,7 @@ void Client::send_part(const StoredKey& stored, uint32_t part, PushHeader header
   }
   request(server, std::move(frame), str("push of '", stored.key, "', step ", step), progress,
           [this, name](Reply& reply) {
-            FrameReader r(reply.body);
+            FrameReader r(reply.body, kFrameBody);
             r.number<uint64_t>();
             note_durable(name, r.number<uint64_t>());
           });
@@ -314,7 +314,7 @@ void Client::send_pull(const ServerOperation& o, const std::shared_ptr<Progress>
               MX_CHECK_KIND(reply.data.bytes == bytes, ErrorKind::kCommunicator, "pull of '",
                             name.first, "': ", reply.data.bytes, " bytes, ", bytes, " expected");
               if (bytes > 0) std::memcpy(target, reply.data.data, bytes);
-              FrameReader r(reply.body);
+              FrameReader r(reply.body, kFrameBody);
               r.number<uint64_t>();
               note_durable(name, r.number<uint64_t>());
             });
@@ -384,7 +384,7 @@ void Client::replay(int server) {
       progress->done = [](std::exception_ptr) {};
       request(server, push.frame, str("push of '", name.first, "', step ", push.step, ", again"),
               progress, [this, name = name](Reply& reply) {
-                FrameReader r(reply.body);
+                FrameReader r(reply.body, kFrameBody);
                 r.number<uint64_t>();
                 note_durable(name, r.number<uint64_t>());
               });
@@ -436,4 +436,4 @@ void Client::close(bool at_once) {
   if (interrupt) std::rethrow_exception(interrupt);
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

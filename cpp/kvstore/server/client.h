@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "cpp/engine/var.h"
-#include "cpp/kvstore/compression.h"
 #include "cpp/kvstore/server/node.h"
 #include "cpp/kvstore/server/placement.h"
+#include "cpp/kvstore/store/compression.h"
 #include "cpp/ndarray/ndarray.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
+
+using store::Compression;
+using store::CompressionType;
 
 struct StoredKey {
   StoredKey(std::string k, const TensorSpec& s) : key(std::move(k)), spec(s) {}
@@ -115,4 +118,4 @@ class Client {
   Node node_;
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -3,9 +3,9 @@
 
 #include "cpp/engine/blocking.h"
 #include "cpp/kvstore/server/client.h"
-#include "cpp/kvstore/server/optimizer.h"
+#include "cpp/kvstore/store/optimizer.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 void Client::tell_servers(int head, const std::string& name, const std::string& text) {
   const uint64_t number = uint64_t{registered_.incarnation} << 32 | ++commands_;
@@ -26,7 +26,7 @@ void Client::set_sync(bool sync) {
 
 void Client::set_optimizer(const std::string& name, const std::string& json,
                            const std::string& scope) {
-  Optimizer::make(name, json);
+  store::Optimizer::make(name, json);
   const engine::BlockingScope blocking;
   {
     std::lock_guard calls(call_mutex_);
@@ -104,4 +104,4 @@ std::string Client::report() {
              servers, "]}");
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -5,7 +5,7 @@
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/snapshot.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 struct StateHead {
@@ -60,7 +60,7 @@ void Client::save_states(const std::string& path) {
                           str("states of '", key, "'"),
                           nullptr});
     const std::vector<Reply> replies = call_all(std::move(requests));
-    FrameReader first(replies[0].body);
+    FrameReader first(replies[0].body, kFrameBody);
     const StateHead head = read_head(first);
     const size_t element = dtype_size(static_cast<DType>(head.exact));
     const size_t base = arrays.size();
@@ -68,7 +68,7 @@ void Client::save_states(const std::string& path) {
       arrays.push_back(
           OwnBuffer::allocate(static_cast<size_t>(stored->spec.shape.size()) * element));
     for (uint32_t p = 0; p < layout.parts.size(); ++p) {
-      FrameReader r(replies[p].body);
+      FrameReader r(replies[p].body, kFrameBody);
       MX_CHECK_KIND(read_head(r) == head, ErrorKind::kCommunicator, "save_optimizer_states: '", key,
                     "' is being updated");
       const size_t bytes = static_cast<size_t>(layout.parts[p].count) * element;
@@ -92,7 +92,7 @@ void Client::load_states(const std::string& path) {
   if (rank() != 0) return;
   const engine::BlockingScope blocking;
   const std::vector<std::byte> bytes = read_snapshot(path);
-  FrameReader r(bytes);
+  FrameReader r(bytes, kSnapshot);
   MX_CHECK_KIND(r.number<uint32_t>() == kStatesVersion, ErrorKind::kRecord,
                 "load_optimizer_states: ", path, " is of another version");
   struct Entry {
@@ -140,4 +140,4 @@ void Client::load_states(const std::string& path) {
   }
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

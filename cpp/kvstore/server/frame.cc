@@ -5,7 +5,7 @@
 
 #include "cpp/base/crc32c.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr uint32_t kMagic = 0x5350584d;  // "MXPS"
@@ -34,10 +34,6 @@ template <class... Args>
 }
 
 }  // namespace
-
-OwnBuffer OwnBuffer::allocate(size_t bytes) {
-  return {std::make_shared_for_overwrite<std::byte[]>(bytes), bytes};
-}
 
 const char* bad_frame_name(BadFrame kind) {
   constexpr std::array<const char*, kNumBadFrames> kNames = {
@@ -138,4 +134,4 @@ Frame FrameDecoder::take() {
   return frame;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -12,8 +12,9 @@
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/server/seal.h"
+#include "cpp/kvstore/store/buffer.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 enum class FrameType : uint8_t {
   kHello = 1,  // the first frame of whoever connects
@@ -62,20 +63,8 @@ inline constexpr size_t kMostBody = size_t{4} << 20;
 inline constexpr size_t kMostData = size_t{64} << 20;
 inline constexpr size_t kMostForeign = 4096;  // of a peer that has not said hello
 
-// Memory that somebody keeps alive.
-struct Buffer {
-  std::shared_ptr<const void> owner;
-  const std::byte* data = nullptr;
-  size_t bytes = 0;
-};
-// Writable memory, not initialised.
-struct OwnBuffer {
-  std::shared_ptr<std::byte[]> memory;
-  size_t bytes = 0;
-  static OwnBuffer allocate(size_t bytes);
-  std::byte* data() const { return memory.get(); }
-  Buffer shared() const { return {memory, memory.get(), bytes}; }
-};
+using store::Buffer;
+using store::OwnBuffer;
 
 struct Frame {
   FrameType type = FrameType::kHello;
@@ -145,4 +134,4 @@ class FrameDecoder {
   OwnBuffer data_;
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

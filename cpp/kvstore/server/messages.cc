@@ -1,6 +1,6 @@
 #include "cpp/kvstore/server/messages.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 template <class Message>
@@ -56,7 +56,7 @@ Body encode(const Hello& m) {
 }
 template <>
 Hello decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Hello m;
   m.version = r.text();
   m.role = enumerator(r, Role::kWorker);
@@ -72,7 +72,7 @@ Body encode(const Welcome& m) {
 }
 template <>
 Welcome decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Welcome m;
   m.snapshots = flag(r);
   return checked(r, m);
@@ -92,7 +92,7 @@ Body encode(const Registration& m) {
 }
 template <>
 Registration decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Registration m;
   m.role = enumerator(r, Role::kWorker);
   m.rank = r.number<int32_t>();
@@ -115,7 +115,7 @@ Body encode(const Registered& m) {
 }
 template <>
 Registered decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Registered m;
   m.rank = r.number<int32_t>();
   m.epoch = r.number<uint32_t>();
@@ -132,7 +132,7 @@ Body encode(const Heartbeat& m) {
 }
 template <>
 Heartbeat decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Heartbeat m;
   m.state_version = r.number<uint64_t>();
   m.progress = r.text();
@@ -151,7 +151,7 @@ Body encode(const JobState& m) {
 }
 template <>
 JobState decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   JobState m;
   m.version = r.number<uint64_t>();
   m.running = flag(r);
@@ -173,7 +173,7 @@ Body encode(const PlaceRequest& m) {
 }
 template <>
 PlaceRequest decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   PlaceRequest m;
   m.keys.resize(r.count(4));
   for (std::string& key : m.keys) key = r.text();
@@ -199,7 +199,7 @@ Body encode(const PartSpec& m) {
 }
 template <>
 PartSpec decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   PartSpec m;
   m.key = r.text();
   m.part = r.number<uint32_t>();
@@ -227,7 +227,7 @@ Body encode(const PushHeader& m) {
 }
 template <>
 PushHeader decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   PushHeader m;
   m.key = r.text();
   m.part = r.number<uint32_t>();
@@ -250,7 +250,7 @@ Body encode(const PullHeader& m) {
 }
 template <>
 PullHeader decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   PullHeader m;
   m.key = r.text();
   m.part = r.number<uint32_t>();
@@ -268,7 +268,7 @@ Body encode(const PartName& m) {
 }
 template <>
 PartName decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   PartName m;
   m.key = r.text();
   m.part = r.number<uint32_t>();
@@ -285,7 +285,7 @@ Body encode(const Command& m) {
 }
 template <>
 Command decode(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   Command m;
   m.number = r.number<uint64_t>();
   m.head = r.number<int32_t>();
@@ -300,7 +300,7 @@ Body encode_text(const std::string& text) {
   return w.take();
 }
 std::string decode_text(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   std::string text = r.text();
   return checked(r, text);
 }
@@ -311,7 +311,7 @@ Body encode_number(uint64_t number) {
   return w.take();
 }
 uint64_t decode_number(const Body& body) {
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   const auto number = r.number<uint64_t>();
   return checked(r, number);
 }
@@ -337,7 +337,7 @@ Frame reply_frame(uint64_t request, Reply reply) {
 }
 
 Reply reply_of(Frame frame) {
-  FrameReader r(frame.body);
+  FrameReader r(frame.body, kFrameBody);
   Reply reply;
   if (flag(r)) {
     const ErrorKind kind = enumerator(r, ErrorKind::kNotSupported);
@@ -349,4 +349,4 @@ Reply reply_of(Frame frame) {
   return reply;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "cpp/core/dtype.h"
-#include "cpp/kvstore/request.h"
+#include "cpp/kvstore/comm/frame_bytes.h"
 #include "cpp/kvstore/server/frame.h"
 #include "cpp/kvstore/server/options.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 using Body = std::vector<std::byte>;
+// Names what is read in errors.
+inline constexpr const char* kFrameBody = "parameter server: the body of a frame";
 
 struct Hello {
   std::string version;
@@ -179,4 +181,4 @@ Reply error_reply(ErrorKind kind, const std::string& text);
 Frame reply_frame(uint64_t request, Reply reply);
 Reply reply_of(Frame frame);
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -7,7 +7,7 @@
 
 #include "cpp/engine/blocking.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr double kRetrySeconds = 0.1;
@@ -442,4 +442,4 @@ void Node::fail_here(const std::string& why) {
   events_.failed(why);
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -11,7 +11,7 @@
 #include "cpp/kvstore/server/messages.h"
 #include "cpp/kvstore/server/reactor.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 inline constexpr int kScheduler = -1;
 
@@ -123,4 +123,4 @@ class Node {
   Reactor reactor_;              // last: its thread ends before what it uses
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

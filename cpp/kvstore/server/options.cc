@@ -5,10 +5,10 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
-#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/comm/deadline.h"
 #include "cpp/kvstore/server/socket.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr std::array<const char*, 3> kRoles = {"scheduler", "server", "worker"};
@@ -125,4 +125,4 @@ Options options_from_environment(Role role) {
   return o;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -5,7 +5,7 @@
 
 #include "cpp/kvstore/server/seal.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 enum class Role : uint8_t { kScheduler, kServer, kWorker };
 const char* role_name(Role role);
@@ -49,4 +49,4 @@ struct Options {
 // Value errors name the variable. The role decides which variables must be there.
 Options options_from_environment(Role role);
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

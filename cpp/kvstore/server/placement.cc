@@ -4,7 +4,7 @@
 
 #include "cpp/base/error.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array) {
   Layout layout;
@@ -55,4 +55,4 @@ std::string Placement::conflict(const std::string& key) const {
   return text;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

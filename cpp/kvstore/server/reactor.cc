@@ -14,7 +14,7 @@
 
 #include "cpp/core/profile_hooks.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr int kTickMs = 20;
@@ -431,4 +431,4 @@ void Reactor::tick() {
   handlers_.tick();
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -13,12 +13,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/comm/deadline.h"
 #include "cpp/kvstore/server/frame.h"
 #include "cpp/kvstore/server/options.h"
 #include "cpp/kvstore/server/socket.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 using ConnectionId = uint64_t;  // never used again; 0: none
 
@@ -148,4 +148,4 @@ class Reactor {
   std::thread thread_;
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

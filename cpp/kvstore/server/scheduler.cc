@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <random>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr double kLinger = 5;  // seconds at the end until all have heard of it
@@ -317,4 +317,4 @@ void Scheduler::send_state(ConnectionId id) {
   reactor_.send(id, {FrameType::kState, 0, encode(state_), {}, 1 << 30});
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -9,7 +9,7 @@
 #include "cpp/kvstore/server/placement.h"
 #include "cpp/kvstore/server/reactor.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 class Scheduler {
  public:
@@ -78,4 +78,4 @@ class Scheduler {
   Reactor reactor_;
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

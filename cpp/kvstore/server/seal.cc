@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 struct SipState {
@@ -90,4 +90,4 @@ ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting,
   return keys;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 struct SealKey {
   uint64_t a = 0, b = 0;
@@ -26,4 +26,4 @@ struct ConnectionKeys {
 };
 ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting, const Nonce& accepting);
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

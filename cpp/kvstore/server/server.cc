@@ -8,7 +8,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/kvstore/server/snapshot.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(100);
@@ -125,7 +125,7 @@ void Server::restore() {
     slots_[name] = std::make_unique<SlotQueue>(std::move(slot));
   }
   const std::vector<std::byte> bytes = read_snapshot(context_.folder + "/settings");
-  FrameReader r(bytes);
+  FrameReader r(bytes, kSnapshot);
   if (r.number<uint32_t>() == registered_.epoch) {
     const uint32_t workers = r.count(12);
     for (uint32_t i = 0; i < workers; ++i) {
@@ -225,7 +225,7 @@ void Server::take_frame(ConnectionId id, Frame frame) {
       return to_slot(id, decode<PartName>(frame.body), request,
                      [](Slot& s, const Answer& answer) { s.get_states(answer); });
     case FrameType::kSetStates: {
-      FrameReader r(frame.body);
+      FrameReader r(frame.body, kFrameBody);
       PartName name;
       name.key = r.text();
       name.part = r.number<uint32_t>();
@@ -359,7 +359,8 @@ std::string Server::report() {
   const Traffic t = node_.reactor().traffic();
   std::string bad, staleness;
   for (size_t i = 0; i < kNumBadFrames; ++i)
-    bad += str(i ? ", " : "", json_text(bad_frame_name(static_cast<BadFrame>(i))), ": ", t.bad[i]);
+    bad += str(i ? ", " : "", store::json_text(bad_frame_name(static_cast<BadFrame>(i))), ": ",
+               t.bad[i]);
   size_t bins = kStalenessBins;
   while (bins > 0 && context_.staleness_counts[bins - 1] == 0) --bins;
   for (size_t i = 0; i < bins; ++i)
@@ -397,4 +398,4 @@ void Server::tick() {
     if (queue->slot->waits()) pool_.post(*queue, [](Slot& slot) { slot.look(); });
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

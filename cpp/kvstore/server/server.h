@@ -7,7 +7,7 @@
 #include "cpp/kvstore/server/node.h"
 #include "cpp/kvstore/server/slot_pool.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 // What the program does for its server, on the thread that calls run.
 struct ServerHooks {
@@ -79,4 +79,4 @@ class Server {
   SlotPool pool_;  // ends before what its work uses
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

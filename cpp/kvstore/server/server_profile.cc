@@ -4,7 +4,7 @@
 
 #include "cpp/kvstore/server/server.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 void Server::on_run_thread(std::function<void(const ServerHooks&)> work) {
   std::lock_guard lock(mutex_);
@@ -49,4 +49,4 @@ void Server::keep_profile_command(const Command& c) {
   if (c.name != "dump") settings_.push_back(c);
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

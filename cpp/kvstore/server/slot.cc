@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "cpp/core/profile_hooks.h"
-#include "cpp/kvstore/compression.h"
-#include "cpp/kvstore/reduce.h"
+#include "cpp/kvstore/comm/reduce.h"
 #include "cpp/kvstore/server/trace_name.h"
+#include "cpp/kvstore/store/compression.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 // Adds rows of T into sums of its compute type.
@@ -21,8 +21,9 @@ void add_row(const std::byte* row, int64_t width, ComputeType<T>* sum) {
 
 bool is_compressed(PushForm form) { return form == PushForm::kTwoBit || form == PushForm::kOneBit; }
 
-Compression compression_of(const PushHeader& header) {
-  return {header.form == PushForm::kTwoBit ? CompressionType::kTwoBit : CompressionType::kOneBit,
+store::Compression compression_of(const PushHeader& header) {
+  return {header.form == PushForm::kTwoBit ? store::CompressionType::kTwoBit
+                                           : store::CompressionType::kOneBit,
           header.threshold};
 }
 
@@ -394,7 +395,7 @@ void Slot::get_states(const Answer& answer) {
 
 void Slot::set_states(const Body& body, const Buffer& data, const Answer& answer) {
   MX_CHECK_KIND(ready_, ErrorKind::kValue, "init ", name(), " first");
-  FrameReader r(body);
+  FrameReader r(body, kFrameBody);
   const auto updates = r.number<uint64_t>();
   const bool master = r.number<uint8_t>() != 0;
   const auto exact = static_cast<DType>(r.number<uint8_t>());
@@ -420,4 +421,4 @@ void Slot::set_states(const Body& body, const Buffer& data, const Answer& answer
   answer({});
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -12,11 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "cpp/kvstore/deadline.h"
+#include "cpp/kvstore/comm/deadline.h"
 #include "cpp/kvstore/server/messages.h"
-#include "cpp/kvstore/server/optimizer.h"
+#include "cpp/kvstore/store/optimizer.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
+
+using store::Gradient;
+using store::Optimizer;
+using store::Weight;
 
 inline constexpr size_t kStalenessBins = 33;  // the last one: that or more
 
@@ -133,4 +137,4 @@ class Slot {
   std::atomic<size_t> bytes_{0};
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

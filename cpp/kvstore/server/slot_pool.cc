@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 SlotPool::SlotPool(int threads) {
   sigset_t all, before;  // signals are for the program's own threads
@@ -61,4 +61,4 @@ void SlotPool::run() {
   }
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -11,7 +11,7 @@
 
 #include "cpp/kvstore/server/slot.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 struct SlotQueue {
   explicit SlotQueue(std::unique_ptr<Slot> s) : slot(std::move(s)) {}
@@ -41,4 +41,4 @@ class SlotPool {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -4,7 +4,7 @@
 #include "cpp/kvstore/server/snapshot.h"
 #include "cpp/kvstore/server/trace_name.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 std::vector<uint64_t> read_counts(FrameReader& reader) {
@@ -50,7 +50,7 @@ void Slot::save() {
 
 std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) {
   const std::vector<std::byte> bytes = read_snapshot(file);
-  FrameReader r(bytes);
+  FrameReader r(bytes, kSnapshot);
   if (r.number<uint32_t>() != context.epoch) return nullptr;
   const std::string text = r.text();
   const auto* p = reinterpret_cast<const std::byte*>(text.data());
@@ -85,4 +85,4 @@ std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) 
   return slot;
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -14,7 +14,7 @@
 #include "cpp/base/error.h"
 #include "cpp/kvstore/server/socket.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'M', 'X', 'P', 'S', 'N', 'A', 'P', '1'};
@@ -88,4 +88,4 @@ void make_folder(const std::string& folder) {
                 " of MXLITE_PS_SNAPSHOT_DIR: ", error.message());
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

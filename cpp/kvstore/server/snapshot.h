@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
-namespace mxlite::ps {
+namespace mxlite::server {
+
+// Names the bytes of a file in errors about its content.
+inline constexpr const char* kSnapshot = "parameter server: a snapshot";
 
 void write_snapshot(const std::string& path, std::span<const std::span<const std::byte>> parts);
 // The parts one after the other. Record error for a damaged file.
@@ -15,4 +18,4 @@ std::vector<std::byte> read_snapshot(const std::string& path);
 std::vector<std::string> files_in(const std::string& folder, const std::string& suffix);
 void make_folder(const std::string& folder);
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

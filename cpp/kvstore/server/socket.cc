@@ -14,7 +14,7 @@
 
 #include "cpp/base/error.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -184,4 +184,4 @@ std::string local_host(int fd) {
   return numeric_host(reinterpret_cast<const sockaddr*>(&address), length);
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 class Fd {
  public:
@@ -48,4 +48,4 @@ std::string connect_error(int fd);
 void set_options(int fd);        // no delay
 std::string local_host(int fd);  // this end's address
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -6,7 +6,7 @@
 #include "cpp/base/str.h"
 #include "cpp/core/profile_hooks.h"
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 const char* trace_name(const char* what, const std::string& key) {
   if (!profile_listener.load(std::memory_order_relaxed)) [[likely]]
@@ -18,4 +18,4 @@ const char* trace_name(const char* what, const std::string& key) {
   return names->insert(str(what, " ", key)).first->c_str();
 }
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

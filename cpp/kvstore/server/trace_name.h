@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
-namespace mxlite::ps {
+namespace mxlite::server {
 
 // "merge fc1_weight" while the profiler is on, else "merge"; kept for good.
 const char* trace_name(const char* what, const std::string& key);
 
-}  // namespace mxlite::ps
+}  // namespace mxlite::server

@@ -13,7 +13,7 @@
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/graph/device_graph.h"
-#include "cpp/kvstore/device_group.h"
+#include "cpp/kvstore/comm/device_group.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
 #include "tests/cpp/fake_gpu/kernels.h"

@@ -1,0 +1,43 @@
+// Collectives through MPI, between hosts. Every call is started without blocking and watched until
+// the deadline. All on the thread that uses MPI.
+#pragma once
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+
+#include "cpp/kvstore/comm/communicator.h"
+
+namespace mxlite::mpi {
+
+// Throws a communicator error with the call's text and MPI's own message.
+void check(int code, const char* call);
+#define MX_MPI(call) ::mxlite::mpi::check((call), #call)
+
+// Frees the communicator when it goes away, unless MPI has ended.
+class OwnedComm {
+ public:
+  OwnedComm() = default;
+  explicit OwnedComm(MPI_Comm comm);
+  OwnedComm(OwnedComm&& o) noexcept : comm_(o.comm_) { o.comm_ = MPI_COMM_NULL; }
+  OwnedComm& operator=(OwnedComm&& o) noexcept {
+    std::swap(comm_, o.comm_);
+    return *this;
+  }
+  ~OwnedComm();
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+// Ranks that wait for this one in any communicator that is owned here get an error.
+void revoke_all() noexcept;
+
+// Errors are returned, not fatal.
+OwnedComm duplicate(MPI_Comm comm);
+OwnedComm split(MPI_Comm comm, int color, int key);
+
+std::unique_ptr<Communicator> make_mpi_communicator(OwnedComm comm);
+
+}  // namespace mxlite::mpi

@@ -1,0 +1,229 @@
+#include "cpp/kvstore/comm/nccl/nccl_group.h"
+
+#include <nccl.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cpp/core/cuda/check.h"
+#include "cpp/kvstore/comm/deadline.h"
+
+namespace mxlite::nccl {
+namespace {
+
+[[noreturn]] void throw_nccl_error(ncclResult_t status, const char* call) {
+  // What NCCL knows beyond the code: the system call that failed, the peer that is gone.
+  const char* more = ncclGetLastError(nullptr);
+  fail(ErrorKind::kCommunicator, call, " failed: ", ncclGetErrorString(status),
+       more && *more ? str(" (", more, ")") : std::string());
+}
+void check(ncclResult_t status, const char* call) {
+  if (status != ncclSuccess) throw_nccl_error(status, call);
+}
+#define MX_NCCL(call) check((call), #call)
+
+// Calls between begin and end are one operation; ended on every path.
+class Group {
+ public:
+  Group() { MX_NCCL(ncclGroupStart()); }
+  ~Group() {
+    if (open_) ncclGroupEnd();
+  }
+  void end() {
+    open_ = false;
+    MX_NCCL(ncclGroupEnd());
+  }
+
+ private:
+  bool open_ = true;
+};
+
+ncclDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return ncclFloat16;
+    case DType::kBFloat16:
+      return ncclBfloat16;
+    case DType::kFloat32:
+      return ncclFloat32;
+    case DType::kFloat64:
+      return ncclFloat64;
+    case DType::kInt8:
+      return ncclInt8;
+    case DType::kUInt8:
+    case DType::kBool:
+      return ncclUint8;
+    case DType::kInt32:
+      return ncclInt32;
+    case DType::kUInt32:
+      return ncclUint32;
+    case DType::kInt64:
+      return ncclInt64;
+    case DType::kUInt64:
+      return ncclUint64;
+    default:
+      fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype),
+           " given, it has no 16-bit integers; convert them with astype");
+  }
+}
+
+// Booleans are bytes of 0 and 1: "or" is their maximum, "and" their minimum.
+ncclRedOp_t operation(ReduceOp op, DType dtype) {
+  const bool boolean = dtype == DType::kBool;
+  switch (op) {
+    case ReduceOp::kSum:
+      return boolean ? ncclMax : ncclSum;
+    case ReduceOp::kProduct:
+      return boolean ? ncclMin : ncclProd;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      break;
+  }
+  return ncclMax;
+}
+
+// A GPU's part of the group.
+struct Member {
+  int device = 0;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t done = nullptr;
+};
+
+class NcclGroup final : public DeviceGroup {
+ public:
+  NcclGroup(const std::vector<int>& devices, const DeviceBootstrap& bootstrap)
+      : devices_(devices), first_rank_(bootstrap.first_rank) {
+    const auto local = static_cast<int>(devices.size());
+    size_ = bootstrap.size > 0 ? bootstrap.size : local;
+    MX_CHECK(first_rank_ + local <= size_, "nccl: GPUs ", first_rank_, " to ",
+             first_rank_ + local - 1, " of a group of ", size_, " given");
+    ncclUniqueId id{};
+    if (first_rank_ == 0) MX_NCCL(ncclGetUniqueId(&id));
+    if (bootstrap.broadcast && size_ > local) bootstrap.broadcast(&id, sizeof id);
+    members_.resize(devices.size());
+    try {
+      join(id);
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+  ~NcclGroup() override { leave(); }
+
+  const std::vector<int>& devices() const override { return devices_; }
+  int first_rank() const override { return first_rank_; }
+  int size() const override { return size_; }
+
+  void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
+                  ReduceOp op) override {
+    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
+      MX_NCCL(ncclAllReduce(b.input, b.output, static_cast<size_t>(count), data_type(dtype),
+                            operation(op, dtype), m.comm, m.stream));
+    });
+  }
+  void reduce_scatter(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
+                      ReduceOp op) override {
+    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
+      MX_NCCL(ncclReduceScatter(b.input, b.output, static_cast<size_t>(count), data_type(dtype),
+                                operation(op, dtype), m.comm, m.stream));
+    });
+  }
+  void all_gather(std::span<const DeviceBuffer> buffers, size_t bytes) override {
+    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
+      MX_NCCL(ncclAllGather(b.input, b.output, bytes, ncclUint8, m.comm, m.stream));
+    });
+  }
+  void broadcast(std::span<const DeviceBuffer> buffers, size_t bytes, int root) override {
+    MX_CHECK(root >= 0 && root < size_, "nccl: root ", root, " given, a GPU below ", size_,
+             " expected");
+    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
+      MX_NCCL(ncclBroadcast(b.input, b.output, bytes, ncclUint8, root, m.comm, m.stream));
+    });
+  }
+
+  void synchronize() override {
+    check_usable();
+    const Deadline deadline(comm_timeout());
+    for (const Member& m : members_) MX_CUDA(cudaEventRecord(m.done, m.stream));
+    for (const Member& m : members_) {
+      for (;;) {
+        const cudaError_t status = cudaEventQuery(m.done);
+        if (status == cudaSuccess) break;
+        if (status != cudaErrorNotReady) MX_CUDA(status);
+        ncclResult_t async = ncclSuccess;
+        MX_NCCL(ncclCommGetAsyncError(m.comm, &async));
+        if (async != ncclSuccess && async != ncclInProgress)
+          break_with(str("gpu(", m.device, "): ", ncclGetErrorString(async)));
+        if (deadline.over())
+          break_with(str("gpu(", m.device, ") has waited ", comm_timeout(),
+                         " s for the others (MXLITE_COMM_TIMEOUT)"));
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+  }
+
+ private:
+  void join(const ncclUniqueId& id) {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      Member& m = members_[i];
+      m.device = devices_[i];
+      const cuda::DeviceGuard guard(m.device);
+      MX_CUDA(cudaStreamCreateWithFlags(&m.stream, cudaStreamNonBlocking));
+      MX_CUDA(cudaEventCreateWithFlags(&m.done, cudaEventDisableTiming));
+    }
+    Group group;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const cuda::DeviceGuard guard(members_[i].device);
+      MX_NCCL(ncclCommInitRank(&members_[i].comm, size_, id, first_rank_ + static_cast<int>(i)));
+    }
+    group.end();
+  }
+
+  // Communicators of a broken group are aborted: ending them properly would wait for the others.
+  void leave() noexcept {
+    for (Member& m : members_) {
+      if (m.comm) broken_.empty() ? ncclCommDestroy(m.comm) : ncclCommAbort(m.comm);
+      if (m.done) MX_CUDA_NOEXCEPT(cudaEventDestroy(m.done));
+      if (m.stream) MX_CUDA_NOEXCEPT(cudaStreamDestroy(m.stream));
+      m = {};
+    }
+  }
+
+  template <class Fn>
+  void give(std::span<const DeviceBuffer> buffers, Fn&& fn) {
+    check_usable();
+    MX_ASSERT(buffers.size() == members_.size());
+    Group group;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const cuda::DeviceGuard guard(members_[i].device);
+      fn(members_[i], buffers[i]);
+    }
+    group.end();
+  }
+
+  void check_usable() const {
+    if (!broken_.empty()) fail(ErrorKind::kCommunicator, "nccl: the group has failed: ", broken_);
+  }
+  [[noreturn]] void break_with(std::string reason) {
+    broken_ = std::move(reason);
+    leave();
+    fail(ErrorKind::kCommunicator, "nccl: ", broken_);
+  }
+
+  const std::vector<int> devices_;
+  const int first_rank_;
+  int size_ = 1;
+  std::vector<Member> members_;  // by local rank
+  std::string broken_;           // why nothing goes any more
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices,
+                                             const DeviceBootstrap& bootstrap) {
+  return std::make_unique<NcclGroup>(devices, bootstrap);
+}
+
+}  // namespace mxlite::nccl

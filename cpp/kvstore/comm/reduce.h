@@ -1,0 +1,28 @@
+// Element-wise reduction of buffers in host memory, on the calling thread.
+#pragma once
+#include <span>
+
+#include "cpp/kvstore/comm/communicator.h"
+
+namespace mxlite {
+
+// output = inputs[0] op inputs[1] op ..., in this order; the output may be one of the inputs.
+void reduce_buffers(std::span<const void* const> inputs, void* output, int64_t count, DType dtype,
+                    ReduceOp op);
+// As above into two outputs, of which the second is memory that other processes read.
+void reduce_buffers(std::span<const void* const> inputs, void* output, void* second, int64_t count,
+                    DType dtype, ReduceOp op);
+
+// As above into all outputs; output i may be input i.
+enum class Stores : uint8_t { kCached, kStreaming };  // streaming ones pass the caches by
+void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
+                   int64_t count, DType dtype, ReduceOp op, Stores stores);
+
+// data *= factor; halves in float32, integers in float64 and then cut to an integer.
+void scale_buffer(void* data, int64_t count, DType dtype, double factor);
+
+inline constexpr size_t kStreamBytes = size_t{8} << 20;  // larger than what stays in the caches
+// A copy that passes the caches by where the data is larger than they are.
+void copy_streaming(void* to, const void* from, size_t bytes);
+
+}  // namespace mxlite

@@ -1,0 +1,98 @@
+// Steps of an operation between the ranks of a segment. A rank fills buffers and publishes steps,
+// the others wait for the steps that they need; all ranks publish the same number of steps for the
+// same operation. Every wait ends: by the step, by a failure of another rank, or by the deadline.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cpp/kvstore/comm/communicator.h"
+#include "cpp/kvstore/comm/shm/segment.h"
+
+namespace mxlite::shm {
+
+enum class Call : uint8_t {
+  kNone,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kAllToAll,
+  kBarrier
+};
+
+// May this process use as many cores as there are ranks on its host? Else the rank that is waited
+// for may need this one's.
+bool cores_for_all(int ranks);
+
+// What all ranks must agree on.
+struct Operation {
+  Call call = Call::kNone;
+  DType dtype = DType::kUInt8;
+  uint8_t detail = 0;  // reduce op, or the low bits of the root
+  uint64_t bytes = 0;  // or a hash of the sizes
+};
+
+class Channel {
+ public:
+  Channel(std::shared_ptr<Segment> segment, int rank);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Segment& segment() const { return *segment_; }
+  size_t buffer_bytes() const { return buffer_bytes_; }
+
+  void describe(std::string what) { what_ = std::move(what); }
+  // Before the first step of an operation.
+  void begin(const Operation& operation);
+
+  // The next buffer of this rank, free to be written.
+  int acquire();
+  std::byte* mine(int buffer) const { return segment_->buffer(rank_, buffer); }
+  const std::byte* of(int r, int buffer) const { return segment_->buffer(r, buffer); }
+  // All ranks have read the buffer when they have published this step.
+  void free_after(int buffer, uint32_t step) { free_at_[static_cast<size_t>(buffer)] = step; }
+
+  // The number of the step that is published.
+  uint32_t publish();
+  uint32_t step() const { return step_; }
+  void wait(int r, uint32_t step);
+  void wait_all(uint32_t step) {
+    for (int r = 0; r < size_; ++r) wait(r, step);
+  }
+  // Has the rank published the step? Does not wait.
+  bool come(int r, uint32_t step) const;
+  // Throws if the group has failed or a rank is lost.
+  void look();
+  // Ends ranks that are silent, or do not call this within the deadline.
+  void end_hung_ranks() noexcept;
+  // All ranks have joined the segment.
+  void wait_arrival();
+
+  [[noreturn]] void fail(const std::string& reason);
+  void fail_others(const char* reason) noexcept { segment_->fail_all(reason); }
+
+ private:
+  void wait_slowly(int r, uint32_t step);
+  void check_life(int r, uint32_t step);  // r: who is waited for, -1: nobody
+  void check_signature(int r);
+  std::string operation_text() const;
+
+  std::shared_ptr<Segment> segment_;
+  const int rank_;
+  const int size_;
+  const size_t buffer_bytes_;
+  const int spins_;
+  Membership membership_;
+  uint32_t step_ = 0;
+  uint64_t operation_number_ = 0;
+  uint32_t first_step_ = 1;  // of the operation
+  Operation operation_;
+  uint64_t checked_ = 0;  // bit r: rank r's signature was compared for this operation
+  int next_buffer_ = 0;
+  std::array<uint32_t, kBuffers> free_at_{};
+  std::string what_;
+};
+
+}  // namespace mxlite::shm

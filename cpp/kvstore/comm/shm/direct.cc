@@ -1,0 +1,153 @@
+// Each rank tells where its arrays lie. Then chunks are taken by whoever is free, reduced from all
+// ranks' inputs in the order of ranks, and written into all ranks' outputs. Only the rank that has
+// taken a chunk touches it, so input and output may be the same memory.
+#include "cpp/kvstore/comm/shm/direct.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace mxlite::shm {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kSmallestChunk = size_t{64} << 10;
+constexpr size_t kLargestChunk = size_t{1} << 20;
+constexpr size_t kChunksPerRank = 16;
+
+// Outputs that others write must not be written by one that comes late, when this rank has raised
+// and goes on: then they leave the memory that others have mapped.
+class OutputGuard {
+ public:
+  explicit OutputGuard(const void* output) : output_(output) {}
+  ~OutputGuard() {
+    if (output_) SharedMemory::get().make_private(output_);
+  }
+  OutputGuard(const OutputGuard&) = delete;
+  OutputGuard& operator=(const OutputGuard&) = delete;
+  void release() { output_ = nullptr; }
+
+ private:
+  const void* output_;
+};
+
+void copy_part(void* to, const void* from, size_t bytes) {
+  if (bytes >= kStreamBytes)
+    copy_streaming(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+}
+
+// All ranks see the same places and have the same history: they agree on what is new.
+bool same_file(const SharedPlace& a, const SharedPlace& b) {
+  return a.process == b.process && a.device == b.device && a.inode == b.inode && a.file == b.file;
+}
+
+}  // namespace
+
+// One rank that cannot map another's memory keeps all from the direct way.
+bool DirectCollectives::agree(int first, int last) {
+  bool known = true, reached = true;
+  for (int r = first; r < last; ++r)
+    known &= same_file(files_[static_cast<size_t>(r)], told(r).input);
+  if (known) return agreed_;
+  for (int r = first; r < last; ++r) {
+    const SharedPlace& place = told(r).input;
+    files_[static_cast<size_t>(r)] = place;
+    if (r != channel_.rank()) reached &= peers_.reach(r, place);
+  }
+  if (!reached) told(0).unreachable.store(1);
+  channel_.wait_all(channel_.publish());
+  return agreed_ = told(0).unreachable.load() == 0;
+}
+
+bool DirectCollectives::exchange(const void* input, size_t input_bytes, void* output,
+                                 size_t output_bytes, int root) {
+  buffer_ = channel_.acquire();
+  Told& mine = *new (channel_.mine(buffer_)) Told;
+  SharedMemory& memory = SharedMemory::get();
+  if (root < 0 || root == channel_.rank()) {
+    mine.input = memory.place_of(input, input_bytes);
+    if (output == input)
+      mine.output = mine.input;
+    else if (output)
+      mine.output = memory.place_of(output, output_bytes);
+  }
+  channel_.wait_all(channel_.publish());
+  const int first = std::max(root, 0), last = root < 0 ? channel_.size() : root + 1;
+  bool shared = true;
+  for (int r = first; r < last; ++r)
+    shared &= told(r).input.file >= 0 && (!output || told(r).output.file >= 0);
+  if (shared) shared = agree(first, last);
+  if (!shared) {
+    channel_.free_after(buffer_, channel_.step() + 1);
+    return false;
+  }
+  for (int r = first; r < last; ++r) {
+    Arrays& a = arrays_[static_cast<size_t>(r)];
+    a = {static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
+    if (r == channel_.rank()) continue;
+    a.input = peers_.at(r, told(r).input);
+    if (output) a.output = peers_.at(r, told(r).output);
+  }
+  return true;
+}
+
+void DirectCollectives::finish() {
+  const uint32_t step = channel_.publish();
+  channel_.free_after(buffer_, step);
+  channel_.wait_all(step);
+}
+
+bool DirectCollectives::all_reduce(const void* input, void* output, int64_t count, DType dtype,
+                                   ReduceOp op) {
+  const size_t width = dtype_size(dtype), bytes = static_cast<size_t>(count) * width;
+  if (!exchange(input, bytes, output, bytes, -1)) return false;
+  OutputGuard guard(output);
+  const auto ranks = static_cast<size_t>(channel_.size());
+  const size_t chunk_bytes =
+      std::clamp(bytes / (kChunksPerRank * ranks), kSmallestChunk, kLargestChunk) / kLineBytes *
+      kLineBytes;
+  const auto chunk = static_cast<int64_t>(chunk_bytes / width);
+  std::vector<const void*> inputs(ranks);
+  std::vector<void*> outputs(ranks);
+  std::atomic<int64_t>& claimed = told(0).claimed;
+  const Stores stores = bytes >= kStreamBytes ? Stores::kStreaming : Stores::kCached;
+  for (;;) {
+    const int64_t first = claimed.fetch_add(1, std::memory_order_relaxed) * chunk;
+    if (first >= count) break;
+    for (size_t r = 0; r < ranks; ++r) {
+      inputs[r] = arrays_[r].input + static_cast<size_t>(first) * width;
+      outputs[r] = arrays_[r].output + static_cast<size_t>(first) * width;
+    }
+    reduce_to_all(inputs, outputs, std::min(chunk, count - first), dtype, op, stores);
+  }
+  finish();
+  guard.release();
+  return true;
+}
+
+bool DirectCollectives::all_gather(const void* input, void* output, std::span<const size_t> bytes) {
+  const auto me = static_cast<size_t>(channel_.rank()), ranks = bytes.size();
+  if (!exchange(input, bytes[me], nullptr, 0, -1)) return false;
+  std::vector<size_t> offsets(ranks);
+  for (size_t r = 1; r < ranks; ++r) offsets[r] = offsets[r - 1] + bytes[r - 1];
+  auto* out = static_cast<std::byte*>(output);
+  for (size_t i = 1; i < ranks; ++i) {  // everybody begins with another one
+    const size_t r = (me + i) % ranks;
+    copy_part(out + offsets[r], arrays_[r].input, bytes[r]);
+  }
+  finish();
+  return true;
+}
+
+bool DirectCollectives::broadcast(void* data, size_t bytes, int root) {
+  if (!exchange(data, bytes, nullptr, 0, root)) return false;
+  if (channel_.rank() != root) copy_part(data, arrays_[static_cast<size_t>(root)].input, bytes);
+  finish();
+  return true;
+}
+
+}  // namespace mxlite::shm

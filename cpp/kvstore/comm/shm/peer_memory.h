@@ -1,0 +1,34 @@
+// The other ranks' shared arrays, as this process sees them.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "cpp/core/cpu/shared_memory.h"
+#include "cpp/kvstore/comm/shm/segment.h"
+
+namespace mxlite::shm {
+
+class PeerMemory {
+ public:
+  explicit PeerMemory(int ranks) : files_(static_cast<size_t>(ranks)) {}
+  ~PeerMemory();
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  // Can rank r's file be seen? Maps it once.
+  bool reach(int r, const SharedPlace& place);
+  std::byte* at(int r, const SharedPlace& place) const {
+    return files_[static_cast<size_t>(r)].memory + place.offset;
+  }
+
+ private:
+  struct File {
+    SharedPlace place;
+    std::byte* memory = nullptr;  // null: cannot be mapped
+  };
+  static void unmap(File& file) noexcept;
+
+  std::vector<File> files_;
+};
+
+}  // namespace mxlite::shm

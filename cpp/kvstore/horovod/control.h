@@ -1,0 +1,37 @@
+// Rounds of messages between all ranks, by which they negotiate.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/comm/communicator.h"
+
+namespace mxlite::horovod {
+
+class ControlChannel {
+ public:
+  virtual ~ControlChannel() = default;
+
+  // Begins a round with this rank's message. Then poll ready(), and take all messages by rank.
+  virtual void post(std::vector<std::byte> message) = 0;
+  virtual bool ready() = 0;
+  virtual std::vector<std::vector<std::byte>> take() = 0;
+  // Should this rank begin a round although it has nothing to say?
+  virtual bool wanted() = 0;
+  // Throws if a rank is lost or has failed.
+  virtual void look() = 0;
+
+  // How often ring was called for this rank; sleep returns when it is more than seen, or later.
+  virtual uint32_t rings() = 0;
+  virtual void sleep(uint32_t seen, double seconds) = 0;
+  virtual void ring() = 0;  // on any thread
+
+  virtual void fail_all(const char* reason) noexcept = 0;
+};
+
+// Collective. Through shared memory where all ranks have it, else by all-gathers every cycle_ms().
+std::unique_ptr<ControlChannel> make_control(Communicator& world, std::function<double()> cycle_ms);
+
+}  // namespace mxlite::horovod

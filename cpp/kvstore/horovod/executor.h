@@ -1,0 +1,42 @@
+// Carries out a response: moves the tensors' bytes through a communicator.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "cpp/core/allocator.h"
+#include "cpp/kvstore/horovod/named_operation.h"
+#include "cpp/kvstore/horovod/negotiator.h"
+#include "cpp/kvstore/horovod/timeline.h"
+
+namespace mxlite::horovod {
+
+class Executor {
+ public:
+  explicit Executor(Timeline& timeline) : timeline_(timeline) {}
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // operations[i] is this rank's for entries[i]; members: the ranks of the group.
+  void run(const Response& response, std::span<const OperationRef> operations, Communicator& group,
+           std::span<const int> members);
+
+ private:
+  void all_reduce(NamedOperation& operation, Communicator& group);
+  void all_reduce_fused(std::span<const OperationRef> operations, Communicator& group);
+  void all_gather(NamedOperation& operation, std::span<const Request> requests,
+                  Communicator& group);
+  void broadcast(NamedOperation& operation, Communicator& group, std::span<const int> members);
+  void all_to_all(NamedOperation& operation, std::span<const Request> requests,
+                  Communicator& group);
+  void reduce_scatter(NamedOperation& operation, Communicator& group);
+  std::byte* buffer(size_t bytes);
+
+  Timeline& timeline_;
+  Block buffer_;
+};
+
+// How reducescatter divides the first dimension: the first ranks get one more.
+std::vector<int64_t> rows_by_rank(int64_t rows, int ranks);
+
+}  // namespace mxlite::horovod

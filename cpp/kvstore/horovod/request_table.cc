@@ -1,0 +1,24 @@
+#include "cpp/kvstore/horovod/request_table.h"
+
+namespace mxlite::horovod {
+namespace {
+
+// Names that are counted up never come again: then all are made anew, once in a while.
+constexpr size_t kMostNames = 16384;
+
+}  // namespace
+
+RequestRef RequestTable::share(const Request& request) {
+  std::lock_guard lock(mutex_);
+  const auto found = by_name_.find(request.name);
+  if (found == by_name_.end()) {
+    if (by_name_.size() >= kMostNames) by_name_.clear();
+    return by_name_.emplace(request.name, make_ref<const SharedRequest>(request)).first->second;
+  }
+  const Request& known = found->second->terms;
+  if (known.priority != request.priority || !known.same_terms(request))
+    found->second = make_ref<const SharedRequest>(request);
+  return found->second;
+}
+
+}  // namespace mxlite::horovod

@@ -1,0 +1,22 @@
+// Requests that come again, as in every step of a training.
+#pragma once
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cpp/kvstore/horovod/request.h"
+
+namespace mxlite::horovod {
+
+class RequestTable {
+ public:
+  // The request that was made last for the name if it has the same terms and priority, else a new
+  // one. Any thread.
+  RequestRef share(const Request& request);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, RequestRef> by_name_;  // guarded by mutex_
+};
+
+}  // namespace mxlite::horovod

@@ -1,0 +1,191 @@
+#include "cpp/kvstore/horovod/runtime.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "cpp/base/error.h"
+#include "cpp/engine/blocking.h"
+#include "cpp/engine/engine.h"
+
+namespace mxlite::horovod {
+namespace {
+
+// For this thread. Linux 6.12 and later give the core at once to a thread with short slices that
+// wakes up; else it waits until a thread that computes there has used its own (milliseconds).
+void ask_for_prompt_wakeups() {
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns by which a sleep may be late
+  struct {                           // the kernel's sched_attr
+    uint32_t size = 48, policy = SCHED_OTHER;
+    uint64_t flags = 0;
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime = 100'000, deadline = 0, period = 0;  // ns; the shortest there are
+  } wanted;
+  static_assert(sizeof wanted == 48);
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  wanted.nice = getpriority(PRIO_PROCESS, 0);
+  syscall(SYS_sched_setattr, 0, &wanted, 0);  // where it is refused nothing is lost
+}
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  static Runtime& instance = *new Runtime;
+  return instance;
+}
+
+void Runtime::post(std::function<void()> work) {
+  std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    sigset_t all, before;  // signals are for the program's own threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { thread_main(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(thread_.native_handle(), "mxlite-comm");
+  }
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+std::future<void> Runtime::run(std::function<void()> work) {
+  const auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
+  std::future<void> done = task->get_future();
+  post([task] { (*task)(); });
+  return done;
+}
+
+void Runtime::run_and_wait(std::function<void()> work) {
+  const engine::BlockingScope blocking;
+  run(std::move(work)).get();
+}
+
+void Runtime::thread_main() {
+  ask_for_prompt_wakeups();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return quit_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    work();
+    lock.lock();
+  }
+}
+
+void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) {
+  MX_CHECK_KIND(
+      !engine::in_forked_child(), ErrorKind::kCommunicator,
+      "init: this process is a fork; start it with mpirun, or init in its parent's stead");
+  {
+    std::lock_guard lock(mutex_);
+    if (session_) return;
+  }
+  const auto session = std::make_shared<std::shared_ptr<Session>>();
+  std::future<void> made = run([this, session, request, options] {
+    *session = std::make_shared<Session>(request, options, timeline_);
+  });
+  try {
+    engine::get_interruptibly(std::move(made));
+  } catch (...) {
+    abandoned_ = made.valid();  // interrupted, while the thread goes on
+    throw;
+  }
+  std::lock_guard lock(mutex_);
+  session_ = *session;
+  work_.push_back([this, session = std::move(*session)] {
+    session->loop();
+    rank_lost_ |= session->rank_lost();
+  });
+  changed_.notify_all();
+}
+
+void Runtime::stop() noexcept {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex_);
+    session.swap(session_);
+  }
+  if (!session || engine::in_forked_child()) return;
+  session->request_stop();
+  try {
+    run_and_wait([&] { session.reset(); });  // behind the loop; communicators end on their thread
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
+  }
+}
+
+void Runtime::rebuild(const RebuildRequest& request) {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex_);
+    session.swap(session_);
+  }
+  if (session) session->request_stop();
+  run_and_wait([&] {
+    if (session) session->end_hung_ranks();
+    session.reset();
+    mpi_plugin().rebuild(request);
+    rank_lost_ = false;
+  });
+}
+
+void Runtime::finalize() noexcept {
+  if (engine::in_forked_child()) return;
+  stop();
+  if (abandoned_) return quit();  // the thread may wait for others until its timeout
+  try {
+    if (!mpi_plugin_loaded()) return quit();
+    // A bare communicator may have begun MPI without this thread; then it begins now.
+    run_and_wait([this] {
+      // MPI_Finalize waits for all ranks: not with one of them gone.
+      if (!rank_lost_) mpi_plugin().finalize();
+    });
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mxlite: end of MPI: %s\n", e.what());
+  }
+  quit();
+}
+
+void Runtime::quit() noexcept {
+  std::thread thread;
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+    changed_.notify_all();
+    thread = std::move(thread_);
+  }
+  if (!thread.joinable()) return;
+  if (abandoned_)
+    thread.detach();
+  else
+    thread.join();
+}
+
+void Runtime::abort(const std::string& reason) noexcept {
+  if (const auto running = session()) running->abort(reason.c_str());
+}
+
+std::shared_ptr<Session> Runtime::session() {
+  std::lock_guard lock(mutex_);
+  return session_;
+}
+
+std::shared_ptr<Session> Runtime::running_session() {
+  auto running = session();
+  MX_CHECK_KIND(running, ErrorKind::kCommunicator,
+                "the communication between processes has not been started; call init()");
+  MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kCommunicator,
+                "this process is a fork: only its parent takes part in the job");
+  return running;
+}
+
+}  // namespace mxlite::horovod

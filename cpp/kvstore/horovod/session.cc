@@ -1,0 +1,484 @@
+#include "cpp/kvstore/horovod/session.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "cpp/base/env.h"
+#include "cpp/base/error.h"
+#include "cpp/kvstore/comm/shm/channel.h"
+#include "cpp/kvstore/horovod/stall_text.h"
+
+namespace mxlite::horovod {
+namespace {
+
+constexpr int kSpins = 1000;  // of polls before sleeping, while other ranks must answer
+constexpr int kSpinsWhenShared = 20;
+// Between rounds while the program goes on asking without waiting: each is for several tensors.
+constexpr double kBurstMs = 0.2;
+constexpr double kLook = 0.02;                      // seconds asleep while something is awaited
+constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
+constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying more costs more
+constexpr double kLongestStall = 3600;
+constexpr uint32_t kProtocol = 2;
+constexpr size_t kAhead = 6;  // operations come from another core
+
+uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
+}
+
+uint64_t ns_since(Clock::time_point begin) { return ns_between(begin, Clock::now()); }
+
+// std::bad_alloc if there is no memory for the text.
+std::exception_ptr as_exception(const char* text) noexcept {
+  try {
+    return std::make_exception_ptr(Error(ErrorKind::kCommunicator, text));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace
+
+Session::Session(const WorldRequest& request, const RuntimeOptions& options, Timeline& timeline)
+    : Session(make_world(request), options, timeline) {}
+
+Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
+    : rank(world.communicator->rank()),
+      size(world.communicator->size()),
+      topology(world.topology),
+      backend(world.communicator->backend()),
+      options_(options),
+      timeline_(timeline),
+      negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
+      executor_(timeline),
+      autotuner_(options.autotune, options.settings),
+      spins_(shm::cores_for_all(topology.local_size) ? kSpins : kSpinsWhenShared),
+      settings_(options.settings) {
+  groups_[0] = std::move(world.communicator);
+  check_versions();
+  if (backend == "shm" || backend == "local") options_.settings.fuse_below = kFuseBelow;
+  control_ = make_control(*groups_[0], [this] { return negotiator_.settings().cycle_ms; });
+  negotiator_.propose(options_.settings);
+  sets_[0] = negotiator_.members(0);
+  for (const auto& ranks : options_.process_sets) {
+    for (const int r : ranks)
+      MX_CHECK(r >= 0 && r < size, "init: process set of rank ", r, " given, the job has ", size,
+               " processes");
+    MX_CHECK(!negotiator_.find_set(ranks), "init: the process set of ", ranks_text(ranks),
+             " is given twice");
+    const int number = negotiator_.add_set(ranks);
+    const auto place = std::find(ranks.begin(), ranks.end(), rank);
+    groups_[number] =
+        groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
+    sets_[number] = ranks;
+  }
+  if (rank != 0) return;
+  if (!options_.timeline.empty())
+    timeline_.start(options_.timeline, options_.timeline_marks_cycles);
+  announced_ = [this](int from, const Request& r) {
+    std::string activity = str("NEGOTIATE_", collective_name(r.kind));
+    std::transform(activity.begin(), activity.end(), activity.begin(), ::toupper);
+    if (negotiating_.insert(r.key()).second) timeline_.begin(r.name, activity);
+    timeline_.instant(r.name, std::to_string(from));
+  };
+}
+
+Session::~Session() {
+  if (rank == 0) timeline_.stop();
+}
+
+// All ranks must speak the same protocol, or a rank of another version would misread frames.
+void Session::check_versions() {
+  struct Version {
+    uint32_t protocol = kProtocol;
+    char build[28] = {};
+  } mine;
+  std::strncpy(mine.build, options_.version.c_str(), sizeof mine.build - 1);
+  std::vector<Version> all(static_cast<size_t>(size));
+  groups_[0]->describe("versions");
+  groups_[0]->all_gather(&mine, all.data(), std::vector<size_t>(all.size(), sizeof mine));
+  for (int r = 0; r < size; ++r) {
+    const Version& theirs = all[static_cast<size_t>(r)];
+    MX_CHECK_KIND(theirs.protocol == mine.protocol && !std::strcmp(theirs.build, mine.build),
+                  ErrorKind::kCommunicator, "rank ", r, " runs mxlite ", theirs.build, ", rank ",
+                  rank, " runs ", mine.build, ": all ranks need the same version");
+  }
+}
+
+void Session::loop() noexcept {
+  try {
+    while (step()) {
+    }
+  } catch (const std::exception& e) {
+    lost_ = true;
+    for (auto& [set, group] : groups_)
+      if (group) group->fail_all(e.what());
+    control_->fail_all(e.what());
+    end(e.what());
+  }
+}
+
+bool Session::step() {
+  const uint32_t seen = control_->rings();
+  if (!round_open_) begin_round();
+  if (round_open_) {
+    bool ready = control_->ready();
+    // Once a round: the others ring when they have come.
+    for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
+      _mm_pause();
+      ready = control_->ready();
+    }
+    spun_ = true;
+    if (ready) {
+      process();
+      std::lock_guard lock(mutex_);
+      return !ended_;
+    }
+  }
+  check_stalls();
+  sleep(seen);
+  std::lock_guard lock(mutex_);
+  return !ended_;
+}
+
+void Session::begin_round() {
+  const auto begin = Clock::now();
+  std::vector<const SharedRequest*> news = take_news();
+  uint8_t flags = give_up_ ? kStalled : 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_requested_) flags |= kShutdown;
+  }
+  const bool something = !news.empty() || flags != 0;
+  if ((something && seconds_to_next_round() <= 0) || control_->wanted()) {
+    std::vector<std::byte> frame = negotiator_.make_frame(std::move(news), flags);
+    if (timeline_.runs()) timeline_.cycle();
+    round_began_ = Clock::now();
+    control_->post(std::move(frame));
+    spun_ = false;
+    std::lock_guard lock(mutex_);
+    round_open_ = true;
+    needs_rings_ = false;
+    stats_.negotiation_ns += ns_since(begin);
+  } else if (!news.empty()) {
+    held_ = std::move(news);
+    std::lock_guard lock(mutex_);
+    needs_rings_ = false;
+    stats_.negotiation_ns += ns_since(begin);
+  }
+}
+
+double Session::seconds_to_next_round() const {
+  double ms = burst_ ? kBurstMs : 0;
+  if (options_.wait_for_cycle || autotuning()) ms = negotiator_.settings().cycle_ms;
+  return ms * 1e-3 - static_cast<double>(ns_since(round_began_)) * 1e-9;
+}
+
+void Session::sleep(uint32_t seen) {
+  double seconds = open_ == 0 && !round_open_ ? kIdleLook : kLook;
+  if (!held_.empty()) seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
+  control_->sleep(seen, seconds);
+  if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
+    looked_ = Clock::now();
+    control_->look();
+  }
+}
+
+std::vector<const SharedRequest*> Session::take_news() {
+  fresh_.clear();
+  fresh_.swap(next_);
+  {
+    std::lock_guard lock(mutex_);
+    if (fresh_.empty())
+      fresh_.swap(inbox_);
+    else
+      fresh_.insert(fresh_.end(), inbox_.begin(), inbox_.end());
+    inbox_.clear();
+  }
+  std::vector<const SharedRequest*> news = std::move(held_);
+  held_.clear();
+  news.reserve(news.size() + fresh_.size());
+  for (size_t i = 0; i < fresh_.size(); ++i) {
+    if (i + kAhead < fresh_.size()) __builtin_prefetch(fresh_[i + kAhead].get());
+    OperationRef& operation = fresh_[i];
+    const SharedRequest* asked = operation->asked.get();
+    if (open(operation)) {
+      news.push_back(asked);
+    } else if (operation->queues) {
+      queued_[operation->request().key()].push_back(std::move(operation));
+    } else {
+      const std::string error = str(
+          collective_name(operation->request().kind), ": the tensor '", operation->request().name,
+          "' has the same name as another tensor that is currently being processed on rank ", rank,
+          "; give each its own name, or wait for the first");
+      tell({&operation, 1}, as_exception(error.c_str()));
+    }
+  }
+  fresh_.clear();
+  return news;
+}
+
+bool Session::open(OperationRef& operation) {
+  const SharedRequest& asked = *operation->asked;
+  const CacheNumber number = negotiator_.number_of(asked);
+  if (!pending_.empty() && pending_.count(asked.terms.key()) > 0) return false;
+  if (number.index == kNoNumber) {
+    const auto place = pending_.try_emplace(asked.terms.key(), nullptr).first;
+    place->second.swap(operation);
+  } else {
+    if (known_.size() <= number.index) known_.resize(number.index + 1);
+    Known& place = known_[number.index];
+    if (place.operation) return false;
+    place.stamp = number.stamp;
+    place.operation.swap(operation);
+  }
+  ++open_;
+  return true;
+}
+
+OperationRef Session::close(const ResponseEntry& entry) {
+  const uint32_t index = entry.number.index;
+  OperationRef operation;
+  if (index < known_.size() && known_[index].operation &&
+      known_[index].stamp == entry.number.stamp) {
+    operation.swap(known_[index].operation);
+  } else {
+    const auto found = pending_.find(entry.first().key());
+    if (found == pending_.end()) return nullptr;
+    operation.swap(found->second);
+    pending_.erase(found);
+  }
+  --open_;
+  return operation;
+}
+
+// Their operations are not done: from here on they are found by name.
+void Session::forget(const std::vector<uint32_t>& numbers) {
+  for (const uint32_t index : numbers) {
+    if (index >= known_.size() || !known_[index].operation) continue;
+    OperationRef& operation = known_[index].operation;
+    pending_.try_emplace(operation->request().key(), nullptr).first->second.swap(operation);
+  }
+}
+
+void Session::process() {
+  const auto begin = Clock::now();
+  const bool marks = rank == 0 && timeline_.runs();
+  Negotiator::Outcome outcome =
+      negotiator_.process(control_->take(), marks ? &announced_ : nullptr);
+  forget(outcome.forgotten);
+  {
+    std::lock_guard lock(mutex_);
+    round_open_ = false;
+    needs_rings_ = true;
+    burst_ = !inbox_.empty();
+    stats_.negotiation_ns += ns_since(begin);
+    ++stats_.rounds;
+    stats_.cache_hits = negotiator_.cache_hits();
+    settings_ = negotiator_.settings();
+  }
+  for (const Response& response : outcome.responses) carry_out(response);
+  int64_t bytes = 0;
+  if (autotuning())
+    for (const Response& response : outcome.responses)
+      for (const ResponseEntry& entry : response.entries)
+        bytes += static_cast<int64_t>(entry.first().bytes());
+  if (bytes > 0) {
+    const double seconds = static_cast<double>(ns_since(last_traffic_)) * 1e-9;
+    last_traffic_ = Clock::now();
+    if (rank == 0)
+      if (const auto settings = autotuner_.record(bytes, seconds)) {
+        NegotiationSettings next = *settings;
+        next.fuse_below = options_.settings.fuse_below;
+        negotiator_.propose(next);
+      }
+  }
+  if (outcome.stalled) {
+    stalled_ = true;
+    return end(given_up_text(negotiator_.stalls(0)).c_str());
+  }
+  if (!outcome.shutdown.empty())
+    end(str("the job has been shut down by ", ranks_text(outcome.shutdown),
+            ": it has ended or has called shutdown(), and takes part in no further operation")
+            .c_str());
+}
+
+void Session::carry_out(const Response& response) {
+  const auto taken_up = Clock::now();
+  std::vector<OperationRef>& operations = operations_;
+  operations.clear();
+  operations.reserve(response.entries.size());  // a closed operation must not be lost
+  for (const ResponseEntry& entry : response.entries) {
+    if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
+      timeline_.end(entry.first().name);
+    OperationRef operation = close(entry);
+    if (!operation) continue;
+    operations.push_back(std::move(operation));
+    if (queued_.empty()) continue;
+    if (const auto waiting = queued_.find(entry.first().key()); waiting != queued_.end()) {
+      next_.push_back(std::move(waiting->second.front()));
+      waiting->second.pop_front();
+      if (waiting->second.empty()) queued_.erase(waiting);
+    }
+  }
+  const auto group = groups_.find(response.set);
+  if (operations.empty()) return;  // another set's
+  if (!response.error.empty()) {
+    tell(operations, as_exception(response.error.c_str()));
+    return operations.clear();
+  }
+  MX_ASSERT(operations.size() == response.entries.size() && group != groups_.end());
+  const auto begin = Clock::now();
+  if (response.kind == CollectiveKind::kAddSet || response.kind == CollectiveKind::kRemoveSet) {
+    change_sets(response, *operations[0]);
+  } else {
+    try {
+      executor_.run(response, operations, *group->second, negotiator_.members(response.set));
+    } catch (const std::exception& e) {
+      tell(operations, as_exception(e.what()));
+      throw;
+    }
+  }
+  const auto end = Clock::now();
+  size_t bytes = 0;
+  for (const auto& o : operations) bytes += o->asked->bytes;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.responses;
+    stats_.tensors += operations.size();
+    stats_.bytes += bytes;
+    stats_.negotiation_ns += ns_between(taken_up, begin);
+    stats_.collective_ns += ns_between(begin, end);
+  }
+  tell(operations, nullptr);
+  operations.clear();
+}
+
+void Session::change_sets(const Response& response, NamedOperation& operation) {
+  if (response.kind == CollectiveKind::kRemoveSet) {
+    const int number = static_cast<int>(operation.request().splits[0]);
+    groups_.erase(number);
+    std::lock_guard lock(mutex_);
+    sets_.erase(number);
+    return;
+  }
+  const std::vector<int> ranks(operation.request().splits.begin(),
+                               operation.request().splits.end());
+  const int number = *negotiator_.find_set(ranks);
+  const auto place = std::find(ranks.begin(), ranks.end(), rank);
+  groups_[0]->describe(operation.request().name);
+  groups_[number] =
+      groups_[0]->split(place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
+  operation.set_number = number;
+  std::lock_guard lock(mutex_);
+  sets_[number] = ranks;
+}
+
+void Session::check_stalls() {
+  if (rank != 0 || open_ == 0 || ns_since(stalls_checked_) < uint64_t{1000000000} / 2) return;
+  stalls_checked_ = Clock::now();
+  double limit = options_.stall_shutdown;
+  if (limit <= options_.stall_warning)
+    limit = env_string("MXLITE_COMM_TIMEOUT", "").empty() ? kLongestStall : comm_timeout();
+  if (!negotiator_.stalls(limit).empty()) give_up_ = true;
+  if (options_.stall_warning <= 0 || ns_since(stalls_warned_) < options_.stall_warning * 1e9)
+    return;
+  const std::vector<Stall> stalls = negotiator_.stalls(options_.stall_warning);
+  if (stalls.empty()) return;
+  stalls_warned_ = Clock::now();
+  std::fprintf(stderr, "%s\n", stall_warning(stalls, options_.stall_warning).c_str());
+}
+
+void Session::submit(std::vector<OperationRef> operations) {
+  std::exception_ptr cause;
+  {
+    std::lock_guard lock(mutex_);
+    if (!ended_) {
+      inbox_.insert(inbox_.end(), std::move_iterator(operations.begin()),
+                    std::move_iterator(operations.end()));
+      if (needs_rings_) control_->ring();
+      return;
+    }
+    cause = cause_;
+  }
+  tell(operations, cause);
+}
+
+void Session::request_stop() {
+  std::lock_guard lock(mutex_);
+  stop_requested_ = true;
+  control_->ring();
+}
+
+void Session::abort(const char* reason) noexcept {
+  control_->fail_all(reason);
+  control_->ring();
+}
+
+bool Session::lost() {
+  std::lock_guard lock(mutex_);
+  return ended_ && (lost_ || stalled_);
+}
+
+bool Session::ended() {
+  std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void Session::end(const char* reason) noexcept {
+  const std::exception_ptr cause = as_exception(reason);
+  std::vector<OperationRef> inbox;
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    cause_ = cause;
+    inbox.swap(inbox_);
+  }
+  // After an error in the middle of a step, fresh_ and operations_ hold what has left the others.
+  for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) tell(*operations, cause);
+  for (const Known& known : known_) tell({&known.operation, 1}, cause);
+  for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);
+  for (const auto& [key, operations] : queued_)
+    for (const OperationRef& operation : operations) tell({&operation, 1}, cause);
+  fresh_.clear();
+  operations_.clear();
+  next_.clear();
+  known_.clear();
+  pending_.clear();
+  queued_.clear();
+  open_ = 0;
+}
+
+void Session::tell(std::span<const OperationRef> operations, const std::exception_ptr& error) {
+  for (size_t i = 0, end = 0; i < operations.size(); i = end) {
+    OperationOwner* owner = operations[i] ? operations[i]->owner : nullptr;
+    for (end = i + 1; owner && end < operations.size(); ++end)
+      if (!operations[end] || operations[end]->owner != owner) break;
+    if (!owner) continue;
+    for (size_t k = i; k < end; ++k) operations[k]->owner = nullptr;
+    owner->told(end - i, error);
+  }
+}
+
+std::vector<int> Session::set_members(int set) {
+  std::lock_guard lock(mutex_);
+  const auto found = sets_.find(set);
+  MX_CHECK(found != sets_.end(), "process set ", set, " does not exist");
+  return found->second;
+}
+
+RuntimeStats Session::stats() {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+NegotiationSettings Session::settings() {
+  std::lock_guard lock(mutex_);
+  return settings_;
+}
+
+}  // namespace mxlite::horovod

@@ -1,0 +1,132 @@
+// One run of a job, from init to shutdown: negotiates the operations of this rank with the others
+// and carries them out. Made, run and destroyed on the comm thread.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cpp/kvstore/comm/world.h"
+#include "cpp/kvstore/horovod/autotune.h"
+#include "cpp/kvstore/horovod/control.h"
+#include "cpp/kvstore/horovod/executor.h"
+#include "cpp/kvstore/horovod/named_operation.h"
+#include "cpp/kvstore/horovod/request_table.h"
+
+namespace mxlite::horovod {
+
+struct RuntimeOptions {
+  std::string version;  // of this mxlite; must be that of all ranks
+  NegotiationSettings settings;
+  bool wait_for_cycle = false;  // rounds begin cycle_ms apart, even where nothing forces them to
+  int64_t cache_capacity = 1024;
+  double stall_warning = 60;  // seconds, 0: never
+  double stall_shutdown = 0;  // 0: the timeout, if one was set
+  std::string timeline;       // path, written by rank 0
+  bool timeline_marks_cycles = false;
+  AutotuneOptions autotune;
+  std::vector<std::vector<int>> process_sets;  // besides the one of all ranks
+};
+
+struct RuntimeStats {
+  uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
+  uint64_t negotiation_ns = 0;  // from the inbox to the list of what to do, without waiting
+  uint64_t collective_ns = 0;
+};
+
+class Session {
+ public:
+  // Collective.
+  Session(const WorldRequest& request, const RuntimeOptions& options, Timeline& timeline);
+  ~Session();
+
+  // Until a rank shuts down, or is lost.
+  void loop() noexcept;
+  bool rank_lost() const { return lost_; }
+  // On the comm thread after a loss: ends ranks of this host that hang.
+  void end_hung_ranks() noexcept { groups_.at(0)->end_hung_ranks(); }
+
+  // Any thread.
+  RequestRef share(const Request& request) { return requests_.share(request); }
+  void submit(std::vector<OperationRef> operations);
+  void request_stop();
+  void abort(const char* reason) noexcept;
+  bool ended();
+  bool lost();  // has it ended because a rank is lost, or does not come?
+
+  const int rank, size;
+  const Topology topology;
+  const std::string backend;
+  std::vector<int> set_members(int set);
+  RuntimeStats stats();
+  NegotiationSettings settings();
+
+ private:
+  explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
+  void check_versions();
+  bool step();  // false: the end
+  void begin_round();
+  std::vector<const SharedRequest*> take_news();
+  // Takes the operation as what its name stands for; false if that is another one already.
+  bool open(OperationRef& operation);
+  OperationRef close(const ResponseEntry& entry);  // null: this rank has asked for nothing
+  void forget(const std::vector<uint32_t>& numbers);
+  double seconds_to_next_round() const;
+  bool autotuning() const { return options_.autotune.enabled; }
+  void process();
+  void carry_out(const Response& response);
+  void change_sets(const Response& response, NamedOperation& operation);
+  void check_stalls();
+  void sleep(uint32_t seen);
+  // Tells the owners of all operations. Does not allocate but for the error's text.
+  void end(const char* reason) noexcept;
+  static void tell(std::span<const OperationRef> operations, const std::exception_ptr& error);
+
+  RuntimeOptions options_;
+  Timeline& timeline_;
+  std::map<int, std::unique_ptr<Communicator>> groups_;  // by process set
+  Negotiator negotiator_;
+  std::unique_ptr<ControlChannel> control_;
+  Executor executor_;
+  Autotuner autotuner_;
+  // What names stand for: by number if the cache has the name, else by the request's key.
+  struct Known {
+    uint32_t stamp = 0;
+    OperationRef operation;
+  };
+  std::vector<Known> known_;
+  std::unordered_map<std::string_view, OperationRef> pending_;
+  size_t open_ = 0;                                                   // in both
+  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind those
+  std::vector<OperationRef> next_;                                    // their turn has come
+  std::vector<OperationRef> fresh_, operations_;                      // kept for their memory
+  std::vector<const SharedRequest*> held_;       // of open ones, until a cycle is over
+  std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
+  Negotiator::Announced announced_;              // marks the timeline, rank 0
+  const int spins_;
+  bool round_open_ = false, spun_ = false;
+  bool burst_ = false;  // more was asked for while the last round went on
+  bool lost_ = false, stalled_ = false;
+  bool give_up_ = false;  // rank 0: the next frame says so
+  Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
+  Clock::time_point last_traffic_ = Clock::now();
+
+  RequestTable requests_;
+  std::mutex mutex_;
+  std::vector<OperationRef> inbox_;  // guarded by mutex_
+  // No: the thread has something to wait for, and then looks into the inbox. Guarded by mutex_.
+  bool needs_rings_ = true;
+  bool stop_requested_ = false;           // guarded by mutex_
+  bool ended_ = false;                    // guarded by mutex_
+  std::exception_ptr cause_;              // of the end; guarded by mutex_
+  std::map<int, std::vector<int>> sets_;  // guarded by mutex_
+  RuntimeStats stats_;                    // guarded by mutex_
+  NegotiationSettings settings_;          // guarded by mutex_
+};
+
+}  // namespace mxlite::horovod

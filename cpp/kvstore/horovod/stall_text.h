@@ -1,0 +1,17 @@
+// What users read about ranks that others wait for.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cpp/kvstore/horovod/negotiator.h"
+
+namespace mxlite::horovod {
+
+std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2"
+
+// Names by the ranks that have not asked for them in so many seconds.
+std::string stall_warning(const std::vector<Stall>& stalls, double seconds);
+// Why all operations fail.
+std::string given_up_text(const std::vector<Stall>& stalls);
+
+}  // namespace mxlite::horovod

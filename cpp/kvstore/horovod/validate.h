@@ -1,0 +1,14 @@
+// Do the requests of all ranks for one name fit together?
+#pragma once
+#include <span>
+#include <string>
+
+#include "cpp/kvstore/horovod/request.h"
+
+namespace mxlite::horovod {
+
+// requests[i] is that of rank members[i]. Empty if they fit; else a text that names ranks, the
+// tensor and both values.
+std::string mismatch(std::span<const Request> requests, std::span<const int> members);
+
+}  // namespace mxlite::horovod
