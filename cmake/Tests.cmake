@@ -81,6 +81,16 @@ if(NOT MXLITE_SANITIZE)
   add_dependencies(cpp_tests mxlite_fail_allocation)
 endif()
 
+# Makes the network of parameter server jobs unreliable: tests/faults/server_faults.py preloads it.
+if(NOT MXLITE_LOWER_FOLDERS_ONLY)
+  add_library(mxlite_lossy_frames SHARED EXCLUDE_FROM_ALL
+              ${PROJECT_SOURCE_DIR}/tests/cpp/lossy_frames/preload.cc)
+  set_target_properties(mxlite_lossy_frames PROPERTIES
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(mxlite_lossy_frames PRIVATE mxlite)
+  add_dependencies(cpp_tests mxlite_lossy_frames)
+endif()
+
 # Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   add_custom_target(cpp_benchmarks)

@@ -13,6 +13,7 @@
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/scheduler.h"
 #include "cpp/kvstore/server/server.h"
+#include "tests/cpp/lossy_frames.h"
 
 namespace mxlite::server {
 namespace {
@@ -72,6 +73,18 @@ struct Job {
   ServerHooks hooks;
 };
 
+// The reactors that are made meanwhile have an unreliable network.
+class Lossy {
+ public:
+  explicit Lossy(const FaultRates& rates) {
+    LossyFrames::rates() = rates;
+    set_frame_filter(&LossyFrames::make);
+  }
+  ~Lossy() { set_frame_filter(nullptr); }
+  Lossy(const Lossy&) = delete;
+  Lossy& operator=(const Lossy&) = delete;
+};
+
 NDArrayRef filled(int64_t count, float value) {
   auto array = NDArray::empty({Shape{count}, DType::kFloat32}, {});
   std::fill_n(static_cast<float*>(array->data()), count, value);
@@ -116,7 +129,7 @@ TEST(ServerJob, SumsAreExact) {
 
 TEST(ServerJob, SumsAreExactWhereFramesAreLostDoubledAndLate) {
   Job job(2, 2);
-  job.options.faults = {10, 10, 10, 20, 3};
+  const Lossy lossy({10, 10, 10, 20, 3});
   for (const std::string& text : job.run([](Client& c) { exact_sums(c, 15); })) EXPECT_EQ(text, "");
 }
 
@@ -144,7 +157,7 @@ TEST(ServerJob, RowsGoToTheServersThatHaveThem) {
 // Commands for the profiler take a while, are lost and repeated, and are done once by every server.
 TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
   Job job(2, 2);
-  job.options.faults = {.drop = 10, .duplicate = 20, .delay = 10, .delay_ms = 30, .seed = 7};
+  const Lossy lossy({.drop = 10, .duplicate = 20, .delay = 10, .delay_ms = 30, .seed = 7});
   std::mutex mutex;
   std::map<std::pair<int, std::string>, int> done;  // by server and command
   job.hooks.profile = [&](int rank, const std::string& name, const std::string& text) {

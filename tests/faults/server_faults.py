@@ -21,7 +21,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "dist"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python" / "dist"))
 
 from server_jobs import ServerJob, free_port  # noqa: E402
 
@@ -66,6 +67,15 @@ kv.close()
 """
 
 
+def lossy_frames() -> str:
+    """Return the library that makes the network of a process unreliable."""
+    built = ROOT.glob("build/*/tests/libmxlite_lossy_frames.so")
+    newest = max(built, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
+        sys.exit("libmxlite_lossy_frames.so is not built: ninja -C build/dev cpp_tests")
+    return str(newest)
+
+
 def lossy_run(seed: int) -> dict[str, object]:
     """Return what happened in one job."""
     rng = random.Random(seed)
@@ -76,11 +86,8 @@ def lossy_run(seed: int) -> dict[str, object]:
         workers=workers,
         servers=servers,
         MXNET_KVSTORE_BIGARRAY_BOUND=1000,
-        MXLITE_PS_DROP=10,
-        MXLITE_PS_DUPLICATE=10,
-        MXLITE_PS_DELAY=10,
-        MXLITE_PS_DELAY_MS=20,
-        MXLITE_PS_FAULT_SEED=seed + 1,
+        LD_PRELOAD=lossy_frames(),
+        LOSSY_FRAMES=f"10 10 10 20 {seed + 1}",
         MXLITE_PS_REJOIN=30,
         MXLITE_PS_TIMEOUT=40,
         MXLITE_PS_SNAPSHOT_DIR="{folder}/snapshots",

@@ -98,8 +98,6 @@ std::string Client::report() {
   return str("{\"worker\": {\"rank\": ", rank(), ", \"requests\": ", n.requests,
              ", \"resends\": ", n.resends, ", \"reconnects\": ", n.reconnects,
              ", \"sent_bytes\": ", t.sent_bytes, ", \"received_bytes\": ", t.received_bytes,
-             ", \"dropped_frames\": ", t.dropped, ", \"duplicated_frames\": ", t.duplicated,
-             ", \"delayed_frames\": ", t.delayed,
              ", \"rejoined\": ", registered_.rejoined ? "true" : "false", "}, \"servers\": [",
              servers, "]}");
 }

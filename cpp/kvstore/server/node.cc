@@ -29,7 +29,7 @@ std::string host_name() {
 
 }  // namespace
 
-Node::Node(const Options& options) : options_(options), reactor_(options.key, options.faults) {
+Node::Node(const Options& options) : options_(options), reactor_(options.key) {
   servers_.resize(static_cast<size_t>(options.num_servers));
 }
 

@@ -31,12 +31,6 @@ int port_number(const char* name, int64_t fallback) {
   return static_cast<int>(value);
 }
 
-double percent(const char* name) {
-  const double value = env_seconds(name, 0);
-  MX_CHECK(value <= 100, "environment variable ", name, "=", value, " given, percent expected");
-  return value;
-}
-
 double positive_seconds(const char* name, double fallback) {
   const double value = env_seconds(name, fallback);
   MX_CHECK(value > 0, "environment variable ", name, "=", value,
@@ -58,17 +52,6 @@ std::string job_secret(const Options& o) {
            "MXLITE_INSECURE_SERVER=1 with the scheduler at DMLC_PS_ROOT_URI=", o.root_host,
            ": only 127.0.0.1 and localhost may be used without a token; set MXLITE_PS_TOKEN");
   return str(o.root_host, ":", o.root_port);
-}
-
-FaultRates fault_rates() {
-  FaultRates f;
-  f.drop = percent("MXLITE_PS_DROP");
-  if (f.drop == 0) f.drop = percent("PS_DROP_MSG");
-  f.duplicate = percent("MXLITE_PS_DUPLICATE");
-  f.delay = percent("MXLITE_PS_DELAY");
-  f.delay_ms = env_seconds("MXLITE_PS_DELAY_MS", f.delay_ms);
-  f.seed = static_cast<uint64_t>(env_int("MXLITE_PS_FAULT_SEED", 0));
-  return f;
 }
 
 }  // namespace
@@ -121,7 +104,6 @@ Options options_from_environment(Role role) {
            "environment variable MXLITE_PS_SNAPSHOT_UPDATES=", o.snapshot_updates,
            " given, a number above 0 expected");
   o.verbose = env_int("PS_VERBOSE", 0) > 0;
-  o.faults = fault_rates();
   return o;
 }
 

@@ -11,14 +11,6 @@ enum class Role : uint8_t { kScheduler, kServer, kWorker };
 const char* role_name(Role role);
 Role role_from_name(const std::string& name);  // value error for other names
 
-// Shares of received frames that tests lose, get twice or get late, in percent.
-struct FaultRates {
-  double drop = 0, duplicate = 0, delay = 0;
-  double delay_ms = 20;  // at most
-  uint64_t seed = 0;
-  bool any() const { return drop > 0 || duplicate > 0 || delay > 0; }
-};
-
 struct Options {
   Role role = Role::kWorker;
   std::string root_host = "127.0.0.1";
@@ -41,7 +33,6 @@ struct Options {
   int64_t snapshot_updates = 10;  // of one part between snapshots
   bool verbose = false;
   std::string version;  // of mxlite
-  FaultRates faults;
 
   bool local() const;  // all processes on this host
 };

@@ -29,6 +29,8 @@ bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
+MakeFrameFilter make_filter = nullptr;  // set before threads start
+
 std::string errno_text() { return std::strerror(errno); }
 
 }  // namespace
@@ -36,12 +38,13 @@ std::string errno_text() { return std::strerror(errno); }
 Reactor::Connection::Connection(ConnectionId number, Fd socket)
     : id(number), fd(std::move(socket)), mine{kPreambleMagic, random_nonce()} {}
 
-Reactor::Reactor(const SealKey& key, const FaultRates& faults)
+void set_frame_filter(MakeFrameFilter make) { make_filter = make; }
+
+Reactor::Reactor(const SealKey& key)
     : key_(key),
-      faults_(faults),
+      filter_(make_filter ? make_filter() : nullptr),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      random_(faults.seed ? faults.seed : std::random_device{}()),
       staging_(kStaging) {
   MX_CHECK_KIND(epoll_ && wake_, ErrorKind::kCommunicator,
                 "parameter server: no more files: ", errno_text());
@@ -311,28 +314,21 @@ void Reactor::deliver(ConnectionId id, Frame frame) {
     std::lock_guard lock(mutex_);
     ++traffic_.received_frames;
   }
-  if (!faults_.any() || starts_connection(frame.type)) return hand_over(id, std::move(frame));
-  std::uniform_real_distribution<double> percent(0, 100);
-  const bool lost = percent(random_) < faults_.drop;
-  const bool twice = percent(random_) < faults_.duplicate;
-  const bool late = percent(random_) < faults_.delay;
-  {
-    std::lock_guard lock(mutex_);
-    traffic_.dropped += lost;
-    traffic_.duplicated += !lost && twice;
-    traffic_.delayed += !lost && late;
-  }
-  if (lost) return;
-  Frame copy;
-  if (twice) copy = frame;
-  if (late) {
-    const std::chrono::duration<double, std::milli> wait(percent(random_) / 100 * faults_.delay_ms);
-    late_.push_back(
-        {Clock::now() + std::chrono::duration_cast<Clock::duration>(wait), id, std::move(frame)});
-  } else {
+  if (!filter_ || starts_connection(frame.type)) return hand_over(id, std::move(frame));
+  filter_->arrived(id, std::move(frame),
+                   [this](ConnectionId to, Frame passed) { pass(to, std::move(passed)); });
+}
+
+void Reactor::pass(ConnectionId id, Frame frame) {
+  try {
     hand_over(id, std::move(frame));
+  } catch (const FrameError& e) {
+    count_bad(e.kind);
+    drop(id, e.what());
+  } catch (const Error& e) {
+    count_bad(BadFrame::kContent);
+    drop(id, e.what());
   }
-  if (twice) hand_over(id, std::move(copy));
 }
 
 void Reactor::hand_over(ConnectionId id, Frame frame) {
@@ -405,18 +401,8 @@ void Reactor::tick() {
   const auto now = Clock::now();
   if (now - ticked_ < std::chrono::milliseconds(kTickMs)) return;
   ticked_ = now;
-  const auto due = std::partition(late_.begin(), late_.end(),
-                                  [now](const Late& late) { return late.due > now; });
-  std::vector<Late> ready(std::make_move_iterator(due), std::make_move_iterator(late_.end()));
-  late_.erase(due, late_.end());
-  for (Late& late : ready) {
-    try {
-      hand_over(late.connection, std::move(late.frame));
-    } catch (const Error& e) {
-      count_bad(BadFrame::kContent);
-      drop(late.connection, e.what());
-    }
-  }
+  if (filter_)
+    filter_->tick([this](ConnectionId to, Frame passed) { pass(to, std::move(passed)); });
   if (strangers_ > 0) {
     std::vector<ConnectionId> silent;
     for (const auto& [id, c] : connections_)

@@ -8,24 +8,19 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "cpp/kvstore/comm/deadline.h"
-#include "cpp/kvstore/server/frame.h"
-#include "cpp/kvstore/server/options.h"
+#include "cpp/kvstore/server/frame_filter.h"
 #include "cpp/kvstore/server/socket.h"
 
 namespace mxlite::server {
 
-using ConnectionId = uint64_t;  // never used again; 0: none
-
 struct Traffic {
   uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;
-  uint64_t refused_connections = 0;                   // that were closed because of what they sent
-  uint64_t dropped = 0, duplicated = 0, delayed = 0;  // by the test switches
+  uint64_t refused_connections = 0;  // closed because of what they sent
   std::array<uint64_t, kNumBadFrames> bad = {};
 };
 
@@ -38,7 +33,7 @@ class Reactor {
     std::function<void()> tick = [] {};  // every 20 ms
   };
 
-  Reactor(const SealKey& key, const FaultRates& faults);
+  explicit Reactor(const SealKey& key);
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -101,11 +96,6 @@ class Reactor {
     size_t written = 0;  // of header, body and data
     bool writing = false;
   };
-  struct Late {
-    Clock::time_point due;
-    ConnectionId connection;
-    Frame frame;
-  };
 
   void loop();
   void accept_all();
@@ -117,6 +107,7 @@ class Reactor {
   bool write(Connection& c);           // false: the connection is gone
   void deliver(ConnectionId id, Frame frame);
   void hand_over(ConnectionId id, Frame frame);
+  void pass(ConnectionId id, Frame frame);  // ends the connection where hand_over throws
   void drop(ConnectionId id, const std::string& why);
   void watch(Connection& c, bool write);
   void tick();
@@ -125,7 +116,7 @@ class Reactor {
   void count_bad(BadFrame kind);
 
   const SealKey key_;
-  const FaultRates faults_;
+  const std::unique_ptr<FrameFilter> filter_;
   Handlers handlers_;
   Fd epoll_, wake_;
   std::vector<Listener> listeners_;
@@ -134,8 +125,6 @@ class Reactor {
   uint64_t next_order_ = 0;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;  // of the thread
   size_t strangers_ = 0;  // accepted, without hello
-  std::vector<Late> late_;
-  std::mt19937_64 random_;
   std::vector<std::byte> staging_;
   Clock::time_point ticked_{};
 

@@ -16,7 +16,7 @@ double seconds_since(Clock::time_point begin) {
 }  // namespace
 
 Scheduler::Scheduler(const Options& options)
-    : options_(options), placement_(options.num_servers), reactor_(options.key, options.faults) {
+    : options_(options), placement_(options.num_servers), reactor_(options.key) {
   std::random_device random;
   while (epoch_ == 0) epoch_ = random();
   workers_.resize(static_cast<size_t>(options.num_workers));

@@ -374,8 +374,6 @@ std::string Server::report() {
              ", \"pulls\": ", context_.pulls, ", \"snapshots\": ", context_.snapshots,
              ", \"sent_bytes\": ", t.sent_bytes, ", \"received_bytes\": ", t.received_bytes,
              ", \"sent_frames\": ", t.sent_frames, ", \"received_frames\": ", t.received_frames,
-             ", \"dropped_frames\": ", t.dropped, ", \"duplicated_frames\": ", t.duplicated,
-             ", \"delayed_frames\": ", t.delayed,
              ", \"refused_connections\": ", t.refused_connections, ", \"bad_frames\": {", bad,
              "}, \"staleness\": [", staleness, "]}");
 }

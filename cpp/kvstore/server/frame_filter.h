@@ -1,0 +1,28 @@
+// A filter between the sockets of a process and its handlers, for tests of unreliable networks.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "cpp/kvstore/server/frame.h"
+
+namespace mxlite::server {
+
+using ConnectionId = uint64_t;  // never used again; 0: none
+
+// Called on the reactor thread. Frames that start a connection do not come through the filter.
+class FrameFilter {
+ public:
+  using Pass = std::function<void(ConnectionId, Frame)>;
+  virtual ~FrameFilter() = default;
+  // A whole, checked frame has arrived. Calls `pass` for each frame that the handlers get.
+  virtual void arrived(ConnectionId connection, Frame frame, const Pass& pass) = 0;
+  // Called every 20 ms; passes the frames that were held back.
+  virtual void tick(const Pass& pass) = 0;
+};
+
+using MakeFrameFilter = std::unique_ptr<FrameFilter> (*)();
+// Gives a filter to every reactor that is made later; null: none, as in production.
+void set_frame_filter(MakeFrameFilter make);
+
+}  // namespace mxlite::server
