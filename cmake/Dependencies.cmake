@@ -1,6 +1,13 @@
 # Everything that is not ours. An option that is ON and cannot be served is an error, never a fallback.
 find_package(Threads REQUIRED)
 
+# Header-only.
+find_path(MXLITE_JSON_INCLUDE_DIR nlohmann/json.hpp)
+if(NOT MXLITE_JSON_INCLUDE_DIR)
+  message(FATAL_ERROR "nlohmann/json.hpp not found; install nlohmann-json3-dev")
+endif()
+include_directories(SYSTEM ${MXLITE_JSON_INCLUDE_DIR})
+
 if(MXLITE_OPENCV)
   # No find_package: OpenCVConfig.cmake comes only with the package of all of OpenCV.
   find_path(OPENCV_INCLUDE_DIR opencv2/imgproc.hpp PATH_SUFFIXES opencv4)

@@ -41,6 +41,7 @@ FOREIGN = [
     (r"cuda|cudnn|cublas|curand|nvtx|cupti", r".*\bcuda/"),
     (r"nccl", r"kvstore/comm/nccl/"),
     (r"mpi\.h", r"kvstore/comm/mpi/"),
+    (r"nlohmann/", r"base/json\.h"),
 ]
 
 # Names with a replacement of ours, and the file below cpp/ that has it.

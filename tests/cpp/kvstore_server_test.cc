@@ -10,7 +10,6 @@
 #include "cpp/kvstore/server/slot.h"
 #include "cpp/kvstore/server/snapshot.h"
 #include "cpp/kvstore/store/compression.h"
-#include "cpp/kvstore/store/json.h"
 #include "cpp/kvstore/store/schedule.h"
 
 namespace mxlite::server {
@@ -352,27 +351,9 @@ TEST_F(SlotTest, ASnapshotGoesOnWhereItWas) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(JsonText, ReadsWhatPythonWrites) {
-  const Json json = Json::parse(
-      R"({"lr": 1e-3, "n": -2, "b": true, "none": null, "l": [1, 2.5], "t": "a\"\u00e9\ud83d\ude00"})",
-      "test");
-  EXPECT_EQ(*json.object()->at("lr").number(), 1e-3);
-  EXPECT_TRUE(*json.object()->at("b").boolean());
-  EXPECT_TRUE(json.object()->at("none").is_null());
-  EXPECT_EQ(json.object()->at("l").array()->size(), 2u);
-  EXPECT_EQ(*json.object()->at("t").text(), "a\"\xc3\xa9\xf0\x9f\x98\x80");
-}
-
-TEST(JsonText, RefusesOtherTexts) {
-  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "1 2", "\"\\x\"", "\"\\ud800\"",
-                           "{\"a\": 1,}", "__import__('os')"})
-    EXPECT_THROW(Json::parse(text, "test"), Error) << text;
-  EXPECT_THROW(Json::parse(std::string(100000, '['), "test"), Error);
-}
-
 TEST(Schedules, FollowTheFormulasOfPython) {
   const auto at = [](const char* json, int64_t update) {
-    return make_schedule(Json::parse(json, "test"))->rate(update);
+    return make_schedule(parse_json(json, "test"))->rate(update);
   };
   const char* factor = R"({"name": "FactorScheduler", "base_lr": 1, "step": 10, "factor": 0.5})";
   EXPECT_EQ(at(factor, 10), 1);

@@ -1,5 +1,5 @@
 // JSON texts that reach the parameter server: options of optimizers and commands.
-#include "cpp/kvstore/store/json.h"
+#include "cpp/base/json.h"
 
 #include "tests/fuzz/target.h"
 
@@ -7,6 +7,11 @@ using namespace mxlite;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  fuzz::expect([&] { store::Json::parse(text, "fuzz"); }, {ErrorKind::kValue});
+  fuzz::expect(
+      [&] {
+        const Json json = parse_json(text, "fuzz");
+        fuzz::require(parse_json(json.dump(), "fuzz") == json, "what is written can be read");
+      },
+      {ErrorKind::kValue});
   return 0;
 }

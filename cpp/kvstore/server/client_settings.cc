@@ -1,6 +1,7 @@
 // What a worker tells all servers, and what it asks them.
 #include <algorithm>
 
+#include "cpp/base/json.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/store/optimizer.h"
@@ -90,16 +91,19 @@ std::string Client::report() {
   std::vector<NodeRequest> requests;
   for (int s = 0; s < options_.num_servers; ++s)
     requests.push_back({s, {FrameType::kReport, 0, {}, {}}, "report", nullptr});
-  std::string servers;
+  Json servers = Json::array();
   for (const Reply& reply : call_all(std::move(requests)))
-    servers += str(servers.empty() ? "" : ", ", decode_text(reply.body));
+    servers.push_back(parse_json(decode_text(reply.body), "report"));
   const Traffic t = node_.reactor().traffic();
   const NodeStats n = node_.stats();
-  return str("{\"worker\": {\"rank\": ", rank(), ", \"requests\": ", n.requests,
-             ", \"resends\": ", n.resends, ", \"reconnects\": ", n.reconnects,
-             ", \"sent_bytes\": ", t.sent_bytes, ", \"received_bytes\": ", t.received_bytes,
-             ", \"rejoined\": ", registered_.rejoined ? "true" : "false", "}, \"servers\": [",
-             servers, "]}");
+  const Json worker = {{"rank", rank()},
+                       {"requests", n.requests},
+                       {"resends", n.resends},
+                       {"reconnects", n.reconnects},
+                       {"sent_bytes", t.sent_bytes},
+                       {"received_bytes", t.received_bytes},
+                       {"rejoined", registered_.rejoined}};
+  return Json{{"worker", worker}, {"servers", servers}}.dump();
 }
 
 }  // namespace mxlite::server

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cpp/base/json.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/threads.h"
 #include "cpp/kvstore/server/snapshot.h"
@@ -357,25 +358,32 @@ void Server::answer_all_saved(ConnectionId id, uint64_t request) {
 
 std::string Server::report() {
   const Traffic t = node_.reactor().traffic();
-  std::string bad, staleness;
+  Json bad = Json::object(), staleness = Json::array();
   for (size_t i = 0; i < kNumBadFrames; ++i)
-    bad += str(i ? ", " : "", store::json_text(bad_frame_name(static_cast<BadFrame>(i))), ": ",
-               t.bad[i]);
+    bad[bad_frame_name(static_cast<BadFrame>(i))] = t.bad[i];
   size_t bins = kStalenessBins;
   while (bins > 0 && context_.staleness_counts[bins - 1] == 0) --bins;
-  for (size_t i = 0; i < bins; ++i)
-    staleness += str(i ? ", " : "", context_.staleness_counts[i].load());
+  for (size_t i = 0; i < bins; ++i) staleness.push_back(context_.staleness_counts[i].load());
   size_t bytes = 0;
   for (const auto& [name, queue] : slots_) bytes += queue->slot->bytes();
-  return str("{\"rank\": ", registered_.rank, ", \"sync\": ", context_.sync ? "true" : "false",
-             ", \"parts\": ", slots_.size(), ", \"bytes\": ", bytes,
-             ", \"pushes\": ", context_.pushes, ", \"duplicate_pushes\": ", context_.duplicates,
-             ", \"early_pushes\": ", context_.early, ", \"updates\": ", context_.updates,
-             ", \"pulls\": ", context_.pulls, ", \"snapshots\": ", context_.snapshots,
-             ", \"sent_bytes\": ", t.sent_bytes, ", \"received_bytes\": ", t.received_bytes,
-             ", \"sent_frames\": ", t.sent_frames, ", \"received_frames\": ", t.received_frames,
-             ", \"refused_connections\": ", t.refused_connections, ", \"bad_frames\": {", bad,
-             "}, \"staleness\": [", staleness, "]}");
+  return Json{{"rank", registered_.rank},
+              {"sync", context_.sync.load()},
+              {"parts", slots_.size()},
+              {"bytes", bytes},
+              {"pushes", context_.pushes.load()},
+              {"duplicate_pushes", context_.duplicates.load()},
+              {"early_pushes", context_.early.load()},
+              {"updates", context_.updates.load()},
+              {"pulls", context_.pulls.load()},
+              {"snapshots", context_.snapshots.load()},
+              {"sent_bytes", t.sent_bytes},
+              {"received_bytes", t.received_bytes},
+              {"sent_frames", t.sent_frames},
+              {"received_frames", t.received_frames},
+              {"refused_connections", t.refused_connections},
+              {"bad_frames", bad},
+              {"staleness", staleness}}
+      .dump();
 }
 
 void Server::job_changed(const JobState& before, const JobState& now) {

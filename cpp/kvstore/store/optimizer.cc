@@ -54,39 +54,22 @@ const Kind& kind_of(const std::string& name) {
        "; with another one, update on the workers (update_on_kvstore=False)");
 }
 
-std::map<std::string, double> factors(const Json::Object& fields, const char* name) {
+Json object_of(const std::string& json, const char* what) {
+  Json parsed = parse_json(json, what);
+  MX_CHECK(parsed.is_object(), what, ": an object of options expected");
+  return parsed;
+}
+
+std::map<std::string, double> factors(const Json& fields, const char* name) {
   std::map<std::string, double> out;
   const auto found = fields.find(name);
-  if (found == fields.end() || found->second.is_null()) return out;
-  MX_CHECK(found->second.object(), "set_optimizer: ", name, ": factors by key expected");
-  for (const auto& [key, factor] : *found->second.object()) {
-    MX_CHECK(factor.number(), "set_optimizer: ", name, ": a number expected for '", key, "'");
-    out[key] = *factor.number();
+  if (found == fields.end() || found->is_null()) return out;
+  MX_CHECK(found->is_object(), "set_optimizer: ", name, ": factors by key expected");
+  for (const auto& [key, factor] : found->items()) {
+    MX_CHECK(factor.is_number(), "set_optimizer: ", name, ": a number expected for '", key, "'");
+    out[key] = factor.get<double>();
   }
   return out;
-}
-
-std::string number_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
-std::string to_text(const Json& json) {
-  if (json.is_null()) return "null";
-  if (json.boolean()) return *json.boolean() ? "true" : "false";
-  if (json.number())
-    return std::isfinite(*json.number()) ? number_text(*json.number())
-                                         : (*json.number() > 0 ? "Infinity" : "-Infinity");
-  if (json.text()) return json_text(*json.text());
-  std::string text;
-  if (json.array()) {
-    for (const Json& item : *json.array()) text += str(text.empty() ? "" : ", ", to_text(item));
-    return "[" + text + "]";
-  }
-  for (const auto& [name, item] : *json.object())
-    text += str(text.empty() ? "" : ", ", json_text(name), ": ", to_text(item));
-  return "{" + text + "}";
 }
 
 OwnBuffer zeros(size_t bytes) {
@@ -136,12 +119,11 @@ struct Optimizer::Kernel {
   double rescale = 1;
 };
 
-Optimizer::Optimizer(std::string name, Json::Object fields)
+Optimizer::Optimizer(std::string name, Json fields)
     : name_(std::move(name)), fields_(std::move(fields)) {
   check_fields();
-  if (const auto found = fields_.find("lr_scheduler");
-      found != fields_.end() && !found->second.is_null())
-    schedule_ = make_schedule(found->second);
+  if (const auto found = fields_.find("lr_scheduler"); found != fields_.end() && !found->is_null())
+    schedule_ = make_schedule(*found);
   rate_factors_ = factors(fields_, "lr_mult");
   decay_factors_ = factors(fields_, "wd_mult");
 }
@@ -150,11 +132,11 @@ void Optimizer::check_fields() const {
   const Kind& kind = kind_of(name_);
   std::vector<std::string> known = common_fields();
   known.insert(known.end(), kind.fields.begin(), kind.fields.end());
-  for (const auto& [field, value] : fields_) {
+  for (const auto& [field, value] : fields_.items()) {
     MX_CHECK(std::find(known.begin(), known.end(), field) != known.end(), "set_optimizer: ", name_,
              " has no option '", field, "'", did_you_mean(field, known));
     const bool structured = field == "lr_mult" || field == "wd_mult" || field == "lr_scheduler";
-    MX_CHECK(structured || value.number() || value.boolean() || value.is_null(),
+    MX_CHECK(structured || value.is_number() || value.is_boolean() || value.is_null(),
              "set_optimizer: ", name_, ": ", field, ": a number expected");
   }
 }
@@ -163,31 +145,25 @@ std::shared_ptr<const Optimizer> Optimizer::make(const std::string& name, const 
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), ::tolower);
   kind_of(lower);
-  const Json parsed = Json::parse(json, "set_optimizer");
-  MX_CHECK(parsed.object(), "set_optimizer: an object of options expected");
-  return std::shared_ptr<const Optimizer>(new Optimizer(lower, *parsed.object()));
+  return std::shared_ptr<const Optimizer>(new Optimizer(lower, object_of(json, "set_optimizer")));
 }
 
 std::shared_ptr<const Optimizer> Optimizer::changed(const std::string& json) const {
-  const Json parsed = Json::parse(json, "update_optimizer");
-  MX_CHECK(parsed.object(), "update_optimizer: an object of options expected");
-  Json::Object fields = fields_;
-  for (const auto& [name, value] : *parsed.object()) fields.insert_or_assign(name, value);
+  Json fields = fields_;
+  fields.update(object_of(json, "update_optimizer"));
   return std::shared_ptr<const Optimizer>(new Optimizer(name_, std::move(fields)));
 }
 
-std::string Optimizer::json() const { return to_text(Json(fields_)); }
-
 double Optimizer::number(const char* field, double fallback) const {
   const auto found = fields_.find(field);
-  return found == fields_.end() || !found->second.number() ? fallback : *found->second.number();
+  return found == fields_.end() || !found->is_number() ? fallback : found->get<double>();
 }
 
 bool Optimizer::flag(const char* field, bool fallback) const {
   const auto found = fields_.find(field);
   if (found == fields_.end()) return fallback;
-  if (found->second.number()) return *found->second.number() != 0;
-  return found->second.boolean() ? *found->second.boolean() : fallback;
+  if (found->is_number()) return found->get<double>() != 0;
+  return found->is_boolean() ? found->get<bool>() : fallback;
 }
 
 double Optimizer::learning_rate(const std::string& key, int64_t update) const {

@@ -56,18 +56,18 @@ class Optimizer {
   double learning_rate(const std::string& key, int64_t update) const;
 
   const std::string& name() const { return name_; }
-  std::string json() const;  // fields that were given
+  std::string json() const { return fields_.dump(); }  // fields that were given
 
  private:
   struct Kernel;
-  Optimizer(std::string name, Json::Object fields);
+  Optimizer(std::string name, Json fields);
   double number(const char* field, double fallback) const;
   bool flag(const char* field, bool fallback) const;
   Kernel kernel(const std::string& key, int64_t update) const;
   void check_fields() const;
 
   std::string name_;
-  Json::Object fields_;
+  Json fields_;  // an object
   std::shared_ptr<const Schedule> schedule_;
   std::map<std::string, double> rate_factors_, decay_factors_;
 };

@@ -1,7 +1,9 @@
 #include "cpp/kvstore/store/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "cpp/base/error.h"
@@ -11,38 +13,33 @@ namespace {
 
 class Fields {
  public:
-  explicit Fields(const Json& json) {
-    MX_CHECK(json.object(), "set_optimizer: lr_scheduler: an object expected");
-    fields_ = json.object();
+  explicit Fields(const Json& json) : fields_(json) {
+    MX_CHECK(json.is_object(), "set_optimizer: lr_scheduler: an object expected");
   }
   double number(const char* name, std::optional<double> fallback = {}) const {
-    const auto found = fields_->find(name);
-    if (found == fields_->end() && fallback) return *fallback;
-    MX_CHECK(found != fields_->end() && found->second.number(),
-             "set_optimizer: lr_scheduler: ", name, ": a number expected");
-    return *found->second.number();
+    const auto found = fields_.find(name);
+    if (found == fields_.end() && fallback) return *fallback;
+    MX_CHECK(found != fields_.end() && found->is_number(), "set_optimizer: lr_scheduler: ", name,
+             ": a number expected");
+    return found->get<double>();
   }
   std::string text(const char* name, const std::string& fallback) const {
-    const auto found = fields_->find(name);
-    if (found == fields_->end()) return fallback;
-    MX_CHECK(found->second.text(), "set_optimizer: lr_scheduler: ", name, ": a text expected");
-    return *found->second.text();
+    const auto found = fields_.find(name);
+    if (found == fields_.end()) return fallback;
+    MX_CHECK(found->is_string(), "set_optimizer: lr_scheduler: ", name, ": a text expected");
+    return found->get<std::string>();
   }
   std::vector<double> numbers(const char* name) const {
-    const auto found = fields_->find(name);
-    MX_CHECK(found != fields_->end() && found->second.array(),
-             "set_optimizer: lr_scheduler: ", name, ": a list of numbers expected");
-    std::vector<double> list;
-    for (const Json& item : *found->second.array()) {
-      MX_CHECK(item.number(), "set_optimizer: lr_scheduler: ", name,
-               ": a list of numbers expected");
-      list.push_back(*item.number());
-    }
-    return list;
+    const auto found = fields_.find(name);
+    const bool good = found != fields_.end() && found->is_array() &&
+                      std::all_of(found->begin(), found->end(),
+                                  [](const Json& item) { return item.is_number(); });
+    MX_CHECK(good, "set_optimizer: lr_scheduler: ", name, ": a list of numbers expected");
+    return found->get<std::vector<double>>();
   }
 
  private:
-  const Json::Object* fields_;
+  const Json& fields_;
 };
 
 class WithWarmup : public Schedule {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cpp/kvstore/store/json.h"
+#include "cpp/base/json.h"
 
 namespace mxlite::store {
 

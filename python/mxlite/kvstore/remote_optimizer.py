@@ -153,6 +153,10 @@ def _schedule(scheduler: Any) -> dict[str, Any] | None:
         for name, value in vars(scheduler).items()
         if isinstance(value, (int, float, str, list, tuple))
     }
+    for name, value in known.items():
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, float):
+                _number(f"lr_scheduler: {name}", one)
     return {"name": type(scheduler).__name__, **known}
 
 

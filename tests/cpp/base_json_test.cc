@@ -1,0 +1,53 @@
+// JSON from other processes and files: what is read, and that everything else is a value error.
+#include <gtest/gtest.h>
+
+#include "cpp/base/error.h"
+#include "cpp/base/json.h"
+
+namespace mxlite {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_json(text, "test");
+  } catch (const Error& e) {
+    EXPECT_TRUE(e.kind() == ErrorKind::kValue) << text;
+    return e.what();
+  }
+  return "";
+}
+
+TEST(JsonText, ReadsWhatPythonWrites) {
+  const Json json = parse_json(
+      R"({"lr": 1e-3, "n": -2, "b": true, "none": null, "l": [1, 2.5], "t": "a\"\u00e9\ud83d\ude00"})",
+      "test");
+  EXPECT_EQ(json.at("lr").get<double>(), 1e-3);
+  EXPECT_EQ(json.at("n").get<double>(), -2);
+  EXPECT_TRUE(json.at("b").get<bool>());
+  EXPECT_TRUE(json.at("none").is_null());
+  EXPECT_EQ(json.at("l").size(), 2u);
+  EXPECT_EQ(json.at("t").get<std::string>(), "a\"\xc3\xa9\xf0\x9f\x98\x80");
+}
+
+TEST(JsonText, TheLastOfEqualNamesCounts) {
+  EXPECT_EQ(parse_json(R"({"lr": 1, "lr": 2})", "test").at("lr").get<double>(), 2);
+}
+
+TEST(JsonText, RefusesOtherTexts) {
+  for (const char* text :
+       {"", "{", "[1,]", "{\"a\" 1}", "nul", "1 2", "\"\\x\"", "\"\\ud800\"", "{\"a\": 1,}",
+        "__import__('os')", "NaN", "Infinity", "1e999", "\"\xff\""})
+    EXPECT_EQ(error_of(text).rfind("test: no JSON: ", 0), 0u) << text << ": " << error_of(text);
+}
+
+TEST(JsonText, NestingIsBounded) {
+  const auto nested = [](size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  EXPECT_EQ(error_of(nested(33)), "");
+  EXPECT_EQ(error_of(nested(34)), "test: JSON nested deeper than 32 levels");
+  EXPECT_EQ(error_of(std::string(100000, '[')), "test: JSON nested deeper than 32 levels");
+}
+
+}  // namespace
+}  // namespace mxlite
