@@ -90,13 +90,15 @@ const NDArrayRef& usable(const NDArrayRef& array, const std::string& name) {
 }
 
 struct CollectiveCall {
-  Request terms;  // of all; name, dtype and shape are those of each
+  Request terms;         // of all; name, dtype and shape are those of each
+  bool ordered = false;  // all ranks make the call at the same place of their order
   std::vector<std::string> names;
   std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
 };
 
-Request common_terms(const std::string& kind, const py::dict& given) {
-  Request terms;
+CollectiveCall common_terms(const std::string& kind, const py::dict& given) {
+  CollectiveCall call;
+  Request& terms = call.terms;
   terms.kind = collective_kind(kind);
   for (const auto& [key, value] : given) {
     const auto name = key.cast<std::string_view>();
@@ -116,10 +118,12 @@ Request common_terms(const std::string& kind, const py::dict& given) {
       terms.splits = value.cast<std::vector<int64_t>>();
     else if (name == "group")
       terms.group = value.cast<std::string>();
+    else if (name == "ordered")
+      call.ordered = value.cast<bool>();
     else
       fail(ErrorKind::kValue, kind, ": term '", name, "' is unknown");
   }
-  return terms;
+  return call;
 }
 
 std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& session) {
@@ -172,10 +176,15 @@ const char* task_name(CollectiveKind kind) { return collective_name(kind); }
 PendingCollective submit(const std::string& kind, std::vector<std::string> names,
                          const py::list& inputs, const py::list& outputs, const py::dict& terms) {
   auto session = Runtime::get().running_session();
-  CollectiveCall call{common_terms(kind, terms), std::move(names), {}, {}};
+  CollectiveCall call = common_terms(kind, terms);
+  call.names = std::move(names);
   call.inputs = inputs.cast<std::vector<NDArrayRef>>();
   call.outputs = outputs.is(inputs) ? call.inputs : outputs.cast<std::vector<NDArrayRef>>();
   std::vector<OperationRef> operations = operations_of(call, *session);
+  if (call.ordered) {
+    uint64_t number = session->number_calls(operations.size());
+    for (const OperationRef& operation : operations) operation->number = number++;
+  }
   std::vector<engine::Var*> reads, overwrites, updates;
   size_t bytes = 0;
   for (size_t i = 0; i < call.inputs.size(); ++i) {

@@ -166,6 +166,44 @@ TEST(Session, ANameThatIsBeingProcessedIsRefusedUnlessItQueues) {
   }
 }
 
+TEST(Session, CallsByNumberAreDoneWhicheverIsReadyFirst) {
+  constexpr size_t kCalls = 40;
+  Job job;
+  Owner owner;
+  const uint64_t first = job.session().number_calls(kCalls);
+  EXPECT_EQ(job.session().number_calls(1), first + kCalls);
+  std::vector<OperationRef> all;
+  for (size_t i = 0; i < kCalls; ++i) {
+    // Equal names are no mistake: the numbers tell the calls apart.
+    all.push_back(job.sum("a", static_cast<int64_t>(1 + i % 5), owner));
+    all.back()->number = first + (i * 7) % kCalls;
+  }
+  for (const OperationRef& operation : all) job.session().submit({operation});
+  EXPECT_TRUE(owner.wait_for(kCalls).empty());
+  for (const auto& o : all) {
+    const auto* values = static_cast<const float*>(o->output->data());
+    for (int64_t i = 0; i < o->output->size(); ++i) EXPECT_EQ(values[i], static_cast<float>(i));
+  }
+  const RuntimeStats stats = job.session().stats();
+  EXPECT_EQ(stats.tensors, kCalls);
+  EXPECT_EQ(stats.cache_hits, 0u);
+}
+
+TEST(Session, ACallByNumberWithoutInputIsAnError) {
+  Job job;
+  Owner owner;
+  const uint64_t number = job.session().number_calls(1);
+  auto failed = job.sum("a", 3, owner);
+  Request request = failed->request();
+  request.failure = "no input";
+  failed->asked = make_ref<const SharedRequest>(std::move(request));
+  failed->number = number;
+  job.session().submit({failed});
+  const auto errors = owner.wait_for(1);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0], "allreduce of 'a': rank 0 could not compute its tensor: no input");
+}
+
 TEST(Session, WhatComesAfterTheEndFails) {
   Job job;
   Owner before, after;

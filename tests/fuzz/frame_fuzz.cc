@@ -1,5 +1,7 @@
 // Frames of the parameter server: a stream of any bytes, and bodies of every message that arrive
 // in frames with valid seals. The first byte chooses.
+#include "cpp/kvstore/comm/ordered_calls.h"
+#include "cpp/kvstore/horovod/request.h"
 #include "cpp/kvstore/server/messages.h"
 
 #include "tests/fuzz/target.h"
@@ -13,7 +15,7 @@ void feed(server::FrameDecoder& decoder, fuzz::Bytes bytes) {
 }
 
 void decode_as(int choice, const server::Body& body) {
-  switch (choice % 14) {
+  switch (choice % 15) {
     case 0:
       return void(server::decode<server::Hello>(body));
     case 1:
@@ -42,6 +44,11 @@ void decode_as(int choice, const server::Body& body) {
       {
       FrameReader frame(body, horovod::kNegotiationFrame);
       return void(horovod::read_request(frame));
+    }
+    case 13: {
+      OrderedCalls calls(3);
+      FrameReader frame(body, "calls");
+      return calls.read(choice % 3, frame);
     }
     default: {
       server::Frame frame;

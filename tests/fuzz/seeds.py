@@ -60,7 +60,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "text": [bytes([kind, choice]) + text for kind, text in enumerate(texts)
                  for choice in (2, 9, 64)],
         "image": [bytes([choice]) + image for image in images for choice in (0, 1, 133)],
-        "frame": [bytes([choice]) + body for body in bodies for choice in range(14)],
+        "frame": [bytes([choice]) + body for body in bodies for choice in range(15)],
         "json": [b'{"name": "sgd", "lr": 0.1, "list": [1, -2e3, true, null, "\\u00e9\\n"]}'],
     }  # fmt: skip
 

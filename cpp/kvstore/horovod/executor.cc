@@ -87,25 +87,25 @@ std::byte* Executor::buffer(size_t bytes) {
   return static_cast<std::byte*>(buffer_.data);
 }
 
-void Executor::run(const Response& response, std::span<const OperationRef> operations,
+void Executor::run(std::span<const OperationRef> operations, std::span<const Request> requests,
                    Communicator& group, std::span<const int> members) {
   NamedOperation& first = *operations[0];
-  const std::vector<Request>& requests = *response.entries[0].requests;
+  const CollectiveKind kind = first.request().kind;
   const Activity outer(timeline_, operations,
-                       response.kind == CollectiveKind::kAllReduce       ? "ALLREDUCE"
-                       : response.kind == CollectiveKind::kAllGather     ? "ALLGATHER"
-                       : response.kind == CollectiveKind::kBroadcast     ? "BROADCAST"
-                       : response.kind == CollectiveKind::kAllToAll      ? "ALLTOALL"
-                       : response.kind == CollectiveKind::kReduceScatter ? "REDUCESCATTER"
-                                                                         : "BARRIER");
-  const ProfileScope profile(collective_name(response.kind), ProfileKind::kComm);
+                       kind == CollectiveKind::kAllReduce       ? "ALLREDUCE"
+                       : kind == CollectiveKind::kAllGather     ? "ALLGATHER"
+                       : kind == CollectiveKind::kBroadcast     ? "BROADCAST"
+                       : kind == CollectiveKind::kAllToAll      ? "ALLTOALL"
+                       : kind == CollectiveKind::kReduceScatter ? "REDUCESCATTER"
+                                                                : "BARRIER");
+  const ProfileScope profile(collective_name(kind), ProfileKind::kComm);
   std::string what = first.request().name;
   if (operations.size() > 1) what += " and " + std::to_string(operations.size() - 1) + " more";
   group.describe(std::move(what));
-  if (response.kind == CollectiveKind::kAllReduce && operations.size() > 1)
+  if (kind == CollectiveKind::kAllReduce && operations.size() > 1)
     return all_reduce_fused(operations, group);
-  const Activity inner(timeline_, operations, transport_activity(response.kind));
-  switch (response.kind) {
+  const Activity inner(timeline_, operations, transport_activity(kind));
+  switch (kind) {
     case CollectiveKind::kAllReduce:
       return all_reduce(first, group);
     case CollectiveKind::kAllGather:

@@ -1,11 +1,10 @@
-// Carries out a response: moves the tensors' bytes through a communicator.
+// Carries out what ranks have agreed on: moves the tensors' bytes through a communicator.
 #pragma once
 #include <span>
 #include <vector>
 
 #include "cpp/core/allocator.h"
 #include "cpp/kvstore/horovod/named_operation.h"
-#include "cpp/kvstore/horovod/negotiator.h"
 #include "cpp/kvstore/horovod/timeline.h"
 
 namespace mxlite::horovod {
@@ -17,9 +16,10 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // operations[i] is this rank's for entries[i]; members: the ranks of the group.
-  void run(const Response& response, std::span<const OperationRef> operations, Communicator& group,
-           std::span<const int> members);
+  // Runs this rank's operations of one kind as one. requests: of the first operation, by member;
+  // members: the ranks of the group.
+  void run(std::span<const OperationRef> operations, std::span<const Request> requests,
+           Communicator& group, std::span<const int> members);
 
  private:
   void all_reduce(NamedOperation& operation, Communicator& group);

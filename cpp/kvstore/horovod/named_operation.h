@@ -1,5 +1,6 @@
-// One named collective of this rank, from submit until its owner is told.
+// One collective of this rank, from submit until its owner is told.
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <vector>
 
@@ -22,6 +23,9 @@ class OperationOwner {
 // Arrays are contiguous, in host memory, and free to be read or written.
 struct NamedOperation : RefCounted {
   RequestRef asked;
+  // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
+  // call in any order and find each other by name.
+  uint64_t number = 0;
   OperationOwner* owner = nullptr;  // null: nobody, or it has been told
   NDArrayRef input;
   NDArrayRef output;    // of allreduce and broadcast; the executor makes those of the others

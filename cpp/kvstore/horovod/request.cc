@@ -41,6 +41,17 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
+uint64_t call_hash(const Request& request) {
+  Request common = request;
+  common.failure.clear();
+  if (common.kind == CollectiveKind::kAllGather && !common.shape.empty()) common.shape[0] = 0;
+  FrameWriter bytes;
+  write_request(bytes, common);
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const std::byte b : bytes.take()) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3;
+  return hash;
+}
+
 void write_request(FrameWriter& frame, const Request& r) {
   frame.text(r.name);
   frame.number(static_cast<uint8_t>(r.kind));

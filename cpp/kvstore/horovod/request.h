@@ -72,6 +72,10 @@ inline constexpr const char* kNegotiationFrame = "a frame of the negotiation";
 
 std::string shape_text(std::span<const int64_t> shape);
 
+// Hash of what all ranks must agree on when they make the same call; the rows of an allgather and a
+// failure may differ.
+uint64_t call_hash(const Request& request);
+
 // Appends a request to a frame.
 void write_request(FrameWriter& frame, const Request& request);
 // Throws a communicator error for bytes that are no request.

@@ -3,10 +3,8 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-#include "cpp/base/env.h"
 #include "cpp/base/error.h"
 #include "cpp/kvstore/comm/shm/channel.h"
 #include "cpp/kvstore/horovod/stall_text.h"
@@ -21,8 +19,7 @@ constexpr double kBurstMs = 0.2;
 constexpr double kLook = 0.02;                      // seconds asleep while something is awaited
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying more costs more
-constexpr double kLongestStall = 3600;
-constexpr uint32_t kProtocol = 2;
+constexpr uint32_t kProtocol = 3;
 constexpr size_t kAhead = 6;  // operations come from another core
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
@@ -32,16 +29,16 @@ uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
 
 uint64_t ns_since(Clock::time_point begin) { return ns_between(begin, Clock::now()); }
 
-// std::bad_alloc if there is no memory for the text.
-std::exception_ptr as_exception(const char* text) noexcept {
+}  // namespace
+
+// Returns std::bad_alloc if there is no memory for the text.
+std::exception_ptr Session::as_exception(const char* text) noexcept {
   try {
     return std::make_exception_ptr(Error(ErrorKind::kCommunicator, text));
   } catch (...) {
     return std::current_exception();
   }
 }
-
-}  // namespace
 
 Session::Session(const WorldRequest& request, const RuntimeOptions& options, Timeline& timeline)
     : Session(make_world(request), options, timeline) {}
@@ -56,6 +53,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
       executor_(timeline),
       autotuner_(options.autotune, options.settings),
+      calls_(size),
       spins_(shm::cores_for_all(topology.local_size) ? kSpins : kSpinsWhenShared),
       settings_(options.settings) {
   groups_[0] = std::move(world.communicator);
@@ -153,18 +151,22 @@ void Session::begin_round() {
     std::lock_guard lock(mutex_);
     if (stop_requested_) flags |= kShutdown;
   }
-  const bool something = !news.empty() || flags != 0;
+  const bool has_news = !news.empty() || calls_.has_news();
+  const bool something = has_news || flags != 0;
   if ((something && seconds_to_next_round() <= 0) || control_->wanted()) {
-    std::vector<std::byte> frame = negotiator_.make_frame(std::move(news), flags);
+    const std::vector<std::byte> named = negotiator_.make_frame(std::move(news), flags);
+    FrameWriter frame;
+    calls_.write(frame);
+    frame.bytes(named);
     if (timeline_.runs()) timeline_.cycle();
     round_began_ = Clock::now();
-    control_->post(std::move(frame));
+    control_->post(frame.take());
     spun_ = false;
     std::lock_guard lock(mutex_);
     round_open_ = true;
     needs_rings_ = false;
     stats_.negotiation_ns += ns_since(begin);
-  } else if (!news.empty()) {
+  } else if (has_news) {
     held_ = std::move(news);
     std::lock_guard lock(mutex_);
     needs_rings_ = false;
@@ -179,8 +181,10 @@ double Session::seconds_to_next_round() const {
 }
 
 void Session::sleep(uint32_t seen) {
-  double seconds = open_ == 0 && !round_open_ ? kIdleLook : kLook;
-  if (!held_.empty()) seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
+  const bool awaits = open_ > 0 || !ordered_.empty() || round_open_;
+  double seconds = awaits ? kLook : kIdleLook;
+  if (!held_.empty() || calls_.has_news())
+    seconds = std::min(seconds, std::max(0.0, seconds_to_next_round()));
   control_->sleep(seen, seconds);
   if (ns_since(looked_) > static_cast<uint64_t>(kLook * 1e9)) {
     looked_ = Clock::now();
@@ -205,6 +209,10 @@ std::vector<const SharedRequest*> Session::take_news() {
   for (size_t i = 0; i < fresh_.size(); ++i) {
     if (i + kAhead < fresh_.size()) __builtin_prefetch(fresh_[i + kAhead].get());
     OperationRef& operation = fresh_[i];
+    if (operation->number != 0) {
+      announce_call(operation);
+      continue;
+    }
     const SharedRequest* asked = operation->asked.get();
     if (open(operation)) {
       news.push_back(asked);
@@ -268,8 +276,15 @@ void Session::forget(const std::vector<uint32_t>& numbers) {
 void Session::process() {
   const auto begin = Clock::now();
   const bool marks = rank == 0 && timeline_.runs();
-  Negotiator::Outcome outcome =
-      negotiator_.process(control_->take(), marks ? &announced_ : nullptr);
+  std::vector<std::vector<std::byte>> frames = control_->take();
+  for (size_t r = 0; r < frames.size(); ++r) {
+    FrameReader frame(frames[r], kNegotiationFrame);
+    calls_.read(static_cast<int>(r), frame);
+    std::vector<std::byte> named(frame.left());
+    frame.bytes(named.data(), named.size());
+    frames[r] = std::move(named);
+  }
+  Negotiator::Outcome outcome = negotiator_.process(frames, marks ? &announced_ : nullptr);
   forget(outcome.forgotten);
   {
     std::lock_guard lock(mutex_);
@@ -282,12 +297,12 @@ void Session::process() {
     settings_ = negotiator_.settings();
   }
   for (const Response& response : outcome.responses) carry_out(response);
-  int64_t bytes = 0;
+  int64_t bytes = carry_out_calls();
   if (autotuning())
     for (const Response& response : outcome.responses)
       for (const ResponseEntry& entry : response.entries)
         bytes += static_cast<int64_t>(entry.first().bytes());
-  if (bytes > 0) {
+  if (autotuning() && bytes > 0) {
     const double seconds = static_cast<double>(ns_since(last_traffic_)) * 1e-9;
     last_traffic_ = Clock::now();
     if (rank == 0)
@@ -299,7 +314,7 @@ void Session::process() {
   }
   if (outcome.stalled) {
     stalled_ = true;
-    return end(given_up_text(negotiator_.stalls(0)).c_str());
+    return end(given_up_text(stalls(0)).c_str());
   }
   if (!outcome.shutdown.empty())
     end(str("the job has been shut down by ", ranks_text(outcome.shutdown),
@@ -337,7 +352,8 @@ void Session::carry_out(const Response& response) {
     change_sets(response, *operations[0]);
   } else {
     try {
-      executor_.run(response, operations, *group->second, negotiator_.members(response.set));
+      executor_.run(operations, *response.entries[0].requests, *group->second,
+                    negotiator_.members(response.set));
     } catch (const std::exception& e) {
       tell(operations, as_exception(e.what()));
       throw;
@@ -376,21 +392,6 @@ void Session::change_sets(const Response& response, NamedOperation& operation) {
   operation.set_number = number;
   std::lock_guard lock(mutex_);
   sets_[number] = ranks;
-}
-
-void Session::check_stalls() {
-  if (rank != 0 || open_ == 0 || ns_since(stalls_checked_) < uint64_t{1000000000} / 2) return;
-  stalls_checked_ = Clock::now();
-  double limit = options_.stall_shutdown;
-  if (limit <= options_.stall_warning)
-    limit = env_string("MXLITE_COMM_TIMEOUT", "").empty() ? kLongestStall : comm_timeout();
-  if (!negotiator_.stalls(limit).empty()) give_up_ = true;
-  if (options_.stall_warning <= 0 || ns_since(stalls_warned_) < options_.stall_warning * 1e9)
-    return;
-  const std::vector<Stall> stalls = negotiator_.stalls(options_.stall_warning);
-  if (stalls.empty()) return;
-  stalls_warned_ = Clock::now();
-  std::fprintf(stderr, "%s\n", stall_warning(stalls, options_.stall_warning).c_str());
 }
 
 void Session::submit(std::vector<OperationRef> operations) {
@@ -444,12 +445,14 @@ void Session::end(const char* reason) noexcept {
   for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);
   for (const auto& [key, operations] : queued_)
     for (const OperationRef& operation : operations) tell({&operation, 1}, cause);
+  for (const auto& [number, operation] : ordered_) tell({&operation, 1}, cause);
   fresh_.clear();
   operations_.clear();
   next_.clear();
   known_.clear();
   pending_.clear();
   queued_.clear();
+  ordered_.clear();
   open_ = 0;
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/autotune.h"
 #include "cpp/kvstore/horovod/control.h"
@@ -54,6 +55,9 @@ class Session {
   // Any thread.
   RequestRef share(const Request& request) { return requests_.share(request); }
   void submit(std::vector<OperationRef> operations);
+  // Returns the number of the first of so many calls that all ranks make in the same order; the
+  // operations are submitted with these numbers when they are ready, in any order.
+  uint64_t number_calls(size_t count) { return next_call_.fetch_add(count); }
   void request_stop();
   void abort(const char* reason) noexcept;
   bool ended();
@@ -80,11 +84,18 @@ class Session {
   bool autotuning() const { return options_.autotune.enabled; }
   void process();
   void carry_out(const Response& response);
+  void announce_call(OperationRef& operation);
+  int64_t carry_out_calls();  // those that are due; returns their bytes
+  void run_call(std::vector<OperationRef>& operations);
+  std::vector<Request> requests_of_all(const NamedOperation& call);
+  std::string difference(const NamedOperation& call);
+  std::vector<Stall> stalls(double longer_than) const;
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
   void sleep(uint32_t seen);
   // Tells the owners of all operations. Does not allocate but for the error's text.
   void end(const char* reason) noexcept;
+  static std::exception_ptr as_exception(const char* text) noexcept;
   static void tell(std::span<const OperationRef> operations, const std::exception_ptr& error);
 
   RuntimeOptions options_;
@@ -101,7 +112,9 @@ class Session {
   };
   std::vector<Known> known_;
   std::unordered_map<std::string_view, OperationRef> pending_;
-  size_t open_ = 0;                                                   // in both
+  size_t open_ = 0;  // in both
+  OrderedCalls calls_;
+  std::map<uint64_t, OperationRef> ordered_;                          // by number
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind those
   std::vector<OperationRef> next_;                                    // their turn has come
   std::vector<OperationRef> fresh_, operations_;                      // kept for their memory
@@ -116,6 +129,7 @@ class Session {
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 
+  std::atomic<uint64_t> next_call_{1};
   RequestTable requests_;
   std::mutex mutex_;
   std::vector<OperationRef> inbox_;  // guarded by mutex_

@@ -15,8 +15,7 @@ from .. import autograd
 from .. import ndarray as nd
 from ..base import InputError, MXNetError, NotSupportedError
 from ..comm import basics
-from ..comm.rows import allgather
-from ..comm.submitting import contiguous, submit
+from ..comm.submitting import contiguous, returned, submit, waited
 from ..context import cpu
 from ..ndarray import NDArray
 from ..profiler.scope import COMM_SCOPE, scope
@@ -31,10 +30,19 @@ _numbers = itertools.count()
 
 
 class _Group:
-    """The processes of the job, seen by one store."""
+    """The processes of the job, seen by one store.
 
-    def __init__(self, store: str) -> None:
+    Parameters
+    ----------
+    store : str
+        Part of the tensors' names.
+    ordered : bool
+        All ranks make the same calls in the same order, so that nothing is negotiated by name.
+    """
+
+    def __init__(self, store: str, ordered: bool) -> None:
         basics.init()
+        self._ordered = ordered
         self.rank, self.size = basics.rank(), basics.size()
         self._prefix = f"kvstore.{store}.{next(_numbers)}."
         self._tick: NDArray | None = None
@@ -54,7 +62,13 @@ class _Group:
 
     def gather(self, key: Any, array: NDArray) -> NDArray:
         """Return the rows of all ranks, one rank after the other."""
-        return allgather(array, name=f"{self._prefix}{key}")
+        rows = contiguous(array)
+        if self.size == 1:
+            return returned(rows.copy(), array.ctx)
+        pending = submit(
+            "allgather", [f"{self._prefix}{key}"], [rows], [], ordered=self._ordered
+        )
+        return waited(pending, [rows], array.ctx)[0]
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
@@ -76,7 +90,8 @@ class _Group:
             if inputs[0] is not outputs[0]:
                 inputs[0].copyto(outputs[0])
             return
-        submit(kind, [f"{self._prefix}{key}"], inputs, outputs, priority=priority, **terms)
+        terms.update(priority=priority, ordered=self._ordered)
+        submit(kind, [f"{self._prefix}{key}"], inputs, outputs, **terms)
 
 
 class AllReduceStore(KVStore):
@@ -86,13 +101,15 @@ class AllReduceStore(KVStore):
     -----
     Matches ``mxnet.kvstore.KVStore`` of type ``dist_sync``, without servers. What 1.x cannot do:
     states of the optimizer can be saved (they are here), and rows of dense values can be pulled.
+    All ranks must make the same calls in the same order; where they do not, the calls that differ
+    raise an error on every rank.
     """
 
     _spans_processes = True
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._group = _Group(name)
+        self._group = _Group(name, ordered=True)
         self._sums: dict[Any, NDArray] = {}  # what updaters get
         if "async" in name and self._group.size > 1:
             raise NotSupportedError(
@@ -245,7 +262,7 @@ class Horovod(KVStoreBase):
     _spans_processes = True
 
     def __init__(self) -> None:
-        self._group = _Group("horovod")
+        self._group = _Group("horovod", ordered=False)
         self._buffers: dict[Any, NDArray] = {}
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:

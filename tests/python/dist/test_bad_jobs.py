@@ -112,21 +112,111 @@ names = ["a", "b", "c"][:: 1 if rank else -1]
 sums = {n: hvd.allreduce(mx.nd.full((2,), ord(n) + rank), name=n, op=hvd.Sum) for n in names}
 for name, total in sums.items():
     assert total.asnumpy().tolist() == [2 * ord(name) + 1] * 2
+# Ranks that wait for one name each would wait forever: rank 0 gives up.
+try:
+    hvd.allreduce(mx.nd.ones((2,)), name="x" if rank else "y")
+    raise SystemExit("agreed")
+except mx.MXNetError as error:
+    assert "given up" in str(error) and "allreduce.x" in str(error), error
+    assert "allreduce.y" in str(error), error
+print("done", rank)
+"""
+
+
+STORE_ORDER = """
+import mxlite as mx
 store = mx.kv.create("dist_sync")
-store.init(names, [mx.nd.full((2,), ord(name)) for name in names])
-for name in names:
-    out = mx.nd.zeros((2,))
-    store.pull(name, out=out)
-    assert out.asnumpy().tolist() == [ord(name)] * 2
-# Ranks that wait for one name each wait for ever: they are told so.
+rank = store.rank
 try:
     store.init("x" if rank else "y", mx.nd.ones((2,)))
     raise SystemExit("agreed")
 except mx.MXNetError as error:
-    assert "given up" in str(error) and ".x.init" in str(error), error
-    assert ".y.init" in str(error), error
+    for words in ("same order", ".y.init' float32(2,) on rank 0", ".x.init' float32(2,) on rank 1"):
+        assert words in str(error), error
+store.init(["a", "b"], [mx.nd.zeros((2,)), mx.nd.zeros((2,))])
+keys = ["a", "b"][:: 1 if rank else -1]
+for key in keys:
+    store.push(key, mx.nd.ones((2,)))
+for key in keys:
+    out = mx.nd.zeros((2,))
+    try:
+        store.pull(key, out=out)
+        out.wait_to_read()
+        raise SystemExit("pulled")
+    except mx.MXNetError as error:
+        assert "the ranks do not make the same calls in the same order" in str(error), error
+for key in ("a", "b"):  # the next calls have the same order
+    store.push(key, mx.nd.ones((2,)))
+    out = mx.nd.zeros((2,))
+    store.pull(key, out=out)
+    assert out.asnumpy().tolist() == [2, 2]
 print("done", rank)
 """
+
+
+def test_stores_refuse_calls_in_another_order(start) -> None:
+    result = start(STORE_ORDER, 2)
+    assert all("done" in text for text in result.output.values()), result.text
+
+
+LATE_CALL = """
+import time
+import mxlite as mx
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((2,)))
+out = mx.nd.zeros((2,))
+try:
+    if store.rank == 0:
+        store.push("w", mx.nd.ones((2,)))
+        store.pull("w", out=out)
+        out.wait_to_read()
+    else:
+        time.sleep(4)
+        store.barrier()
+    raise SystemExit("agreed")
+except mx.MXNetError as error:
+    assert "given up" in str(error) and "'kvstore.dist_sync.0.w' misses rank 1" in str(error), error
+print("done", store.rank)
+"""
+
+
+def test_a_rank_that_does_not_make_a_call_is_named(start) -> None:
+    env = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+    result = start(LATE_CALL, 2, env=env)
+    assert all("done" in text for text in result.output.values()), result.text
+    assert "1: [kvstore.dist_sync.0.w]" in result.text, result.text
+
+
+FAILED_PUSH = """
+import mxlite as mx
+store = mx.kv.create("dist_sync")
+store.init(["v", "w"], [mx.nd.zeros((2,)), mx.nd.zeros((2,))])
+class Broken(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        raise RuntimeError("no gradient")
+@mx.operator.register("broken")
+class BrokenProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, types):
+        return Broken()
+ones = mx.nd.ones((2,))
+store.push("v", mx.nd.Custom(ones, op_type="broken") if store.rank else ones)
+store.push("w", ones)
+out = mx.nd.zeros((2,))
+store.pull("w", out=out)
+assert out.asnumpy().tolist() == [2, 2]
+try:
+    store.pull("v", out=out)
+    out.wait_to_read()
+    raise SystemExit("summed")
+except (mx.MXNetError, RuntimeError) as error:
+    assert "rank 1 could not compute" in str(error) or "no gradient" in str(error), error
+print("done", store.rank)
+"""
+
+
+def test_a_push_that_cannot_be_computed_is_an_error_on_every_rank(start) -> None:
+    result = start(FAILED_PUSH, 2)
+    assert all("done" in text for text in result.output.values()), result.text
 
 
 def test_ranks_that_differ_in_order_agree_and_in_names_do_not(start) -> None:

@@ -1,0 +1,46 @@
+// What a session does about operations that some ranks do not call.
+#include <cstdio>
+
+#include "cpp/base/env.h"
+#include "cpp/kvstore/horovod/session.h"
+#include "cpp/kvstore/horovod/stall_text.h"
+
+namespace mxlite::horovod {
+namespace {
+
+constexpr double kLongestStall = 3600;
+constexpr double kCheckSeconds = 0.5;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+void Session::check_stalls() {
+  if (rank != 0 || (open_ == 0 && ordered_.empty())) return;
+  if (seconds_since(stalls_checked_) < kCheckSeconds) return;
+  stalls_checked_ = Clock::now();
+  double limit = options_.stall_shutdown;
+  if (limit <= options_.stall_warning)
+    limit = env_string("MXLITE_COMM_TIMEOUT", "").empty() ? kLongestStall : comm_timeout();
+  if (!stalls(limit).empty()) give_up_ = true;
+  if (options_.stall_warning <= 0 || seconds_since(stalls_warned_) < options_.stall_warning) return;
+  const std::vector<Stall> found = stalls(options_.stall_warning);
+  if (found.empty()) return;
+  stalls_warned_ = Clock::now();
+  std::fprintf(stderr, "%s\n", stall_warning(found, options_.stall_warning).c_str());
+}
+
+std::vector<Stall> Session::stalls(double longer_than) const {
+  std::vector<Stall> found = negotiator_.stalls(longer_than);
+  for (OrderedCalls::Waiting& one : calls_.waiting(longer_than)) {
+    const auto mine = ordered_.find(one.number);
+    found.push_back({mine == ordered_.end() ? str("call ", one.number, " of the stores")
+                                            : mine->second->request().name,
+                     0, one.seconds, std::move(one.missing)});
+  }
+  return found;
+}
+
+}  // namespace mxlite::horovod

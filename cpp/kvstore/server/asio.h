@@ -1,0 +1,26 @@
+// Asio without Boost, and how the parameter server opens sockets with it.
+#pragma once
+#define ASIO_STANDALONE 1
+#define ASIO_NO_DEPRECATED 1
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "cpp/kvstore/server/address.h"
+
+namespace mxlite::server {
+
+using asio::ip::tcp;
+
+// Throws a communicator error for a host that does not resolve.
+tcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
+                                    asio::ip::resolver_base::flags flags = {});
+// Port 0: any. Throws a communicator error that says whether the port is in use.
+tcp::acceptor listen_on(asio::io_context& context, const Address& address);
+// Closed in programs that a child of this process executes.
+void close_on_exec(int socket);
+
+}  // namespace mxlite::server

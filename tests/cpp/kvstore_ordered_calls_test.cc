@@ -1,0 +1,136 @@
+// Agreement on calls by number, without communication: every rank reads what all have written.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "cpp/base/error.h"
+#include "cpp/kvstore/comm/ordered_calls.h"
+
+namespace mxlite {
+namespace {
+
+class Job {
+ public:
+  explicit Job(int ranks) : ranks_(static_cast<size_t>(ranks), OrderedCalls(ranks)) {}
+  OrderedCalls& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
+
+  // One round. Returns what is due, after comparing it over the ranks.
+  std::vector<OrderedCalls::Due> round() {
+    std::vector<std::vector<std::byte>> frames;
+    for (OrderedCalls& calls : ranks_) {
+      FrameWriter frame;
+      calls.write(frame);
+      frames.push_back(frame.take());
+      EXPECT_FALSE(calls.has_news());
+    }
+    std::vector<OrderedCalls::Due> first;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      for (size_t from = 0; from < frames.size(); ++from) {
+        FrameReader frame(frames[from], "test");
+        ranks_[r].read(static_cast<int>(from), frame);
+        EXPECT_TRUE(frame.at_end());
+      }
+      const std::vector<OrderedCalls::Due> due = ranks_[r].take_due();
+      if (r == 0) first = due;
+      EXPECT_EQ(due.size(), first.size());
+      for (size_t i = 0; i < due.size() && i < first.size(); ++i) {
+        EXPECT_EQ(due[i].number, first[i].number);
+        EXPECT_EQ(due[i].same, first[i].same);
+        EXPECT_EQ(due[i].failed, first[i].failed);
+      }
+    }
+    return first;
+  }
+
+ private:
+  std::vector<OrderedCalls> ranks_;
+};
+
+TEST(OrderedCalls, ACallIsDueWhenAllRanksAreReady) {
+  Job job(3);
+  job.rank(0).announce({1, 11});
+  job.rank(1).announce({1, 11});
+  EXPECT_TRUE(job.round().empty());
+  job.rank(2).announce({1, 11});
+  const auto due = job.round();
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0].number, 1u);
+  EXPECT_TRUE(due[0].same && due[0].failed.empty());
+  EXPECT_TRUE(job.round().empty());
+}
+
+TEST(OrderedCalls, DifferentCallsAndFailedOnesAreTold) {
+  Job job(2);
+  job.rank(0).announce({1, 11});
+  job.rank(1).announce({1, 12});
+  job.rank(0).announce({2, 13});
+  job.rank(1).announce({2, 13, true});
+  const auto due = job.round();
+  ASSERT_EQ(due.size(), 2u);
+  EXPECT_FALSE(due[0].same);
+  EXPECT_TRUE(due[1].same);
+  EXPECT_EQ(due[1].failed, std::vector<int>{1});
+}
+
+TEST(OrderedCalls, ReadinessInAnyOrderCompletesEveryCallOnceAndAscending) {
+  constexpr int kRanks = 4;
+  constexpr uint64_t kCalls = 200;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    Job job(kRanks);
+    std::vector<std::vector<uint64_t>> left(kRanks);
+    for (auto& numbers : left) {
+      for (uint64_t n = 1; n <= kCalls; ++n) numbers.push_back(n);
+      std::shuffle(numbers.begin(), numbers.end(), random);
+    }
+    std::vector<int> seen(kCalls + 1);
+    for (bool more = true; more;) {
+      more = false;
+      for (int r = 0; r < kRanks; ++r) {
+        auto& numbers = left[static_cast<size_t>(r)];
+        for (size_t n = random() % 9; n > 0 && !numbers.empty(); --n) {
+          job.rank(r).announce({numbers.back(), numbers.back() * 7});
+          numbers.pop_back();
+        }
+        more = more || !numbers.empty();
+      }
+      uint64_t last = 0;
+      for (const auto& due : job.round()) {
+        EXPECT_LT(last, due.number);
+        last = due.number;
+        EXPECT_TRUE(due.same);
+        ++seen[due.number];
+      }
+    }
+    for (uint64_t n = 1; n <= kCalls; ++n) EXPECT_EQ(seen[n], 1) << "seed " << seed;
+  }
+}
+
+TEST(OrderedCalls, RanksThatAreWaitedForAreNamed) {
+  Job job(3);
+  job.rank(1).announce({5, 1});
+  EXPECT_TRUE(job.round().empty());
+  EXPECT_TRUE(job.rank(0).waiting(1000).empty());
+  const auto waiting = job.rank(0).waiting(0);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].number, 5u);
+  EXPECT_EQ(waiting[0].missing, (std::vector<int>{0, 2}));
+}
+
+TEST(OrderedCalls, DamagedFramesAreRefused) {
+  OrderedCalls calls(2);
+  FrameWriter twice;
+  calls.announce({1, 1});
+  calls.announce({1, 1});
+  calls.write(twice);
+  const auto bytes = twice.take();
+  FrameReader repeated(bytes, "test");
+  EXPECT_THROW(calls.read(1, repeated), Error);
+  const std::vector<std::byte> short_of_one(bytes.begin(), bytes.end() - 1);
+  FrameReader cut(short_of_one, "test");
+  EXPECT_THROW(calls.read(0, cut), Error);
+}
+
+}  // namespace
+}  // namespace mxlite
