@@ -3,10 +3,11 @@ find_package(Threads REQUIRED)
 
 # Header-only.
 find_path(MXLITE_JSON_INCLUDE_DIR nlohmann/json.hpp)
-if(NOT MXLITE_JSON_INCLUDE_DIR)
-  message(FATAL_ERROR "nlohmann/json.hpp not found; install nlohmann-json3-dev")
+find_path(MXLITE_ASIO_INCLUDE_DIR asio.hpp)
+if(NOT MXLITE_JSON_INCLUDE_DIR OR NOT MXLITE_ASIO_INCLUDE_DIR)
+  message(FATAL_ERROR "nlohmann/json.hpp or asio.hpp not found; install nlohmann-json3-dev and libasio-dev")
 endif()
-include_directories(SYSTEM ${MXLITE_JSON_INCLUDE_DIR})
+include_directories(SYSTEM ${MXLITE_JSON_INCLUDE_DIR} ${MXLITE_ASIO_INCLUDE_DIR})
 
 if(MXLITE_OPENCV)
   # No find_package: OpenCVConfig.cmake comes only with the package of all of OpenCV.

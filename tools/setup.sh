@@ -20,6 +20,7 @@ libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp
 libjpeg62-turbo-dev   test -f /usr/include/jpeglib.h
 libpng-dev            test -f /usr/include/png.h
 nlohmann-json3-dev    test -f /usr/include/nlohmann/json.hpp
+libasio-dev           test -f /usr/include/asio.hpp
 python3-venv          $python -m ensurepip --version
 python3-dev           test -f $($python -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h
 '

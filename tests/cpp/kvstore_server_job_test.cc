@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cpp/engine/engine.h"
+#include "cpp/kvstore/server/asio.h"
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/scheduler.h"
 #include "cpp/kvstore/server/server.h"
@@ -18,7 +19,10 @@
 namespace mxlite::server {
 namespace {
 
-int free_port() { return listen_on({"127.0.0.1", 0}).port; }
+int free_port() {
+  asio::io_context context;
+  return listen_on(context, {"127.0.0.1", 0}).local_endpoint().port();
+}
 
 struct Job {
   explicit Job(int workers, int servers) {
@@ -245,9 +249,10 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
 }
 
 TEST(ServerJob, APortInUseIsAnError) {
-  const Listener other = listen_on({"127.0.0.1", 0});
+  asio::io_context context;
+  const tcp::acceptor other = listen_on(context, {"127.0.0.1", 0});
   Job job(1, 1);
-  job.options.root_port = other.port;
+  job.options.root_port = other.local_endpoint().port();
   try {
     Scheduler scheduler(job.of(Role::kScheduler));
     FAIL();
@@ -289,11 +294,14 @@ TEST(ServerJob, ForeignBytesDisturbNobody) {
   std::thread foreigner([&] {
     std::mt19937 random(4);
     while (!stop) {
-      const Fd fd = begin_connect({"127.0.0.1", job.options.root_port});
+      asio::io_context context;
+      tcp::socket socket(context);
+      std::error_code error;
+      asio::connect(socket, resolve(context, {"127.0.0.1", job.options.root_port}), error);
       std::vector<std::byte> bytes(random() % 500);
       for (auto& b : bytes) b = static_cast<std::byte>(random());
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      [[maybe_unused]] const ssize_t n = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      socket.write_some(asio::buffer(bytes), error);
     }
   });
   const auto texts = job.run([](Client& c) { exact_sums(c, 10); });

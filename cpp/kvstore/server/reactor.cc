@@ -2,28 +2,22 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "cpp/core/profile_hooks.h"
+#include "cpp/kvstore/server/asio.h"
 
 namespace mxlite::server {
 namespace {
 
-constexpr int kTickMs = 20;
+constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
 constexpr size_t kReadAtOnce = size_t{8} << 20;  // of one connection before others have a turn
 constexpr size_t kMostStrangers = 256;
 constexpr double kHelloSeconds = 5;
 constexpr uint64_t kPreambleMagic = 0x3253502d65746c78;  // "xlte-PS2"
-constexpr ConnectionId kWakeTag = ~ConnectionId{0}, kListenTag = kWakeTag - 1;
 
 bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
@@ -31,34 +25,60 @@ bool starts_connection(FrameType type) {
 
 MakeFrameFilter make_filter = nullptr;  // set before threads start
 
-std::string errno_text() { return std::strerror(errno); }
+// The first bytes from each end; the keys of both depend on them.
+struct Preamble {
+  uint64_t magic = 0;
+  Nonce nonce = {};
+};
+
+bool would_block(const std::error_code& error) {
+  return error == asio::error::would_block || error == asio::error::try_again;
+}
 
 }  // namespace
 
-Reactor::Connection::Connection(ConnectionId number, Fd socket)
-    : id(number), fd(std::move(socket)), mine{kPreambleMagic, random_nonce()} {}
+struct Reactor::Network {
+  asio::io_context context{1};
+  asio::steady_timer ticker{context};
+  std::vector<tcp::acceptor> listeners;
+  std::vector<size_t> paused;  // listeners that could not accept; they try again with the next tick
+};
+
+struct Reactor::Connection {
+  Connection(ConnectionId number, tcp::socket s)
+      : id(number), socket(std::move(s)), mine{kPreambleMagic, random_nonce()} {}
+
+  const ConnectionId id;
+  tcp::socket socket;
+  Preamble mine, theirs;
+  size_t mine_sent = 0, theirs_have = 0;
+  bool sealed = false;  // both keys are known
+  SealKey key;          // of what this end sends
+  uint64_t sent = 0;    // frames
+  FrameDecoder decoder;
+  bool connecting = false, trusted = false, wants_write = false, accepted = false;
+  Clock::time_point since = Clock::now();
+  // By priority, larger first, and then in order.
+  std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
+  Frame current;
+  FrameHeader header;
+  size_t written = 0;  // of header, body and data
+  bool writing = false;
+};
 
 void set_frame_filter(MakeFrameFilter make) { make_filter = make; }
 
 Reactor::Reactor(const SealKey& key)
     : key_(key),
       filter_(make_filter ? make_filter() : nullptr),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      staging_(kStaging) {
-  MX_CHECK_KIND(epoll_ && wake_, ErrorKind::kCommunicator,
-                "parameter server: no more files: ", errno_text());
-  epoll_event event = {EPOLLIN, {.u64 = kWakeTag}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
-}
+      network_(std::make_unique<Network>()),
+      staging_(kStaging) {}
 
 Reactor::~Reactor() { stop(0); }
 
 int Reactor::listen(const Address& address) {
-  listeners_.push_back(listen_on(address));
-  epoll_event event = {EPOLLIN, {.u64 = kListenTag}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listeners_.back().fd.get(), &event);
-  return listeners_.back().port;
+  network_->listeners.push_back(listen_on(network_->context, address));
+  return network_->listeners.back().local_endpoint().port();
 }
 
 void Reactor::start(const char* thread_name) {
@@ -83,29 +103,67 @@ void Reactor::stop(double flush_seconds) noexcept {
     flush_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(flush_seconds));
     stopping_ = true;
+    stop_when_sent();
   });
   thread_.join();
-  posted_.clear();
   connections_.clear();
 }
 
-void Reactor::connect(ConnectionId id, const Address& address) {
-  auto connection = std::make_shared<std::unique_ptr<Connection>>(
-      std::make_unique<Connection>(id, begin_connect(address)));
-  post([this, connection] { adopt(std::move(*connection), true); });
+void Reactor::loop() {
+  for (size_t i = 0; i < network_->listeners.size(); ++i) accept(i);
+  await_tick();  // there is always one, so that run does not return for want of work
+  network_->context.run();
 }
 
-void Reactor::adopt(std::unique_ptr<Connection> connection, bool connecting) {
-  Connection& c = *connection;
-  c.connecting = connecting;
-  c.accepted = !connecting;
-  c.decoder.set_epoch(epoch_);
-  epoll_event event = {connecting ? EPOLLOUT : EPOLLIN, {.u64 = c.id}};
-  c.wants_write = connecting;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, c.fd.get(), &event);
+void Reactor::stop_when_sent() {
+  if (!stopping_) return;
+  const bool waiting = std::any_of(connections_.begin(), connections_.end(), [](const auto& c) {
+    return c.second->sealed && (c.second->writing || !c.second->waiting.empty());
+  });
+  if (!waiting || Clock::now() >= flush_until_) network_->context.stop();
+}
+
+void Reactor::post(std::function<void()> work) { asio::post(network_->context, std::move(work)); }
+
+void Reactor::connect(ConnectionId id, const Address& address) {
+  post([this, id, addresses = resolve(network_->context, address)] {
+    const auto c = std::make_shared<Connection>(id, tcp::socket(network_->context));
+    c->connecting = true;
+    connections_.emplace(id, c);
+    asio::async_connect(c->socket, addresses, [this, c](const std::error_code& error, const auto&) {
+      if (!find(c->id)) return;  // closed meanwhile
+      if (error) return drop(c->id, error.message());
+      c->connecting = false;
+      begin(*c);
+    });
+  });
+}
+
+void Reactor::accept(size_t listener) {
+  network_->listeners[listener].async_accept(
+      [this, listener](const std::error_code& error, tcp::socket socket) {
+        if (error) return network_->paused.push_back(listener);
+        accept(listener);
+        if (strangers_ >= kMostStrangers) return;
+        ++strangers_;
+        const auto c = std::make_shared<Connection>(next_id_++, std::move(socket));
+        c->accepted = true;
+        connections_.emplace(c->id, c);
+        begin(*c);
+      });
+}
+
+void Reactor::begin(Connection& c) {
   const ConnectionId id = c.id;
-  connections_.emplace(id, std::move(connection));
-  if (!connecting && write_preamble(c)) handlers_.opened(id);
+  std::error_code error;  // of a peer that has gone: reading tells
+  close_on_exec(c.socket.native_handle());
+  c.socket.set_option(tcp::no_delay(true), error);
+  c.socket.non_blocking(true, error);
+  c.decoder.set_epoch(epoch_);
+  await_read(c);
+  if (!write_preamble(c)) return;
+  handlers_.opened(id);
+  if (Connection* open = find(id); open && !open->waiting.empty()) write(*open);
 }
 
 void Reactor::send(ConnectionId id, Frame frame) {
@@ -123,18 +181,6 @@ void Reactor::send(ConnectionId id, Frame frame) {
 
 void Reactor::close(ConnectionId id, const std::string& why) {
   post([this, id, why] { drop(id, why); });
-}
-
-void Reactor::post(std::function<void()> work) {
-  bool wake = false;
-  {
-    std::lock_guard lock(mutex_);
-    wake = posted_.empty();
-    posted_.push_back(std::move(work));
-  }
-  if (!wake) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);
 }
 
 Traffic Reactor::traffic() {
@@ -167,71 +213,23 @@ void Reactor::count_bad(BadFrame kind) {
   ++traffic_.refused_connections;
 }
 
-void Reactor::loop() {
-  std::array<epoll_event, 64> events;
-  while (true) {
-    const int n = epoll_wait(epoll_.get(), events.data(), events.size(), kTickMs);
-    for (int i = 0; i < n; ++i) {
-      const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.u64 == kWakeTag) {
-        uint64_t count = 0;
-        [[maybe_unused]] const ssize_t got = ::read(wake_.get(), &count, sizeof count);
-      } else if (event.data.u64 == kListenTag) {
-        accept_all();
-      } else if (Connection* c = find(event.data.u64)) {
-        const ConnectionId id = c->id;
-        if (c->connecting) {
-          const std::string error = connect_error(c->fd.get());
-          if (!error.empty()) {
-            drop(id, error);
-            continue;
-          }
-          c->connecting = false;
-          watch(*c, false);
-          handlers_.opened(id);
-        } else if (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-          read(*c);
-        }
-        c = find(id);
-        if (c && (event.events & EPOLLOUT || !c->waiting.empty())) write(*c);
-      }
-    }
-    run_posted();
-    tick();
-    if (!stopping_) continue;
-    const bool waiting = std::any_of(connections_.begin(), connections_.end(), [](const auto& c) {
-      return c.second->sealed && (c.second->writing || !c.second->waiting.empty());
-    });
-    if (!waiting || Clock::now() >= flush_until_) return;
-  }
+void Reactor::await_read(Connection& c) {
+  c.socket.async_wait(tcp::socket::wait_read, [this, id = c.id](const std::error_code&) {
+    if (Connection* c = find(id)) read(*c);
+    if (Connection* c = find(id); c && !c->waiting.empty()) write(*c);
+    if (Connection* c = find(id)) await_read(*c);
+  });
 }
 
-void Reactor::run_posted() {
-  std::vector<std::function<void()>> work;
-  {
-    std::lock_guard lock(mutex_);
-    work.swap(posted_);
-  }
-  for (const auto& f : work) f();
-}
-
-void Reactor::accept_all() {
-  for (const Listener& listener : listeners_) {
-    while (true) {
-      Fd fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!fd) break;
-      if (strangers_ >= kMostStrangers) continue;
-      set_options(fd.get());
-      ++strangers_;
-      adopt(std::make_unique<Connection>(next_id_++, std::move(fd)), false);
-    }
-  }
-}
-
-void Reactor::watch(Connection& c, bool write) {
-  c.wants_write = write;
-  epoll_event event = {EPOLLIN | (write ? EPOLLOUT : 0u), {.u64 = c.id}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, c.fd.get(), &event);
+void Reactor::await_write(Connection& c) {
+  if (c.wants_write) return;
+  c.wants_write = true;
+  c.socket.async_wait(tcp::socket::wait_write, [this, id = c.id](const std::error_code&) {
+    Connection* c = find(id);
+    if (!c) return;
+    c->wants_write = false;
+    write(*c);
+  });
 }
 
 void Reactor::read(Connection& first) {
@@ -243,21 +241,22 @@ void Reactor::read(Connection& first) {
     if (!c) return;
     const std::span<std::byte> direct = c->decoder.direct();
     const std::span<std::byte> space = direct.empty() ? std::span(staging_) : direct;
-    const ssize_t n = ::recv(c->fd.get(), space.data(), space.size(), 0);
-    if (n == 0) return drop(id, "the connection was closed");
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      return drop(id, errno_text());
+    std::error_code error;
+    const size_t n = c->socket.read_some(asio::buffer(space.data(), space.size()), error);
+    if (error) {
+      if (error == asio::error::interrupted) continue;
+      if (would_block(error)) return;
+      return drop(id,
+                  error == asio::error::eof ? "the connection was closed" : error.message());
     }
-    total += static_cast<size_t>(n);
+    total += n;
     {
       std::lock_guard lock(mutex_);
-      traffic_.received_bytes += static_cast<size_t>(n);
+      traffic_.received_bytes += n;
     }
-    std::span<const std::byte> bytes(staging_.data(), direct.empty() ? static_cast<size_t>(n) : 0);
+    std::span<const std::byte> bytes(staging_.data(), direct.empty() ? n : 0);
     try {
-      if (!direct.empty()) c->decoder.filled(static_cast<size_t>(n));
+      if (!direct.empty()) c->decoder.filled(n);
       while (c) {
         if (c->decoder.complete()) {
           deliver(id, c->decoder.take());
@@ -294,15 +293,15 @@ size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
 
 bool Reactor::write_preamble(Connection& c) {
   while (c.mine_sent < sizeof c.mine) {
-    const ssize_t n = ::send(c.fd.get(), reinterpret_cast<const std::byte*>(&c.mine) + c.mine_sent,
-                             sizeof c.mine - c.mine_sent, MSG_NOSIGNAL);
-    if (n >= 0) {
-      c.mine_sent += static_cast<size_t>(n);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!c.wants_write) watch(c, true);
+    const auto all = asio::buffer(&c.mine, sizeof c.mine);
+    std::error_code error;
+    c.mine_sent += c.socket.write_some(all + c.mine_sent, error);
+    if (would_block(error)) {
+      await_write(c);
       return true;
-    } else if (errno != EINTR) {
-      drop(c.id, errno_text());
+    }
+    if (error && error != asio::error::interrupted) {
+      drop(c.id, error.message());
       return false;
     }
   }
@@ -351,32 +350,27 @@ bool Reactor::write(Connection& c) {
       c.written = 0;
       c.writing = true;
     }
-    const std::array<std::span<const std::byte>, 3> parts = {
-        std::as_bytes(std::span(&c.header, 1)), std::span<const std::byte>(c.current.body),
-        std::span(c.current.data.data, c.current.data.bytes)};
-    std::array<iovec, 3> vectors;
-    size_t count = 0, skip = c.written, total = 0;
-    for (const auto& part : parts) {
-      total += part.size();
+    std::array<asio::const_buffer, 3> parts = {
+        asio::buffer(&c.header, sizeof c.header), asio::buffer(c.current.body),
+        asio::buffer(c.current.data.data, c.current.data.bytes)};
+    const size_t total = asio::buffer_size(parts);
+    size_t skip = c.written;
+    for (asio::const_buffer& part : parts) {
       const size_t skipped = std::min(skip, part.size());
+      part += skipped;
       skip -= skipped;
-      if (skipped < part.size())
-        vectors[count++] = {const_cast<std::byte*>(part.data() + skipped), part.size() - skipped};
     }
-    msghdr message = {};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    const ssize_t n = ::sendmsg(c.fd.get(), &message, MSG_NOSIGNAL);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (!c.wants_write) watch(c, true);
+    std::error_code error;
+    c.written += c.socket.write_some(parts, error);
+    if (error) {
+      if (error == asio::error::interrupted) continue;
+      if (would_block(error)) {
+        await_write(c);
         return true;
       }
-      drop(id, errno_text());
+      drop(id, error.message());
       return false;
     }
-    c.written += static_cast<size_t>(n);
     if (c.written < total) continue;
     c.writing = false;
     c.current = {};
@@ -384,23 +378,34 @@ bool Reactor::write(Connection& c) {
     ++traffic_.sent_frames;
     traffic_.sent_bytes += total;
   }
-  if (c.wants_write && c.mine_sent == sizeof c.mine) watch(c, false);
+  stop_when_sent();
   return true;
 }
 
 void Reactor::drop(ConnectionId id, const std::string& why) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  const std::unique_ptr<Connection> gone = std::move(found->second);
+  const std::shared_ptr<Connection> gone = std::move(found->second);
   connections_.erase(found);
+  std::error_code ignored;
+  gone->socket.close(ignored);
   if (gone->accepted && !gone->trusted) --strangers_;
   handlers_.closed(id, why);
 }
 
+void Reactor::await_tick() {
+  network_->ticker.expires_after(kTick);
+  network_->ticker.async_wait([this](const std::error_code&) {
+    tick();
+    await_tick();
+  });
+}
+
 void Reactor::tick() {
   const auto now = Clock::now();
-  if (now - ticked_ < std::chrono::milliseconds(kTickMs)) return;
-  ticked_ = now;
+  std::vector<size_t> paused;
+  paused.swap(network_->paused);
+  for (const size_t listener : paused) accept(listener);
   if (filter_)
     filter_->tick([this](ConnectionId to, Frame passed) { pass(to, std::move(passed)); });
   if (strangers_ > 0) {
@@ -415,6 +420,7 @@ void Reactor::tick() {
     }
   }
   handlers_.tick();
+  stop_when_sent();
 }
 
 }  // namespace mxlite::server

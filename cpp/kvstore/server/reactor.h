@@ -1,8 +1,6 @@
 // The sockets of one process, on a thread of their own: frames go out by priority and come in whole
 // and checked. Handlers run on that thread.
 #pragma once
-#include <sys/types.h>
-
 #include <atomic>
 #include <functional>
 #include <map>
@@ -13,8 +11,8 @@
 #include <vector>
 
 #include "cpp/kvstore/comm/deadline.h"
+#include "cpp/kvstore/server/address.h"
 #include "cpp/kvstore/server/frame_filter.h"
-#include "cpp/kvstore/server/socket.h"
 
 namespace mxlite::server {
 
@@ -72,35 +70,14 @@ class Reactor {
     auto shared = std::make_shared<std::decay_t<F>>(std::forward<F>(work));
     post([shared] { (*shared)(); });
   }
-  // The first bytes from each end; the keys of both depend on them.
-  struct Preamble {
-    uint64_t magic = 0;
-    Nonce nonce = {};
-  };
-  struct Connection {
-    Connection(ConnectionId number, Fd socket);
-    ConnectionId id;
-    Fd fd;
-    Preamble mine, theirs;
-    size_t mine_sent = 0, theirs_have = 0;
-    bool sealed = false;  // both keys are known
-    SealKey key;          // of what this end sends
-    uint64_t sent = 0;    // frames
-    FrameDecoder decoder;
-    bool connecting = false, trusted = false, wants_write = false, accepted = false;
-    Clock::time_point since = Clock::now();
-    // By priority, larger first, and then in order.
-    std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
-    Frame current;
-    FrameHeader header;
-    size_t written = 0;  // of header, body and data
-    bool writing = false;
-  };
+  struct Network;  // keeps Asio out of this header
+  struct Connection;
 
   void loop();
-  void accept_all();
-  void adopt(std::unique_ptr<Connection> connection, bool connecting);
-  void run_posted();
+  void accept(size_t listener);
+  void begin(Connection& c);  // the socket is connected
+  void await_read(Connection& c);
+  void await_write(Connection& c);
   void read(Connection& c);
   size_t read_preamble(Connection& c, std::span<const std::byte> bytes);
   bool write_preamble(Connection& c);  // as write
@@ -109,8 +86,9 @@ class Reactor {
   void hand_over(ConnectionId id, Frame frame);
   void pass(ConnectionId id, Frame frame);  // ends the connection where hand_over throws
   void drop(ConnectionId id, const std::string& why);
-  void watch(Connection& c, bool write);
+  void await_tick();
   void tick();
+  void stop_when_sent();
   Connection* find(ConnectionId id);
   bool on_thread() const { return std::this_thread::get_id() == thread_id_; }
   void count_bad(BadFrame kind);
@@ -118,21 +96,19 @@ class Reactor {
   const SealKey key_;
   const std::unique_ptr<FrameFilter> filter_;
   Handlers handlers_;
-  Fd epoll_, wake_;
-  std::vector<Listener> listeners_;
+  const std::unique_ptr<Network> network_;
   std::atomic<uint32_t> epoch_{0};
   std::atomic<uint64_t> next_id_{1};
   uint64_t next_order_ = 0;
-  std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;  // of the thread
+  // The next ones belong to the thread.
+  std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   size_t strangers_ = 0;  // accepted, without hello
   std::vector<std::byte> staging_;
-  Clock::time_point ticked_{};
+  bool stopping_ = false;
+  Clock::time_point flush_until_{};
 
   std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // guarded by mutex_
-  Traffic traffic_;                            // guarded by mutex_
-  std::atomic<bool> stopping_{false};
-  Clock::time_point flush_until_{};
+  Traffic traffic_;            // guarded by mutex_
   std::thread::id thread_id_;  // set by start
   std::thread thread_;
 };

@@ -12,10 +12,24 @@
 
 #include "cpp/base/crc32c.h"
 #include "cpp/base/error.h"
-#include "cpp/kvstore/server/socket.h"
 
 namespace mxlite::server {
 namespace {
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  const int fd_;
+};
 
 constexpr std::array<char, 8> kMagic = {'M', 'X', 'P', 'S', 'N', 'A', 'P', '1'};
 
