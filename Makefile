@@ -96,12 +96,12 @@ test-long: test-emulated faults  ## what is too slow for test: about an hour
 	@$(STEP) "operators, graph and bindings under sanitizers" tools/sanitize_package.sh
 
 test-faults: $(BUILD)  ## a few of the faults of make faults
-	@$(STEP) "allocations that fail" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation
+	@$(STEP) "libraries that make faults" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation mxlite_lossy_frames
 	@$(STEP) "faults" tools/faults.sh ci
 
 # FAULTS=full runs the numbers of jobs that the published figures have.
 faults: $(BUILD)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full the whole
-	@$(STEP) "allocations that fail" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation
+	@$(STEP) "libraries that make faults" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation mxlite_lossy_frames
 	@$(STEP) "faults" tools/faults.sh $(FAULTS)
 
 fuzz-operators: $(BUILD)  ## random calls of all operators behind guard pages, about 15 minutes

@@ -1,10 +1,11 @@
-# mxlite_folder(<folder> [EXCEPT sub...] [DEPENDS folder...] [USES target...])
+# mxlite_folder(<folder> [PLUGIN] [EXCEPT sub...] [DEPENDS folder...] [USES target...])
 #
 # Library mxlite_<folder> from cpp/<folder>, subfolders included but for those in EXCEPT and the plug-in
 # folders cuda, mpi and nccl. A folder without sources makes no library. USES are foreign libraries that
-# only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake).
+# only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake), but for
+# those of a PLUGIN.
 function(mxlite_folder folder)
-  cmake_parse_arguments(ARG "" "" "EXCEPT;DEPENDS;USES" ${ARGN})
+  cmake_parse_arguments(ARG "PLUGIN" "" "EXCEPT;DEPENDS;USES" ${ARGN})
   string(REPLACE "/" "_" name mxlite_${folder})
   set(root ${PROJECT_SOURCE_DIR}/cpp/${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
@@ -23,6 +24,9 @@ function(mxlite_folder folder)
       target_link_libraries(${name} PUBLIC mxlite_${dependency})
     endif()
   endforeach()
+  if(ARG_PLUGIN)
+    return()
+  endif()
   set_property(GLOBAL APPEND PROPERTY MXLITE_FOLDERS ${name})
   set_property(GLOBAL APPEND PROPERTY MXLITE_FOREIGN ${ARG_USES})
 endfunction()

@@ -6,10 +6,11 @@ include(GoogleTest)
 
 if(MXLITE_LOWER_FOLDERS_ONLY)
   get_property(libraries GLOBAL PROPERTY MXLITE_FOLDERS)
+  list(APPEND libraries mxlite_kvstore_server)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
   list(FILTER test_sources INCLUDE REGEX "/(base|core|engine|io|kvstore)[a-z0-9_]*_test.cc$")
 else()
-  set(libraries mxlite DNNL::dnnl)
+  set(libraries mxlite mxlite_server DNNL::dnnl)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
   if(MXLITE_CUDA)  # nvcc's sources and the real runtime
     list(FILTER test_sources EXCLUDE REGEX "/cuda_runtime_test.cc$")
@@ -82,12 +83,12 @@ if(NOT MXLITE_SANITIZE)
 endif()
 
 # Makes the network of parameter server jobs unreliable: tests/faults/server_faults.py preloads it.
-if(NOT MXLITE_LOWER_FOLDERS_ONLY)
+if(NOT MXLITE_SANITIZE)
   add_library(mxlite_lossy_frames SHARED EXCLUDE_FROM_ALL
               ${PROJECT_SOURCE_DIR}/tests/cpp/lossy_frames/preload.cc)
   set_target_properties(mxlite_lossy_frames PROPERTIES
                         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(mxlite_lossy_frames PRIVATE mxlite)
+  target_include_directories(mxlite_lossy_frames PRIVATE ${PROJECT_SOURCE_DIR})
   add_dependencies(cpp_tests mxlite_lossy_frames)
 endif()
 

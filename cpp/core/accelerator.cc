@@ -5,6 +5,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/base/own_folder.h"
 
 namespace mxlite {
 namespace {
@@ -14,17 +15,10 @@ struct Loaded {
   std::string absence;
 };
 
-std::string folder_of_this_library() {
-  Dl_info info{};
-  if (!dladdr(reinterpret_cast<void*>(&accelerator), &info) || !info.dli_fname) return {};
-  const std::string path = info.dli_fname;
-  return path.substr(0, path.find_last_of('/') + 1);
-}
-
 Loaded load() {
   // Another path is for tests and for builds of several CUDA versions side by side.
   const std::string given = env_string("MXLITE_CUDA_LIBRARY", "");
-  const std::string path = given.empty() ? folder_of_this_library() + "libmxlite_cuda.so" : given;
+  const std::string path = given.empty() ? own_folder() + "libmxlite_cuda.so" : given;
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
     return {nullptr, given.empty() ? "this build has no CUDA (MXLITE_CUDA=OFF); docs/gpus.md says "

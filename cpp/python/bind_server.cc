@@ -6,9 +6,7 @@
 #include <optional>
 
 #include "cpp/engine/deferred.h"
-#include "cpp/kvstore/server/client.h"
-#include "cpp/kvstore/server/scheduler.h"
-#include "cpp/kvstore/server/server.h"
+#include "cpp/kvstore/store/server_client.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
@@ -19,16 +17,10 @@
 namespace mxlite::python {
 namespace {
 
-using server::ServerOperation;
+using store::ServerOperation;
 
 std::string package_version() {
   return py::module_::import("mxlite").attr("__version__").cast<std::string>();
-}
-
-server::Options options_of(server::Role role) {
-  server::Options options = server::options_from_environment(role);
-  options.version = package_version();
-  return options;
 }
 
 // Called without the GIL: Ctrl-C and signals that Python handles end the process's role.
@@ -54,27 +46,21 @@ void call_profile(const py::function& profile, int rank, const std::string& name
 }
 
 void run_server_role(const std::string& name, const std::optional<py::function>& profile) {
-  const server::Role role = server::role_from_name(name);
-  MX_CHECK(role != server::Role::kWorker, "run_server_role: scheduler or server expected, '", name,
-           "' given");
-  const server::Options options = options_of(role);
-  server::ServerHooks hooks;
+  store::ServerHooks hooks;
   hooks.interrupted = raise_signals;
   if (profile)
     hooks.profile = [&profile](int rank, const std::string& what, const std::string& text) {
       call_profile(*profile, rank, what, text);
     };
+  const std::string version = package_version();
   const GilRelease released;
-  if (role == server::Role::kScheduler)
-    server::Scheduler(options).run(raise_signals);
-  else
-    server::Server(options).run(hooks);
+  store::server_plugin().run(name, version, hooks);
 }
 
 class ServerTask final : public engine::DeferredTask {
  public:
   ServerTask(const char* task_name, engine::Origin task_origin, ServerOperation operation,
-             std::shared_ptr<server::Client> client, bool others_wait)
+             std::shared_ptr<store::ServerClient> client, bool others_wait)
       : DeferredTask(task_name, task_origin),
         operation_(std::move(operation)),
         client_(std::move(client)),
@@ -105,7 +91,7 @@ class ServerTask final : public engine::DeferredTask {
 
  private:
   ServerOperation operation_;
-  std::shared_ptr<server::Client> client_;
+  std::shared_ptr<store::ServerClient> client_;
   const bool others_wait_;
   bool started_ = false;  // of the thread that runs the task
 };
@@ -123,10 +109,10 @@ const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
 class PyClient {
  public:
   PyClient() : process_(getpid()) {
-    const server::Options options = options_of(server::Role::kWorker);
+    const std::string version = package_version();
     {
       const GilRelease released;
-      client_ = std::make_shared<server::Client>(options);
+      client_ = store::server_plugin().connect(version);
     }
     // Before the engine is stopped: a process that ends has left the job.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
@@ -150,7 +136,7 @@ class PyClient {
   PyClient(const PyClient&) = delete;
   PyClient& operator=(const PyClient&) = delete;
 
-  server::Client& client() const { return *shared(); }
+  store::ServerClient& client() const { return *shared(); }
   int rank() const { return client().rank(); }
   int num_workers() const { return client().num_workers(); }
   int num_servers() const { return client().num_servers(); }
@@ -192,25 +178,25 @@ class PyClient {
   }
 
  private:
-  const std::shared_ptr<server::Client>& shared() const {
+  const std::shared_ptr<store::ServerClient>& shared() const {
     MX_CHECK_KIND(process_ == getpid(), ErrorKind::kCommunicator,
                   "kvstore: the store belongs to the process that this one was forked from");
     return client_;
   }
 
-  static void check_whole(const char* what, const server::StoredKey& stored,
+  static void check_whole(const char* what, const store::StoredKey& stored,
                           const NDArrayRef& array) {
     dense_host_array(array, what, stored.key);
     MX_CHECK_SHAPE(array->shape() == stored.spec.shape, what, ": '", stored.key, "': shape ",
                    array->shape(), " given, ", stored.spec.shape, " expected");
     check_dtype(what, stored, array);
   }
-  static void check_dtype(const char* what, const server::StoredKey& stored,
+  static void check_dtype(const char* what, const store::StoredKey& stored,
                           const NDArrayRef& array) {
     MX_CHECK_DTYPE(array->dtype() == stored.spec.dtype, what, ": '", stored.key,
                    "': ", array->dtype(), " given, ", stored.spec.dtype, " expected");
   }
-  static void check_some(const char* what, const server::StoredKey& stored, const NDArrayRef& ids,
+  static void check_some(const char* what, const store::StoredKey& stored, const NDArrayRef& ids,
                          const NDArrayRef& rows) {
     dense_host_array(ids, what, stored.key);
     dense_host_array(rows, what, stored.key);
@@ -253,12 +239,12 @@ class PyClient {
 
   static constexpr size_t kSmall = 64 << 10;
   const pid_t process_;
-  std::shared_ptr<server::Client> client_;
+  std::shared_ptr<store::ServerClient> client_;
   bool sync_ = true;
 };
 
 template <class R, class... Args>
-auto without_gil(R (server::Client::*method)(Args...)) {
+auto without_gil(R (store::ServerClient::*method)(Args...)) {
   return [method](PyClient& self, std::decay_t<Args>... args) {
     const GilRelease released;
     return (self.client().*method)(std::move(args)...);
@@ -295,23 +281,23 @@ void bind_server(py::module_& m) {
            py::arg("priority") = 0)
       .def("set_sync", &PyClient::set_sync, py::arg("sync"),
            "Servers wait for all workers' pushes, or update with each.")
-      .def("set_optimizer", without_gil(&server::Client::set_optimizer), py::arg("name"),
+      .def("set_optimizer", without_gil(&store::ServerClient::set_optimizer), py::arg("name"),
            py::arg("json"), py::arg("scope") = "",
            "Collective: servers update values whose keys begin with the scope, \"1:\".")
-      .def("update_optimizer", without_gil(&server::Client::update_optimizer), py::arg("json"),
+      .def("update_optimizer", without_gil(&store::ServerClient::update_optimizer), py::arg("json"),
            py::arg("scope") = "", "Change some of the optimizer's numbers; rank 0 sends.")
       .def("set_compression", &PyClient::set_compression, py::arg("type"),
            py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
-      .def("command", without_gil(&server::Client::command), py::arg("head"), py::arg("body"))
-      .def("profile_servers", without_gil(&server::Client::profile_servers), py::arg("name"),
+      .def("command", without_gil(&store::ServerClient::command), py::arg("head"), py::arg("body"))
+      .def("profile_servers", without_gil(&store::ServerClient::profile_servers), py::arg("name"),
            py::arg("text"), "Tell the servers' profilers; raises what went wrong on a server.")
-      .def("barrier", without_gil(&server::Client::barrier), "Wait for all workers.")
-      .def("pushed", without_gil(&server::Client::pushed), py::arg("key"),
+      .def("barrier", without_gil(&store::ServerClient::barrier), "Wait for all workers.")
+      .def("pushed", without_gil(&store::ServerClient::pushed), py::arg("key"),
            "How many pushes of this rank the servers have taken.")
       .def("report", &PyClient::report, "Counts of this worker and of all servers.")
-      .def("save_states", without_gil(&server::Client::save_states), py::arg("path"),
+      .def("save_states", without_gil(&store::ServerClient::save_states), py::arg("path"),
            "Write the optimizer's states; rank 0 does.")
-      .def("load_states", without_gil(&server::Client::load_states), py::arg("path"))
+      .def("load_states", without_gil(&store::ServerClient::load_states), py::arg("path"))
       .def("close", &PyClient::close, py::call_guard<GilRelease>(),
            "Leave the job when what is under way is done.");
 }

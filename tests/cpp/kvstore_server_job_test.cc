@@ -80,11 +80,12 @@ struct Job {
 // The reactors that are made meanwhile have an unreliable network.
 class Lossy {
  public:
-  explicit Lossy(const FaultRates& rates) {
-    LossyFrames::rates() = rates;
-    set_frame_filter(&LossyFrames::make);
+  explicit Lossy(const FaultRates& r) { rates() = r; }
+  ~Lossy() { rates() = {}; }
+  static FaultRates& rates() {
+    static FaultRates rates;
+    return rates;
   }
-  ~Lossy() { set_frame_filter(nullptr); }
   Lossy(const Lossy&) = delete;
   Lossy& operator=(const Lossy&) = delete;
 };
@@ -359,3 +360,8 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
 
 }  // namespace
 }  // namespace mxlite::server
+
+mxlite::server::FrameFilter* mxlite_make_frame_filter() {
+  using namespace mxlite::server;
+  return Lossy::rates().any() ? new LossyFrames(Lossy::rates()) : nullptr;
+}

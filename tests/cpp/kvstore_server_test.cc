@@ -6,10 +6,10 @@
 #include <random>
 
 #include "cpp/kvstore/server/messages.h"
-#include "cpp/kvstore/server/placement.h"
 #include "cpp/kvstore/server/slot.h"
 #include "cpp/kvstore/server/snapshot.h"
 #include "cpp/kvstore/store/compression.h"
+#include "cpp/kvstore/store/placement.h"
 #include "cpp/kvstore/store/schedule.h"
 
 namespace mxlite::server {

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <random>
 #include <vector>
 
@@ -16,16 +15,12 @@ struct FaultRates {
   double drop = 0, duplicate = 0, delay = 0;
   double delay_ms = 20;  // at most
   uint64_t seed = 0;     // 0: any
+  bool any() const { return drop > 0 || duplicate > 0 || delay > 0; }
 };
 
 class LossyFrames final : public FrameFilter {
  public:
-  // Rates of all filters of this process. Set before a reactor is made.
-  static FaultRates& rates() {
-    static FaultRates rates;
-    return rates;
-  }
-  static std::unique_ptr<FrameFilter> make() { return std::make_unique<LossyFrames>(); }
+  explicit LossyFrames(const FaultRates& rates) : rates_(rates) {}
 
   void arrived(ConnectionId connection, Frame frame, const Pass& pass) override {
     const bool lost = percent() < rates_.drop;
@@ -61,7 +56,7 @@ class LossyFrames final : public FrameFilter {
   };
   double percent() { return std::uniform_real_distribution<double>(0, 100)(random_); }
 
-  const FaultRates rates_ = rates();
+  const FaultRates rates_;
   std::mt19937_64 random_{rates_.seed ? rates_.seed : std::random_device{}()};
   std::vector<Late> late_;
 };

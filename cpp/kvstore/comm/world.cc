@@ -8,6 +8,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
+#include "cpp/base/own_folder.h"
 
 namespace mxlite {
 namespace {
@@ -15,15 +16,7 @@ namespace {
 constexpr const char* kPlugin = "libmxlite_mpi.so";
 constexpr const char* kLibrary = "libmpi.so.40";  // Open MPI 4 and 5
 
-std::string own_folder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void*>(&launcher), &info) || !info.dli_fname) return ".";
-  const std::string path = info.dli_fname;
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-std::string plugin_path() { return own_folder() + "/" + kPlugin; }
+std::string plugin_path() { return own_folder() + kPlugin; }
 
 // Components of older Open MPI look up symbols of libmpi that they do not link to.
 bool load_library(std::string& tried) {
@@ -36,7 +29,7 @@ bool load_library(std::string& tried) {
     for (const char* name : {"OPAL_PREFIX", "MPI_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"})
       if (const std::string prefix = env_string(name, ""); !prefix.empty())
         places.push_back(prefix + "/lib/" + kLibrary);
-    places.push_back(own_folder() + "/../../../" + kLibrary);
+    places.push_back(own_folder() + "../../../" + kLibrary);
     const std::string path = env_string("PATH", "") + ":";
     for (size_t begin = 0, end; (end = path.find(':', begin)) != std::string::npos;
          begin = end + 1) {

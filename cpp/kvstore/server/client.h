@@ -1,82 +1,54 @@
-// A worker's side: arrays on the servers, by key. Pushes and pulls go on in the background; what is
-// written here blocks says so.
+// A worker's client, over the connections of its node.
 #pragma once
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cpp/engine/var.h"
 #include "cpp/kvstore/server/node.h"
-#include "cpp/kvstore/server/placement.h"
-#include "cpp/kvstore/store/compression.h"
-#include "cpp/ndarray/ndarray.h"
+#include "cpp/kvstore/store/server_client.h"
 
 namespace mxlite::server {
 
 using store::Compression;
 using store::CompressionType;
+using store::Layout;
+using store::make_layout;
+using store::Part;
 
-struct StoredKey {
-  StoredKey(std::string k, const TensorSpec& s) : key(std::move(k)), spec(s) {}
-  const std::string key;
-  const TensorSpec spec;
-  Layout layout;
-  engine::Var order;              // operations on one key follow each other
-  std::atomic<uint64_t> step{0};  // pushes begun
-  std::vector<float> residual;    // of compression; used by the push that is under way
-};
-using StoredKeyRef = std::shared_ptr<StoredKey>;
+using store::ServerOperation;
+using store::StoredKey;
+using store::StoredKeyRef;
 
-// Arrays are contiguous and in host memory, and belong to the operation until it is done.
-struct ServerOperation {
-  StoredKeyRef stored;
-  NDArrayRef push, pull;                         // either or both
-  NDArrayRef push_rows, pull_rows;               // int64 ids; null: the whole array
-  int priority = 0;                              // larger ones go first
-  std::function<void(std::exception_ptr)> done;  // once
-};
-
-class Client {
+class Client final : public store::ServerClient {
  public:
   // Blocks until all processes of the job have come; errors in bounded time.
   explicit Client(const Options& options);
-  ~Client();
+  ~Client() override;
 
-  int rank() const { return node_.rank(); }
-  int num_workers() const { return options_.num_workers; }
-  int num_servers() const { return options_.num_servers; }
-
-  // Blocks. The values are those of rank 0; all workers call it for the same keys.
-  void init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values);
-  // Value error for a key without init.
-  StoredKeyRef find(const std::string& key);
-  // Never blocks.
-  void submit(ServerOperation operation);
-  // A push whose array could not be computed: the others must not wait for it.
-  void report_missing_push(const StoredKey& stored, const std::string& why) noexcept;
-
-  // These block. Settings of the servers are sent by rank 0.
-  void set_sync(bool sync);
+  int rank() const override { return node_.rank(); }
+  int num_workers() const override { return options_.num_workers; }
+  int num_servers() const override { return options_.num_servers; }
+  void init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) override;
+  StoredKeyRef find(const std::string& key) override;
+  void submit(ServerOperation operation) override;
+  void report_missing_push(const StoredKey& stored, const std::string& why) noexcept override;
+  void set_sync(bool sync) override;
   void set_optimizer(const std::string& name, const std::string& json,
-                     const std::string& scope = "");
-  void update_optimizer(const std::string& json, const std::string& scope = "");
-  void set_compression(const Compression& how);
-  void command(int head, const std::string& text);
-  // Any worker's: what is told to the servers' profilers. Throws what went wrong on a server.
-  void profile_servers(const std::string& name, const std::string& text);
-  void barrier();
-  uint64_t pushed(const std::string& key);  // this worker's pushes that the servers have
-  std::string report();                     // JSON
-  void save_states(const std::string& path);
-  void load_states(const std::string& path);
-  // Leaves the job when what is under way is done, or `at_once`: the others then take this worker
-  // for lost. Idempotent. Throws only what a signal handler raises; the job is left then, too.
-  void close(bool at_once = false);
+                     const std::string& scope = "") override;
+  void update_optimizer(const std::string& json, const std::string& scope = "") override;
+  void set_compression(const Compression& how) override;
+  void command(int head, const std::string& text) override;
+  void profile_servers(const std::string& name, const std::string& text) override;
+  void barrier() override;
+  uint64_t pushed(const std::string& key) override;
+  std::string report() override;
+  void save_states(const std::string& path) override;
+  void load_states(const std::string& path) override;
+  void close(bool at_once = false) override;
 
  private:
   struct Progress;  // of one operation

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 
 #include "cpp/kvstore/server/frame.h"
 
@@ -21,8 +20,8 @@ class FrameFilter {
   virtual void tick(const Pass& pass) = 0;
 };
 
-using MakeFrameFilter = std::unique_ptr<FrameFilter> (*)();
-// Gives a filter to every reactor that is made later; null: none, as in production.
-void set_frame_filter(MakeFrameFilter make);
-
 }  // namespace mxlite::server
+
+// Returns a new filter for a reactor, or null. Only tests define it, in the program or in a library
+// that they preload.
+extern "C" [[gnu::weak]] mxlite::server::FrameFilter* mxlite_make_frame_filter();

@@ -23,8 +23,6 @@ bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
-MakeFrameFilter make_filter = nullptr;  // set before threads start
-
 // The first bytes from each end; the keys of both depend on them.
 struct Preamble {
   uint64_t magic = 0;
@@ -66,11 +64,9 @@ struct Reactor::Connection {
   bool writing = false;
 };
 
-void set_frame_filter(MakeFrameFilter make) { make_filter = make; }
-
 Reactor::Reactor(const SealKey& key)
     : key_(key),
-      filter_(make_filter ? make_filter() : nullptr),
+      filter_(mxlite_make_frame_filter ? mxlite_make_frame_filter() : nullptr),
       network_(std::make_unique<Network>()),
       staging_(kStaging) {}
 
@@ -246,8 +242,7 @@ void Reactor::read(Connection& first) {
     if (error) {
       if (error == asio::error::interrupted) continue;
       if (would_block(error)) return;
-      return drop(id,
-                  error == asio::error::eof ? "the connection was closed" : error.message());
+      return drop(id, error == asio::error::eof ? "the connection was closed" : error.message());
     }
     total += n;
     {

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "cpp/kvstore/server/messages.h"
-#include "cpp/kvstore/server/placement.h"
 #include "cpp/kvstore/server/reactor.h"
+#include "cpp/kvstore/store/placement.h"
 
 namespace mxlite::server {
+
+using store::Placement;
 
 class Scheduler {
  public:

@@ -6,18 +6,11 @@
 
 #include "cpp/kvstore/server/node.h"
 #include "cpp/kvstore/server/slot_pool.h"
+#include "cpp/kvstore/store/server_client.h"
 
 namespace mxlite::server {
 
-// What the program does for its server, on the thread that calls run.
-struct ServerHooks {
-  std::function<void()> interrupted = [] {};  // asked ten times a second
-  // A worker's command for the profiler of this process; an Error goes back to the worker.
-  std::function<void(int rank, const std::string& name, const std::string& text)> profile =
-      [](int, const std::string&, const std::string&) {
-        fail(ErrorKind::kNotSupported, "this program has no profiler");
-      };
-};
+using store::ServerHooks;
 
 class Server {
  public:

@@ -65,9 +65,7 @@ class _Group:
         rows = contiguous(array)
         if self.size == 1:
             return returned(rows.copy(), array.ctx)
-        pending = submit(
-            "allgather", [f"{self._prefix}{key}"], [rows], [], ordered=self._ordered
-        )
+        pending = submit("allgather", [f"{self._prefix}{key}"], [rows], [], ordered=self._ordered)
         return waited(pending, [rows], array.ctx)[0]
 
     def barrier(self) -> None:

@@ -6,22 +6,13 @@
 
 #include "tests/cpp/lossy_frames.h"
 
-namespace mxlite::server {
-namespace {
-
-[[gnu::constructor]] void install() {
+mxlite::server::FrameFilter* mxlite_make_frame_filter() {
   const char* given = std::getenv("LOSSY_FRAMES");
-  if (!given) return;
-  FaultRates& r = LossyFrames::rates();
-  unsigned long seed = 0;
-  if (std::sscanf(given, "%lf %lf %lf %lf %lu", &r.drop, &r.duplicate, &r.delay, &r.delay_ms,
-                  &seed) != 5) {
-    std::fprintf(stderr, "LOSSY_FRAMES='%s' given, five numbers expected\n", given);
+  mxlite::server::FaultRates r;
+  if (!given || std::sscanf(given, "%lf %lf %lf %lf %lu", &r.drop, &r.duplicate, &r.delay,
+                            &r.delay_ms, &r.seed) != 5) {
+    std::fprintf(stderr, "LOSSY_FRAMES='%s' given, five numbers expected\n", given ? given : "");
     std::abort();
   }
-  r.seed = seed;
-  set_frame_filter(&LossyFrames::make);
+  return new mxlite::server::LossyFrames(r);
 }
-
-}  // namespace
-}  // namespace mxlite::server

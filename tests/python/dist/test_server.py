@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -31,6 +33,29 @@ def run(body: str, **settings: object) -> str:
         text = job.text()
     assert not any(codes), text
     return text
+
+
+LIBRARIES = """
+import mxlite, sys
+def loaded():
+    with open("/proc/self/maps") as maps:
+        return "libmxlite_server.so" in maps.read()
+assert not loaded(), "import mxlite loads the parameter server"
+if len(sys.argv) == 1:
+    kv = mxlite.kv.create("dist_sync")
+    assert loaded()
+    kv.barrier()
+print("done")
+"""
+
+
+def test_only_jobs_with_servers_load_the_server() -> None:
+    code = subprocess.run(
+        [sys.executable, "-c", LIBRARIES, "import only"], capture_output=True, text=True, timeout=60
+    )
+    assert "done" in code.stdout, code.stderr
+    with ServerJob(LIBRARIES, workers=1) as job:
+        assert job.wait() == [0, 0, 0], job.text()
 
 
 def test_sums_of_all_types_and_sizes_are_exact() -> None:

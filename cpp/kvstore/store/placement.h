@@ -7,7 +7,7 @@
 
 #include "cpp/core/shape.h"
 
-namespace mxlite::server {
+namespace mxlite::store {
 
 inline constexpr int64_t kPartElements = int64_t{1} << 20;  // at most, where rows allow it
 
@@ -47,4 +47,4 @@ class Placement {
   std::map<std::string, Key> keys_;
 };
 
-}  // namespace mxlite::server
+}  // namespace mxlite::store

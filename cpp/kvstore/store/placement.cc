@@ -1,10 +1,10 @@
-#include "cpp/kvstore/server/placement.h"
+#include "cpp/kvstore/store/placement.h"
 
 #include <algorithm>
 
 #include "cpp/base/error.h"
 
-namespace mxlite::server {
+namespace mxlite::store {
 
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array) {
   Layout layout;
@@ -55,4 +55,4 @@ std::string Placement::conflict(const std::string& key) const {
   return text;
 }
 
-}  // namespace mxlite::server
+}  // namespace mxlite::store
