@@ -86,7 +86,8 @@ class Job {
   }
   Session& session() { return *session_; }
 
-  OperationRef sum(const std::string& name, int64_t elements, Owner& owner, bool queues = false) {
+  OperationRef sum(const std::string& name, int64_t elements, OperationOwner& owner,
+                   bool queues = false) {
     Request request;
     request.name = name;
     request.shape = {elements};
