@@ -60,7 +60,7 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
     for (const NDArrayRef& a : options.out)
       MX_CHECK_KIND(!a, ErrorKind::kNotSupported, op.name,
                     ": out= cannot be used inside a hybridized forward");
-    return trace->record(op, params, inputs, options.device);
+    return trace->record(op, params, inputs, options.origin);
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i]->is_traced()) graph::Trace::fail_outside(op, static_cast<int>(i));

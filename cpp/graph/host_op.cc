@@ -62,7 +62,7 @@ NDArrays call_host_op(const std::string& name, HostOpRef op, std::span<const NDA
   }
   auto params = std::make_shared<HostOpParams>();
   params->op = std::move(op);
-  return trace->record(host_schema(name), params, inputs, trace->device());
+  return trace->record(host_schema(name), params, inputs, {});
 }
 
 }  // namespace mxlite::graph

@@ -181,8 +181,16 @@ void Trace::check_mutation(const OpSchema& op, std::span<const ValueId> inputs) 
                   "hybridized forward");
 }
 
+std::string Trace::name_of(const OpSchema& op, engine::Origin origin) const {
+  if (scope_.whole) return scope_.text;
+  std::string name =
+      scope_.text.empty() ? str(op.name, graph_.nodes.size()) : str(scope_.text, '_', op.name);
+  if (origin.file) name += str(" (", origin.file, ':', origin.line, ')');
+  return name;
+}
+
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
-                       std::span<const NDArrayRef> inputs, Device) {
+                       std::span<const NDArrayRef> inputs, engine::Origin origin) {
   std::vector<ValueId> values;
   std::vector<TensorSpec> specs;
   bool known = true;
@@ -203,8 +211,7 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
     MX_CHECK_SHAPE(specs[i].shape.is_known(), op.name, ": the shape of ",
                    op.input_name(static_cast<int>(i)), " is not known: ", specs[i].shape,
                    "; give the layer its input size");
-  const ValueId first = graph_.add_op(op, params, std::move(values),
-                                      scope_.empty() ? std::string() : str(scope_, '_', op.name));
+  const ValueId first = graph_.add_op(op, params, std::move(values), name_of(op, origin));
   NDArrays outputs;
   const size_t count = graph_.nodes[static_cast<size_t>(first.node)].outputs.size();
   for (size_t i = 0; i < count; ++i)

@@ -47,16 +47,21 @@ class Trace {
   NDArrayRef add_input(const TensorSpec& spec);
   // Dimensions of -1 are filled by the operators that use the parameter.
   NDArrayRef add_parameter(const TensorSpec& spec);
+  // Names the node after the scope and the line of the call.
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
-                  Device device);
+                  engine::Origin origin);
   // Adds all nodes of another graph, which was traced before; returns its outputs.
   std::vector<NDArrayRef> inline_graph(const Graph& graph, std::span<const NDArrayRef> inputs,
                                        std::span<const NDArrayRef> parameters);
   // Ends the program.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // Nodes recorded from now on are named "<scope>_<op>"; returns the old scope.
-  std::string set_scope(std::string scope) { return std::exchange(scope_, std::move(scope)); }
+  // How nodes recorded from now on are named: "<text>_<op> (<file>:<line>)", or just `text`.
+  struct Scope {
+    std::string text;
+    bool whole = false;
+  };
+  Scope set_scope(Scope scope) { return std::exchange(scope_, std::move(scope)); }
   // Names the block whose forward is traced; the first call counts. Arrays that the block keeps
   // from one trace are written down again in the next one, where they use inputs and parameters by
   // position. Without an owner this holds for what needs neither.
@@ -80,6 +85,7 @@ class Trace {
   void remember();
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
   void complete(ValueId value, const TensorSpec& spec);
+  std::string name_of(const OpSchema& op, engine::Origin origin) const;
   void check_mutation(const OpSchema& op, std::span<const ValueId> inputs) const;
 
   Trace* const outer_;
@@ -88,7 +94,7 @@ class Trace {
   Device device_;
   int64_t owner_ = 0;
   Graph graph_;
-  std::string scope_;
+  Scope scope_;
   std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // concrete arrays used in forward
   struct Import {
     ValueId outer, own;

@@ -245,11 +245,15 @@ void bind_graph(py::module_& m) {
       "Say which block the current trace is of; arrays it keeps can be used in its next traces.");
   m.def(
       "set_trace_scope",
-      [](const std::string& scope) -> std::string {
+      [](std::string scope, bool whole) {
         graph::Trace* trace = graph::Trace::current();
-        return trace ? trace->set_scope(scope) : std::string();
+        graph::Trace::Scope old;
+        if (trace) old = trace->set_scope({std::move(scope), whole});
+        return py::make_tuple(old.text, old.whole);
       },
-      py::arg("scope"), "Name nodes of the running trace after this scope; returns the old one.");
+      py::arg("scope"), py::arg("whole") = false,
+      "Name nodes of the running trace after this scope, or exactly so; returns the old "
+      "arguments.");
 }
 
 }  // namespace mxlite::python

@@ -154,6 +154,13 @@ void bind_symbol(py::module_& m) {
       },
       py::arg("type"), py::arg("compose"),
       "Operators called on instances of type return compose(op, args, kwargs).");
+  m.def(
+      "user_line",
+      [] {
+        const engine::Origin line = current_origin();
+        return line.file ? str(line.file, ':', line.line) : std::string();
+      },
+      "The line outside mxlite that is running: 'train.py:12'.");
 }
 
 }  // namespace mxlite::python

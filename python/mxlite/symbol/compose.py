@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core, attribute
 from .. import name as _name
-from .._core import NDArray
+from .._core import NDArray, user_line
 from ..base import TypeError_, suggestion
 from ..context import Context
 from ..ndarray.precision import ACTIVE
@@ -174,7 +174,7 @@ class _Arguments:
             pass
         elif not (self.schema["params"] or self.variadic or isinstance(value, (Symbol, NDArray))):
             warnings.warn(  # 1.x looks at no keyword of an operator that has no parameters
-                f"{self.alias}: {key!r} is ignored, the operator has no parameters", stacklevel=5
+                f"{self.alias}: {key!r} is ignored, the operator has no parameters", stacklevel=4
             )
         else:
             raise TypeError_(
@@ -239,7 +239,7 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     inputs = _complete_inputs(given, call, name, attrs, op)
     if ACTIVE.rules is not None:
         inputs = cast_inputs(ACTIVE.rules, call, inputs)
-    return Symbol._single(Node(op, name, _own_attrs(given, attrs), inputs, call))
+    return Symbol._single(Node(op, name, _own_attrs(given, attrs), inputs, call, user_line()))
 
 
 def _on_arrays(given: _Arguments, alias: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

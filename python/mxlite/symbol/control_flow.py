@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 from .. import name as _name
-from .._core import NDArray
+from .._core import NDArray, user_line
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import control_flow as arrays
 from ..ndarray.creation import zeros
@@ -297,7 +297,7 @@ class _Inputs:
 
 def _symbol(call: Call, inputs: list[Entry]) -> list[Symbol]:
     full = _name.current().get(None, call.name)
-    node = Node(call.name, full, user_attrs(None), inputs, call)
+    node = Node(call.name, full, user_attrs(None), inputs, call, user_line())
     return [Symbol([(node, i)]) for i in range(call.outputs)]
 
 

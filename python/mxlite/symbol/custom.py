@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import name as _name
-from .._core import NDArray
+from .._core import NDArray, user_line
 from ..base import MXNetError, TypeError_
 from ..ndarray.precision import ACTIVE
 from ..operator import sparse_arrays as custom_sparse
@@ -166,4 +166,4 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
         raise TypeError_(f"Custom: input {next(iter(given))!r} is unknown, {wanted}")
     if ACTIVE.rules is not None:
         inputs = cast_inputs(ACTIVE.rules, call, inputs)
-    return Symbol._single(Node("Custom", name, attrs, inputs, call))
+    return Symbol._single(Node("Custom", name, attrs, inputs, call, user_line()))

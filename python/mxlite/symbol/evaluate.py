@@ -7,11 +7,11 @@ from typing import Any
 
 from .. import _core
 from .._core import NDArray
-from ..base import ValueError_
+from ..base import MXNetError, ValueError_
 from ..context import Context
 from ..ndarray.sparse import dispatch
 from ..ndarray.sparse.storage import is_sparse
-from .node import Entry, Node, topological_order
+from .node import Entry, Node, add_node, topological_order
 
 __all__ = ["Watch", "evaluate"]
 
@@ -58,10 +58,17 @@ def evaluate(
         else:
             call = node.call if calls is None else calls.get(id(node), node.call)
             inputs = [outputs[id(source)][i] for source, i in node.inputs]
-            if contexts is None:
-                outputs[id(node)] = _run(node, call, inputs)
-            else:
-                outputs[id(node)] = _run_at(contexts[id(node)], node, call, inputs)
+            outer = _core.set_trace_scope(node.label, True)
+            try:
+                if contexts is None:
+                    outputs[id(node)] = _run(node, call, inputs)
+                else:
+                    outputs[id(node)] = _run_at(contexts[id(node)], node, call, inputs)
+            except MXNetError as error:
+                add_node(error, node)
+                raise
+            finally:
+                _core.set_trace_scope(*outer)
         if watch is not None:
             watch(node, inputs, outputs[id(node)])
     return [outputs[id(node)][index] for node, index in heads]

@@ -10,6 +10,7 @@ import numpy as np
 from .. import name as _name
 from .. import ndarray as nd
 from .. import operator
+from .._core import user_line
 from ..base import TypeError_
 from .compose import text_of, user_attrs
 from .custom import CustomCall
@@ -117,4 +118,6 @@ def histogram(
         raise TypeError_(f"histogram: bins {bins!r} given, an int or a Symbol expected")
     full = _name.current().get(name, "_histogram")
     attrs = {**user_attrs(attr), **params}
-    return Symbol._single(Node("_histogram", full, attrs, inputs, HistogramCall(params)))
+    return Symbol._single(
+        Node("_histogram", full, attrs, inputs, HistogramCall(params), user_line())
+    )

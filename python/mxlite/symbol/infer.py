@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 from ..base import MXNetError, ShapeError, TypeError_
 from ..numpy_mode import is_np_shape
 from .dtypes import dtype_from_code, dtype_name
-from .node import Entry, Node, operator_call, topological_order
+from .node import Entry, Node, add_node, operator_call, topological_order
 from .rules import filled_types, is_elementwise, output_type, shaped_like_first
 
 __all__ = ["Inference", "completed_calls", "is_known", "open_calls", "parse_shape", "public_shape"]
@@ -139,7 +139,8 @@ class Inference:
                 try:
                     changed |= self._node_shapes(node)
                 except MXNetError as error:
-                    raise _at_node(error, node) from None
+                    add_node(error, node)
+                    raise
                 if self._complete(node):
                     done.add(id(node))
             order = order[::-1]
@@ -159,7 +160,8 @@ class Inference:
                         self._merge((id(node), i), shape)
                         self.types[id(node), i] = dtype
                 except MXNetError as error:
-                    raise _at_node(error, node) from None
+                    add_node(error, node)
+                    raise
 
     @staticmethod
     def is_template(node: Node) -> bool:
@@ -472,8 +474,3 @@ def public_shape(shape: Shape) -> Shape:
     if is_np_shape():
         return shape
     return () if shape is None else tuple(0 if d == -1 else d for d in shape)
-
-
-def _at_node(error: MXNetError, node: Node) -> MXNetError:
-    text = str(error)
-    return type(error)(f"Error in operator {node.name}: {text}")

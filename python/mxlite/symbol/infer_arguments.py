@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..base import ValueError_, suggestion
+from ..base import TypeError_, ValueError_, suggestion
 from ..numpy_mode import is_np_shape
 from .dtypes import dtype_name, dtype_type
 from .infer import Inference, is_known, parse_shape, public_shape
@@ -28,9 +28,8 @@ def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str)
     known = symbol.list_inputs()
     for key in kwargs:
         if key not in known:
-            warnings.warn(
-                f"{who}: the symbol has no argument {key!r}" + suggestion(key, known), stacklevel=4
-            )
+            hint = suggestion(key, known) or f"; its arguments are {', '.join(known)}"
+            raise TypeError_(f"{who}: the symbol has no argument {key!r}{hint}")
     return {key: value for key, value in kwargs.items() if value is not None}
 
 

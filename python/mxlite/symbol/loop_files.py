@@ -256,6 +256,6 @@ def _inlined(graph: _Graph, given: list[Entry]) -> Entry:
         if node.op == "_copy":
             values[id(node), 0] = inputs[0]
         elif node.op is not None:
-            copies[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
+            copies[id(node)] = node.moved(inputs)
     (head,) = graph.heads
     return moved(head)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
+from ..base import MXNetError
 from .names import (
     NAMED_INPUT,
     OUTPUT_NAMES,
@@ -19,6 +20,7 @@ __all__ = [
     "HIDDEN_KEYS",
     "Entry",
     "Node",
+    "add_node",
     "known_operator",
     "operator_call",
     "schema_of",
@@ -128,9 +130,11 @@ class Node:
         Producers and which of their outputs.
     call : _core.OpCall or None
         The parsed parameters.
+    origin : str or None
+        The user's line that composed the node: ``"train.py:12"``.
     """
 
-    __slots__ = ("_visible", "attrs", "call", "inputs", "name", "op")
+    __slots__ = ("_visible", "attrs", "call", "inputs", "name", "op", "origin")
 
     def __init__(
         self,
@@ -139,13 +143,24 @@ class Node:
         attrs: dict[str, str],
         inputs: list[Entry],
         call: Any = None,
+        origin: str | None = None,
     ) -> None:
         self.op = op
         self.name = name
         self.attrs = attrs
         self.inputs = inputs
+        self.origin = origin
         self.call = operator_call(op, attrs) if call is None and op is not None else call
         self._visible: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Name and line of the node, for errors: ``fc1 (train.py:12)``."""
+        return f"{self.name} ({self.origin})" if self.origin else self.name
+
+    def moved(self, inputs: list[Entry]) -> Node:
+        """Return a copy of an operator's node with other inputs."""
+        return Node(self.op, self.name, dict(self.attrs), inputs, self.call, self.origin)
 
     @property
     def num_outputs(self) -> int:
@@ -193,6 +208,12 @@ class Node:
 
 
 Entry = tuple[Node, int]
+
+
+def add_node(error: MXNetError, node: Node) -> None:
+    """Say in an error's text which node raised it and which line of the user composed that."""
+    line = f"\n    composed at {node.origin}" if node.origin else ""
+    error.args = (f"Error in operator {node.name}: {error}{line}",)
 
 
 def topological_order(heads: Iterable[Entry]) -> list[Node]:

@@ -72,7 +72,7 @@ def _without_amp_cast(symbol: Symbol) -> Symbol:
                 skipped[id(node), i] = source(entry)
         else:
             inputs = [source(entry) for entry in node.inputs]
-            moved[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
+            moved[id(node)] = node.moved(inputs)
     return Symbol([source(entry) for entry in symbol._outputs])
 
 

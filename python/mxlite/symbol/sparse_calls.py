@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import name as _name
 from .. import ndarray as nd
-from .._core import NDArray
+from .._core import NDArray, user_line
 from ..base import TypeError_, ValueError_
 from .compose import text_of, user_attrs
 from .node import Node
@@ -127,7 +127,7 @@ def _composed(op: str, inputs: Sequence[Any], params: Mapping[str, Any], kwargs:
     full = _name.current().get(name, op.replace("_sparse_", "sparse_").lower())
     entries = [value._outputs[0] for value in inputs]
     attrs = {**user_attrs(attr), **texts}
-    return Symbol._single(Node(op, full, attrs, entries, CALLS[op](texts)))
+    return Symbol._single(Node(op, full, attrs, entries, CALLS[op](texts), user_line()))
 
 
 def cast_storage(data: Symbol, stype: str, **kwargs: Any) -> Symbol:

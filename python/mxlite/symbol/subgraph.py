@@ -104,7 +104,7 @@ class SubGraph:
         for node in topological_order(heads):
             if node.op is not None and node.attrs.get("__subgraph_name__") == tag:
                 inputs = [source(entry) for entry in node.inputs]
-                own[id(node)] = Node(node.op, node.name, node.attrs, inputs, node.call)
+                own[id(node)] = node.moved(inputs)
         return [source(entry) for entry in heads]
 
     def _import_name(self, entry: Entry) -> str:

@@ -284,9 +284,7 @@ class Symbol(_Base):
             made[id(node)] = (
                 Node(None, node.name, dict(node.attrs), [])
                 if node.op is None
-                else Node(
-                    node.op, node.name, dict(node.attrs), [moved(e) for e in node.inputs], node.call
-                )
+                else node.moved([moved(e) for e in node.inputs])
             )
         return Symbol([moved(entry) for entry in self._outputs])
 
@@ -299,7 +297,7 @@ class Symbol(_Base):
             (Node(None, f"{node.name}_{node.call.input_name(i)}", {}, []), 0)
             for i in range(len(node.inputs))
         ]
-        return Symbol._single(Node(node.op, node.name, dict(node.attrs), inputs, node.call))
+        return Symbol._single(node.moved(inputs))
 
     def __copy__(self) -> Symbol:
         return self._substituted({})

@@ -84,8 +84,6 @@ def test_unknown_shapes_give_none_and_a_warning() -> None:
         assert net.infer_shape() == (None, None, None)
     args, outs, _ = net.infer_shape_partial()
     assert args[0] == ()
-    with pytest.warns(UserWarning, match="no argument 'dat'.*did you mean 'data'"):
-        net.infer_shape_partial(dat=(2, 3))
 
 
 def test_partial_inference_goes_through_operators_without_a_rule_of_their_own() -> None:

@@ -55,7 +55,7 @@ class _Converter:
             inputs = [self._entry(entry) for entry in node.inputs]
             if node.op is not None:
                 inputs = self._cast(node, inputs)
-            self._moved[id(node)] = Node(node.op, node.name, dict(node.attrs), inputs, node.call)
+            self._moved[id(node)] = node.moved(inputs)
         return Symbol([self._entry(entry) for entry in symbol._outputs])
 
     def _entry(self, entry: Entry) -> Entry:
