@@ -86,8 +86,9 @@ class Walk {
       const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
                        !options_.retain_graph && !options_.create_graph;
       if (!leaf->grad) {
-        leaf->grad = own ? value : NDArray::empty(value->spec(), value->device());
-        if (!own) copy_to(value, leaf->grad);
+        const bool keep = own && value->device() == leaf->device;
+        leaf->grad = keep ? value : NDArray::empty(value->spec(), leaf->device);
+        if (!keep) copy_to(value, leaf->grad);
       } else if (leaf->req == GradReq::kAdd) {
         const NDArrayRef out[] = {leaf->grad};
         ModeScope quiet({false, options_.training});
@@ -215,6 +216,13 @@ void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArra
   walk.run_all();
 }
 
+// Returns the array on a device; a copy is recorded as the mode says.
+NDArrayRef moved(const NDArrayRef& array, Device device) {
+  if (array->is_sparse() || array->device() == device) return array;
+  const NDArrayRef out[] = {NDArray::empty(array->spec(), device)};
+  return call_op("_copyto", {array}, {}, {}, out);
+}
+
 }  // namespace
 
 NDArrayRef gradient_of(const NDArray& array) {
@@ -263,7 +271,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
       grad = make_sparse_from_dense(info->stype, grad);
     if (!grad && info->stype != StorageType::kDefault)
       grad = empty_sparse(info->stype, v->spec(), v->device());
-    result.push_back(grad ? grad : filled("_zeros", v->spec(), v->device()));
+    result.push_back(grad ? moved(grad, v->device()) : filled("_zeros", v->spec(), v->device()));
   }
   walk.release();
   return result;

@@ -71,7 +71,8 @@ void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
     MX_CHECK_DTYPE(grad->dtype() == array->dtype(), "mark_variables: gradient has dtype ",
                    grad->dtype(), ", the variable ", array->dtype());
   }
-  array->set_autograd(make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype));
+  array->set_autograd(
+      make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype, array->device()));
 }
 
 void note_renewal(NDArray& a, uint64_t before) {

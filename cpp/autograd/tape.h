@@ -16,14 +16,15 @@ enum class GradReq : uint8_t { kNull, kWrite, kAdd };
 class ArrayInfo final : public AutogradInfo {
  public:
   ArrayInfo(TapeNodeRef n, int i) : node(std::move(n)), output(i) {}
-  ArrayInfo(NDArrayRef g, GradReq r, StorageType s = StorageType::kDefault)
-      : grad(std::move(g)), req(r), stype(s) {}
+  ArrayInfo(NDArrayRef g, GradReq r, StorageType s = StorageType::kDefault, Device d = {})
+      : grad(std::move(g)), req(r), stype(s), device(d) {}
 
   TapeNodeRef node;  // null: a variable
   int output = 0;
   NDArrayRef grad;  // of a variable: null until backward or the user asks for it (gradient_of)
   GradReq req = GradReq::kNull;
   StorageType stype = StorageType::kDefault;  // of the gradient
+  Device device;                              // of a variable: where backward puts the gradient
   bool fresh = false;  // backward stored a gradient since the last step of a trainer
   // Versions of a variable's memory that only set_data made one from another; none: from > to.
   uint64_t renewed_from = 1, renewed_to = 0;

@@ -109,3 +109,30 @@ def test_a_head_gradient_of_another_size_is_refused():
         y = x * x
     with pytest.raises(ValueError, match=r"\(2, 2\), the head \(2, 3\)"):
         y.backward(nd.ones((2, 2)))
+
+
+@pytest.mark.parametrize("own, other", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_the_gradient_lies_where_its_variable_does(own, other, grad_req):
+    x = nd.ones((2, 3), ctx=mx.cpu(own))
+    x.attach_grad(grad_req)
+    weight = nd.full((2, 3), 3.0, ctx=mx.cpu(other))
+    for times in (1, 2):  # the first one makes the gradient's array
+        with autograd.record():
+            y = weight * x
+        y.backward()
+        assert x.grad.ctx == mx.cpu(own)
+        want = 3.0 * times if grad_req == "add" else 3.0
+        np.testing.assert_array_equal(x.grad.asnumpy(), np.full((2, 3), want))
+
+
+def test_gradients_that_are_returned_lie_where_their_variables_do():
+    x = nd.ones((2,), ctx=mx.cpu(1))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.array([2.0, 3.0], ctx=mx.cpu(0)) * x * x
+        first = autograd.grad(y, [x], create_graph=True)[0]
+        assert first.ctx == mx.cpu(1)
+    first.backward()
+    assert x.grad.ctx == mx.cpu(1)
+    np.testing.assert_array_equal(x.grad.asnumpy(), [4, 6])
