@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Callable
 
+from ._typed_init import TypedInit
 from .module.checkpoint_files import save_checkpoint
 from .ndarray import NDArray
 
@@ -102,7 +103,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     return callback
 
 
-class Speedometer:
+class Speedometer(TypedInit):
     """Logs speed and metric every few batches.
 
     Parameters

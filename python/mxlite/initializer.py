@@ -17,6 +17,7 @@ import numpy as np
 
 from . import ndarray as nd
 from . import registry as _registry
+from ._typed_init import TypedInit
 from .base import ShapeError, TypeError_, ValueError_
 from .ndarray import NDArray
 from .ndarray.array_like import host_array
@@ -71,7 +72,7 @@ class InitDesc(str):
         return desc
 
 
-class Initializer:
+class Initializer(TypedInit):
     """Base of all initializers.
 
     Parameters

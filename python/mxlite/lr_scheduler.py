@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from math import cos, pi
 
+from ._typed_init import TypedInit, check_number
 from .base import TypeError_, ValueError_
 
 __all__ = [
@@ -21,7 +22,7 @@ def _log_change(num_update: int, rate: float) -> None:
     logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)
 
 
-class LRScheduler:
+class LRScheduler(TypedInit):
     """Base of the schedules: a warm-up and a base rate.
 
     Parameters
@@ -44,8 +45,6 @@ class LRScheduler:
         warmup_mode: str = "linear",
     ) -> None:
         name = type(self).__name__
-        if not isinstance(warmup_steps, int):
-            raise TypeError_(f"{name}: warmup_steps is {warmup_steps!r}, expected an integer")
         if warmup_steps < 0:
             raise ValueError_(f"{name}: warmup_steps is {warmup_steps}, expected 0 or more")
         if warmup_begin_lr > base_lr:
@@ -110,7 +109,7 @@ class FactorScheduler(LRScheduler):
 
     def __init__(
         self,
-        step: int,
+        step: float,
         factor: float = 1,
         stop_factor_lr: float = 1e-8,
         base_lr: float = 0.01,
@@ -173,6 +172,8 @@ class MultiFactorScheduler(LRScheduler):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(step, list) or not step:
             raise TypeError_(f"MultiFactorScheduler: step is {step!r}, expected a list of integers")
+        for i, number in enumerate(step):
+            check_number("MultiFactorScheduler", f"step[{i}]", number)
         if step[0] < 1 or any(late <= early for early, late in zip(step, step[1:])):
             raise ValueError_(
                 f"MultiFactorScheduler: step is {step}, expected increasing numbers from 1"
@@ -210,10 +211,12 @@ class _DecayScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         name = type(self).__name__
-        if not isinstance(max_update, int):
-            raise TypeError_(f"{name}: max_update is {max_update!r}, expected an integer")
         if max_update < 1:
             raise ValueError_(f"{name}: max_update is {max_update}, expected 1 or more")
+        if warmup_steps > max_update:
+            raise ValueError_(
+                f"{name}: warmup_steps is {warmup_steps}, expected at most max_update, {max_update}"
+            )
         self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr

@@ -9,6 +9,7 @@ import numpy as _np
 
 from . import _core
 from ._names_1x import attributes as _attributes
+from ._typed_init import check_number
 from .ndarray.random import (
     exponential,
     gamma,
@@ -50,6 +51,7 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     ctx : Context or 'all'
         'all': every device gets its own stream derived from the seed.
     """
+    check_number("random.seed", "seed_state", seed_state)
     value = int(seed_state) & 0xFFFFFFFFFFFFFFFF
     _core.seed(value, None if isinstance(ctx, str) and ctx == "all" else ctx)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from .. import _core, autograd, initializer
 from .. import ndarray as nd
+from .._typed_init import TypedInit
 from ..base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
@@ -77,7 +79,7 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
     return contexts
 
 
-class Parameter(PrivateNames):
+class Parameter(PrivateNames, TypedInit):
     """A named array, one copy per context, with its gradient.
 
     Parameters
@@ -273,6 +275,11 @@ class Parameter(PrivateNames):
             if data is None:
                 data = nd.zeros(self._shape or (), dtype=self._dtype, ctx=cpu())
                 description = initializer.InitDesc(self.name, {"__init__": init})
+                if not callable(init) and not isinstance(init, str):
+                    raise TypeError_(
+                        f"Parameter {self.name!r}: the initializer is {init!r}, expected an "
+                        "Initializer or its name"
+                    )
                 if hasattr(init, "_init_weight") or isinstance(init, str):
                     if not hasattr(default_init, "_init_weight"):
                         default_init = initializer.Uniform()
@@ -737,4 +744,9 @@ class Constant(Parameter):
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
-    return tuple(int(extent) for extent in shape)
+    try:
+        if isinstance(shape, str):
+            raise TypeError
+        return tuple(operator.index(extent) for extent in shape)
+    except TypeError:
+        raise TypeError_(f"Parameter: shape is {shape!r}, expected a tuple of integers") from None

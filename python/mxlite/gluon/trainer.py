@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import autograd
 from .. import optimizer as opt
+from .._typed_init import TypedInit
 from ..base import MXNetError, TypeError_, ValueError_
 from ..context import Context
 from ..kvstore.base import KVStoreBase, read_states
@@ -19,7 +20,7 @@ from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
-from .trainer_checks import checked_batch_size, sparse_parts
+from .trainer_checks import checked_batch_size, checked_options, sparse_parts
 from .trainer_updates import checked_norm, leave_gradients, update_arrays
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
@@ -37,7 +38,7 @@ class TrainerModeError(MXNetError, AssertionError):
     """A method that does not fit ``update_on_kvstore`` (1.x: ``AssertionError``)."""
 
 
-class Trainer:
+class Trainer(TypedInit):
     """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
     Parameters
@@ -106,7 +107,7 @@ class Trainer:
         self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
-        self._init_optimizer(optimizer, dict(optimizer_params or {}))
+        self._init_optimizer(optimizer, checked_options(optimizer_params))
         self._scale = float(self._optimizer.rescale_grad)
         # Set by amp.init_trainer: the scale of the loss, and _scale without it.
         self._amp_loss_scaler: Any = None

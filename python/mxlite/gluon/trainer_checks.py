@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..base import TypeError_, ValueError_
 from .parameter import Parameter
 
-__all__ = ["checked_batch_size", "sparse_parts"]
+__all__ = ["checked_batch_size", "checked_options", "sparse_parts"]
 
 
 def sparse_parts(param: Parameter) -> list[str]:
@@ -45,3 +48,23 @@ def checked_batch_size(batch_size: float) -> float:
     if not batch_size > 0:
         raise ValueError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
     return batch_size
+
+
+def checked_options(options: Any) -> dict[str, Any]:
+    """Return the optimizer's parameters that a trainer was given.
+
+    Parameters
+    ----------
+    options : mapping or None
+
+    Raises
+    ------
+    TypeError
+        If they are no mapping.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError_(
+            f"Trainer: optimizer_params is {options!r}, expected a dict such as "
+            "{'learning_rate': 0.1}"
+        )
+    return dict(options or {})

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from .._native.ending import close_at_exit
+from .._typed_init import TypedInit
 from ..base import NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
@@ -16,7 +17,7 @@ __all__ = ["PrefetchingIter", "ResizeIter"]
 _EXIT_SECONDS = 2.0
 
 
-class ResizeIter(DataIter):
+class ResizeIter(DataIter, TypedInit):
     """Another iterator with a given number of batches per epoch.
 
     Parameters

@@ -19,7 +19,7 @@ class _TwoMoments(FusedOptimizer):
     """Shared by the optimizers with a mean and a variance of the gradient."""
 
     def __init__(
-        self, learning_rate: float, beta1: float, beta2: float, epsilon: float, **kwargs: Any
+        self, learning_rate: float | None, beta1: float, beta2: float, epsilon: float, **kwargs: Any
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         for label, value in (("beta1", beta1), ("beta2", beta2)):
@@ -68,7 +68,7 @@ class Adam(_TwoMoments):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: float | None = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -103,7 +103,7 @@ class AdamW(_TwoMoments):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: float | None = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,
@@ -138,7 +138,11 @@ class Adamax(_TwoMoments):
     """
 
     def __init__(
-        self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
+        self,
+        learning_rate: float | None = 0.002,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, 0.0, **kwargs)
 
@@ -167,7 +171,7 @@ class Nadam(_TwoMoments):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: float | None = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-8,
@@ -248,7 +252,7 @@ class LAMB(_TwoMoments):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: float | None = 0.001,
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-6,

@@ -100,7 +100,7 @@ class RMSProp(FusedOptimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: float | None = 0.001,
         gamma1: float = 0.9,
         gamma2: float = 0.9,
         epsilon: float = 1e-8,
@@ -152,7 +152,11 @@ class Ftrl(FusedOptimizer):
     """
 
     def __init__(
-        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any
+        self,
+        lamda1: float = 0.01,
+        learning_rate: float | None = 0.1,
+        beta: float = 1,
+        **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1

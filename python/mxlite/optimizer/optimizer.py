@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
 from .._names_1x import attributes as _attributes
+from .._typed_init import TypedInit, check_number
 from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
@@ -42,7 +43,7 @@ def _is_half_type(dtype: Any) -> bool:
     return dtype_name(dtype) in ("float16", "bfloat16")
 
 
-class Optimizer(NeedsInit):
+class Optimizer(NeedsInit, TypedInit):
     """Base of the optimizers.
 
     Parameters
@@ -101,6 +102,10 @@ class Optimizer(NeedsInit):
             )
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
+        if lr_scheduler is not None and not callable(lr_scheduler):
+            raise TypeError_(
+                f"{type(self).__name__}: lr_scheduler is {lr_scheduler!r}, expected an LRScheduler"
+            )
         if lr_scheduler is not None and learning_rate is None:
             learning_rate = lr_scheduler.base_lr
         elif lr_scheduler is not None and learning_rate is not None:
@@ -110,6 +115,8 @@ class Optimizer(NeedsInit):
                     "``learning_rate`` in optimizer."
                 )
             lr_scheduler.base_lr = learning_rate
+        if learning_rate is not None:
+            check_number(type(self).__name__, "learning_rate", learning_rate)
         self.lr = 0.01 if learning_rate is None else learning_rate
         self.wd = wd
         self.lr_mult: dict[Any, float] = {}
@@ -214,6 +221,7 @@ class Optimizer(NeedsInit):
                 "set_learning_rate can mutate the value of the learning rate of the optimizer only "
                 "when the LRScheduler of the optimizer is undefined."
             )
+        check_number("set_learning_rate", "lr", lr)
         self.lr = lr
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:

@@ -250,7 +250,7 @@ class Signum(FusedOptimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: float | None = 0.01,
         momentum: float = 0.9,
         wd_lh: float = 0.0,
         **kwargs: Any,

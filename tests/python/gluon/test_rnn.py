@@ -443,7 +443,7 @@ def test_misuse_of_cells() -> None:
         cell.begin_state(2)
     with pytest.raises(ValueError, match="cannot be modified twice"):
         rnn.ResidualCell(cell)
-    with pytest.raises(TypeError, match="rate '0.5' given, a number"):
+    with pytest.raises(TypeError, match="rate is '0.5', expected a number"):
         rnn.DropoutCell("0.5")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
+from ..._typed_init import TypedInit
 from ...base import ShapeError, TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
@@ -104,7 +105,7 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
-class DataLoader:
+class DataLoader(TypedInit):
     """Iterates over the batches of a data set.
 
     Parameters
@@ -173,6 +174,12 @@ class DataLoader:
         timeout: float = 120,
         auto_reload: bool = False,
     ) -> None:
+        for method in ("__len__", "__getitem__"):
+            if not hasattr(dataset, method):
+                raise TypeError_(
+                    f"DataLoader: dataset is a {type(dataset).__name__} without {method}, a "
+                    "Dataset or a list of samples expected"
+                )
         self._dataset = dataset
         self._batch_sampler = batch_sampler or self._make_sampler(
             batch_size, shuffle, sampler, last_batch

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from ..._typed_init import TypedInit
 from ...base import ValueError_
 from .dataset import Dataset
 
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 
-class Sampler:
+class Sampler(TypedInit):
     """Base of the samplers: defines ``__iter__`` and ``__len__``."""
 
     def __iter__(self) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from ... import ndarray as nd
+from ..._typed_init import check_sizes
 from ...base import TypeError_, ValueError_, suggestion
 from ...ndarray import NDArray
 from ..base_block import Block
@@ -134,6 +135,8 @@ class Dropout(HybridBlock):
         self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockOptions]
     ) -> None:
         super().__init__(**kwargs)
+        if not 0 <= rate <= 1:
+            raise ValueError_(f"Dropout: rate is {rate}, expected a fraction from 0 to 1")
         self._rate = rate
         self._axes = axes
 
@@ -174,6 +177,7 @@ class Embedding(HybridBlock):
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
+        check_sizes("Embedding", 0, input_dim=input_dim, output_dim=output_dim)
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = dtype

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
+import numpy as np
+
 from ..._names_1x import attributes as _attributes
-from ...base import ShapeError, ValueError_
+from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
@@ -47,10 +50,19 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
     ------
     ShapeError
         If there are more or fewer numbers than dimensions.
+    TypeError
+        For anything but integers.
     """
-    if isinstance(value, int):
-        return (value,) * ndim
-    sizes = tuple(int(size) for size in value)
+    if isinstance(value, (int, np.integer)):
+        return (int(value),) * ndim
+    try:
+        if isinstance(value, str):
+            raise TypeError
+        sizes = tuple(operator.index(size) for size in value)
+    except TypeError:
+        raise TypeError_(
+            f"{layer}: {label} is {value!r}, expected an integer or a tuple of {ndim} integers"
+        ) from None
     if len(sizes) != ndim:
         raise ShapeError(
             f"{layer}: {label} is {value!r}, expected a number or a tuple of {ndim} numbers"

@@ -184,6 +184,12 @@ class RecurrentCell(Block):
         states : list of NDArray
         """
         self._counter += 1
+        if len(args) == 2 and isinstance(args[1], (list, tuple)):
+            count = len(self.state_info())
+            if len(args[1]) != count:
+                raise ValueError_(
+                    f"{type(self).__name__}: {len(args[1])} states given, {count} expected"
+                )
         outputs: Any = super().forward(*args)
         output, states = outputs
         return output, states

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ... import ndarray as nd
-from ...base import TypeError_, ValueError_
+from ...base import ValueError_
 from ...ndarray import NDArray
 from ..parameter_dict import ParameterDict
 from .base_cell import HybridRecurrentCell, RecurrentCell
@@ -40,8 +40,6 @@ class DropoutCell(HybridRecurrentCell):
         params: ParameterDict | None = None,
     ) -> None:
         super().__init__(prefix, params)
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)):
-            raise TypeError_(f"DropoutCell: rate {rate!r} given, a number expected")
         self._rate = rate
         self._axes = axes
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, overload
 
 from ... import ndarray as nd
+from ..._typed_init import check_sizes
 from ...base import NotSupportedError, ShapeError, ValueError_
 from ...ndarray import NDArray
 from ...symbol import Symbol
@@ -44,14 +45,12 @@ class _RNNLayer(HybridBlock):
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
+        name = type(self).__name__
         if layout not in ("TNC", "NTC"):
-            raise ValueError_(
-                f"{type(self).__name__}: layout {layout!r} given, 'TNC' or 'NTC' expected"
-            )
+            raise ValueError_(f"{name}: layout {layout!r} given, 'TNC' or 'NTC' expected")
         if mode not in _GATES:
-            raise ValueError_(
-                f"{type(self).__name__}: activation {mode[4:]!r} given, 'relu' or 'tanh' expected"
-            )
+            raise ValueError_(f"{name}: activation {mode[4:]!r} given, 'relu' or 'tanh' expected")
+        check_sizes(name, 1, hidden_size=hidden_size, num_layers=num_layers)
         self._hidden_size = hidden_size
         self._projection_size = projection_size or None
         self._num_layers = num_layers

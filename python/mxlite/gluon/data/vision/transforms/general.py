@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..... import ndarray as nd
+from ....._typed_init import check_number
 from .....base import ValueError_
 from .....ndarray import NDArray
 from ....block import Block, HybridBlock
@@ -103,6 +104,9 @@ class Normalize(HybridBlock):
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
         super().__init__()
+        for label, value in (("mean", mean), ("std", std)):
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                check_number("Normalize", label, part)
         self._mean = mean
         self._std = std
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..... import image
+from ....._typed_init import check_number
 from .....base import TypeError_, ValueError_
 from .....ndarray import NDArray
 from ....block import Block, HybridBlock
@@ -259,6 +260,8 @@ class Resize(HybridBlock):
 
     def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1) -> None:
         super().__init__()
+        for part in size if isinstance(size, (tuple, list)) else (size,):
+            check_number("Resize", "size", part)
         self._args = (size, keep_ratio, interpolation)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803

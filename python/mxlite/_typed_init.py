@@ -1,0 +1,138 @@
+"""Checks of the numbers, texts and switches that classes of mxlite are made with."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["TypedInit", "check_number", "check_sizes"]
+
+
+def check_number(who: str, name: str, value: Any) -> None:
+    """Check one numeric argument.
+
+    Parameters
+    ----------
+    who : str
+        Class or function, for the error.
+    name : str
+        Of the argument.
+    value : object
+        A number of Python or NumPy, or an array of one value.
+
+    Raises
+    ------
+    TypeError
+        For everything else, texts that read like numbers included.
+    ValueError
+        For NaN.
+    """
+    from .base import ValueError_
+
+    if not _is_number(value):
+        raise _unexpected(who, name, value, "a number")
+    if isinstance(value, float) and math.isnan(value):
+        raise ValueError_(f"{who}: {name} is nan, expected a number")
+
+
+def check_sizes(who: str, least: int, **sizes: int) -> None:
+    """Raise ValueError if one of the named numbers is below ``least``."""
+    from .base import ValueError_
+
+    for name, size in sizes.items():
+        if size < least:
+            raise ValueError_(f"{who}: {name} is {size}, expected {least} or more")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (int, float)):
+        return True
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        return False
+    return getattr(value, "size", 1) == 1
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, int):
+        return True
+    try:
+        operator.index(value)
+    except (TypeError, ValueError):  # arrays of several values raise either
+        return False
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_switch(value: Any) -> bool:
+    return not isinstance(value, (str, bytes))
+
+
+# By annotation: the check, what an error expects, and whether None is a value.
+_KINDS: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
+    "float": (_is_number, "a number", False),
+    "float | None": (_is_number, "a number", True),
+    "int": (_is_integer, "an integer", False),
+    "int | None": (_is_integer, "an integer", True),
+    "str": (_is_text, "a string", False),
+    "str | None": (_is_text, "a string", True),
+    "bool": (_is_switch, "True or False", True),
+}
+
+
+def _unexpected(who: str, name: str, value: Any, expected: str) -> TypeError:
+    from .base import TypeError_
+
+    text = repr(value)
+    shown = text if len(text) <= 60 else f"of type {type(value).__name__}"
+    return TypeError_(f"{who}: {name} is {shown}, expected {expected}")
+
+
+class TypedInit:
+    """Base of classes whose ``__init__`` checks its arguments by their annotations.
+
+    Numbers must be numbers (not texts such as ``'0.1'``), integers integers, texts texts; a switch
+    must not be a text, because ``'False'`` is true. Classes outside mxlite that derive from these
+    are left alone.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Wrap the ``__init__`` of a class of mxlite."""
+        super().__init_subclass__(**options)
+        init = cls.__dict__.get("__init__")
+        if init is not None and cls.__module__.startswith("mxlite."):
+            checked = _checked(init)
+            if checked is not None:
+                setattr(cls, "__init__", checked)  # noqa: B010 - mypy refuses the assignment
+
+
+def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
+    """Return ``init`` behind checks of its arguments; None if it has none to check."""
+    by_name: dict[str, tuple[Callable[[Any], bool], str, bool]] = {}
+    positions: list[str] = []
+    for parameter in list(inspect.signature(init).parameters.values())[1:]:
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            positions.append(parameter.name)
+        kind = _KINDS.get(parameter.annotation)
+        if kind is not None:
+            fits, expected, optional = kind
+            optional = optional or parameter.default is None
+            by_name[parameter.name] = fits, expected, optional
+    if not by_name:
+        return None
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name, value in (*zip(positions, args), *kwargs.items()):
+            kind = by_name.get(name)
+            if kind is not None and not (kind[0](value) or value is None and kind[2]):
+                raise _unexpected(type(self).__name__, name, value, kind[1])
+        init(self, *args, **kwargs)
+
+    return checked
