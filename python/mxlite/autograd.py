@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, cast
 from . import _core
 from ._core import NDArray, is_recording, is_training
 from ._names_1x import attributes as _attributes
-from .base import NotSupportedError, Provided, ValueError_
+from .base import (
+    MXNetError,
+    NeedsInit,
+    NotSupportedError,
+    Provided,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+)
 from .ndarray.ndarray import attach
 
 __all__ = [
@@ -311,12 +319,14 @@ if os.environ.get("MXLITE_ANOMALY", "0") not in ("", "0"):
     _core.set_anomaly_checks(True)
 
 
-class Function:
+class Function(NeedsInit):
     """A differentiable function with its own backward, written in Python.
 
     Subclasses define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``, which
     returns one gradient per input. Arrays kept by ``save_for_backward`` are in ``saved_tensors``.
     """
+
+    _set_by_init = "_used"
 
     def __init__(self) -> None:
         self._saved: tuple[NDArray, ...] = ()
@@ -347,7 +357,7 @@ class Function:
         with pause():
             outputs = self.forward(*inputs)
         single = isinstance(outputs, NDArray)
-        output_list = [outputs] if single else list(outputs)
+        output_list = self._arrays(outputs, "forward")
         if recording:
             # Own handles: an input that forward returns as it is must not get this history.
             output_list = [array.detach() for array in output_list]
@@ -356,12 +366,42 @@ class Function:
             def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
                 filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
                 result = self.backward(*filled)
-                result = [result] if isinstance(result, NDArray) or result is None else result
-                return list(result)
+                found = [None] if result is None else self._arrays(result, "backward")
+                if len(found) != len(given):
+                    raise ValueError_(
+                        f"{type(self).__name__}.backward returned {len(found)} gradients, forward "
+                        f"took {len(given)} inputs"
+                    )
+                return [self._fitted(i, g, *x) for i, (g, x) in enumerate(zip(found, given))]
 
             shapes = [array.detach() for array in output_list]
             _core.record_function(run_backward, type(self).__name__, list(inputs), output_list)
+            given = [(x.shape, x.dtype) for x in inputs]
         return output_list[0] if single else output_list
+
+    def _arrays(self, result: Any, method: str) -> list[Any]:
+        """Return what the user's code returned as a list."""
+        found = [result] if isinstance(result, NDArray) else result
+        wanted = (NDArray,) if method == "forward" else (NDArray, type(None))
+        if isinstance(found, (list, tuple)) and all(isinstance(part, wanted) for part in found):
+            return list(found)
+        raise TypeError_(f"{type(self).__name__}.{method} returned {result!r}, NDArrays expected")
+
+    def _fitted(
+        self, index: int, grad: NDArray | None, shape: tuple[int, ...], dtype: Any
+    ) -> NDArray | None:
+        """Return a gradient in its input's shape and type, as 1.x writes it there."""
+        if grad is None or grad.stype != "default":
+            return grad
+        if grad.shape != shape:
+            try:
+                grad = grad.broadcast_to(shape)
+            except MXNetError:
+                raise ShapeError(
+                    f"{type(self).__name__}.backward: gradient {index} has shape {grad.shape}, "
+                    f"the input {shape}"
+                ) from None
+        return grad if grad.dtype == dtype else grad.astype(dtype)
 
     def forward(self, *inputs: NDArray) -> Any:
         """Compute the outputs; not recorded."""

@@ -81,7 +81,7 @@ class MXRecordIO:
             )
         self.writable = self.flag == "w"
         if not self.writable and not os.path.exists(self.uri):
-            raise _MissingRecordFileError(f"{type(self).__name__}: there is no file {self.uri!r}")
+            raise MissingRecordFileError(f"{type(self).__name__}: there is no file {self.uri!r}")
         make = _core.RecordWriter if self.writable else _core.RecordReader
         self.handle = make(self.uri)
         self.pid = os.getpid()
@@ -179,7 +179,7 @@ class MXRecordIO:
             self.open()
 
 
-class _MissingRecordFileError(RecordError, MissingFileError):
+class MissingRecordFileError(RecordError, MissingFileError):
     """A record file that does not exist: both an error of records and a FileNotFoundError."""
 
 
@@ -231,7 +231,7 @@ class MXIndexedRecordIO(MXRecordIO):
             index = open(self.idx_path, self.flag, **coding)  # noqa: SIM115
         except FileNotFoundError as error:
             super().close()
-            raise _MissingRecordFileError(
+            raise MissingRecordFileError(
                 f"MXIndexedRecordIO: there is no index file {self.idx_path!r}; "
                 "write the record file with MXIndexedRecordIO"
             ) from error

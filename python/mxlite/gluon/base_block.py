@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from .. import ndarray as nd
+from .._typed_init import TypedInit
 from ..base import MXNetError, NeedsInit, TypeError_, ValueError_, unknown_keyword
 from ..context import Context
 from ..ndarray import NDArray
+from .arity import arity_error
 from .call_types import HasForward, R_co
 from .error_layers import add_layer
 from .hooks import HookHandle
@@ -24,8 +26,6 @@ from .summary import summary_text
 __all__ = ["Block"]
 
 _Contexts = Union[Context, Sequence[Context], None]
-
-
 _CONTAINERS = (list, tuple, dict)
 
 
@@ -40,7 +40,7 @@ def _has_new(value: Any, known: set[int]) -> bool:
     return any(_has_new(entry, known) for entry in value)
 
 
-class Block(NeedsInit):
+class Block(NeedsInit, TypedInit):
     """A part of a model: it has parameters, children and a ``forward``.
 
     Assigning a Block or a Parameter to an attribute registers it.
@@ -461,6 +461,8 @@ class Block(NeedsInit):
             except MXNetError as error:
                 add_layer(error, self, args)
                 raise
+            except TypeError as error:
+                raise arity_error(error, self, args) or error  # noqa: B904 - it hides its cause
 
         def forward(self, *args):
             """Compute the outputs; every block defines it.

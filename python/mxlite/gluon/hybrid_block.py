@@ -211,7 +211,7 @@ class HybridBlock(Formats, Block):
             try:
                 return self.forward(*args)
             finally:
-                _core.set_trace_scope(outer)
+                _core.set_trace_scope(*outer)
         if self._op_hook is not None:
             return symbolic.run_hooked(self, self._op_hook, args)
         if self._active and self._compiles(args):
@@ -240,6 +240,8 @@ class HybridBlock(Formats, Block):
                 raise
             # As in 1.x a forward of the class's own may take dicts and numbers apart by itself.
             return self.forward(*args)
+        if not args:
+            return self.forward()  # which needs an input, unless a class has its own
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
@@ -457,11 +459,9 @@ class HybridBlock(Formats, Block):
                 arrays[f"arg:{name}"] = param._reduce()
             elif name in states:
                 arrays[f"aux:{name}"] = param._reduce()
-        if not arrays:
-            return symbol_file, None
         params_file = f"{path}-{epoch:04d}.params"
         nd.save(params_file, arrays)
-        return symbol_file, params_file
+        return symbol_file, params_file if arrays else None
 
     def optimize_for(
         self,

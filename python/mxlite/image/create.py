@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import ValueError_
+from ..base import ShapeError, ValueError_
 from .augmenter import (
     Augmenter,
     CastAug,
@@ -70,6 +70,11 @@ def CreateAugmenter(  # noqa: N802
     steps: list[Augmenter] = []
     if resize > 0:
         steps.append(ResizeAug(resize, inter_method))
+    if len(data_shape) != 3:
+        raise ShapeError(
+            f"CreateAugmenter: data_shape {tuple(data_shape)} given, (channels, height, width) "
+            "expected"
+        )
     size = (data_shape[2], data_shape[1])
     if rand_resize:
         if not rand_crop:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .._core import NDArray
-from ..base import MissingFileError, RecordError
+from ..base import MissingFileError, RecordError, TypeError_
 
 __all__ = ["imdecode", "imread"]
 
@@ -41,6 +43,8 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
 def _decode(buf: Any, flag: int, to_rgb: bool, out: NDArray | None, name: str) -> NDArray:
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()
+    if not isinstance(buf, (bytes, bytearray, memoryview, np.ndarray)):
+        raise TypeError_(f"{name}: a {type(buf).__name__} given, the bytes of an image expected")
     channels = _core.image_info(buf, name)[2] if flag == -1 else 3 if flag else 1
     image = _core.decode_image(
         buf, channels=channels, to_rgb=bool(to_rgb), upright=flag != -1, name=name

@@ -163,9 +163,13 @@ class ImageRecordIter(MXDataIter):
     def __init__(self, **kwargs: Any) -> None:
         kwargs = known_options(type(self).__name__, kwargs, self._defaults)
         for name in ("path_imgrec", "data_shape", "batch_size"):
-            if not kwargs.get(name):
+            if kwargs.get(name) is None:
                 raise ValueError_(f"{type(self).__name__}: {name} is required")
         given = {**self._defaults, **kwargs}
+        if int(given["batch_size"]) < 1:
+            raise ValueError_(
+                f"{type(self).__name__}: batch_size is {given['batch_size']}, expected 1 or more"
+            )
         super().__init__(int(given["batch_size"]))
         self._pipeline = _core.ImagePipeline(self._options(given))
         close_at_exit(self._pipeline)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._core import NDArray
+from .._typed_init import TypedInit
 from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..ndarray import array
 from ..ndarray.array_like import host_array
@@ -51,7 +53,7 @@ def _source(name: str, value: Any) -> Any:
     return array(value)
 
 
-class NDArrayIter(DataIter):
+class NDArrayIter(DataIter, TypedInit):
     """Iterator over batches of arrays in memory.
 
     Parameters
@@ -72,7 +74,10 @@ class NDArrayIter(DataIter):
     Raises
     ------
     ShapeError
-        If an array has fewer samples than the first of data; further ones are left out.
+        If an array has fewer samples than the first of data. Further ones are left out with a
+        warning, because scripts of 1.x count on that.
+    ValueError
+        If there are no samples, or fewer than ``batch_size`` with ``'discard'``.
 
     Notes
     -----
@@ -113,10 +118,29 @@ class NDArrayIter(DataIter):
 
     def _check_lengths(self) -> int:
         sources = self.data + self.label
+        for name, value in sources:
+            if len(value.shape) <= self._axis:
+                raise ShapeError(
+                    f"NDArrayIter: {name} of shape {tuple(value.shape)} given, an array with "
+                    f"samples along axis {self._axis} expected"
+                )
         lengths = {name: int(value.shape[self._axis]) for name, value in sources}
         count = lengths[self.data[0][0]]
         if any(length < count for length in lengths.values()):
             raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
+        if any(length > count for length in lengths.values()):
+            warnings.warn(
+                f"NDArrayIter: different numbers of samples given: {lengths}; those behind the "
+                f"first {count} are left out",
+                stacklevel=4,
+            )
+        if count < 1:
+            raise ValueError_("NDArrayIter: no samples given, at least 1 expected")
+        if self.last_batch_handle == "discard" and count < self.batch_size:
+            raise ValueError_(
+                f"NDArrayIter: batch_size {self.batch_size} given for {count} samples, of which "
+                "last_batch_handle='discard' leaves none"
+            )
         sparse = any(getattr(value, "stype", "default") != "default" for _, value in sources)
         if sparse and self.last_batch_handle != "discard":
             raise NotSupportedError(

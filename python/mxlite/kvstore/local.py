@@ -18,6 +18,7 @@ from ..base import (
     MXNetError,
     NotSupportedError,
     ShapeError,
+    TypeError_,
     ValueError_,
     suggestion,
 )
@@ -321,7 +322,14 @@ class KVStore(KVStoreBase):
         ----------
         updater : callable or None
             Changes the stored array in place.
+
+        Raises
+        ------
+        TypeError
+            If it cannot be called.
         """
+        if updater is not None and not callable(updater):
+            raise TypeError_(f"set_updater: {updater!r} given, a function expected")
         self._updater = updater
 
     _set_updater = set_updater

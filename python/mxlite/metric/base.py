@@ -9,7 +9,8 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import registry as _registry
-from ..base import NeedsInit, ShapeError, TypeError_, ValueError_
+from .._typed_init import TypedInit
+from ..base import IndexError_, NeedsInit, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
 
@@ -18,6 +19,7 @@ __all__ = [
     "CustomMetric",
     "EvalMetric",
     "alias",
+    "check_classes",
     "check_label_shapes",
     "create",
     "from_function",
@@ -62,6 +64,29 @@ def check_label_shapes(
     return labels, preds
 
 
+def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
+    """Check that labels are class numbers.
+
+    Parameters
+    ----------
+    who : str
+        Metric, for the error.
+    labels : numpy.ndarray
+    count : int
+        Number of classes.
+
+    Raises
+    ------
+    IndexError
+        For a label below 0 or from ``count`` on.
+    """
+    outside = labels[~((labels >= 0) & (labels < count))]
+    if outside.size:
+        raise IndexError_(
+            f"{who}: label {outside.flat[0]:g} given, classes from 0 to {count - 1} expected"
+        )
+
+
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:
     """Return the values of an array; bfloat16 as float32.
 
@@ -77,7 +102,7 @@ def to_numpy(array: Any) -> np.ndarray[Any, Any]:
     return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 
-class EvalMetric(NeedsInit):
+class EvalMetric(NeedsInit, TypedInit):
     """Base of all metrics: a sum and a number of instances, since the last reset and in all.
 
     Parameters

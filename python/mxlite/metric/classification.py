@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ShapeError, ValueError_
-from .base import EvalMetric, alias, check_label_shapes, register, to_numpy
+from ..base import AxisError, ShapeError, ValueError_
+from .base import EvalMetric, alias, check_classes, check_label_shapes, register, to_numpy
 
 __all__ = [
     "Accuracy",
@@ -48,6 +48,12 @@ class Accuracy(EvalMetric):
         for label, pred in zip(labels, preds):
             scores, truth = to_numpy(pred), to_numpy(label)
             if scores.shape != truth.shape:
+                if not -scores.ndim <= self.axis < scores.ndim:
+                    raise AxisError(
+                        f"Accuracy: labels of shape {truth.shape} and predictions of shape "
+                        f"{scores.shape} given, predictions with classes along axis {self.axis} "
+                        "expected; update takes labels first"
+                    )
                 scores = scores.argmax(axis=self.axis)
             found, wanted = scores.astype("int32").ravel(), truth.astype("int32").ravel()
             check_label_shapes(wanted, found)
@@ -135,6 +141,8 @@ class Perplexity(EvalMetric):
                 raise ShapeError(f"Perplexity: shape mismatch: {truth.shape} vs. {scores.shape}")
             wanted = truth.reshape(-1).astype("int64")
             rows = np.moveaxis(scores, self.axis, -1).reshape(-1, scores.shape[self.axis])
+            kept = wanted if self.ignore_label is None else wanted[wanted != self.ignore_label]
+            check_classes("Perplexity", kept, rows.shape[1])
             inside = np.clip(wanted, 0, rows.shape[1] - 1)
             chosen = rows[np.arange(len(wanted)), inside].astype("float64")
             if self.ignore_label is not None:
@@ -176,6 +184,7 @@ class CrossEntropy(EvalMetric):
         for label, pred in zip(labels, preds):
             truth, scores = to_numpy(label).ravel(), to_numpy(pred)
             check_label_shapes(truth, scores)
+            check_classes(type(self).__name__, truth, scores.shape[1])
             chosen = scores[np.arange(len(truth)), truth.astype("int64")]
             self._add(float((-np.log(chosen + self.eps)).sum()), len(truth))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ValueError_
+from ..base import ShapeError, ValueError_
 from .base import EvalMetric, alias, check_label_shapes, register, to_numpy
 
 __all__ = [
@@ -43,6 +43,11 @@ class _MeanOfBatches(EvalMetric):
             truth, found = to_numpy(label), to_numpy(pred)
             truth = truth.reshape(-1, 1) if truth.ndim == 1 else truth
             found = found.reshape(-1, 1) if found.ndim == 1 else found
+            if truth.shape != found.shape:
+                raise ShapeError(
+                    f"{type(self).__name__}: labels of shape {label.shape} and predictions of "
+                    f"shape {pred.shape} given, equal shapes expected"
+                )
             self._add(self._score(truth - found), 1)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
-from ..base import FileFormatError, NotSupportedError, ValueError_
+from .._typed_init import TypedInit
+from ..base import FileFormatError, NotSupportedError, TypeError_, ValueError_
 from ..io import DataBatch
 from ..ndarray import NDArray
 from .common import DEFAULT_INITIALIZER, ModuleStateError, as_list, call_all
@@ -20,7 +21,7 @@ from .common import DEFAULT_INITIALIZER, ModuleStateError, as_list, call_all
 __all__ = ["BaseModule", "ModuleStateError"]
 
 
-class BaseModule:
+class BaseModule(TypedInit):
     """Base of modules; a module defines bind, init_params, forward, backward, update, ...
 
     Parameters
@@ -249,9 +250,16 @@ class BaseModule:
         ------
         ModuleStateError
             Without num_epoch.
+        TypeError
+            If train_data is no DataIter.
         """
         if num_epoch is None:
             raise ModuleStateError("please specify number of epochs: num_epoch is None")
+        if not hasattr(train_data, "provide_data"):
+            raise TypeError_(
+                f"fit: train_data is a {type(train_data).__name__}, expected a DataIter such as "
+                "mx.io.NDArrayIter"
+            )
         self.bind(
             data_shapes=train_data.provide_data,
             label_shapes=train_data.provide_label,

@@ -6,11 +6,19 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import MXNetError, ValueError_
+from ..base import MXNetError, TypeError_, ValueError_
+from ..context import Context, cpu
 from ..initializer import Uniform
 from .checkpoint_files import BatchEndParam
 
-__all__ = ["DEFAULT_INITIALIZER", "ModuleStateError", "as_list", "call_all", "check_input_names"]
+__all__ = [
+    "DEFAULT_INITIALIZER",
+    "ModuleStateError",
+    "as_contexts",
+    "as_list",
+    "call_all",
+    "check_input_names",
+]
 
 DEFAULT_INITIALIZER = Uniform(0.01)
 _SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
@@ -73,3 +81,18 @@ def call_all(callbacks: Any, epoch: int, nbatch: int, eval_metric: Any, variable
     param = BatchEndParam(epoch, nbatch, eval_metric, variables)
     for callback in as_list(callbacks):
         callback(param)
+
+
+def as_contexts(context: Any) -> list[Context]:
+    """Return a Module's contexts as a list; None is the CPU.
+
+    Raises
+    ------
+    TypeError
+        For anything but contexts.
+    """
+    contexts = as_list(cpu() if context is None else context)
+    for entry in contexts:
+        if not isinstance(entry, Context):
+            raise TypeError_(f"Module: context is {entry!r}, expected mx.cpu(), mx.gpu(0), ...")
+    return contexts

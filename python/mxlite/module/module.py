@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import optimizer as opt
-from ..base import ValueError_
-from ..context import Context, cpu
+from ..base import TypeError_, ValueError_
 from ..io import DataDesc
 from ..kvstore.choice import chosen_store
 from ..kvstore.local import pushpull_all
 from ..ndarray import NDArray
+from ..symbol import Symbol
 from .checkpoint_files import load_checkpoint
-from .common import ModuleStateError, as_list, check_input_names
+from .common import ModuleStateError, as_contexts, as_list, check_input_names
 from .executor_group import DataParallelExecutorGroup, described
 from .state import ModuleState
 
@@ -64,7 +64,9 @@ class Module(ModuleState):
         compression_params: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(logger)
-        self._context: list[Context] = as_list(cpu() if context is None else context)
+        if not isinstance(symbol, Symbol):
+            raise TypeError_(f"Module: symbol is {symbol!r}, expected a Symbol")
+        self._context = as_contexts(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
             raise ValueError_(

@@ -34,6 +34,7 @@ class CustomOp:
         in_data, out_data, aux : list of NDArray
             Inputs, outputs, auxiliary states (which may be written).
         """
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def backward(
         self,
@@ -53,7 +54,14 @@ class CustomOp:
         out_grad, in_data, out_data, in_grad, aux : list of NDArray
             Gradients of the outputs, inputs, outputs, gradients to be written, auxiliary states.
             None where ``declare_backward_dependency`` did not ask for an array.
+
+        Raises
+        ------
+        NotImplementedError
+            If an operator without a backward is asked for a gradient.
         """
+        if any(wanted != "null" for wanted in req):
+            raise NotImplementedError(f"{type(self).__name__} does not define backward")
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
         """Write into an array as requested.

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
-from ..base import MXNetError, OutOfMemoryError, ValueError_, suggestion
+from ..base import MXNetError, OutOfMemoryError, TypeError_, ValueError_, suggestion
 from ..context import Context
 from ..profiler.record import CUSTOM, record
 
@@ -67,7 +67,13 @@ class Definition:
 
     def _groups(self, method: str, *args: Any) -> list[list[Any]]:
         """Ask for entries of inputs, outputs and states, and check their numbers."""
-        groups = [list(group) for group in self._ask(method, *args)]
+        answer = self._ask(method, *args)
+        if not isinstance(answer, (list, tuple)) or not all(map(_is_list, answer)):
+            raise TypeError_(
+                f"Custom: {method} of {self.op_type!r} returned {answer!r}, a list for inputs, one "
+                "for outputs and one for auxiliary states expected"
+            )
+        groups = [list(group) for group in answer]
         names = (self.arguments, self.outputs, self.states)
         if len(groups) == 2:
             groups.append([] if method == "infer_shape" else [groups[0][0]] * len(self.states))
@@ -122,6 +128,10 @@ class Definition:
     def create(self, ctx: Context, shapes: list[list[int]], dtypes: list[Any]) -> tuple[Any, ...]:
         """Return the operator for one call and its context."""
         op = self._ask("create_operator", ctx, shapes, dtypes)
+        if not hasattr(op, "forward"):
+            raise TypeError_(
+                f"Custom: create_operator of {self.op_type!r} returned {op!r}, a CustomOp expected"
+            )
         return op, ctx
 
     def forward(
@@ -189,6 +199,10 @@ class Definition:
 
     def _failures(self, method: str) -> _Failures:
         return _Failures(f"Error in CustomOp.{method} of {self.op_type!r}")
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str)
 
 
 class _Failures:

@@ -313,3 +313,13 @@ def test_a_symbol_block_is_printed_with_its_symbol():
     lines = repr(block).splitlines()
     assert (lines[0], lines[2]) == ("SymbolBlock(", ")")
     assert lines[1].startswith("<Symbol group [") and lines[1].endswith(", r]> : 2 -> 2")
+
+
+def test_a_block_without_parameters_gets_an_empty_file_of_them(tmp_path: Path) -> None:
+    block = nn.HybridLambda(lambda F, x: x * 2)
+    block.hybridize()
+    block(nd.ones(2))
+    prefix = str(tmp_path / "twice")
+    assert block.export(prefix, 3) == (f"{prefix}-symbol.json", None)
+    loaded = gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0003.params")
+    np.testing.assert_array_equal(loaded(nd.ones(2)).asnumpy(), [2, 2])

@@ -1,0 +1,238 @@
+"""Typical mistakes of new users: each gives an error of the right type that says what to do."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import autograd, gluon, nd
+from mxlite.gluon import nn, rnn
+
+
+def called(block: gluon.Block, *args: nd.NDArray):
+    block.initialize()
+    return block(*args)
+
+
+class Pair(gluon.Block):
+    def forward(self, x, y):
+        return x + y
+
+
+class NoArgument(gluon.HybridBlock):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = self.params.get("scale", shape=(2,))
+
+    def hybrid_forward(self, F, x):  # noqa: N803
+        return x
+
+
+X = nd.ones((2, 3))
+COUNTS = {
+    "two inputs": (
+        nn.Dense(3),
+        (X, X),
+        r"Dense '\w+': 2 inputs given, 1 expected \(x\)",
+    ),
+    "no input": (nn.Dense(3), (), "0 inputs given, 1 expected"),
+    "of a container": (nn.HybridSequential(), (), "0 inputs given, at least 1 expected"),
+    "no label": (
+        gluon.loss.SoftmaxCrossEntropyLoss(),
+        (X,),
+        r"1 input given, 2 to 3 expected \(pred, label, sample_weight=None\)",
+    ),
+    "no states": (rnn.LSTMCell(4), (X,), r"1 input given, 2 expected \(inputs, states\)"),
+    "a user's forward": (Pair(), (X,), r"Pair '\w+': 1 input given, 2 expected \(x, y\)"),
+    "a parameter": (NoArgument(), (X,), "no argument for the parameter 'scale'"),
+}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_the_number_of_inputs_is_checked(case, hybrid):
+    block, args, text = COUNTS[case]
+    block.initialize(force_reinit=True)
+    block.hybridize(hybrid)
+    with pytest.raises(TypeError, match=text):
+        block(*args)
+
+
+def test_the_layer_inside_a_network_is_named():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(2), nn.Dense(2))
+    with pytest.raises(TypeError, match=r"in HybridSequential\.0 \(Dense "):
+        called(net, X, X)
+
+
+def test_type_errors_of_a_users_forward_stay_as_they_are():
+    class Own(gluon.Block):
+        def forward(self, x):
+            return len(x, x)
+
+    with pytest.raises(TypeError, match=r"^len\(\) takes exactly one argument"):
+        Own()(X)
+
+
+def gradient_of(function: type[autograd.Function]) -> np.ndarray:
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = function()(x)
+    y.backward()
+    return x.grad.asnumpy()
+
+
+def function(result, forward=None) -> type[autograd.Function]:
+    class Made(autograd.Function):
+        def forward(self, x):
+            return x * 2 if forward is None else forward
+
+        def backward(self, dy):
+            return result(dy)
+
+    return Made
+
+
+def test_gradients_of_a_function_have_the_shape_and_type_of_its_inputs():
+    with pytest.raises(ValueError, match=r"Made.backward: gradient 0 has shape \(5,\), the input"):
+        gradient_of(function(lambda dy: nd.ones(5)))
+    with pytest.raises(TypeError, match="Made.backward returned 3, NDArrays expected"):
+        gradient_of(function(lambda dy: 3))
+    with pytest.raises(TypeError, match="Made.forward returned 3, NDArrays expected"):
+        gradient_of(function(lambda dy: dy, forward=3))
+    with pytest.raises(ValueError, match="returned 2 gradients, forward took 1 inputs"):
+        gradient_of(function(lambda dy: (dy, dy)))
+    row = gradient_of(function(lambda dy: nd.array([1, 2, 3], dtype="float64")))
+    assert row.dtype == np.float32
+    np.testing.assert_array_equal(row, [[1, 2, 3], [1, 2, 3]])
+
+
+def test_a_function_without_super_init_says_so():
+    class Forgetful(autograd.Function):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(AttributeError, match=r"Forgetful.__init__ has not called super\(\)"):
+        Forgetful()(X)
+
+
+def custom(name: str, **methods) -> nd.NDArray:
+    inside = {key: methods.pop(key) for key in ("forward", "backward") if key in methods}
+    operator = type("Operator", (mx.operator.CustomOp,), inside)
+    methods.setdefault("create_operator", lambda *_: operator())
+    mx.operator.register(name)(type("Prop", (mx.operator.CustomOpProp,), methods))
+    x = nd.ones(2)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type=name)
+    y.backward()
+    return x.grad.asnumpy()
+
+
+def twice(self, is_train, req, in_data, out_data, aux):
+    self.assign(out_data[0], req[0], in_data[0] * 2)
+
+
+def test_parts_that_a_custom_operator_lacks_are_named():
+    with pytest.raises(mx.MXNetError, match="Operator does not define forward"):
+        custom("misuse_without_forward")
+    with pytest.raises(mx.MXNetError, match="Operator does not define backward"):
+        custom("misuse_without_backward", forward=twice)
+    with pytest.raises(TypeError, match="infer_shape of 'misuse_shape' returned 3, a list for"):
+        custom("misuse_shape", forward=twice, infer_shape=lambda self, shapes: 3)
+    with pytest.raises(TypeError, match="create_operator of 'misuse_op' returned 3, a CustomOp"):
+        custom("misuse_op", create_operator=lambda *_: 3)
+
+
+METRICS = {
+    "swapped": (mx.metric.Accuracy(), X, nd.array([0, 1]), IndexError, "update takes labels first"),
+    "a label too high": (
+        mx.metric.CrossEntropy(), nd.array([0, 5]), X, IndexError, "label 5 given, classes from 0",
+    ),
+    "a label below 0": (
+        mx.metric.NegativeLogLikelihood(), nd.array([0, -1]), X, IndexError, "label -1 given",
+    ),
+    "perplexity": (
+        mx.metric.Perplexity(None), nd.array([0, 3]), X, IndexError, "Perplexity: label 3 given",
+    ),
+    "regression": (mx.metric.MSE(), nd.ones(2), X, ValueError, "MSE: labels of shape"),
+    "another one": (mx.metric.MAE(), nd.ones((2, 1)), X, ValueError, "equal shapes expected"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", METRICS)
+def test_metrics_refuse_what_they_would_count_wrong(case):
+    metric, labels, predictions, kind, text = METRICS[case]
+    with pytest.raises(kind, match=text):
+        metric.update([labels], [predictions])
+
+
+def test_ignored_labels_may_lie_outside_of_the_classes():
+    metric = mx.metric.Perplexity(-1)
+    metric.update([nd.array([0, -1])], [nd.array([[0.5, 0.5], [0.1, 0.9]])])
+    np.testing.assert_allclose(metric.get()[1], 2, rtol=1e-6)
+
+
+SYMBOL = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2)
+CASES = {
+    "options of a trainer": (
+        lambda: gluon.Trainer(nn.Dense(2).collect_params(), "sgd", 0.1), TypeError,
+        "optimizer_params is 0.1, expected a dict",
+    ),
+    "states of a cell": (
+        lambda: called(rnn.LSTMCell(4), X, [nd.ones((2, 4))]), ValueError,
+        "LSTMCell: 1 states given, 2 expected",
+    ),
+    "a generator": (
+        lambda: gluon.data.DataLoader(iter([1]), 1), TypeError, "without __len__, a Dataset",
+    ),
+    "a text as mean": (
+        lambda: gluon.data.vision.transforms.Normalize("0.5", 1), TypeError, "mean is '0.5'",
+    ),
+    "a text as size": (
+        lambda: gluon.data.vision.transforms.Resize("8"), TypeError, "size is '8'",
+    ),
+    "a text as image": (lambda: mx.image.imdecode("abc"), TypeError, "imdecode: a str given"),
+    "an image's shape": (
+        lambda: mx.image.CreateAugmenter((4, 4)), ValueError, r"data_shape \(4, 4\) given",
+    ),
+    "fewer labels": (
+        lambda: mx.io.NDArrayIter(np.zeros((5, 2)), np.zeros(4), 2), ValueError,
+        "different numbers of samples given",
+    ),
+    "no samples": (lambda: mx.io.NDArrayIter(np.zeros((0, 2))), ValueError, "no samples given"),
+    "no batch": (
+        lambda: mx.io.NDArrayIter(np.zeros((3, 2)), batch_size=5, last_batch_handle="discard"),
+        ValueError, "batch_size 5 given for 3 samples",
+    ),
+    "a scalar": (lambda: mx.io.NDArrayIter(np.array(3.0)), ValueError, "samples along axis 0"),
+    "a batch of nothing": (
+        lambda: mx.io.ImageRecordIter(path_imgrec="x", data_shape=(3, 4, 4), batch_size=0),
+        ValueError, "ImageRecordIter: batch_size is 0, expected 1 or more",
+    ),
+    "no symbol": (lambda: mx.mod.Module(3), TypeError, "symbol is 3, expected a Symbol"),
+    "no context": (
+        lambda: mx.mod.Module(SYMBOL, context="cpu"), TypeError, "context is 'cpu', expected mx",
+    ),
+    "arrays to fit": (
+        lambda: mx.mod.Module(SYMBOL, label_names=None).fit(np.zeros((4, 2)), num_epoch=1),
+        TypeError, "train_data is a ndarray, expected a DataIter",
+    ),
+    "an updater": (
+        lambda: mx.kv.create("local").set_updater(3), TypeError, "3 given, a function expected",
+    ),
+    "a long warm-up": (
+        lambda: mx.lr_scheduler.CosineScheduler(5, warmup_steps=10), ValueError,
+        "warmup_steps is 10, expected at most max_update, 5",
+    ),
+    "a seed": (lambda: mx.random.seed("a"), TypeError, "seed_state is 'a', expected a number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_error_says_what_was_given_and_expected(case):
+    make, kind, text = CASES[case]
+    with pytest.raises(kind, match=text) as caught:
+        make()
+    assert isinstance(caught.value, mx.MXNetError)
