@@ -838,7 +838,7 @@ class NDArray:
         index: NDArray,
         axis: int | None = -1,
         keepdims: bool | None = False,
-        mode: Literal["clip", "wrap"] | None = "clip",
+        mode: Literal["clip", "wrap", "raise"] | None = "clip",
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
@@ -850,8 +850,8 @@ class NDArray:
             Axis along which is picked.
         keepdims : bool, default False
             Keep the axis with length 1.
-        mode : Literal['clip', 'wrap'], default clip
-            Indices outside: clip to the ends or wrap around.
+        mode : Literal['clip', 'wrap', 'raise'], default clip
+            Indices outside: clip to the ends, wrap around, or raise an error (on CUDA clip).
         """
         ...
 
@@ -2205,9 +2205,9 @@ def set_trace_owner(owner: int) -> None:
     Say which block the current trace is of; arrays it keeps can be used in its next traces.
     """
 
-def set_trace_scope(scope: str) -> str:
+def set_trace_scope(scope: str, whole: bool = False) -> tuple[str, bool]:
     """
-    Name nodes of the running trace after this scope; returns the old one.
+    Name nodes of the running trace after this scope, or exactly so; returns the old arguments.
     """
 
 def set_training(value: bool) -> bool:
@@ -2228,6 +2228,11 @@ def sum_on_devices(arrays: Sequence[NDArray]) -> None:
 def unset_amp() -> None:
     """
     No casts from now on.
+    """
+
+def user_line() -> str:
+    """
+    The line outside mxlite that is running: 'train.py:12'.
     """
 
 def waitall() -> None:

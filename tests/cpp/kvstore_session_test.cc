@@ -14,14 +14,15 @@ namespace {
 thread_local bool refuses_memory = false;
 }
 
-// Replaces the C++ library's, so that a thread can be left without memory.
-void* operator new(size_t bytes) {
+// These replace the C++ library's, so that a thread can be left without memory. Inlined, the
+// compiler would warn that free gets memory from new.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   void* memory = refuses_memory ? nullptr : std::malloc(bytes);
   if (!memory) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace mxlite::horovod {
 namespace {
