@@ -86,6 +86,7 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
   const int outputs = static_cast<int>(inputs.size());
   inputs.insert(inputs.begin(), "output_grad");
   ops.add(OpBuilder<InterleavedParams>(str(kForward, "_backward"))
+              .internal()
               .doc(str("Gradients of ", kForward, "."))
               .inputs(inputs)
               .outputs(outputs)

@@ -25,8 +25,6 @@ std::vector<Code> read_codes(const Shape& given, bool reverse) {
   const Shape shape = reverse ? reversed(given) : given;
   std::vector<Code> codes;
   for (int i = 0; i < shape.ndim(); ++i) {
-    MX_CHECK(shape[i] >= -4, "Reshape: shape ", given, " has entry ", shape[i],
-             ", expected a dimension or one of 0, -1, -2, -3, -4");
     if (shape[i] == -4) {
       MX_CHECK(i + 2 < shape.ndim(), "Reshape: shape ", given, ": -4 needs two numbers ",
                reverse ? "before it, as reverse is set" : "behind it");

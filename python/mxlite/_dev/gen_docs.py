@@ -51,7 +51,8 @@ def section(op: schema.Op) -> str:
     for p in op["params"]:
         default = "" if p["required"] else f"`{_cell(p['default'])}`"
         kind = _cell(p["python_type"])
-        lines.append(f"| `{p['name']}` | `{kind}` | {default} | {_cell(p['doc'])} |")
+        doc = f"{p['doc']} Range: {p['range']}." if p["range"] else p["doc"]
+        lines.append(f"| `{p['name']}` | `{kind}` | {default} | {_cell(doc)} |")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -15,7 +15,9 @@ inputs; gradients are compared with finite differences in float64.
 
 from __future__ import annotations
 
+import sys
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -94,12 +96,17 @@ def _generator(*key: Any) -> np.random.RandomState:
     return np.random.RandomState(zlib.crc32(repr(key).encode()))
 
 
-_counter = [0]
+_counters: Counter[str] = Counter()
 
 
 def _next_generator(kind: str, shape: tuple[int, ...]) -> np.random.RandomState:
-    _counter[0] += 1
-    return _generator(kind, shape, _counter[0])
+    """Return a generator by the module of the row: a new row changes no values elsewhere."""
+    frame = sys._getframe(1)
+    while frame.f_globals["__name__"] == __name__ and frame.f_back is not None:
+        frame = frame.f_back
+    module = frame.f_globals["__name__"]
+    _counters[module] += 1
+    return _generator(kind, shape, module, _counters[module])
 
 
 def rand(*shape: int, low: float = -1.0, high: float = 1.0) -> np.ndarray:

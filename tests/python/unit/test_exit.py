@@ -19,7 +19,7 @@ HARMLESS = re.compile(
     r"Py(Arg|Bytes|ByteArray|CMethod|Callable|Capsule|Dict|Exception|Frame|Index|InstanceMethod|"
     r"InterpreterState|List|Mem|Method|Module|ThreadState|Thread|Tuple|Type|Unicode|Weakref|Sys)_\w+"
     r"|Py(Buffer_\w+|Eval_(SaveThread|GetBuiltins)|GILState_(Check|Release|GetThisThreadState)"
-    r"|Float_FromDouble|Long_(From\w+|AsDouble|AsUnsignedLong)|Mapping_Check|Number_Check"
+    r"|Float_FromDouble|Long_(From\w+|AsDouble|AsUnsignedLong(Long)?)|Mapping_Check|Number_Check"
     r"|ModuleDef_Init|Sequence_Check)"
     r"|PyErr_(Clear|Fetch|Format|GivenExceptionMatches|Occurred|Restore|SetObject|SetString"
     r"|GetRaisedException|SetRaisedException)"

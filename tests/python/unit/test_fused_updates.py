@@ -399,7 +399,7 @@ def test_clipping_on_several_contexts() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf"), "1"])
 def test_a_limit_must_be_above_zero(limit: Any) -> None:
-    with pytest.raises(ValueError, match="clip_global_norm is .*a number above 0"):
+    with pytest.raises((ValueError, TypeError), match="clip_global_norm is .*number"):
         clipped_trainer("sgd", limit)
 
 

@@ -208,7 +208,7 @@ CASES = [
     _fails(r"mode: .*'rnn'.* given, one of", mode="rnn", error=(TypeError, ValueError)),
     _fails(r"num_layers: 0 given, from 1 to", num_layers=0),
     _fails(r"state_size: -1 given, from 1 to", state_size=-1),
-    _fails(r"p: 1.5 given, from 0 to 1 expected", p=1.5),
+    _fails(r"p: 1.5 given, from 0 to below 1 expected", p=1.5),
     _fails(r"projection_size 2 given, only mode 'lstm'", projection_size=2),
     _fails(r"clip_min and lstm_state_clip_max need mode 'lstm'", lstm_state_clip_min=0.0),
     _fails(

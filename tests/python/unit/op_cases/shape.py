@@ -47,7 +47,13 @@ CASES = [
     op("reshape", randint(0, 9, 2, 3, dtype="int8"), shape=(3, 2), ref=lambda x: x.reshape(3, 2)),
     fails("Reshape", rand(2, 3), shape=(4, 2), error=ValueError, match="6 elements.*8"),
     fails("Reshape", rand(2, 3), shape=(-1, -1), error=ValueError, match="more than one"),
-    fails("Reshape", rand(2, 3), shape=(-5,), error=ValueError, match="entry -5"),
+    fails(
+        "Reshape",
+        rand(2, 3),
+        shape=(-5,),
+        error=ValueError,
+        match=r"shape: \(-5,\) given, at least -4",
+    ),
     fails("Reshape", rand(2, 3), shape=(-4, 4, 2, 0), error=ValueError, match="split into 4 x 2"),
     fails("Reshape", rand(2, 3), shape=(0, 0, 0), error=ValueError, match="more dimensions"),
     op("_reshape_to", rand(2, 6), shape=(3, 4), ref=lambda x: x.reshape(3, 4)),
@@ -144,7 +150,12 @@ CASES = [
         "Pad", rand(2, 3), mode="reflect", pad_width=(2, 0, 0, 0), error=ValueError, match="reflect"
     ),
     fails(
-        "Pad", rand(2), mode="constant", pad_width=(-1, 0), error=ValueError, match="contains -1"
+        "Pad",
+        rand(2),
+        mode="constant",
+        pad_width=(-1, 0),
+        error=ValueError,
+        match=r"pad_width: \(-1, 0\) given, from 0",
     ),
     op("depth_to_space", rand(2, 12, 3, 2), block_size=2, ref=lambda x: depth_to_space(x, 2)),
     fails("depth_to_space", rand(1, 6, 2, 2), block_size=2, error=ValueError, match="multiple"),
