@@ -838,7 +838,7 @@ class NDArray:
         index: NDArray,
         axis: int | None = -1,
         keepdims: bool | None = False,
-        mode: Literal["clip", "wrap", "raise"] | None = "clip",
+        mode: Literal["clip", "wrap"] | None = "clip",
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
@@ -850,8 +850,8 @@ class NDArray:
             Axis along which is picked.
         keepdims : bool, default False
             Keep the axis with length 1.
-        mode : Literal['clip', 'wrap', 'raise'], default clip
-            Indices outside: clip to the ends, wrap around, or raise an error (on CUDA clip).
+        mode : Literal['clip', 'wrap'], default clip
+            Indices outside: clip to the ends or wrap around.
         """
         ...
 

@@ -261,13 +261,14 @@ struct AdamaxParams {
   double rescale_grad = 1;
   double clip_gradient = -1;
   static constexpr auto fields() {
-    return std::tuple(required_field("lr", &AdamaxParams::lr, "Learning rate, already corrected."),
-                      field("beta1", &AdamaxParams::beta1, "Decay of the mean."),
-                      field("beta2", &AdamaxParams::beta2, "Decay of the largest gradient."),
-                      field("wd", &AdamaxParams::wd, "Weight decay."),
-                      field("rescale_grad", &AdamaxParams::rescale_grad, "Factor on the gradient."),
-                      field("clip_gradient", &AdamaxParams::clip_gradient,
-                            "Limit of the scaled gradient; below 0: none."));
+    return std::tuple(
+        required_field("lr", &AdamaxParams::lr, "Learning rate, already corrected."),
+        field("beta1", &AdamaxParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &AdamaxParams::beta2, "Decay of the largest gradient.").between(0, 1),
+        field("wd", &AdamaxParams::wd, "Weight decay."),
+        field("rescale_grad", &AdamaxParams::rescale_grad, "Factor on the gradient."),
+        field("clip_gradient", &AdamaxParams::clip_gradient,
+              "Limit of the scaled gradient; below 0: none."));
   }
 };
 
@@ -286,13 +287,13 @@ struct NadamParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &NadamParams::lr, "Learning rate."),
-        field("beta1", &NadamParams::beta1, "Decay of the mean."),
-        field("beta2", &NadamParams::beta2, "Decay of the variance."),
-        field("epsilon", &NadamParams::epsilon, "Keeps the divisor above 0."),
+        field("beta1", &NadamParams::beta1, "Decay of the mean.").between(0, 1),
+        field("beta2", &NadamParams::beta2, "Decay of the variance.").between(0, 1),
+        field("epsilon", &NadamParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         required_field("momentum", &NadamParams::momentum, "Momentum of this update."),
         required_field("next_momentum", &NadamParams::next_momentum, "Momentum of the next one."),
         required_field("schedule", &NadamParams::schedule, "Product of all momenta so far."),
-        required_field("t", &NadamParams::t, "Number of this update, from 1."),
+        required_field("t", &NadamParams::t, "Number of this update, from 1.").at_least(1),
         field("wd", &NadamParams::wd, "Weight decay."),
         field("rescale_grad", &NadamParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &NadamParams::clip_gradient,
@@ -308,8 +309,8 @@ struct AdadeltaParams {
   double clip_gradient = -1;
   static constexpr auto fields() {
     return std::tuple(
-        field("rho", &AdadeltaParams::rho, "Decay of the mean squares."),
-        field("epsilon", &AdadeltaParams::epsilon, "Keeps the divisor above 0."),
+        field("rho", &AdadeltaParams::rho, "Decay of the mean squares.").between(0, 1),
+        field("epsilon", &AdadeltaParams::epsilon, "Keeps the divisor above 0.").at_least(0),
         field("wd", &AdadeltaParams::wd, "Weight decay."),
         field("rescale_grad", &AdadeltaParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &AdadeltaParams::clip_gradient,

@@ -75,12 +75,17 @@ ValueRef head(GradBuilder& g) {
 
 template <LogDerivatives derivatives>
 Grads gradient(GradBuilder& g) {
-  const ValueRef x = g.input(0), h = head(g);
+  const DType dtype = g.input_spec(0).dtype;
+  // Differences of nearly equal terms need more digits than halves have.
+  const auto widen = [&](ValueRef v) {
+    return is_half(dtype) ? g.emit("Cast", {v}, {{"dtype", DType::kFloat32}}) : v;
+  };
+  const ValueRef x = widen(g.input(0)), h = widen(head(g));
   Grads params;
   for (int i = 1; i < g.num_inputs(); ++i) {
     Shape shape = g.input_spec(i).shape;  // one entry for all samples of a parameter
     while (shape.ndim() < g.input_spec(0).shape.ndim()) shape.push_back(1);
-    params.push_back(g.reshape(g.input(i), shape));
+    params.push_back(widen(g.reshape(g.input(i), shape)));
   }
   Grads grads = derivatives(g, x, params);
   for (size_t i = 0; i < grads.size(); ++i) {
@@ -91,6 +96,7 @@ Grads gradient(GradBuilder& g) {
     const Shape& like = i == 0 ? g.input_spec(0).shape : g.spec(params[i - 1]).shape;
     grads[i] =
         g.reshape(g.sum_to(g.mul(h, grads[i]), like), g.input_spec(static_cast<int>(i)).shape);
+    if (is_half(dtype)) grads[i] = g.emit("Cast", {grads[i]}, {{"dtype", dtype}});
   }
   return grads;
 }

@@ -979,23 +979,6 @@ def interleaved_matmul_encdec_qk(
     """
     ...
 
-def interleaved_matmul_encdec_qk_backward(
-    output_grad: NDArray,
-    queries: NDArray,
-    keys_values: NDArray,
-    heads: int,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> list[NDArray]:
-    """Gradients of _contrib_interleaved_matmul_encdec_qk.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
 def interleaved_matmul_encdec_valatt(
     keys_values: NDArray,
     attention: NDArray,
@@ -1004,23 +987,6 @@ def interleaved_matmul_encdec_valatt(
     name: str | None = None,
 ) -> NDArray:
     """Attention times an encoder's values.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
-def interleaved_matmul_encdec_valatt_backward(
-    output_grad: NDArray,
-    keys_values: NDArray,
-    attention: NDArray,
-    heads: int,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> list[NDArray]:
-    """Gradients of _contrib_interleaved_matmul_encdec_valatt.
 
     Parameters
     ----------
@@ -1044,22 +1010,6 @@ def interleaved_matmul_selfatt_qk(
     """
     ...
 
-def interleaved_matmul_selfatt_qk_backward(
-    output_grad: NDArray,
-    queries_keys_values: NDArray,
-    heads: int,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> NDArray:
-    """Gradients of _contrib_interleaved_matmul_selfatt_qk.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: NDArray,
     attention: NDArray,
@@ -1068,23 +1018,6 @@ def interleaved_matmul_selfatt_valatt(
     name: str | None = None,
 ) -> NDArray:
     """Attention times values, self-attention.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
-def interleaved_matmul_selfatt_valatt_backward(
-    output_grad: NDArray,
-    queries_keys_values: NDArray,
-    attention: NDArray,
-    heads: int,
-    out: NDArray | Sequence[NDArray] | None = None,
-    name: str | None = None,
-) -> list[NDArray]:
-    """Gradients of _contrib_interleaved_matmul_selfatt_valatt.
 
     Parameters
     ----------

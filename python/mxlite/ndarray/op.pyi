@@ -2820,7 +2820,7 @@ def pick(
     index: NDArray,
     axis: int | None = -1,
     keepdims: bool | None = False,
-    mode: Literal["clip", "wrap", "raise"] | None = "clip",
+    mode: Literal["clip", "wrap"] | None = "clip",
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
@@ -2832,8 +2832,8 @@ def pick(
         Axis along which is picked.
     keepdims : bool, default False
         Keep the axis with length 1.
-    mode : Literal['clip', 'wrap', 'raise'], default clip
-        Indices outside: clip to the ends, wrap around, or raise an error (on CUDA clip).
+    mode : Literal['clip', 'wrap'], default clip
+        Indices outside: clip to the ends or wrap around.
     """
     ...
 

@@ -1023,24 +1023,6 @@ def interleaved_matmul_encdec_qk(
     """
     ...
 
-def interleaved_matmul_encdec_qk_backward(
-    output_grad: Symbol | None = None,
-    queries: Symbol | None = None,
-    keys_values: Symbol | None = None,
-    *,
-    heads: int,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gradients of _contrib_interleaved_matmul_encdec_qk.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
 def interleaved_matmul_encdec_valatt(
     keys_values: Symbol | None = None,
     attention: Symbol | None = None,
@@ -1050,24 +1032,6 @@ def interleaved_matmul_encdec_valatt(
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
     """Attention times an encoder's values.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
-def interleaved_matmul_encdec_valatt_backward(
-    output_grad: Symbol | None = None,
-    keys_values: Symbol | None = None,
-    attention: Symbol | None = None,
-    *,
-    heads: int,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gradients of _contrib_interleaved_matmul_encdec_valatt.
 
     Parameters
     ----------
@@ -1092,23 +1056,6 @@ def interleaved_matmul_selfatt_qk(
     """
     ...
 
-def interleaved_matmul_selfatt_qk_backward(
-    output_grad: Symbol | None = None,
-    queries_keys_values: Symbol | None = None,
-    *,
-    heads: int,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gradients of _contrib_interleaved_matmul_selfatt_qk.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
 def interleaved_matmul_selfatt_valatt(
     queries_keys_values: Symbol | None = None,
     attention: Symbol | None = None,
@@ -1118,24 +1065,6 @@ def interleaved_matmul_selfatt_valatt(
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
     """Attention times values, self-attention.
-
-    Parameters
-    ----------
-    heads : int
-        Number of heads.
-    """
-    ...
-
-def interleaved_matmul_selfatt_valatt_backward(
-    output_grad: Symbol | None = None,
-    queries_keys_values: Symbol | None = None,
-    attention: Symbol | None = None,
-    *,
-    heads: int,
-    name: str | None = None,
-    attr: Mapping[str, Any] | None = None,
-) -> Symbol:
-    """Gradients of _contrib_interleaved_matmul_selfatt_valatt.
 
     Parameters
     ----------

@@ -479,7 +479,7 @@ class OperatorMethods:
         index: Symbol | None = None,
         axis: int | None = -1,
         keepdims: bool | None = False,
-        mode: Literal["clip", "wrap", "raise"] | None = "clip",
+        mode: Literal["clip", "wrap"] | None = "clip",
         name: str | None = None,
         attr: Mapping[str, Any] | None = None,
     ) -> Symbol:
@@ -491,8 +491,8 @@ class OperatorMethods:
             Axis along which is picked.
         keepdims : bool, default False
             Keep the axis with length 1.
-        mode : Literal['clip', 'wrap', 'raise'], default clip
-            Indices outside: clip to the ends, wrap around, or raise an error (on CUDA clip).
+        mode : Literal['clip', 'wrap'], default clip
+            Indices outside: clip to the ends or wrap around.
         """
         ...
 

@@ -22,7 +22,7 @@ def filler(param: dict[str, Any]) -> Any:
     if choice:
         return choice[1]
     low = inside(param["range"])[0] if param["range"] else None
-    if kind.startswith(("int | Sequence", "float | Sequence")):
+    if kind.startswith("int | Sequence"):
         return (1 if low is None else low,) * 2
     return FILLERS[kind.split(" | ")[0]] if low is None else low
 
@@ -66,7 +66,10 @@ def bounded() -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
 def call(op: str, param: dict[str, Any], before: list[dict[str, Any]], value: Any) -> None:
     """Check parameters as those of a graph's file; those behind `param` are left out."""
     values = {p["name"]: filler(p) for p in before if p["required"]}
-    values[param["name"]] = (value,) * 2 if "Sequence" in param["python_type"] else value
+    number_or_list = param["python_type"].startswith("float | Sequence")  # one for each weight
+    is_list = "Sequence" in param["python_type"] and not number_or_list
+    count = 1 if "multi_" in op else 2
+    values[param["name"]] = (value,) * count if is_list else value
     mx._core.OpCall(op, {name: str(v) for name, v in values.items()})
 
 
@@ -85,8 +88,8 @@ def test_ranges_hold_for_every_operator(op: str, param: Any, before: Any) -> Non
     for number in inside(param["range"]):
         try:
             call(op, param, before, number)
-        except TypeError as error:  # noqa: PERF203 - one of the required parameters that follow
-            assert "missing required keyword argument" in str(error)
+        except (TypeError, ValueError) as error:  # noqa: PERF203 - the check of other parameters
+            assert re.search("missing required keyword argument|one for each weight", str(error))
 
 
 # Parameters that crash, loop or give wrong numbers if nothing bounds them, wherever they stand.

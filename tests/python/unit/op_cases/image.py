@@ -180,6 +180,8 @@ CASES = [
         min_factor=0.3,
         max_factor=0.3,
         ref=lambda x: turned(x, 0.3),
+        tol=40,
+        why="values of up to 255 cancel in the lightness and the chroma of a pixel",
         **COLOUR,
     ),
     op("_image_random_hue", FLOAT_PHOTO, min_factor=1, max_factor=1, ref=lambda x: x, **COLOUR),
