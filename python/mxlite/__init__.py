@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from . import _native  # loads _core, before the modules that use it
 from . import _core, autograd, base, context, engine, initializer, lr_scheduler, metric
@@ -53,7 +53,7 @@ from . import monitor as mon
 from . import legacy
 from .legacy import error, executor_manager, libinfo, library, log, misc, model, rnn
 
-if _TYPE_CHECKING:  # imported when they are first used
+if _typing.TYPE_CHECKING:  # imported when they are first used
     from . import test_utils
 
 __all__ = [
@@ -70,7 +70,7 @@ __all__ = [
 
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
 
 kvstore_server._init_kvstore_server_module()  # servers and the scheduler of a job go no further

@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from .base import TypeError_, ValueError_
+
 __all__ = ["TypedInit", "check_number", "check_sizes"]
 
 
@@ -31,8 +33,6 @@ def check_number(who: str, name: str, value: Any) -> None:
     ValueError
         For NaN.
     """
-    from .base import ValueError_
-
     if not _is_number(value):
         raise _unexpected(who, name, value, "a number")
     if isinstance(value, float) and math.isnan(value):
@@ -41,8 +41,6 @@ def check_number(who: str, name: str, value: Any) -> None:
 
 def check_sizes(who: str, least: int, **sizes: int) -> None:
     """Raise ValueError if one of the named numbers is below ``least``."""
-    from .base import ValueError_
-
     for name, size in sizes.items():
         if size < least:
             raise ValueError_(f"{who}: {name} is {size}, expected {least} or more")
@@ -87,8 +85,6 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
 
 
 def _unexpected(who: str, name: str, value: Any, expected: str) -> TypeError:
-    from .base import TypeError_
-
     text = repr(value)
     shown = text if len(text) <= 60 else f"of type {type(value).__name__}"
     return TypeError_(f"{who}: {name} is {shown}, expected {expected}")

@@ -125,7 +125,7 @@ class FactorScheduler(LRScheduler):
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
-        self.count = 0
+        self.count: float = 0
 
     def __call__(self, num_update: int) -> float:
         """Return the learning rate; `LRScheduler.__call__`."""

@@ -12,9 +12,11 @@ struct Interval {
   int32_t buffer;
   size_t begin, end;  // bytes
   size_t first, last;
+  bool is_input = false;  // Two inputs may be the same saved value.
 
   bool overlaps(const Interval& o) const {
-    return begin < o.end && o.begin < end && first <= o.last && o.first <= last;
+    return !(is_input && o.is_input) && begin < o.end && o.begin < end && first <= o.last &&
+           o.first <= last;
   }
 };
 
@@ -75,6 +77,7 @@ class Verifier {
         if (!at) continue;
         memory.begin = at.offset;
         memory.first = 0;  // The value is there before the first instruction.
+        memory.is_input = true;
       }
       memory.end = memory.begin + b.bytes;
       if (b.place == Place::kArena) {

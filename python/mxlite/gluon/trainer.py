@@ -49,9 +49,8 @@ class Trainer(TypedInit):
     optimizer_params : dict, optional
         Arguments of the optimizer; only with a name.
     kvstore : str, KVStoreBase or None
-        What sums the gradients of several contexts and processes, see `mx.kv.create`. One context
-        needs none unless an object is given or the type spans processes; None lets every context
-        go its own way.
+        Sums the gradients of several contexts and processes, see `mx.kv.create`. One context needs
+        none unless an object is given or the type spans processes; None: contexts differ.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
     update_on_kvstore : bool, optional

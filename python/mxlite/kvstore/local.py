@@ -130,14 +130,16 @@ class KVStore(KVStoreBase):
         if type(updater) is not opt.Updater or not updater.optimizer._takes_lists():
             yield
             return
-        self._waiting = waiting = []
+        waiting: list[Any] = []
+        self._waiting = waiting
         try:
             yield
         finally:
             self._waiting = None
             if waiting:
                 with autograd.pause():
-                    updater(*map(list, zip(*waiting)))
+                    lists: list[Any] = [list(column) for column in zip(*waiting)]
+                    updater(*lists)
 
     def _push(self, name: Any, values: list[NDArray], stored: NDArray, priority: int = 0) -> None:
         if not values:
@@ -491,8 +493,8 @@ def pushpull_all(
         The store updates the parameters, which are pulled; else sums replace the gradients.
     """
     if updates and type(store) is KVStore:
-        keys, arrays, grads = ([entry[k] for entry in entries] for k in (1, 2, 3))
-        store.pushpull(keys, grads, out=arrays)
+        keys, outputs, values = ([entry[k] for entry in entries] for k in (1, 2, 3))
+        store.pushpull(keys, values, out=outputs)
         return
     for position, key, arrays, grads in entries:
         store.pushpull(key, grads, out=arrays if updates else grads, priority=-position)

@@ -57,8 +57,8 @@ class Weights(NamedTuple):
 
     def only(self, i: int) -> Weights:
         """Return one of them."""
-        lists = self[:-1]
-        return Weights(*([every[i]] for every in lists), scale=self.scale)
+        lists: list[Any] = [[every[i]] for every in self[:-1]]
+        return Weights._make([*lists, self.scale])
 
 
 class _Form(NamedTuple):
@@ -200,12 +200,9 @@ class FusedOptimizer(Optimizer):
         for i, weight in enumerate(weights):
             places.setdefault(str(weight.ctx), []).append(i)
         for chosen in places.values():
-            self._apply(
-                *(
-                    [every[i] for i in chosen]
-                    for every in (indices, weights, grads, states, masters)
-                )
-            )
+            every_list = (indices, weights, grads, states, masters)
+            lists: list[Any] = [[every[i] for i in chosen] for every in every_list]
+            self._apply(*lists)
 
     def _apply(
         self,

@@ -35,7 +35,8 @@ def is_half(array: NDArray) -> bool:
     -------
     bool
     """
-    return _is_half_type(array.dtype)
+    dtype: Any = array.dtype
+    return _is_half_type(dtype)
 
 
 @cache
@@ -357,9 +358,10 @@ class Optimizer(NeedsInit, TypedInit):
         for members in by_dtype.values():
             for at in range(0, len(members), self.aggregate_num):
                 chosen = members[at : at + self.aggregate_num]
-                self.update_multi_precision(
-                    *([every[i] for i in chosen] for every in (indices, weights, grads, states))
-                )
+                lists: list[Any] = [
+                    [every[i] for i in chosen] for every in (indices, weights, grads, states)
+                ]
+                self.update_multi_precision(*lists)
 
     # -- helpers of subclasses -------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ def test_leaving_in_the_middle_ends(files: tuple[str, str]) -> None:
         ({"random_resized_crop": 1, "rand_crop": 1}, ValueError, "together with rand_crop"),
         ({"part_index": 3}, ValueError, "part_index 3 of num_parts 1"),
         ({"on_error": "ignore"}, ValueError, "'raise' or 'skip' expected"),
-        ({"batch_size": 0}, ValueError, "batch_size is required"),
+        ({"batch_size": 0}, ValueError, "batch_size is 0, expected 1 or more"),
     ],
 )
 def test_wrong_options(files: tuple[str, str], options: Any, error: type, text: str) -> None:
