@@ -55,7 +55,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    if isinstance(value, int):
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return True
     try:
         operator.index(value)
@@ -93,9 +93,9 @@ def _unexpected(who: str, name: str, value: Any, expected: str) -> TypeError:
 class TypedInit:
     """Base of classes whose ``__init__`` checks its arguments by their annotations.
 
-    Numbers must be numbers (not texts such as ``'0.1'``), integers integers, texts texts; a switch
-    must not be a text, because ``'False'`` is true. Classes outside mxlite that derive from these
-    are left alone.
+    Numbers must be numbers (not texts such as ``'0.1'``), integers whole numbers (2.0 is one) and
+    texts texts; a switch must not be a text, because ``'False'`` is true. Classes outside mxlite
+    that derive from these are left alone.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

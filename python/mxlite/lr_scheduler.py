@@ -45,6 +45,8 @@ class LRScheduler(TypedInit):
         warmup_mode: str = "linear",
     ) -> None:
         name = type(self).__name__
+        if not isinstance(warmup_steps, int):
+            raise TypeError_(f"{name}: warmup_steps is {warmup_steps!r}, expected an integer")
         if warmup_steps < 0:
             raise ValueError_(f"{name}: warmup_steps is {warmup_steps}, expected 0 or more")
         if warmup_begin_lr > base_lr:
@@ -211,12 +213,10 @@ class _DecayScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         name = type(self).__name__
+        if not isinstance(max_update, int):
+            raise TypeError_(f"{name}: max_update is {max_update!r}, expected an integer")
         if max_update < 1:
             raise ValueError_(f"{name}: max_update is {max_update}, expected 1 or more")
-        if warmup_steps > max_update:
-            raise ValueError_(
-                f"{name}: warmup_steps is {warmup_steps}, expected at most max_update, {max_update}"
-            )
         self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr
@@ -245,7 +245,7 @@ class PolyScheduler(_DecayScheduler):
     max_update : int
         Number of updates at which ``final_lr`` is reached, warm-up included.
     base_lr : float
-    pwr : int
+    pwr : float
         Power of the decay.
     final_lr : float
     warmup_steps, warmup_begin_lr, warmup_mode
@@ -256,7 +256,7 @@ class PolyScheduler(_DecayScheduler):
         self,
         max_update: int,
         base_lr: float = 0.01,
-        pwr: int = 2,
+        pwr: float = 2,
         final_lr: float = 0,
         warmup_steps: int = 0,
         warmup_begin_lr: float = 0,

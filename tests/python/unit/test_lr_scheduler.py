@@ -98,6 +98,7 @@ def test_constant_warm_up_stays_at_its_begin() -> None:
         ),
         (lambda: MultiFactorScheduler([0, 3]), r"step is \[0, 3\], expected increasing"),
         (lambda: MultiFactorScheduler([3], 1.01), "factor is 1.01, expected at most 1"),
+        (lambda: PolyScheduler(5, warmup_steps=10, pwr="2"), "pwr is '2', expected a number"),
         (lambda: PolyScheduler(-1), "^PolyScheduler: max_update is -1, expected 1 or more"),
         (lambda: PolyScheduler(3, warmup_mode="cubic"), "^PolyScheduler: warmup_mode is 'cubic'"),
     ],
