@@ -179,8 +179,11 @@ class DoorFinder(MetaPathFinder):
 
 
 def _refuse_missing(full_name: str, path: Sequence[str] | None) -> None:
-    """Raise MissingModuleError for a name of 1.9.1 that is no module of mxlite."""
+    """Raise MissingModuleError for a name of 1.9.1 that is neither a module nor in its package."""
     parent, _, name = full_name.rpartition(".")
+    package = sys.modules.get(parent)
+    if package is not None and name in vars(package):
+        return
     rest = old_path(parent)
     names = surface().get(f"mxnet.{rest}" if rest else "mxnet", {})
     if name in names and PathFinder.find_spec(full_name, path) is None:

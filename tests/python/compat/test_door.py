@@ -313,3 +313,9 @@ def test_numpy_aliases_of_that_time_come_back(tmp_path: Path) -> None:
         "np.fromstring('1 2', sep=' '))"
     )
     assert run_code(code, tmp_path).strip() == "float64 True 6 4 [2 3] [1. 2.]"
+
+
+def test_a_class_is_no_module_but_stays_known(door):
+    """The error must not say that mxlite lacks the name."""
+    with pytest.raises(ModuleNotFoundError, match="No module named 'mxlite.gluon.nn.Dense'"):
+        importlib.import_module("mxlite.gluon.nn.Dense")
