@@ -41,7 +41,8 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   for (Py_ssize_t i = 0; i < n; ++i) {
     AttrValue v = attr_from_python(items[i], op, param);
     none |= std::holds_alternative<std::monostate>(v);
-    real |= std::holds_alternative<double>(v);
+    // Lists of integers hold int64, so one that is larger makes a list of reals.
+    real |= std::holds_alternative<double>(v) || std::holds_alternative<uint64_t>(v);
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
         !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
         !std::holds_alternative<bool>(v))

@@ -182,3 +182,13 @@ def test_calls_with_another_number_of_inputs_are_errors() -> None:
         call.run([nd.ones((2, 3))] * 4)
     with pytest.raises(TypeError, match="at least one array"):
         mx._core.OpCall("Concat", {}).infer([])
+
+
+@pytest.mark.parametrize("huge", [2**63, 2**64, -(2**63) - 1])
+def test_lists_with_integers_beyond_int64_name_the_parameter(huge: int) -> None:
+    x = nd.ones((2, 3, 5, 5))
+    with pytest.raises((TypeError, ValueError), match="slice: parameter begin: .* given"):
+        nd.slice(x, begin=(0, huge), end=(1, 1))
+    with pytest.raises((TypeError, ValueError), match="Convolution: parameter stride: .* given"):
+        nd.Convolution(x, nd.ones((4, 3, 1, 1)), kernel=(1, 1), num_filter=4, no_bias=True,
+                       stride=(1, huge))  # fmt: skip
