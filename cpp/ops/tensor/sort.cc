@@ -61,8 +61,10 @@ Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec
 }
 
 Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSpec> in) {
-  normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
-  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape.ndim() == p.shape.ndim(),
+  const int axis = normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
+  Shape expected = p.shape;
+  if (in[0].shape.ndim() == expected.ndim()) expected[axis] = in[0].shape[axis];
+  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape == expected,
                  "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
                  in[1].shape, " do not fit ", p.shape);
   return {{p.shape, in[0].dtype}};

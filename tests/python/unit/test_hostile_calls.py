@@ -192,3 +192,12 @@ def test_lists_with_integers_beyond_int64_name_the_parameter(huge: int) -> None:
     with pytest.raises((TypeError, ValueError), match="Convolution: parameter stride: .* given"):
         nd.Convolution(x, nd.ones((4, 3, 1, 1)), kernel=(1, 1), num_filter=4, no_bias=True,
                        stride=(1, huge))  # fmt: skip
+
+
+def test_put_along_axis_needs_equal_lengths_beside_the_axis() -> None:
+    put = mx._core.op("_put_along_axis")
+    data, indices = nd.ones((3, 2)), nd.zeros((3, 2), dtype="int32")
+    assert put(data, indices, shape=(3, 5), axis=1).shape == (3, 5)
+    for shape in [(5, 5), (2, 5), (3,)]:
+        with pytest.raises(mx.base.ShapeError, match="_put_along_axis: .* do not fit"):
+            put(data, indices, shape=shape, axis=0 if len(shape) == 1 else 1)
