@@ -50,21 +50,25 @@ Specs infer_topk(const TopkParams& p, std::span<const TensorSpec> in) {
   }
 }
 
+// Returns the shape with the axis as long as in `other`, unchanged if the numbers of axes differ.
+Shape with_axis_of(Shape shape, int axis, const Shape& other) {
+  if (shape.ndim() == other.ndim()) shape[axis] = other[axis];
+  return shape;
+}
+
 Specs infer_take_along_axis(const AlongAxisParams& p, std::span<const TensorSpec> in) {
-  Shape expected = in[0].shape;
-  const int axis = normalize_axis("_take_along_axis", p.axis, expected.ndim());
-  const bool same_ndim = in[1].shape.ndim() == expected.ndim();
-  if (same_ndim) expected[axis] = in[1].shape[axis];
-  MX_CHECK_SHAPE(same_ndim && in[1].shape == expected, "_take_along_axis: indices of shape ",
-                 in[1].shape, " do not fit data of shape ", in[0].shape, " along axis ", axis);
+  const int axis = normalize_axis("_take_along_axis", p.axis, in[0].shape.ndim());
+  MX_CHECK_SHAPE(in[1].shape.ndim() == in[0].shape.ndim() &&
+                     in[1].shape == with_axis_of(in[0].shape, axis, in[1].shape),
+                 "_take_along_axis: indices of shape ", in[1].shape, " do not fit data of shape ",
+                 in[0].shape, " along axis ", axis);
   return {{in[1].shape, in[0].dtype}};
 }
 
 Specs infer_put_along_axis(const PutAlongAxisParams& p, std::span<const TensorSpec> in) {
   const int axis = normalize_axis("_put_along_axis", p.axis, p.shape.ndim());
-  Shape expected = p.shape;
-  if (in[0].shape.ndim() == expected.ndim()) expected[axis] = in[0].shape[axis];
-  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape == expected,
+  MX_CHECK_SHAPE(in[0].shape == in[1].shape && in[0].shape.ndim() == p.shape.ndim() &&
+                     in[0].shape == with_axis_of(p.shape, axis, in[0].shape),
                  "_put_along_axis: data of shape ", in[0].shape, " and indices of shape ",
                  in[1].shape, " do not fit ", p.shape);
   return {{p.shape, in[0].dtype}};
