@@ -16,32 +16,41 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr const char* kRemoveDead = "removes nodes whose outputs nobody reads";
-constexpr std::array kInferencePasses = {
-    Pass{"remove-dead", kRemoveDead, remove_dead},
-    Pass{"remove-identity", "removes operators that return their input", remove_identity},
-    Pass{"fold-constants", "computes what depends on constants alone", fold_constants},
-    Pass{"merge-common", "computes equal expressions once", merge_common},
-    Pass{"channels-last", "runs half-precision convolutions of a GPU in NHWC", channels_last},
-    Pass{"fold-batch-norm", "scales convolution weights in place of BatchNorm", fold_batch_norm},
-    Pass{"fuse-post-ops", "lets kernels apply activations and sums", fuse_post_ops},
-    Pass{"remove-dead", "removes what the fusions have left", remove_dead},
+constexpr Pass kRemoveDead{"remove-dead", "removes nodes whose outputs nobody reads", remove_dead};
+constexpr Pass kRemoveIdentity{"remove-identity", "removes operators that return their input",
+                               remove_identity};
+constexpr Pass kFoldConstants{"fold-constants", "computes what depends on constants alone",
+                              fold_constants};
+constexpr Pass kMergeCommon{"merge-common", "computes equal expressions once", merge_common};
+constexpr Pass kChannelsLast{"channels-last", "runs half-precision convolutions of a GPU in NHWC",
+                             channels_last};
+constexpr Pass kFoldBatchNorm{"fold-batch-norm", "scales convolution weights in place of BatchNorm",
+                              fold_batch_norm};
+constexpr Pass kFusePostOps{"fuse-post-ops", "lets kernels apply activations and sums",
+                            fuse_post_ops};
+constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
+                         fuse_norm};
+
+// remove-dead comes again at the end for what the fusions have left.
+constexpr std::array kInferencePasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
+                                         kMergeCommon, kChannelsLast,   kFoldBatchNorm,
+                                         kFusePostOps, kRemoveDead};
+constexpr std::array kRecordedPasses = {kRemoveDead, kChannelsLast};
+constexpr std::array kDifferentiatedPasses = {kFuseNorm};
+constexpr std::array kTrainingPasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
+                                        kMergeCommon, kFusePostOps,    kRemoveDead};
+
+struct NamedPipeline {
+  const char* name;
+  std::span<const Pass> passes;
 };
-constexpr std::array kRecordedPasses = {
-    Pass{"remove-dead", kRemoveDead, remove_dead},
-    Pass{"channels-last", "runs half-precision convolutions of a GPU in NHWC", channels_last},
-};
-constexpr std::array kDifferentiatedPasses = {
-    Pass{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward", fuse_norm},
-};
-constexpr std::array kTrainingPasses = {
-    Pass{"remove-dead", kRemoveDead, remove_dead},
-    Pass{"remove-identity", "removes operators that return their input", remove_identity},
-    Pass{"fold-constants", "computes what depends on constants alone", fold_constants},
-    Pass{"merge-common", "computes equal expressions once", merge_common},
-    Pass{"fuse-post-ops", "lets kernels apply activations and sums", fuse_post_ops},
-    Pass{"remove-dead", "removes what the fusions have left", remove_dead},
-};
+// In the order of Pipeline.
+constexpr NamedPipeline kPipelines[] = {{"inference", kInferencePasses},
+                                        {"recorded", kRecordedPasses},
+                                        {"differentiated", kDifferentiatedPasses},
+                                        {"training", kTrainingPasses}};
+const NamedPipeline& named(Pipeline pipeline) { return kPipelines[static_cast<size_t>(pipeline)]; }
+
 // The first step of lowering is propagate_layout, which makes the program.
 constexpr std::array kProgramPasses = {
     ProgramPass{"fuse-pointwise", "runs chains of pointwise operators in one sweep",
@@ -52,8 +61,6 @@ constexpr std::array kProgramPasses = {
                 split_prologue},
     ProgramPass{"plan-memory", "gives every buffer its place", plan_memory},
 };
-constexpr std::array names_of_pipelines = {"inference", "recorded", "differentiated", "training"};
-
 size_t count_instructions(const Program& program) {
   return program.prologue.size() + program.main.size();
 }
@@ -96,28 +103,15 @@ void dump(const std::string& graph_name, const char* stage, const std::string& t
                 path);
 }
 
-std::span<const Pass> passes_of(Pipeline pipeline) {
-  switch (pipeline) {
-    case Pipeline::kInference:
-      return kInferencePasses;
-    case Pipeline::kRecorded:
-      return kRecordedPasses;
-    case Pipeline::kDifferentiated:
-      return kDifferentiatedPasses;
-    case Pipeline::kTraining:
-      return kTrainingPasses;
-  }
-  MX_ASSERT(false);
-  return {};
-}
+std::span<const Pass> passes_of(Pipeline pipeline) { return named(pipeline).passes; }
 
 std::span<const ProgramPass> program_passes() { return kProgramPasses; }
 
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context) {
-  const char* const label = names_of_pipelines[static_cast<size_t>(pipeline)];
+  const auto& [label, passes] = named(pipeline);
   dump(graph.name, label, graph.text());
   if (verify_is_on()) verify(graph, label);
-  for (const Pass& pass : passes_of(pipeline)) {
+  for (const Pass& pass : passes) {
     const ProfileScope profile(pass.name, ProfileKind::kPass);
     const size_t before = graph.nodes.size();
     graph = pass.run(graph, context);
