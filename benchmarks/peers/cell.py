@@ -137,7 +137,7 @@ class Cell:
                 if "mib" in answer:
                     self.peaks[name] = answer["mib"]
                 self._say_ready(name, answer)
-            # Beside other programs iterations differ by whole time slices, so their mean is taken.
+            # Iterations beside other programs differ by whole time slices, so the mean is taken.
             typical = statistics.fmean if busy else statistics.median
             with neighbours(busy):
                 for index in range(rounds):

@@ -36,7 +36,7 @@ class Scheduler {
     RunScope* const outer_;
   };
 
-  // For a stream worker, open_lane must have been called before.
+  // Returns the worker's queue; for a stream worker, call open_lane first.
   WorkerQueue& queue(const PushOptions& options);
   // Made on first use, never destroyed. Without the mutex held: setting up a device takes long.
   Lane& lane(WorkerKind worker, int device) { return lanes_.get(worker, device); }

@@ -244,7 +244,7 @@ class OpRegistry {
   void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
   const OpSchema* find(std::string_view name_or_alias) const;
   const OpSchema& get(std::string_view name_or_alias) const;  // throws with a suggestion
-  // As get, for names that a program or a file gives: internal operators are value errors.
+  // Like get, for names from programs and files; throws a value error for internal operators.
   const OpSchema& get_public(std::string_view name_or_alias) const;
   // Every operator once, in order of registration.
   const std::vector<OpSchema*>& all() const { return order_; }

@@ -72,7 +72,7 @@ def _is_switch(value: Any) -> bool:
     return not isinstance(value, (str, bytes))
 
 
-# By annotation: the check, what an error expects, and whether None is a value.
+# Each annotation has a check, the words of an error, and whether None is allowed.
 _KINDS: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
     "float": (_is_number, "a number", False),
     "float | None": (_is_number, "a number", True),

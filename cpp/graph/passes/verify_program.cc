@@ -115,7 +115,7 @@ class Verifier {
             o.buffer, ", which has ", has);
   }
 
-  // By root buffer that the main part uses; begin and end are left 0.
+  // Returns an interval for each root buffer of the main part; begin and end are left 0.
   std::vector<Interval> lifetimes() const {
     std::vector<Interval> result;
     std::vector<int32_t> place_of(program_.buffers.size(), -1);

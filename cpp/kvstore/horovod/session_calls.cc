@@ -1,4 +1,4 @@
-// What a session does for calls that all ranks make in the same order.
+// Runs the calls that all ranks make in the same order.
 #include <algorithm>
 #include <numeric>
 

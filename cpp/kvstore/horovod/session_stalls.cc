@@ -1,4 +1,4 @@
-// What a session does about operations that some ranks do not call.
+// Reports and gives up operations that some ranks do not call.
 #include <cstdio>
 
 #include "cpp/base/env.h"

@@ -56,7 +56,7 @@ struct Reactor::Connection {
   FrameDecoder decoder;
   bool connecting = false, trusted = false, wants_write = false, accepted = false;
   Clock::time_point since = Clock::now();
-  // By priority, larger first, and then in order.
+  // Frames are sorted by priority, the largest first, and then by number.
   std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
   Frame current;
   FrameHeader header;

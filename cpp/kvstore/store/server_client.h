@@ -75,7 +75,7 @@ class ServerClient {
   virtual void close(bool at_once = false) = 0;
 };
 
-// What the program does for its server, on the thread that calls run.
+// Functions that the server calls in its program, on the thread that called run.
 struct ServerHooks {
   std::function<void()> interrupted = [] {};  // asked ten times a second
   // A worker's command for the profiler of this process; an Error goes back to the worker.
@@ -85,8 +85,8 @@ struct ServerHooks {
       };
 };
 
-// What libmxlite_server.so offers. The environment (DMLC_*) describes the job; `version` is that of
-// mxlite, which all processes share.
+// Interface of libmxlite_server.so. The environment (DMLC_*) describes the job; `version` is that
+// of mxlite, which all processes share.
 class ServerPlugin {
  public:
   virtual ~ServerPlugin() = default;

@@ -211,7 +211,7 @@ def _join(place: str, key: Any) -> str:
     return f"{place}.{key}" if place else str(key)
 
 
-# What reading JSON of a damaged or forged table can raise.
+# Reading JSON of a damaged or forged table can raise these.
 _UNREADABLE = (
     KeyError,
     IndexError,

@@ -25,7 +25,7 @@ class Updater:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
-        # By index: the weight and state seen last, and the context on which both are.
+        # Each index has the weight and state seen last, and the context on which both lie.
         self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
 
     def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
