@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # usage: tools/faults.sh [ci|full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters, ends
-# programs in the middle of something, lets allocations fail.
+# programs in the middle of something, lets allocations fail, watches the memory of repeated programs.
 # "ci" takes a minute or two. "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 case "${1:-}" in
-  ci) lost=2 stop=1 steps=500 lossy=1 frames=2000 kills=1 exits=40 allocations="--step 150" ;;
-  "") lost=10 stop=5 steps=5000 lossy=5 frames=5000 kills=5 exits=200 allocations="--step 20" ;;
-  full) lost=100 stop=50 steps=100000 lossy=50 frames=100000 kills=50 exits=2000 allocations= results=tests/faults/results ; trap - EXIT ;;
+  ci) lost=2 stop=1 steps=500 lossy=1 frames=2000 kills=1 exits=40 allocations="--step 150"
+    slopes="--cycles 600 --program export_import --program record_iterators" ;;
+  "") lost=10 stop=5 steps=5000 lossy=5 frames=5000 kills=5 exits=200 allocations="--step 20" slopes="--cycles 500" ;;
+  full) lost=100 stop=50 steps=100000 lossy=50 frames=100000 kills=50 exits=2000 allocations= slopes= results=tests/faults/results ; trap - EXIT ;;
   *) echo "usage: tools/faults.sh [ci|full]" >&2; exit 2 ;;
 esac
 status=0
@@ -25,4 +26,6 @@ fault elastic --kills $kills --json "$results/elastic.json"
 fault exits --runs $exits --json "$results/exits.json"
 # shellcheck disable=SC2086  # the options are words
 fault out_of_memory $allocations --json "$results/out_of_memory.json"
+# shellcheck disable=SC2086
+fault slopes $slopes --json "$results/slopes.json"
 exit $status
