@@ -17,6 +17,7 @@ MAY_USE = {
     "ops": ["base", "core", "engine", "ndarray"],
     "autograd": ["base", "core", "engine", "ndarray", "ops", "graph"],
     "graph": ["base", "core", "engine", "ndarray", "ops"],
+    "symbol": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd"],
     "kvstore": ["base", "core", "engine", "ndarray"],
     "io": ["base", "core", "engine", "ndarray"],
 }

@@ -1,19 +1,16 @@
 #include "cpp/base/json.h"
 
+#include <algorithm>
+
 #include "cpp/base/error.h"
 
 namespace mxlite {
-namespace {
 
-constexpr int kDeepest = 32;
-
-}  // namespace
-
-Json parse_json(const std::string& text, const std::string& what) {
+Json parse_json(const std::string& text, const std::string& what, int deepest) {
   const auto check_depth = [&](int depth, Json::parse_event_t event, const Json&) {
     const bool begins =
         event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    MX_CHECK(!begins || depth <= kDeepest, what, ": JSON nested deeper than ", kDeepest, " levels");
+    MX_CHECK(!begins || depth <= deepest, what, ": JSON nested deeper than ", deepest, " levels");
     return true;
   };
   try {
@@ -24,6 +21,14 @@ Json parse_json(const std::string& text, const std::string& what) {
     fail(ErrorKind::kValue, what,
          ": no JSON: ", prefix == std::string::npos ? why : why.substr(prefix + 2));
   }
+}
+
+std::string json_text(const std::string& text) {
+  const auto is_escaped = [](char c) {
+    return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+  };
+  if (std::none_of(text.begin(), text.end(), is_escaped)) return '"' + text + '"';
+  return Json(text).dump();
 }
 
 }  // namespace mxlite

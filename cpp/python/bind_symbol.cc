@@ -1,5 +1,4 @@
-// What mx.sym needs of the core: an operator with parsed parameters that tells how many arrays it
-// takes and gives, infers their shapes, and runs. The graph of symbols itself is Python's.
+// Symbols: operators with parameters, nodes, and lists of outputs.
 #include <pybind11/stl.h>
 
 #include <string>
@@ -7,17 +6,19 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/ops/amp.h"
-#include "cpp/ops/call_checks.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/errors.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_node.h"
 #include "cpp/python/py_symbol.h"
+#include "cpp/symbol/compose.h"
+#include "cpp/symbol/names.h"
 
 namespace mxlite::python {
 
 PyTypeObject* symbol_type = nullptr;
-PyObject* compose_function = nullptr;
 
 PyObject* compose_symbol(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords) {
   py::tuple positional(nargs);
@@ -26,141 +27,234 @@ PyObject* compose_symbol(PyObject* op, PyObject* const* args, size_t nargs, PyOb
   for (Py_ssize_t k = 0, n = keywords ? PyTuple_GET_SIZE(keywords) : 0; k < n; ++k)
     named[py::handle(PyTuple_GET_ITEM(keywords, k))] =
         py::handle(args[nargs + static_cast<size_t>(k)]);
-  return py::handle(compose_function)(py::handle(op), positional, named).release().ptr();
+  const auto alias = py::handle(op).attr("__name__").cast<std::string>();
+  return compose(alias, positional, named).release().ptr();
 }
 
 namespace {
 
-// Dimensions of -1 are unknown, and so is a shape of None.
-TensorSpec spec_from_python(py::handle spec) {
-  const py::tuple pair = py::cast<py::tuple>(spec);
-  TensorSpec result;
-  result.shape =
-      pair[0].is_none() ? Shape::unknown() : shape_from_python(pair[0], "shape inference");
-  result.dtype = require_dtype(pair[1], "shape inference");
+using symbol::Attributes;
+using symbol::Entries;
+using symbol::Entry;
+using symbol::Node;
+using symbol::NodeRef;
+using symbol::OpCall;
+
+// -- calls -------------------------------------------------------------------------------------
+
+// The device that the parameter ctx names.
+std::optional<Device> asked_device(const OpCall& call) {
+  const int at = call.op().param_index("ctx");
+  if (at < 0) return std::nullopt;
+  const std::string text =
+      attr_to_string(call.op().params_values(call.params())[static_cast<size_t>(at)]);
+  return text.empty() ? std::nullopt : std::optional(parse_device(text));
+}
+
+py::dict params_of(const OpCall& call) {
+  py::dict result;
+  const std::vector<AttrValue> values = call.op().params_values(call.params());
+  for (size_t i = 0; i < values.size(); ++i)
+    result[py::str(call.op().params[i].name)] = attr_to_python(values[i]);
   return result;
 }
 
-py::tuple spec_to_python(const TensorSpec& spec) {
-  py::object shape = py::none();
-  if (spec.shape.ndim() >= 0) shape = shape_to_python(spec.shape);
-  return py::make_tuple(shape, dtype_name(spec.dtype));
+Specs specs_of(const py::list& inputs) {
+  Specs specs;
+  for (const py::handle spec : inputs) specs.push_back(spec_from_python(spec));
+  return specs;
 }
 
-class OpCall {
- public:
-  OpCall(const std::string& name, const py::dict& attrs) : op_(ops().get_public(name)) {
-    std::vector<std::string> texts;
-    for (const auto& item : attrs) texts.push_back(py::cast<std::string>(item.first));
-    std::vector<std::pair<std::string_view, AttrValue>> values;
-    size_t i = 0;
-    for (const auto& item : attrs)
-      values.emplace_back(texts[i++], py::cast<std::string>(item.second));
-    params_ = op_.make_params_by_name(values);
-    const int ctx = op_.param_index("ctx");
-    if (ctx >= 0) {
-      const std::string text =
-          attr_to_string(op_.params_values(params_.get())[static_cast<size_t>(ctx)]);
-      if (!text.empty()) device_ = parse_device(text);
-    }
-  }
+py::list to_list(const Specs& specs) {
+  py::list result;
+  for (const TensorSpec& spec : specs) result.append(spec_to_python(spec));
+  return result;
+}
 
-  const std::string& name() const { return op_.name; }
-  bool variadic() const { return op_.variadic; }
-  bool completes() const { return op_.complete != nullptr; }
-  bool pointwise() const { return op_.pointwise; }
-  int num_inputs() const { return op_.variadic ? -1 : op_.count_inputs(params_.get()); }
-  int num_outputs(int n) const { return op_.count_outputs(params_.get(), n); }
-  int num_visible(int n) const { return op_.count_visible_outputs(params_.get(), n); }
-  std::string input_name(int i) const { return op_.input_name(i); }
-  std::vector<int> mutated(int num_inputs) const {
-    std::vector<int> result;
-    for (int i = 0; i < num_inputs; ++i)
-      if (op_.mutates(i, /*training=*/true)) result.push_back(i);
-    return result;
-  }
-  py::dict params() const {
-    py::dict result;
-    const std::vector<AttrValue> values = op_.params_values(params_.get());
-    for (size_t i = 0; i < values.size(); ++i)
-      result[py::str(op_.params[i].name)] = attr_to_python(values[i]);
-    return result;
-  }
-
-  py::list complete(const py::list& inputs) const {
-    std::vector<TensorSpec> specs = specs_of(inputs);
-    check_input_count(op_, params_.get(), specs.size());
-    if (op_.complete) op_.complete(params_.get(), specs);
-    py::list result;
-    for (const TensorSpec& s : specs) result.append(spec_to_python(s));
-    return result;
-  }
-  py::list infer(const py::list& inputs) const {
-    py::list result;
-    for (const TensorSpec& s : infer_outputs(op_, params_.get(), specs_of(inputs)))
-      result.append(spec_to_python(s));
-    return result;
-  }
-  py::list run(const std::vector<NDArrayRef>& inputs) const {
-    Device device = device_.value_or(current_device());
-    if (!inputs.empty()) device = inputs[0]->device();
-    const amp::Pause as_given;  // a symbol has its casts as nodes
-    NDArrays outputs = autograd::call(op_, params_, inputs,
-                                      {.device = device, .out = {}, .origin = current_origin()});
-    const int visible = op_.count_visible_outputs(params_.get(), static_cast<int>(inputs.size()));
-    py::list result(static_cast<size_t>(visible));
-    for (int i = 0; i < visible; ++i)
-      PyList_SET_ITEM(result.ptr(), i, wrap_array(std::move(outputs[static_cast<size_t>(i)])));
-    return result;
-  }
-
- private:
-  static std::vector<TensorSpec> specs_of(const py::list& inputs) {
-    std::vector<TensorSpec> specs;
-    for (const py::handle s : inputs) specs.push_back(spec_from_python(s));
-    return specs;
-  }
-
-  const OpSchema& op_;
-  ParamsRef params_;
-  std::optional<Device> device_;
-};
-
-}  // namespace
-
-void bind_symbol(py::module_& m) {
-  py::class_<OpCall>(m, "OpCall", "An operator with its parameters, given as text by name.")
-      .def(py::init<const std::string&, const py::dict&>(), py::arg("name"), py::arg("attrs"))
-      .def_property_readonly("name", &OpCall::name)
-      .def_property_readonly("variadic", &OpCall::variadic)
+void bind_call(py::module_& m) {
+  py::class_<OpCall, std::shared_ptr<OpCall>>(
+      m, "OpCall", "An operator with its parameters, given as text by name.")
+      .def(py::init([](const std::string& name, const py::dict& attrs) {
+             OpCall::Texts texts;
+             for (const auto& [key, text] : attrs)
+               texts.emplace_back(key.cast<std::string>(), text.cast<std::string>());
+             auto call = std::make_shared<OpCall>(name, texts);
+             asked_device(*call);  // a device that does not exist is an error here
+             return call;
+           }),
+           py::arg("name"), py::arg("attrs"))
+      .def_property_readonly("name", [](const OpCall& self) { return self.op().name; })
+      .def_property_readonly("variadic", &OpCall::is_variadic)
       .def_property_readonly("completes", &OpCall::completes, "Can it tell shapes of weights?")
-      .def_property_readonly("pointwise", &OpCall::pointwise)
+      .def_property_readonly(
+          "constant_output",
+          [](const OpCall& self) { return self.traits(self.op().name).constant_output; },
+          "Does backward ignore the shape of the output's gradient?")
       .def_property_readonly("num_inputs", &OpCall::num_inputs, "-1: any number.")
-      .def_property_readonly("params", &OpCall::params, "All parameters as Python values.")
+      .def_property_readonly("params", &params_of, "All parameters as Python values.")
       .def("num_outputs", &OpCall::num_outputs, py::arg("num_inputs"), "Hidden ones too.")
       .def("num_visible", &OpCall::num_visible, py::arg("num_inputs"))
       .def("input_name", &OpCall::input_name, py::arg("index"))
-      .def("mutated", &OpCall::mutated, py::arg("num_inputs"),
+      .def("mutated", &OpCall::written, py::arg("num_inputs"),
            "Inputs that the operator writes: running statistics, momentum.")
-      .def("complete", &OpCall::complete, py::arg("inputs"),
-           "Input specs (shape with -1 or None for unknown, dtype) with weights filled in.")
-      .def("infer", &OpCall::infer, py::arg("inputs"), "Specs of all outputs.")
-      .def("run", &OpCall::run, py::arg("inputs"), "The visible outputs as a list.");
+      .def(
+          "infer",
+          [](const OpCall& self, const py::list& inputs) {
+            const Specs specs = specs_of(inputs);
+            return to_list(self.infer({specs.data(), specs.size()}));
+          },
+          py::arg("inputs"), "Specs (shape, dtype) of all outputs.")
+      .def("run", &run_call, py::arg("inputs"), "The visible outputs as a list.");
+}
+
+// -- nodes -------------------------------------------------------------------------------------
+
+py::dict& python_calls() {  // makers of calls that Python runs, by the operator's name in files
+  static auto* calls = new py::dict;
+  return *calls;
+}
+
+NodeRef node_from_python(const std::optional<std::string>& op, std::string name, Attributes attrs,
+                         Entries inputs, const py::object& call, std::string origin) {
+  if (!op) return symbol::make_variable(std::move(name), std::move(attrs));
+  symbol::CallRef made = call.is_none() ? make_symbol_call(*op, attrs) : call_from_python(call);
+  return symbol::make_node(*op, std::move(name), std::move(attrs), std::move(inputs),
+                           std::move(made), std::move(origin));
+}
+
+std::optional<std::string> attribute(const Node& node, const std::string& key) {
+  const auto found = node.attrs.find(key);
+  return found == node.attrs.end() ? std::nullopt : std::optional(found->second);
+}
+
+void bind_node(py::module_& m) {
+  py::class_<Node, NodeRef>(m, "Node", "A variable (op is None) or one call of an operator.")
+      .def(py::init(&node_from_python), py::arg("op").none(true), py::arg("name"), py::arg("attrs"),
+           py::arg("inputs"), py::arg("call") = py::none(), py::arg("origin") = "",
+           "Parameters are parsed from the attributes where no call is given; origin is the user's "
+           "line that composed the node.")
+      .def_property_readonly(
+          "op",
+          [](const Node& self) {
+            return self.is_variable() ? std::nullopt : std::optional(self.op);
+          },
+          "The operator's name in 1.x files.")
+      .def_readwrite("name", &Node::name)
+      .def_readonly("origin", &Node::origin, "The user's line that composed the node.")
+      .def_property_readonly("label", &Node::label, "Name and line, for errors: fc1 (train.py:12)")
+      .def_property_readonly(
+          "attrs", [](const Node& self) { return self.attrs; },
+          "A copy: parameters as text, and attributes such as __lr_mult__.")
+      .def("attr", &attribute, py::arg("key"), "An attribute, or None.")
+      .def(
+          "set_attr",
+          [](Node& self, const std::string& key, std::string value) {
+            self.attrs[key] = std::move(value);
+          },
+          py::arg("key"), py::arg("value"))
+      .def_property_readonly(
+          "inputs", [](const Node& self) { return self.inputs; },
+          "Producers and which of their outputs.")
+      .def_property_readonly(
+          "call", [](const Node& self) { return call_to_python(self.call); },
+          "The operator with parsed parameters; None for a variable.")
+      .def_property_readonly("num_outputs", &Node::num_outputs, "That a user sees.")
+      .def_property_readonly("total_outputs", &Node::total_outputs, "In 1.9.1, hidden ones too.")
+      .def("moved", &Node::moved, py::arg("inputs"), "A copy with other inputs.")
+      .def("input_name", &Node::input_name, py::arg("index"), "fc1_weight, relu0_input0")
+      .def("output_name", &Node::output_name, py::arg("index"),
+           "fc1_output, bn0_mean, split0_output1")
+      .def("mutated_inputs", &Node::states, "Positions of the inputs that are auxiliary states.")
+      .def("__eq__",
+           [](const Node& self, const py::object& other) {
+             return py::isinstance<Node>(other) && &self == &other.cast<const Node&>();
+           })
+      .def("__hash__", [](const Node& self) { return reinterpret_cast<size_t>(&self) >> 4; })
+      .def("__repr__", [](const Node& self) {
+        return str("<Node ", self.is_variable() ? "variable" : self.op, " ", self.name, ">");
+      });
+  m.def("topological_order", &symbol::topological_order, py::arg("heads"),
+        "All nodes that heads need, inputs before their users, in 1.x's order.");
+  m.def(
+      "symbol_variables",
+      [](const Entries& heads) {
+        const symbol::Variables found = symbol::variables_of(symbol::topological_order(heads));
+        return py::make_tuple(found.all, found.is_state);
+      },
+      py::arg("heads"), "The variables, and which of them operators write.");
+  m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),
+        "A copy of the graph with variables replaced by entries.");
+  m.def("weight_names", &symbol::weight_names, py::arg("heads"),
+        "Variables that operators use only as weights, and auxiliary states.");
+  m.def("symbol_file_name", &symbol::file_name, py::arg("alias"),
+        "The name under which 1.9.1 files have an operator.");
+  m.def("symbol_engine_name", &symbol::engine_name, py::arg("op"),
+        "The name by which the engine knows an operator of a file.");
+  m.def(
+      "symbol_count_attribute",
+      [](const std::string& op) -> std::optional<std::string> {
+        if (!ops().find(symbol::engine_name(op))) return std::nullopt;
+        const OpSchema& schema = ops().get(symbol::engine_name(op));
+        const std::string& count = symbol_traits().find(op, schema).count_attribute;
+        return count.empty() ? std::nullopt : std::optional(count);
+      },
+      py::arg("op"), "The attribute in which files write how many inputs a call has, or None.");
+  m.def(
+      "symbol_call",
+      [](const std::string& op, const Attributes& attrs) {
+        return call_to_python(make_symbol_call(op, attrs));
+      },
+      py::arg("op"), py::arg("attrs"), "The operator of a file with the parameters among attrs.");
+  m.def(
+      "register_symbol_call",
+      [](const std::string& op, const py::object& maker) { python_calls()[py::str(op)] = maker; },
+      py::arg("op"), py::arg("maker"), "Calls of op are maker(attrs), an object that Python runs.");
+}
+
+}  // namespace
+
+std::string user_line() {
+  const engine::Origin line = current_origin();
+  return line.file ? str(line.file, ':', line.line) : std::string();
+}
+
+py::list run_call(const OpCall& call, const std::vector<NDArrayRef>& inputs) {
+  const Device device =
+      inputs.empty() ? asked_device(call).value_or(current_device()) : inputs[0]->device();
+  const amp::Pause as_given;  // a symbol has its casts as nodes
+  NDArrays outputs = autograd::call(call.op(), call.params_ref(), inputs,
+                                    {.device = device, .out = {}, .origin = current_origin()});
+  const int visible = call.num_visible(static_cast<int>(inputs.size()));
+  py::list result(static_cast<size_t>(visible));
+  for (int i = 0; i < visible; ++i)
+    PyList_SET_ITEM(result.ptr(), i, wrap_array(std::move(outputs[static_cast<size_t>(i)])));
+  return result;
+}
+
+symbol::CallRef make_symbol_call(const std::string& op, const Attributes& attrs) {
+  const py::str name(op);
+  if (!python_calls().contains(name)) return symbol::make_op_call(op, attrs);
+  try {
+    return std::make_shared<PythonCall>(python_calls()[name](attrs));
+  } catch (py::error_already_set& raised) {
+    rethrow_as_error(raised);
+  }
+}
+
+void bind_symbol(py::module_& m) {
+  bind_call(m);
+  bind_node(m);
+  bind_inference(m);
+  bind_compose(m);
+  bind_evaluate(m);
+  bind_symbol_files(m);
   m.def(
       "set_symbol_type",
-      [](const py::type& type, const py::function& compose) {
+      [](const py::type& type) {
         symbol_type = reinterpret_cast<PyTypeObject*>(py::object(type).release().ptr());
-        compose_function = py::object(compose).release().ptr();
       },
-      py::arg("type"), py::arg("compose"),
-      "Operators called on instances of type return compose(op, args, kwargs).");
-  m.def(
-      "user_line",
-      [] {
-        const engine::Origin line = current_origin();
-        return line.file ? str(line.file, ':', line.line) : std::string();
-      },
-      "The line outside mxlite that is running: 'train.py:12'.");
+      py::arg("type"), "Operators called on instances of type make nodes.");
+  m.def("user_line", &user_line, "The line outside mxlite that is running: 'train.py:12'.");
 }
 
 }  // namespace mxlite::python

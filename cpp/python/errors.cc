@@ -1,5 +1,8 @@
-// mxlite::Error becomes the class of mxlite.base that fits its kind.
+// mxlite::Error becomes the class of mxlite.base that fits its kind, and the other way round.
+#include "cpp/python/errors.h"
+
 #include <array>
+#include <cstring>
 
 #include "cpp/base/error.h"
 #include "cpp/python/bind.h"
@@ -20,13 +23,27 @@ void raise(ErrorKind kind, const char* message) {
     const char* module = kind == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
     const py::object type =
         py::module_::import(module).attr(kClassNames[static_cast<size_t>(kind)]);
-    PyErr_SetString(type.ptr(), message);
+    set_exception(type, message);
   } catch (py::error_already_set& e) {
     e.restore();
   }
 }
 
 }  // namespace
+
+void set_exception(py::handle type, const char* text) {
+  const auto size = static_cast<Py_ssize_t>(std::strlen(text));
+  const auto value = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(text, size, "replace"));
+  if (value) PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+void rethrow_as_error(const py::error_already_set& raised) {
+  const py::module_ classes = py::module_::import("mxlite.base");
+  for (auto i = static_cast<size_t>(ErrorKind::kInterrupt); i-- > 0;)  // the general class is last
+    if (raised.matches(classes.attr(kClassNames[i])))
+      throw Error(static_cast<ErrorKind>(i), py::str(raised.value()).cast<std::string>());
+  throw raised;
+}
 
 void set_python_error() noexcept {
   try {

@@ -1,17 +1,21 @@
-// Operators called on a Symbol hand the call to Python's mx.sym, which registers itself here. The
-// check is one comparison and runs only for arguments that are no arrays.
+// Operators called on a Symbol make nodes. The class registers itself here; the check is one
+// comparison and runs only for arguments that are no arrays.
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 namespace mxlite::python {
 
-extern PyTypeObject* symbol_type;   // null until mx.sym is imported
-extern PyObject* compose_function;  // compose(op, args, kwargs) -> Symbol
+extern PyTypeObject* symbol_type;  // null until mx.sym is imported
 
 inline bool is_symbol(PyObject* o) {
   return symbol_type && (Py_TYPE(o) == symbol_type || PyType_IsSubtype(Py_TYPE(o), symbol_type));
 }
 
+// The symbol of an operator's call; arrays give the operator's own result.
+pybind11::object compose(const std::string& alias, const pybind11::tuple& args,
+                         const pybind11::dict& kwargs);
 // The call of `op` as vectorcall got it; a new reference.
 PyObject* compose_symbol(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords);
 

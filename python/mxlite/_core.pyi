@@ -1439,13 +1439,9 @@ class OpCall:
     An operator with its parameters, given as text by name.
     """
     def __init__(self, name: str, attrs: dict[Any, Any]) -> None: ...
-    def complete(self, inputs: list[Any]) -> list[Any]:
-        """
-        Input specs (shape with -1 or None for unknown, dtype) with weights filled in.
-        """
     def infer(self, inputs: list[Any]) -> list[Any]:
         """
-        Specs of all outputs.
+        Specs (shape, dtype) of all outputs.
         """
     def input_name(self, index: int) -> str: ...
     def mutated(self, num_inputs: int) -> list[int]:
@@ -1467,6 +1463,11 @@ class OpCall:
         Can it tell shapes of weights?
         """
     @property
+    def constant_output(self) -> bool:
+        """
+        Does backward ignore the shape of the output's gradient?
+        """
+    @property
     def name(self) -> str: ...
     @property
     def num_inputs(self) -> int:
@@ -1479,9 +1480,127 @@ class OpCall:
         All parameters as Python values.
         """
     @property
-    def pointwise(self) -> bool: ...
-    @property
     def variadic(self) -> bool: ...
+
+class Node:
+    """
+    A variable (op is None) or one call of an operator.
+    """
+
+    name: str
+    def __eq__(self, arg0: Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __init__(
+        self,
+        op: str | None,
+        name: str,
+        attrs: collections.abc.Mapping[str, str],
+        inputs: Sequence[tuple[Node, int]],
+        call: Any = None,
+        origin: str = "",
+    ) -> None:
+        """
+        Parameters are parsed from the attributes where no call is given; origin is the user's line that composed the node.
+        """
+    def __repr__(self) -> str: ...
+    def attr(self, key: str) -> str | None:
+        """
+        An attribute, or None.
+        """
+    def input_name(self, index: int) -> str:
+        """
+        fc1_weight, relu0_input0
+        """
+    def moved(self, inputs: Sequence[tuple[Node, int]]) -> Node:
+        """
+        A copy with other inputs.
+        """
+    def mutated_inputs(self) -> list[int]:
+        """
+        Positions of the inputs that are auxiliary states.
+        """
+    def output_name(self, index: int) -> str:
+        """
+        fc1_output, bn0_mean, split0_output1
+        """
+    def set_attr(self, key: str, value: str) -> None: ...
+    @property
+    def attrs(self) -> dict[str, str]:
+        """
+        A copy: parameters as text, and attributes such as __lr_mult__.
+        """
+    @property
+    def call(self) -> Any:
+        """
+        The operator with parsed parameters; None for a variable.
+        """
+    @property
+    def inputs(self) -> list[tuple[Node, int]]:
+        """
+        Producers and which of their outputs.
+        """
+    @property
+    def label(self) -> str:
+        """
+        Name and line, for errors: fc1 (train.py:12)
+        """
+    @property
+    def num_outputs(self) -> int:
+        """
+        That a user sees.
+        """
+    @property
+    def op(self) -> str | None:
+        """
+        The operator's name in 1.x files.
+        """
+    @property
+    def origin(self) -> str:
+        """
+        The user's line that composed the node.
+        """
+    @property
+    def total_outputs(self) -> int:
+        """
+        In 1.9.1, hidden ones too.
+        """
+
+class Inference:
+    """
+    Shapes and types of all values of a symbol.
+    """
+    def __init__(
+        self,
+        heads: Sequence[tuple[Node, int]],
+        shapes: dict[Any, Any],
+        types: dict[Any, Any],
+        np_shape: bool,
+    ) -> None:
+        """
+        Shapes and types of variables by name; -1 is an unknown extent, None an unknown shape.
+        """
+    def completed_calls(self) -> dict[Any, Any]:
+        """
+        Calls with the shapes that were found, by node, where they were left to users.
+        """
+    def run_shapes(self) -> None:
+        """
+        Spread shapes; an error if they do not fit.
+        """
+    def run_types(self, fallback: Any = None) -> None:
+        """
+        Spread types; fallback is for variables that stay unknown.
+        """
+    def shape(self, node: Node, output: int = 0) -> Any: ...
+    def type(self, node: Node, output: int = 0) -> Any:
+        """
+        Name of the dtype, or None.
+        """
+    @property
+    def nodes(self) -> list[Node]:
+        """
+        Inputs before their users.
+        """
 
 class Communicator:
     """
@@ -1837,6 +1956,11 @@ def comm_submit(
 
 def comm_timeline_start(path: str, mark_cycles: bool = False) -> None: ...
 def comm_timeline_stop() -> None: ...
+def compose(alias: str, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
+    """
+    The symbol of an operator's call; arrays give the operator's result.
+    """
+
 def copy_streaming(source: NDArray, target: NDArray) -> None:
     """
     Copy on the calling thread, past the caches: what the memory gives, for benchmarks.
@@ -1924,6 +2048,17 @@ def engine_stop() -> None:
     Finish queued work and join the workers.
     """
 
+def evaluate(
+    heads: Sequence[tuple[Node, int]],
+    values: dict[Any, Any],
+    calls: dict[Any, Any] | None = None,
+    watch: Any = None,
+    contexts: dict[Any, Any] | None = None,
+) -> list[Any]:
+    """
+    The values of outputs, given those of the variables by name. calls replaces those of nodes, watch(node, inputs, outputs) is told of each node, contexts say where nodes run.
+    """
+
 def exchange_fresh_grad(array: Any, fresh: bool) -> bool:
     """
     Set _fresh_grad of any array; returns the old value.
@@ -1989,6 +2124,16 @@ def graph_memory() -> dict[Any, Any]:
 def has_device_groups() -> bool:
     """
     Is there a GPU, and NCCL in the CUDA plug-in? mx.runtime.Features()['NCCL'].
+    """
+
+def has_open_shapes(heads: Sequence[tuple[Node, int]], np_shape: bool) -> bool:
+    """
+    Does a node leave its shape to its users?
+    """
+
+def hidden_key(key: str) -> str:
+    """
+    __lr_mult__ for lr_mult and its like, other keys as they are.
     """
 
 def image_info(data: Any, name: str = "imdecode") -> tuple[int, int, int]:
@@ -2083,6 +2228,11 @@ def op(name: str) -> Any:
     internal operators.
     """
 
+def parse_shape(text: str, np_shape: bool, who: str) -> Any:
+    """
+    A shape as attributes have it, with -1 for unknown extents; None for an unknown one.
+    """
+
 def profiler_mark(name: str, kind: int, begin: bool) -> None:
     """
     Begin or end a scope of this thread, as the core's own.
@@ -2130,6 +2280,11 @@ def recorded_nodes(array: NDArray) -> tuple[list[Any], tuple[int, int]]:
     The computation of an array: nodes as (operator or '' for a variable, parameters that are not the default as text, inputs as (node, output)), and the array's own (node, output).
     """
 
+def register_symbol_call(op: str, maker: Any) -> None:
+    """
+    Calls of op are maker(attrs), an object that Python runs.
+    """
+
 def release_cached_memory() -> None:
     """
     Give cached blocks back to the system.
@@ -2143,6 +2298,11 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
 def run_server_role(role: str, profile: Any | None = None) -> None:
     """
     Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.
+    """
+
+def scoped_attrs(attr: Any = None) -> dict[str, str]:
+    """
+    Attributes of the current scope updated by attr, keys as files have them.
     """
 
 def seed(seed: int, ctx: Any = None) -> None:
@@ -2175,6 +2335,11 @@ def set_cpu_threads(count: int) -> None:
     Set the threads that operators use.
     """
 
+def set_loop_files(load: Any, save: Any) -> None:
+    """
+    load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs).
+    """
+
 def set_random_states(seed: int, devices: list[Any]) -> None:
     """
     Set the generators back to what random_states gave.
@@ -2190,14 +2355,24 @@ def set_sparse_parts(array: Any, values: NDArray, indices: NDArray, indptr: Any)
     Replace the parts, which are in the normal form.
     """
 
+def set_sparse_runner(runner: Any) -> None:
+    """
+    runner(op, call, inputs) runs a call with sparse inputs.
+    """
+
 def set_sparse_types(row_sparse: Any, csr: Any, dispatch: Any) -> None:
     """
     The classes of sparse arrays and dispatch(op, args, kwargs) for operators called on them.
     """
 
-def set_symbol_type(type: type, compose: Any) -> None:
+def set_symbol_scopes(name: Any, attrs: Any, casts: Any) -> None:
     """
-    Operators called on instances of type return compose(op, args, kwargs).
+    Functions that compositions ask: name(name, hint), attrs(attr), casts(call, inputs).
+    """
+
+def set_symbol_type(type: type) -> None:
+    """
+    Operators called on instances of type make nodes.
     """
 
 def set_trace_owner(owner: int) -> None:
@@ -2220,9 +2395,61 @@ def sparse_parts(array: Any) -> tuple[Any, ...]:
     (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
     """
 
+def substituted(
+    heads: Sequence[tuple[Node, int]], replaced: collections.abc.Mapping[str, tuple[Node, int]]
+) -> list[tuple[Node, int]]:
+    """
+    A copy of the graph with variables replaced by entries.
+    """
+
 def sum_on_devices(arrays: Sequence[NDArray]) -> None:
     """
     Every array becomes the sum of all; one for each GPU, in the background.
+    """
+
+def symbol_call(op: str, attrs: collections.abc.Mapping[str, str]) -> Any:
+    """
+    The operator of a file with the parameters among attrs.
+    """
+
+def symbol_count_attribute(op: str) -> str | None:
+    """
+    The attribute in which files write how many inputs a call has, or None.
+    """
+
+def symbol_engine_name(op: str) -> str:
+    """
+    The name by which the engine knows an operator of a file.
+    """
+
+def symbol_file_name(alias: str) -> str:
+    """
+    The name under which 1.9.1 files have an operator.
+    """
+
+def symbol_from_json(text: str, source: str, np_shape: bool) -> list[tuple[Node, int]]:
+    """
+    The outputs of a graph as 1.x files have it; source names the file in errors.
+    """
+
+def symbol_to_json(heads: Sequence[tuple[Node, int]], remove_amp_cast: bool, np_shape: bool) -> str:
+    """
+    What 1.9.1 writes for a graph, character by character.
+    """
+
+def symbol_variables(heads: Sequence[tuple[Node, int]]) -> tuple[list[Node], list[bool]]:
+    """
+    The variables, and which of them operators write.
+    """
+
+def text_of(value: Any) -> str:
+    """
+    A parameter's value as 1.x files spell it: (3, 3), True, float32.
+    """
+
+def topological_order(heads: Sequence[tuple[Node, int]]) -> list[Node]:
+    """
+    All nodes that heads need, inputs before their users, in 1.x's order.
     """
 
 def unset_amp() -> None:
@@ -2235,9 +2462,19 @@ def user_line() -> str:
     The line outside mxlite that is running: 'train.py:12'.
     """
 
+def variable_attrs(op: str, input: str, attrs: collections.abc.Mapping[str, str]) -> dict[str, str]:
+    """
+    Attributes of a variable that is made for an operator's input.
+    """
+
 def waitall() -> None:
     """
     Block until all work is done; raises the first error that no wait has raised.
+    """
+
+def weight_names(heads: Sequence[tuple[Node, int]]) -> list[str]:
+    """
+    Variables that operators use only as weights, and auxiliary states.
     """
 
 def while_loop(

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import _core
 from .base import NotSupportedError, TypeError_, ValueError_
 from .symbol import Symbol
 from .symbol.dtypes import dtype_name
-from .symbol.infer import Inference, Shape, parse_shape
+from .symbol.infer_arguments import Inference, Shape, infer, parse_shape
 from .symbol.node import Node
 
 __all__ = ["plot_network", "print_summary"]
@@ -25,14 +26,11 @@ def _check(symbol: Any, who: str) -> None:
 def _inference(
     symbol: Symbol, shapes: Mapping[str, Any], types: Mapping[str, Any] | None = None
 ) -> Inference:
-    inference = Inference(
+    return infer(
         symbol._outputs,
         {name: parse_shape(shape, name) for name, shape in shapes.items()},
         {name: dtype_name(dtype) for name, dtype in (types or {}).items()},
     )
-    inference.run_types("float32")
-    inference.run_shapes()
-    return inference
 
 
 def _complete(inference: Inference, who: str) -> None:
@@ -40,7 +38,7 @@ def _complete(inference: Inference, who: str) -> None:
         node.name
         for node in inference.nodes
         for i in range(node.num_outputs)
-        if (shape := inference.shapes[id(node), i]) is None or -1 in shape
+        if (shape := inference.shape(node, i)) is None or -1 in shape
     ]
     if unknown:
         raise ValueError_(f"{who}: input shape is incomplete: that of {unknown[0]} is not known")
@@ -76,9 +74,10 @@ def print_summary(
         inference = _inference(symbol, shape)
         _complete(inference, "print_summary")
     ends = [int(line_length * p) if p <= 1 else int(p) for p in positions]
-    written = symbol._variables()[1]
-    heads = {id(node) for node, _ in symbol._outputs}
-    counted: set[int] = set()
+    variables, is_state = _core.symbol_variables(symbol._outputs)
+    written = {node for node, state in zip(variables, is_state) if state}
+    heads = {node for node, _ in symbol._outputs}
+    counted: set[Node] = set()
     total = 0
     rule = "_" * line_length
     print(rule)
@@ -89,18 +88,18 @@ def print_summary(
         count = 0
         previous = []
         for source, _ in node.inputs:
-            if source.op is not None or source is rows[0]:
+            if source.op is not None or source == rows[0]:
                 previous.append(source.name)
             elif (
                 inference is not None
-                and id(source) not in written | counted | heads
+                and source not in written | counted | heads
                 and source.name not in (shape or {})
                 and not source.name.endswith("label")
             ):
-                counted.add(id(source))
-                count += _size(inference.shapes[id(source), 0])
+                counted.add(source)
+                count += _size(inference.shape(source, 0))
         total += count
-        output = "" if inference is None else _shown(inference.shapes[id(node), 0])
+        output = "" if inference is None else _shown(inference.shape(node, 0))
         first = previous[0] if previous else ""
         print(_row([f"{node.name}({node.op or 'null'})", output, str(count), first], ends))
         for name in previous[1:]:
@@ -235,9 +234,9 @@ def plot_network(
             arrow = {"dir": "back", "arrowtail": "open"}
             parts = []
             if inference is not None and shape is not None:
-                parts.append(_shown(inference.shapes[id(source), index]))
+                parts.append(_shown(inference.shape(source, index)))
             if inference is not None and dtype is not None:
-                parts.append(str(inference.types[id(source), index]))
+                parts.append(str(inference.type(source, index)))
             if parts:
                 arrow["label"] = " ".join(parts)
             drawing.edge(tail_name=node.name, head_name=source.name, **arrow)

@@ -49,5 +49,17 @@ TEST(JsonText, NestingIsBounded) {
   EXPECT_EQ(error_of(std::string(100000, '[')), "test: JSON nested deeper than 32 levels");
 }
 
+TEST(JsonText, ADeeperBoundCanBeGiven) {
+  const std::string text = std::string(50, '[') + std::string(50, ']');
+  EXPECT_EQ(parse_json(text, "test", 80).size(), 1u);
+  EXPECT_NE(error_of(text), "");
+}
+
+TEST(JsonText, QuotesTexts) {
+  for (const std::string text : {"", "plain \xc3\xa9", "a\"b\\c", "line\nbreak\t\x01"})
+    EXPECT_EQ(parse_json(json_text(text), "test").get<std::string>(), text);
+  EXPECT_EQ(json_text("a\"\n"), R"("a\"\n")");
+}
+
 }  // namespace
 }  // namespace mxlite

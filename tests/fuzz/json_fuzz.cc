@@ -1,4 +1,4 @@
-// JSON texts that reach the parameter server: options of optimizers and commands.
+// JSON texts: options of optimizers for parameter servers, symbol files.
 #include "cpp/base/json.h"
 
 #include "tests/fuzz/target.h"

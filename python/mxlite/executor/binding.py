@@ -14,7 +14,7 @@ from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..symbol import symbol as _symbol
 from ..symbol.dtypes import dtype_name
-from ..symbol.infer import Inference, parse_shape
+from ..symbol.infer_arguments import infer, parse_shape
 from ..symbol.placement import checked_groups, place
 from ..symbol.storage import gradient_storage_types, storage_types
 from .executor import Executor
@@ -174,21 +174,17 @@ def simple_bind(
     known = {*names, *aux_names}
     # 1.x looks at tuples only: scripts hand on the options of operators.
     shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}
-    inference = Inference(
-        symbol._outputs,
-        {name: parse_shape(shape, name) for name, shape in shapes.items()},
-        {name: dtype_name(dtype) for name, dtype in (type_dict or {}).items()},
-    )
+    known_shapes = {name: parse_shape(shape, name) for name, shape in shapes.items()}
+    types = {name: dtype_name(dtype) for name, dtype in (type_dict or {}).items()}
     try:
-        inference.run_types("float32")
-        inference.run_shapes()
+        inference = infer(symbol._outputs, known_shapes, types)
     except MXNetError as error:
         given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         raise type(error)(f"simple_bind error. Arguments:\n{given}\n{error}") from None
     specs: dict[str, tuple[Any, Any]] = {}
     for node in inference.nodes:
         if node.op is None:
-            specs[node.name] = inference.shapes[id(node), 0], inference.types[id(node), 0]
+            specs[node.name] = inference.shape(node, 0), inference.type(node, 0)
     unknown = [n for n, (shape, _) in specs.items() if shape is None or -1 in shape]
     if unknown:
         raise ValueError_(
@@ -199,7 +195,7 @@ def simple_bind(
     grad_stypes = gradient_storage_types(inference.nodes, stypes)
     groups = checked_groups(group2ctx)
     contexts = place(inference.nodes, groups, context)
-    where = {node.name: contexts[id(node)] for node in inference.nodes if node.op is None}
+    where = {node.name: contexts[node] for node in inference.nodes if node.op is None}
     requests = _requests(grad_req, names)
     own = set(shared_arg_names or ())  # not in the buffer
     shared = own if shared_exec is not None else set()

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from .._core import NDArray
+from .._core import NDArray, evaluate
 from ..base import TypeError_, ValueError_
 from ..symbol import Symbol
-from ..symbol.evaluate import evaluate
-from ..symbol.infer import open_calls
+from ..symbol.infer_arguments import open_calls
 
 __all__ = ["CachedOp"]
 

@@ -14,23 +14,23 @@ import numpy as np
 
 from .. import _core, autograd
 from .. import ndarray as nd
+from .._core import evaluate
 from ..base import ShapeError, TypeError_, ValueError_, suggestion
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.sparse.storage import assign, is_sparse
 from ..symbol.dtypes import dtype_name
-from ..symbol.evaluate import Watch, evaluate
 from ..symbol.footprint import bytes_of_results
-from ..symbol.heads import head_gradient
-from ..symbol.infer import Inference, completed_calls
+from ..symbol.infer_arguments import Inference, infer
 from ..symbol.node import Node
 from ..symbol.placement import checked_groups, place
-from ..symbol.rules import weight_names
 from ..symbol.shown import renew, show
 from ..symbol.watched import WatchedRun
 from .shapes import check_kept, resized
 
 __all__ = ["Executor"]
+
+Watch = Callable[[Node, list[NDArray], list[NDArray]], None]
 
 
 class Executor:
@@ -73,14 +73,13 @@ class Executor:
         self._watched: WatchedRun | None = None
         inference = self._infer()
         self._output_specs: list[Any] = [
-            (inference.shapes[id(node), i], inference.types[id(node), i])
-            for node, i in symbol._outputs
+            (inference.shape(node, i), inference.type(node, i)) for node, i in symbol._outputs
         ]
-        self._calls = completed_calls(inference)
+        self._calls = inference.completed_calls()
         self._contexts = self._place(inference.nodes)
         self._prepare()
 
-    def _place(self, nodes: list[Node]) -> dict[int, Context] | None:
+    def _place(self, nodes: list[Node]) -> dict[Node, Context] | None:
         """Return where nodes run; None if all run on the executor's context."""
         groups = checked_groups(self._group2ctx)
         if not groups:
@@ -93,14 +92,11 @@ class Executor:
     def _infer(self) -> Inference:
         arrays = dict(zip(self._arg_names, self.arg_arrays))
         arrays.update(zip(self._aux_names, self.aux_arrays))
-        inference = Inference(
+        return infer(
             self._symbol._outputs,
             {name: tuple(array.shape) for name, array in arrays.items()},
             {name: dtype_name(array.dtype) for name, array in arrays.items()},
         )
-        inference.run_types("float32")
-        inference.run_shapes()
-        return inference
 
     def _prepare(self) -> None:
         """Divide variables into inputs and parameters of the compiled graph."""
@@ -111,7 +107,7 @@ class Executor:
             and not any(map(is_sparse, given))
             and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
         )
-        weights = weight_names(self._symbol)
+        weights = set(_core.weight_names(self._symbol._outputs))
         # Handles of our own carry the gradients, the user's arrays stay as they are.
         self._arg_handles = [array.detach() for array in self.arg_arrays]
         for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
@@ -169,7 +165,7 @@ class Executor:
         """The outputs of the last forward, in the same arrays each time; zeros before the first."""
         if self._shown is None:
             self._shown = show(self._outputs) or [
-                nd.zeros(shape, ctx=(self._contexts or {}).get(id(node), self._ctx), dtype=dtype)
+                nd.zeros(shape, ctx=(self._contexts or {}).get(node, self._ctx), dtype=dtype)
                 for (shape, dtype), (node, _) in zip(self._output_specs, self._symbol._outputs)
             ]
         return self._shown
@@ -349,7 +345,7 @@ class Executor:
         if heads:  # what follows has no influence
             heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
         heads = [
-            head_gradient(grad, output, node)
+            _head_gradient(grad, output, node)
             for grad, output, (node, _) in zip(heads, outputs, self._symbol._outputs)
         ]
         if self._contexts is not None:
@@ -492,3 +488,12 @@ class Executor:
             f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
             "Total 0 TempSpace resource requested\n"
         )
+
+
+def _head_gradient(grad: NDArray | None, output: NDArray, node: Node) -> NDArray | None:
+    """Return the gradient of an output in its dtype; of any shape where 1.x does not look at it."""
+    if grad is None:
+        return None
+    if tuple(grad.shape) != tuple(output.shape) and getattr(node.call, "constant_output", False):
+        return nd.zeros_like(output)
+    return grad if grad.dtype == output.dtype else grad.astype(output.dtype)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any, Callable
 
 from .. import _core
+from .._core import evaluate
 from ..base import ValueError_
 from ..ndarray import NDArray
-from ..symbol.evaluate import evaluate
 
 __all__ = ["HookHandle", "OpHook"]
 
@@ -83,16 +83,16 @@ class OpHook:
         self._monitor_all = monitor_all
 
     def run_symbol(
-        self, symbol: Any, values: Mapping[str, NDArray], calls: Mapping[int, Any] | None
+        self, symbol: Any, values: dict[str, NDArray], calls: dict[Any, Any] | None
     ) -> list[NDArray]:
         """Return the values of a symbol's outputs and call back after each operator.
 
         Parameters
         ----------
         symbol : Symbol
-        values : mapping of str to NDArray
-            Of the variables.
-        calls : mapping of int to _core.OpCall, optional
+        values : dict of str to NDArray
+            Arrays of the variables by name.
+        calls : dict of Node to _core.OpCall, optional
             As `evaluate` takes them.
         """
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from .._core import evaluate
 from ..base import TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..symbol import Group, Symbol, load
 from ..symbol import var as make_var
 from ..symbol.dtypes import dtype_type
-from ..symbol.evaluate import evaluate
-from ..symbol.infer import Inference, open_calls
+from ..symbol.infer_arguments import open_calls, uninferred
 from .formats import regroup
 from .hybrid_block import HybridBlock
 from .parameter import StorageTypeError
@@ -78,19 +78,19 @@ class SymbolBlock(HybridBlock):
         self._flags = {"static_alloc": False, "static_shape": False}
 
     def _make_parameters(self) -> None:
-        inference = Inference(self._symbol._outputs, {}, {})
+        inference = uninferred(self._symbol._outputs, {}, {})
         inference.run_types("float32")
         written = set(self._symbol.list_auxiliary_states())
         for node in inference.nodes:
             if node.op is not None or node.name in self._input_names:
                 continue
-            if node.attrs.get("__storage_type__") == _ROW_SPARSE:
+            if node.attr("__storage_type__") == _ROW_SPARSE:
                 raise StorageTypeError(
                     f"SymbolBlock doesn't support Parameter {node.name!r} because its storage type "
                     "is 'row_sparse'."
                 )
             options: dict[str, Any] = {"allow_deferred_init": True}
-            dtype = inference.types[id(node), 0]
+            dtype = inference.type(node, 0)
             if dtype is not None:
                 options["dtype"] = dtype_type(dtype)
             if node.name in written:
@@ -98,7 +98,7 @@ class SymbolBlock(HybridBlock):
                 options["differentiable"] = False
             existing = self._params._find(node.name)
             if existing is None:
-                shape = inference.shapes[id(node), 0]
+                shape = inference.shape(node, 0)
                 if shape is not None:
                     options["shape"] = tuple(0 if d == -1 else d for d in shape)
                 self._params.get(node.name, **options)

@@ -14,7 +14,7 @@ from ..base import InputError, TypeError_
 from ..ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
 from ..symbol import Group, Symbol, subgraph
 from ..symbol import var as make_var
-from ..symbol.infer import open_calls
+from ..symbol.infer_arguments import open_calls
 from .parameter import Parameter
 from .tracing import stand_ins, standing_in
 

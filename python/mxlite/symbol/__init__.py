@@ -28,6 +28,8 @@ from .sparse_calls import cast_storage as cast_storage
 from .sparse_calls import retain as _retain
 from .sparse_calls import square_sum as _square_sum
 from . import contrib_functions, control_flow, recorded
+from . import scopes as _scopes
+from . import sparse_run as _sparse_run
 from . import random as random
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable
 
+from .. import _core
 from .. import name as _name
 from .._core import NDArray, user_line
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import control_flow as arrays
 from ..ndarray.creation import zeros
 from ..ndarray.structure import Layout, unflatten
-from .compose import user_attrs
 from .node import Entry, Node
 from .subgraph import Spec, SubGraph, flatten_symbols
 from .symbol import Symbol
@@ -288,7 +288,7 @@ class _Inputs:
         values: list[tuple[Any, Entry]] = [
             (("loop", i), entry) for i, entry in enumerate(variables)
         ]
-        values += [((id(entry[0]), entry[1]), entry) for entry in graph.imports]
+        values += [((entry[0], entry[1]), entry) for entry in graph.imports]
         order = graph.order()
         order += [i for i in range(len(values)) if i not in order]
         places = {i: self.place(*values[i]) for i in order}
@@ -297,7 +297,7 @@ class _Inputs:
 
 def _symbol(call: Call, inputs: list[Entry]) -> list[Symbol]:
     full = _name.current().get(None, call.name)
-    node = Node(call.name, full, user_attrs(None), inputs, call, user_line())
+    node = Node(call.name, full, _core.scoped_attrs(), inputs, call, user_line())
     return [Symbol([(node, i)]) for i in range(call.outputs)]
 
 

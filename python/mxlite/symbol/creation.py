@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any, Callable
 
+from .._core import compose
 from ..base import TypeError_
-from .compose import compose
 from .symbol import Symbol
 
 __all__ = [

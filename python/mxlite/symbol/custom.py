@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .. import name as _name
 from .._core import NDArray, user_line
 from ..base import MXNetError, TypeError_
@@ -14,7 +15,6 @@ from ..ndarray.precision import ACTIVE
 from ..operator import sparse_arrays as custom_sparse
 from ..operator.custom_op import custom_symbol
 from ..operator.definition import Definition
-from .compose import make_variable, text_of, user_attrs
 from .dtypes import dtype_type
 from .mixed_precision import cast_inputs
 from .node import Entry, Node
@@ -111,6 +111,9 @@ class CustomCall:
         return custom_sparse.call(self.definition, inputs)
 
 
+_core.register_symbol_call("Custom", CustomCall)
+
+
 def _texts(specs: list[tuple[Any, Any]]) -> list[_Spec]:
     return [(tuple(shape), np.dtype(dtype).name) for shape, dtype in specs]
 
@@ -140,9 +143,9 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     """
     name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
     given = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
-    params = {key: text_of(value) for key, value in kwargs.items() if key not in given}
+    params = {key: _core.text_of(value) for key, value in kwargs.items() if key not in given}
     call = CustomCall(params)
-    attrs = {**user_attrs(attr), **params}
+    attrs = {**_core.scoped_attrs(attr), **params}
     wanted = f"{params['op_type']!r} takes {call.num_inputs} ({', '.join(call.input_names)})"
     if len(args) > call.num_inputs:
         raise TypeError_(f"Custom: {len(args)} inputs given, {wanted}")
@@ -155,7 +158,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     for label in call.input_names:
         value = given.pop(label, None)
         if value is None:
-            inputs.append((make_variable(f"{name}_{label}", user_attrs(attr)), 0))
+            inputs.append((Node(None, f"{name}_{label}", _core.scoped_attrs(attr), []), 0))
         elif isinstance(value, Symbol) and len(value._outputs) == 1:
             inputs.append(value._outputs[0])
         else:

@@ -6,13 +6,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from .infer import Inference
+from .infer_arguments import Inference
 from .node import Entry, Node
 
 __all__ = ["bytes_of_results"]
 
 _STOPS = ("BlockGrad", "zeros_like", "ones_like")
-_Key = tuple[int, int]
 
 
 def bytes_of_results(
@@ -37,22 +36,22 @@ def bytes_of_results(
     int
     """
     nodes = [node for node in inference.nodes if node.op is not None]
-    sizes = {(id(n), i): _size(inference, (id(n), i)) for n in nodes for i in range(n.num_outputs)}
+    sizes = {(n, i): _size(inference, (n, i)) for n in nodes for i in range(n.num_outputs)}
     active = _on_the_way_back(inference.nodes, heads, differentiated)
-    kept = {(id(node), i) for node, i in heads}
-    last: dict[_Key, int] = {}
+    kept = {(node, i) for node, i in heads}
+    last: dict[Entry, int] = {}
     for step, node in enumerate(nodes):
-        sources = [(id(source), i) for source, i in node.inputs]
+        sources = [(source, i) for source, i in node.inputs]
         last.update((key, step) for key in sources)
-        if id(node) in active:
+        if node in active:
             kept.update(sources)
-            kept.update((id(node), i) for i in range(node.num_outputs))
+            kept.update((node, i) for i in range(node.num_outputs))
     alive = peak = 0
     for step, node in enumerate(nodes):
-        own = [(id(node), i) for i in range(node.num_outputs)]
+        own = [(node, i) for i in range(node.num_outputs)]
         alive += sum(sizes[key] for key in own)
         peak = max(peak, alive)
-        ended = {(id(source), i) for source, i in node.inputs if last[id(source), i] == step}
+        ended = {(source, i) for source, i in node.inputs if last[source, i] == step}
         ended.update(key for key in own if key not in last)
         alive -= sum(sizes.get(key, 0) for key in ended - kept)
     return max(peak, alive + _peak_of_gradients(nodes, active, sizes))
@@ -60,43 +59,43 @@ def bytes_of_results(
 
 def _on_the_way_back(
     nodes: list[Node], heads: list[Entry], differentiated: Collection[str]
-) -> set[int]:
+) -> set[Node]:
     """Return the nodes that gradients run through, from the heads to variables."""
-    needs: set[int] = set()
+    needs: set[Node] = set()
     for node in nodes:
         if node.op is None:
             wanted = node.name in differentiated
         else:
-            wanted = node.op not in _STOPS and any(id(source) in needs for source, _ in node.inputs)
+            wanted = node.op not in _STOPS and any(source in needs for source, _ in node.inputs)
         if wanted:
-            needs.add(id(node))
-    reached = {id(node) for node, _ in heads if id(node) in needs}
+            needs.add(node)
+    reached = {node for node, _ in heads if node in needs}
     for node in reversed(nodes):
-        if id(node) in reached:
-            reached.update(id(source) for source, _ in node.inputs if id(source) in needs)
+        if node in reached:
+            reached.update(source for source, _ in node.inputs if source in needs)
     return reached
 
 
-def _peak_of_gradients(nodes: list[Node], active: set[int], sizes: dict[_Key, int]) -> int:
+def _peak_of_gradients(nodes: list[Node], active: set[Node], sizes: dict[Entry, int]) -> int:
     alive = peak = 0
-    begun: set[int] = set()
+    begun: set[Node] = set()
     for node in reversed(nodes):
-        if id(node) not in active:
+        if node not in active:
             continue
         for started in (node, *(source for source, _ in node.inputs)):
-            if id(started) in active and id(started) not in begun:
-                begun.add(id(started))
+            if started in active and started not in begun:
+                begun.add(started)
                 alive += _gradient_size(started, sizes)
         peak = max(peak, alive)
         alive -= _gradient_size(node, sizes)
     return peak
 
 
-def _gradient_size(node: Node, sizes: dict[_Key, int]) -> int:
-    return sum(sizes.get((id(node), i), 0) for i in range(node.num_outputs if node.op else 0))
+def _gradient_size(node: Node, sizes: dict[Entry, int]) -> int:
+    return sum(sizes.get((node, i), 0) for i in range(node.num_outputs if node.op else 0))
 
 
-def _size(inference: Inference, key: _Key) -> int:
-    shape, dtype = inference.shapes[key], inference.types[key] or "float32"
+def _size(inference: Inference, key: Entry) -> int:
+    shape, dtype = inference.shape(*key), inference.type(*key) or "float32"
     item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
     return int(np.prod(shape or (), dtype=np.int64)) * item

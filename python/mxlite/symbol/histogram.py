@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core, operator
 from .. import name as _name
 from .. import ndarray as nd
-from .. import operator
 from .._core import user_line
 from ..base import TypeError_
-from .compose import text_of, user_attrs
 from .custom import CustomCall
 from .node import Node
 from .symbol import Symbol
@@ -78,6 +77,9 @@ class HistogramCall(CustomCall):
         super().__init__({"op_type": "_histogram", **own})
 
 
+_core.register_symbol_call("_histogram", HistogramCall)
+
+
 def histogram(
     a: Symbol,
     bins: Any = 10,
@@ -113,11 +115,11 @@ def histogram(
     elif isinstance(bins, int):
         if range is None:
             raise TypeError_("histogram: range must be given if bins is a number")
-        params = {"bin_cnt": str(bins), "range": text_of(tuple(range))}
+        params = {"bin_cnt": str(bins), "range": _core.text_of(tuple(range))}
     else:
         raise TypeError_(f"histogram: bins {bins!r} given, an int or a Symbol expected")
     full = _name.current().get(name, "_histogram")
-    attrs = {**user_attrs(attr), **params}
+    attrs = {**_core.scoped_attrs(attr), **params}
     return Symbol._single(
         Node("_histogram", full, attrs, inputs, HistogramCall(params), user_line())
     )

@@ -1,16 +1,110 @@
-"""`Symbol.infer_shape` and `Symbol.infer_type`: what users give and get, by name and in order."""
+"""What users give to inference and get of it: shapes and types by name and in order."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
+from .. import _core
+from .._core import Inference
 from ..base import TypeError_, ValueError_, suggestion
 from ..numpy_mode import is_np_shape
 from .dtypes import dtype_name, dtype_type
-from .infer import Inference, is_known, parse_shape, public_shape
+from .node import Entry, Node
 
-__all__ = ["infer_shape", "infer_type"]
+__all__ = [
+    "Inference", "Shape", "infer", "infer_shape", "infer_type", "is_known", "open_calls",
+    "parse_shape", "public_shape", "uninferred",
+]  # fmt: skip
+
+Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
+
+
+def is_known(shape: Shape) -> bool:
+    """Say whether every dimension is known."""
+    return shape is not None and -1 not in shape
+
+
+def parse_shape(value: Any, name: str) -> Shape:
+    """Return a user's shape with -1 for unknown dimensions; None for an unknown one.
+
+    Unknown are dimensions of 0 and an empty shape, with NumPy shapes those below 0.
+    """
+    if isinstance(value, str):
+        parsed: Shape = _core.parse_shape(value, is_np_shape(), f"infer_shape: {name}")
+        return parsed
+    if value is None:
+        return None
+    if isinstance(value, int):
+        value = (value,)
+    if not isinstance(value, (tuple, list)):
+        raise TypeError_(f"infer_shape: {name}: {value!r} given, a tuple of integers expected")
+    if is_np_shape():
+        return tuple(-1 if d is None or d < 0 else int(d) for d in value)
+    return tuple(int(d) if d > 0 else -1 for d in value) if len(value) else None
+
+
+def public_shape(shape: Shape) -> Shape:
+    """Spell unknown dimensions and shapes as the user does: as 0 and (), or -1 and None."""
+    if is_np_shape():
+        return shape
+    return () if shape is None else tuple(0 if d == -1 else d for d in shape)
+
+
+def uninferred(
+    heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
+) -> Inference:
+    """Return the inference of a graph before it ran.
+
+    Parameters
+    ----------
+    heads : list of (Node, int)
+    shapes, types : mapping by variable name
+        What is known besides the ``__shape__`` and ``__dtype__`` of variables.
+    """
+    return Inference(list(heads), dict(shapes), dict(types), is_np_shape())
+
+
+def infer(
+    heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
+) -> Inference:
+    """Return shapes and types of all values of a graph; what has no type is float32.
+
+    Parameters
+    ----------
+    heads : list of (Node, int)
+    shapes, types : mapping by variable name
+        What is known besides the ``__shape__`` and ``__dtype__`` of variables.
+
+    Raises
+    ------
+    MXNetError
+        If shapes do not fit; the operator and its node are named.
+    """
+    inference = uninferred(heads, shapes, types)
+    inference.run_types("float32")
+    inference.run_shapes()
+    return inference
+
+
+def open_calls(symbol: Any, values: Mapping[str, Any]) -> dict[Node, Any]:
+    """Return calls for nodes whose shapes depend on the arrays of variables: begin_state.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    values : mapping of str to NDArray
+        By variable name.
+    """
+    if not _core.has_open_shapes(symbol._outputs, is_np_shape()):
+        return {}
+    inference = infer(
+        symbol._outputs,
+        {name: parse_shape(array.shape, name) for name, array in values.items()},
+        {name: array.dtype for name, array in values.items()},
+    )
+    return inference.completed_calls()
 
 
 def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str) -> dict[str, Any]:
@@ -33,12 +127,14 @@ def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str)
     return {key: value for key, value in kwargs.items() if value is not None}
 
 
-def _lists(symbol: Any, values: dict[tuple[int, int], Any]) -> tuple[list[Any], ...]:
-    variables, written = symbol._variables()
+def _lists(symbol: Any, value: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return ``value(node, output)`` of arguments, outputs and auxiliary states."""
+    variables, written = _core.symbol_variables(symbol._outputs)
+    pairs = list(zip(variables, written))
     return (
-        [values[id(node), 0] for node in variables if id(node) not in written],
-        [values[id(node), index] for node, index in symbol._outputs],
-        [values[id(node), 0] for node in variables if id(node) in written],
+        [value(node, 0) for node, is_state in pairs if not is_state],
+        [value(node, index) for node, index in symbol._outputs],
+        [value(node, 0) for node, is_state in pairs if is_state],
     )
 
 
@@ -47,17 +143,13 @@ def infer_shape(
 ) -> tuple[Any, Any, Any]:
     """Serve `Symbol.infer_shape` and `Symbol.infer_shape_partial`."""
     given = _given(symbol, args, kwargs, "infer_shape")
-    inference = Inference(
-        symbol._outputs, {key: parse_shape(value, key) for key, value in given.items()}, {}
-    )
-    inference.run_types("float32")
-    inference.run_shapes()
-    lists = _lists(symbol, inference.shapes)
+    shapes = {key: parse_shape(value, key) for key, value in given.items()}
+    lists = _lists(symbol, infer(symbol._outputs, shapes, {}).shape)
     if partial:
         arg, out, aux = ([public_shape(shape) for shape in part] for part in lists)
         return arg, out, aux
     if all(is_known(shape) for part in lists for shape in part):
-        return lists  # type: ignore[return-value]
+        return lists
     unknown = [
         f"{name}: {public_shape(shape)}"
         for name, shape in zip(symbol.list_arguments(), lists[0])
@@ -77,13 +169,12 @@ def infer_type(
 ) -> tuple[Any, Any, Any]:
     """Serve `Symbol.infer_type` and `Symbol.infer_type_partial`."""
     given = _given(symbol, args, kwargs, "infer_type")
-    inference = Inference(
-        symbol._outputs, {}, {key: dtype_name(value) for key, value in given.items()}
-    )
+    types = {key: dtype_name(value) for key, value in given.items()}
+    inference = uninferred(symbol._outputs, {}, types)
     # What is cast for mixed precision is float32 unless it is said otherwise.
     cast = any(node.op in ("amp_cast", "amp_multicast") for node in inference.nodes)
     inference.run_types("float32" if cast and not partial else None)
-    lists = _lists(symbol, inference.types)
+    lists = _lists(symbol, inference.type)
     if not partial and any(name is None for part in lists for name in part):
         return None, None, None
     arg, out, aux = (

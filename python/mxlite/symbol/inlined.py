@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .. import _core
 from .. import name as _name
 from ..base import TypeError_
-from .compose import user_attrs
 from .node import Node, topological_order
 from .serialization import load_json
 from .symbol import Symbol
@@ -57,18 +57,19 @@ def cached_op(
     names = inner.list_inputs()
     if len(args) > len(names):
         raise TypeError_(f"_CachedOp: {len(args)} inputs given, {len(names)} expected: {names}")
-    for key, value in zip(names, args):
-        if not isinstance(value, Symbol) or len(value) != 1:
-            raise TypeError_(f"_CachedOp: {key}: {value!r} given, a Symbol of one output expected")
-    attrs = user_attrs(dict(attr) if attr is not None else None)
+    for key, arg in zip(names, args):
+        if not isinstance(arg, Symbol) or len(arg) != 1:
+            raise TypeError_(f"_CachedOp: {key}: {arg!r} given, a Symbol of one output expected")
+    attrs = _core.scoped_attrs(attr)
     prefix = _name.current().get(name, "_cachedop") + "_"
-    entries = {key: value._outputs[0] for key, value in zip(names, args)}
+    entries = {key: arg._outputs[0] for key, arg in zip(names, args)}
     for key in names[len(args) :]:
         entries[key] = (Node(None, prefix + key, {}, []), 0)
     result = inner._substituted(entries)
-    outside = {id(node) for entry in entries.values() for node in topological_order([entry])}
+    outside = {node for entry in entries.values() for node in topological_order([entry])}
     for node in result._nodes():
-        if id(node) not in outside:
+        if node not in outside:
             node.name = prefix + node.name
-            node.attrs.update(attrs)
+            for key, value in attrs.items():
+                node.set_attr(key, value)
     return result

@@ -14,9 +14,7 @@ from .control_flow import Call, CondCall, ForeachCall, WhileCall
 from .node import Entry, Node, topological_order
 from .subgraph import SubGraph
 
-__all__ = ["LOOPS", "Saved", "loaded_loop", "saved_loop"]
-
-LOOPS = ("_foreach", "_while_loop", "_cond")
+__all__ = ["Saved", "loaded_loop", "saved_call"]
 
 
 class Saved(NamedTuple):
@@ -26,14 +24,16 @@ class Saved(NamedTuple):
     graphs: list[list[Entry]]
 
 
-def saved_loop(node: Node) -> Saved:
-    """Return what 1.9.1 writes for a node of control flow.
+def saved_call(node: Node) -> Saved:
+    """Return what 1.9.1 writes for a node that Python runs: a loop, a branch, another call.
 
     Parameters
     ----------
     node : Node
     """
     call = node.call
+    if not isinstance(call, Call):
+        return Saved(node.attrs, [])
     if isinstance(call, ForeachCall):
         saved = _saved_foreach(call)
     elif isinstance(call, WhileCall):
@@ -244,18 +244,18 @@ def _load_cond(
 
 def _inlined(graph: _Graph, given: list[Entry]) -> Entry:
     """Return the output of a subgraph as part of the graph around it."""
-    values = {(id(variable), 0): entry for variable, entry in zip(graph.variables, given)}
-    copies: dict[int, Node] = {}
+    values = {(variable, 0): entry for variable, entry in zip(graph.variables, given)}
+    copies: dict[Node, Node] = {}
 
     def moved(entry: Entry) -> Entry:
         node, index = entry
-        return (copies[id(node)], index) if id(node) in copies else values[id(node), index]
+        return (copies[node], index) if node in copies else values[node, index]
 
     for node in topological_order(graph.heads):
         inputs = [moved(entry) for entry in node.inputs]
         if node.op == "_copy":
-            values[id(node), 0] = inputs[0]
+            values[node, 0] = inputs[0]
         elif node.op is not None:
-            copies[id(node)] = node.moved(inputs)
+            copies[node] = node.moved(inputs)
     (head,) = graph.heads
     return moved(head)

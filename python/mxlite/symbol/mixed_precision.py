@@ -64,7 +64,7 @@ def cast_inputs(rules: PrecisionRules, call: Any, inputs: Sequence[Entry]) -> li
 def _has_type(entry: Entry, dtype: str) -> bool:
     """Say whether a value is the result of the same cast."""
     node = entry[0]
-    return node.op == "amp_cast" and node.attrs["dtype"] == dtype
+    return node.op == "amp_cast" and node.attr("dtype") == dtype
 
 
 def _cast_node(entry: Entry, dtype: str) -> Node:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._core import compose
 from ..base import NotImplementedForSymbol, TypeError_
 from ..ndarray.methods import METHODS
 from ..ndarray.signatures import of_symbol_operator
-from .compose import compose
-from .names import engine_name
 from .symbol import Symbol
 
 __all__ = ["SymbolOp"]
@@ -33,11 +32,11 @@ class SymbolOp:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return _core.op(engine_name(self._alias)).__doc__
+        return _core.op(_core.symbol_engine_name(self._alias)).__doc__
 
     @property
     def __signature__(self) -> Signature:
-        return of_symbol_operator(engine_name(self._alias))
+        return of_symbol_operator(_core.symbol_engine_name(self._alias))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make a node; arguments as for the operator on arrays, ``name`` and ``attr`` besides."""

@@ -41,7 +41,7 @@ def place(
     groups: Mapping[str, Context],
     default: Context,
     given: Mapping[str, Context] | None = None,
-) -> dict[int, Context]:
+) -> dict[Node, Context]:
     """Choose contexts as 1.x does.
 
     A node runs where its group says, else where an input of its comes from; what that leaves open
@@ -58,20 +58,19 @@ def place(
 
     Returns
     -------
-    dict of int to Context
-        By ``id(node)``.
+    dict of Node to Context
     """
-    found: dict[int, Context] = {}
+    found: dict[Node, Context] = {}
     for node in nodes:
-        own = groups.get(node.attrs.get("__ctx_group__", ""))
+        own = groups.get(node.attr("__ctx_group__") or "")
         if node.op is None and given is not None:
             own = given[node.name]
         if own is None:
-            own = next((found[id(s)] for s, _ in node.inputs if id(s) in found), None)
+            own = next((found[s] for s, _ in node.inputs if s in found), None)
         if own is not None:
-            found[id(node)] = own
+            found[node] = own
     for node in reversed(nodes):
-        context = found.setdefault(id(node), default)
+        context = found.setdefault(node, default)
         for source, _ in node.inputs:
-            found.setdefault(id(source), context)
+            found.setdefault(source, context)
     return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core import compose
 from ..base import TypeError_
-from .compose import compose
 from .symbol import Symbol
 
 __all__ = [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .. import _core, autograd
 from .._core import NDArray
-from .compose import make_variable
-from .names import VARIADIC_COUNT, file_name
 from .node import Entry, Node
 from .symbol import Symbol
 
@@ -29,12 +27,12 @@ def recorded_symbol(array: NDArray) -> Symbol:
     variables = 0
     for op, attrs, inputs in listed:
         if not op:
-            nodes.append(make_variable(f"var{variables}", {}))
+            nodes.append(Node(None, f"var{variables}", {}, []))
             variables += 1
             continue
         entries: list[Entry] = [(nodes[at], index) for at, index in inputs]
-        name = file_name(op, op)
-        count = VARIADIC_COUNT.get(name)
+        name = _core.symbol_file_name(op)
+        count = _core.symbol_count_attribute(name)
         if count is not None:
             attrs[count] = str(len(entries))
         nodes.append(Node(name, f"node_{len(nodes) - variables}", attrs, entries))

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import _core
 from .. import name as _name
 from .. import ndarray as nd
 from .._core import NDArray, user_line
 from ..base import TypeError_, ValueError_
-from .compose import text_of, user_attrs
 from .node import Node
 from .subgraph import Spec
 from .symbol import Symbol
@@ -114,6 +114,8 @@ class _SquareSum(SparseCall):
 CALLS: dict[str, type[SparseCall]] = {
     call.name: call for call in (_CastStorage, _Retain, _SquareSum)
 }
+for _op, _call in CALLS.items():
+    _core.register_symbol_call(_op, _call)
 
 
 def _composed(op: str, inputs: Sequence[Any], params: Mapping[str, Any], kwargs: Any) -> Symbol:
@@ -123,10 +125,10 @@ def _composed(op: str, inputs: Sequence[Any], params: Mapping[str, Any], kwargs:
     for value in inputs:
         if not isinstance(value, Symbol) or len(value._outputs) != 1:
             raise TypeError_(f"{op}: {value!r} given, a Symbol of one output expected")
-    texts = {key: text_of(value) for key, value in params.items() if value is not None}
+    texts = {key: _core.text_of(value) for key, value in params.items() if value is not None}
     full = _name.current().get(name, op.replace("_sparse_", "sparse_").lower())
     entries = [value._outputs[0] for value in inputs]
-    attrs = {**user_attrs(attr), **texts}
+    attrs = {**_core.scoped_attrs(attr), **texts}
     return Symbol._single(Node(op, full, attrs, entries, CALLS[op](texts), user_line()))
 
 

@@ -31,7 +31,7 @@ def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, 
     for node in nodes:
         if node.op is not None:
             continue
-        code = node.attrs.get("__storage_type__", "0")
+        code = node.attr("__storage_type__") or "0"
         stype = given.get(node.name) or _STYPES[int(code) if code in ("1", "2") else 0]
         if stype not in _STYPES:
             raise ValueError_(
@@ -61,7 +61,7 @@ def gradient_storage_types(nodes: Sequence[Node], stypes: Mapping[str, str]) -> 
     for node in nodes:
         if node.op not in _EMBEDDINGS or node.inputs[1][0].op is not None:
             continue
-        sparse = node.op != "Embedding" or node.attrs.get("sparse_grad") in ("True", "1")
+        sparse = node.op != "Embedding" or node.attr("sparse_grad") in ("True", "1")
         if sparse:
             rows.add(node.inputs[1][0].name)
         else:

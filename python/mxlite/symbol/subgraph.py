@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import NDArray
+from .. import _core
+from .._core import NDArray, evaluate
 from ..attribute import AttrScope
 from ..base import TypeError_
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, NONE, Layout
-from .evaluate import evaluate
-from .infer import Inference, completed_calls
+from ..numpy_mode import is_np_shape
+from .infer_arguments import Inference, infer, uninferred
 from .node import Entry, Node, topological_order
 from .symbol import Symbol
 
@@ -87,14 +88,14 @@ class SubGraph:
 
     def _cut(self, heads: list[Entry], tag: str) -> list[Entry]:
         """Copy what the function made; everything else becomes an import."""
-        own = {id(node): node for node in self._variables}
-        imported: dict[tuple[int, int], Node] = {}
+        own = {node: node for node in self._variables}
+        imported: dict[Entry, Node] = {}
 
         def source(entry: Entry) -> Entry:
             node, index = entry
-            if id(node) in own:
-                return own[id(node)], index
-            key = (id(node), index)
+            if node in own:
+                return own[node], index
+            key = (node, index)
             if key not in imported:
                 imported[key] = Node(None, self._import_name(entry), {}, [])
                 self.imports.append(entry)
@@ -104,7 +105,7 @@ class SubGraph:
         for node in topological_order(heads):
             if node.op is not None and node.attrs.get("__subgraph_name__") == tag:
                 inputs = [source(entry) for entry in node.inputs]
-                own[id(node)] = node.moved(inputs)
+                own[node] = node.moved(inputs)
         return [source(entry) for entry in heads]
 
     def _import_name(self, entry: Entry) -> str:
@@ -129,9 +130,9 @@ class SubGraph:
 
     def order(self) -> list[int]:
         """Return the numbers of the variables that the outputs use, in the order of files."""
-        numbers = {id(node): i for i, node in enumerate(self._variables)}
+        numbers = {node: i for i, node in enumerate(self._variables)}
         used = (node for node in topological_order(self.heads) if node.op is None)
-        return [numbers[id(node)] for node in used]
+        return [numbers[node] for node in used]
 
     @property
     def num_inputs(self) -> int:
@@ -146,30 +147,29 @@ class SubGraph:
     def mutated(self) -> set[int]:
         """Return the positions of the inputs that operators of the graph write."""
         written = {
-            id(node.inputs[i][0])
+            node.inputs[i][0]
             for node in topological_order(self.heads)
             for i in node.mutated_inputs()
         }
-        return {i for i, node in enumerate(self._variables) if id(node) in written}
+        return {i for i, node in enumerate(self._variables) if node in written}
 
     def _inference(self, specs: Sequence[Spec]) -> Inference:
         known = list(zip(self._variables, specs))
-        inference = Inference(
+        return infer(
             self.heads,
             {node.name: shape for node, (shape, _) in known if shape is not None},
             {node.name: dtype for node, (_, dtype) in known if dtype is not None},
         )
-        inference.run_types("float32")
-        inference.run_shapes()
-        return inference
 
     def infer(self, specs: Sequence[Spec]) -> tuple[list[Spec], list[Spec]]:
         """Return shapes and types of the inputs, as far as they can be told, and of the outputs."""
         found = self._inference(specs)
+        used = set(found.nodes)
 
         def spec(entry: Entry, given: Spec) -> Spec:
-            key = (id(entry[0]), entry[1])
-            return found.shapes.get(key, given[0]), found.types.get(key) or given[1]
+            if entry[0] not in used:
+                return given
+            return found.shape(*entry), found.type(*entry) or given[1]
 
         inputs = [spec((node, 0), given) for node, given in zip(self._variables, specs)]
         return inputs, [spec(entry, (None, "float32")) for entry in self.heads]
@@ -177,16 +177,16 @@ class SubGraph:
     def infer_types(self, types: Sequence[str]) -> list[str]:
         """Return the types of the outputs."""
         named = {node.name: dtype for node, dtype in zip(self._variables, types)}
-        found = Inference(self.heads, {}, named)
+        found = uninferred(self.heads, {}, named)
         found.run_types("float32")
-        return [found.types[id(node), index] or "float32" for node, index in self.heads]
+        return [found.type(node, index) or "float32" for node, index in self.heads]
 
     def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
         """Run on arrays for the arguments and the imports."""
         calls = None
-        if any(Inference.is_template(n) for n in topological_order(self.heads) if n.op):
+        if _core.has_open_shapes(self.heads, is_np_shape()):
             specs = [(tuple(array.shape), _type_name(array)) for array in arrays]
-            calls = completed_calls(self._inference(specs))
+            calls = self._inference(specs).completed_calls()
         values = {node.name: array for node, array in zip(self._variables, arrays)}
         return evaluate(self.heads, values, calls)
 

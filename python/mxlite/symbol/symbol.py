@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
+from .._core import hidden_key
 from .._names_1x import attributes as _attributes
 from ..base import (
     IndexError_,
@@ -29,11 +31,6 @@ __all__ = ["Symbol"]
 
 load_json, to_json, save = Provided(), Provided(), Provided()  # by serialization.py
 bind, simple_bind = Provided(), Provided()  # by executor/binding.py
-
-
-def hidden_key(key: str) -> str:
-    """Return ``__lr_mult__`` for ``lr_mult`` and its like, other keys as they are."""
-    return f"__{key}__" if key in HIDDEN_KEYS else key
 
 
 class Symbol(_Base):
@@ -67,36 +64,28 @@ class Symbol(_Base):
     @property
     def name(self) -> str | None:
         """Name of the one node behind all outputs; None for a group."""
-        nodes = {id(node): node for node, _ in self._outputs}
-        return next(iter(nodes.values())).name if len(nodes) == 1 else None
+        nodes = {node for node, _ in self._outputs}
+        return next(iter(nodes)).name if len(nodes) == 1 else None
 
     def _nodes(self) -> list[Node]:
         return topological_order(self._outputs)
 
-    def _variables(self) -> tuple[list[Node], set[int]]:
-        """Return the variables and the ids of those that operators write (auxiliary states)."""
-        nodes = self._nodes()
-        written = {
-            id(node.inputs[i][0])
-            for node in nodes
-            for i in node.mutated_inputs()
-            if node.inputs[i][0].op is None
-        }
-        return [node for node in nodes if node.op is None], written
+    def _variables(self, states: bool) -> list[str]:
+        """Return the names of the variables that operators write or do not write."""
+        variables, written = _core.symbol_variables(self._outputs)
+        return [node.name for node, is_state in zip(variables, written) if is_state == states]
 
     def list_arguments(self) -> list[str]:
         """Return the names of the variables that are no auxiliary states, inputs first."""
-        variables, written = self._variables()
-        return [node.name for node in variables if id(node) not in written]
+        return self._variables(states=False)
 
     def list_auxiliary_states(self) -> list[str]:
         """Return the names of the variables that operators write, such as running statistics."""
-        variables, written = self._variables()
-        return [node.name for node in variables if id(node) in written]
+        return self._variables(states=True)
 
     def list_inputs(self) -> list[str]:
         """Return the names of all variables, auxiliary states too."""
-        return [node.name for node in self._variables()[0]]
+        return [node.name for node in _core.symbol_variables(self._outputs)[0]]
 
     def list_outputs(self) -> list[str]:
         """Return the names of the outputs: ``fc1_output``."""
@@ -171,13 +160,13 @@ class Symbol(_Base):
 
     def get_children(self) -> Symbol | None:
         """Return a group of the direct inputs of the outputs' nodes; None for a variable."""
-        seen: dict[int, Node] = {id(node): node for node, _ in self._outputs}
-        entries = [entry for node in seen.values() for entry in node.inputs]
+        seen = dict.fromkeys(node for node, _ in self._outputs)
+        entries = [entry for node in seen for entry in node.inputs]
         return Symbol(entries) if entries else None
 
     def get_inputs(self) -> Symbol:
         """Return a group of all variables."""
-        return Symbol([(node, 0) for node in self._variables()[0]])
+        return Symbol([(node, 0) for node in _core.symbol_variables(self._outputs)[0]])
 
     # -- attributes ------------------------------------------------------------------------------
 
@@ -192,7 +181,7 @@ class Symbol(_Base):
         -------
         str or None
         """
-        return self._node("attr").attrs.get(hidden_key(key))
+        return self._node("attr").attr(hidden_key(key))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """Return all attributes of the one node of this symbol.
@@ -216,13 +205,13 @@ class Symbol(_Base):
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError_("Set Attr only accepts string values")
-            node.attrs[hidden_key(key)] = value
+            node.set_attr(hidden_key(key), value)
 
     def _node(self, who: str) -> Node:
-        nodes = {id(node): node for node, _ in self._outputs}
+        nodes = {node for node, _ in self._outputs}
         if len(nodes) != 1:
             raise ValueError_(f"Symbol.{who}: the symbol is a group of {len(nodes)} nodes")
-        return next(iter(nodes.values()))
+        return next(iter(nodes))
 
     # -- composing -------------------------------------------------------------------------------
 
@@ -272,21 +261,7 @@ class Symbol(_Base):
 
     def _substituted(self, replaced: dict[str, Entry]) -> Symbol:
         """Return a copy of the graph with variables replaced; other variables are shared."""
-        made: dict[int, Node] = {}
-
-        def moved(entry: Entry) -> Entry:
-            node, index = entry
-            if node.op is None:
-                return replaced.get(node.name, (made[id(node)], 0))
-            return made[id(node)], index
-
-        for node in self._nodes():
-            made[id(node)] = (
-                Node(None, node.name, dict(node.attrs), [])
-                if node.op is None
-                else node.moved([moved(e) for e in node.inputs])
-            )
-        return Symbol([moved(entry) for entry in self._outputs])
+        return Symbol(_core.substituted(self._outputs, replaced))
 
     def _gen_atomic_symbol(self) -> Symbol:
         """Return the output's operator with the same parameters, on new variables."""
@@ -468,6 +443,8 @@ def _public_attrs(node: Node) -> dict[str, str]:
     plain = {key[2:-2]: value for key, value in node.attrs.items() if key[2:-2] in HIDDEN_KEYS}
     return {**node.attrs, **plain}
 
+
+_core.set_symbol_type(Symbol)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)

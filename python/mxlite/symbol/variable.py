@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._core import Node, scoped_attrs, text_of
 from ..base import TypeError_, ValueError_
-from .compose import make_variable, text_of, user_attrs
 from .dtypes import dtype_code
 from .symbol import Symbol
 
@@ -62,7 +62,7 @@ def var(
             raise TypeError_(
                 f"attr: {key!r} is {value!r} of type {type(value).__name__}, attributes are strings"
             )
-    attrs = user_attrs(attr)
+    attrs = scoped_attrs(attr)
     if shape is not None:
         attrs["__shape__"] = text_of(shape if isinstance(shape, int) else tuple(shape))
     for key, factor in (("lr_mult", lr_mult), ("wd_mult", wd_mult)):
@@ -84,7 +84,7 @@ def var(
                 "with double underscores, e.g, __yourattr__"
             )
         attrs[key] = str(value)
-    return Symbol._single(make_variable(name, attrs))
+    return Symbol._single(Node(None, name, attrs, []))
 
 
 Variable = var

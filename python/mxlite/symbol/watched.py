@@ -38,27 +38,27 @@ class WatchedRun:
         self,
         heads: Sequence[Entry],
         values: Mapping[str, NDArray],
-        calls: Mapping[int, Any],
+        calls: Mapping[Node, Any],
         watch: Callable[[Node, list[NDArray], list[NDArray]], None],
     ) -> None:
         self._heads = list(heads)
         self._steps: list[tuple[Node, list[NDArray], list[NDArray]]] = []
-        found: dict[int, list[NDArray]] = {}
+        found: dict[Node, list[NDArray]] = {}
         for node in topological_order(heads):
             if node.op is None:
-                found[id(node)] = [values[node.name].detach()]
+                found[node] = [values[node.name].detach()]
                 continue
-            inputs = [found[id(source)][i].detach() for source, i in node.inputs]
+            inputs = [found[source][i].detach() for source, i in node.inputs]
             written = node.mutated_inputs()
             for i, array in enumerate(inputs):
                 if i not in written and dtype_name(array.dtype) in _DIFFERENTIABLE:
                     _core.mark_variable(array, None, autograd.GRAD_REQ["write"])
-            call = calls.get(id(node), node.call)
+            call = calls.get(node, node.call)
             with autograd.record(True):
-                found[id(node)] = list(call.run(inputs))
-            self._steps.append((node, inputs, found[id(node)]))
-            watch(node, inputs, found[id(node)])
-        self.outputs = [found[id(node)][index].detach() for node, index in heads]
+                found[node] = list(call.run(inputs))
+            self._steps.append((node, inputs, found[node]))
+            watch(node, inputs, found[node])
+        self.outputs = [found[node][index].detach() for node, index in heads]
 
     def backward(self, head_grads: Sequence[NDArray | None], report: Report) -> dict[str, NDArray]:
         """Return the gradients of the variables by name.
@@ -70,14 +70,14 @@ class WatchedRun:
         report : callable
             Called as ``report("fc1_backward_output0", gradient)`` for each input of each node.
         """
-        grads: dict[tuple[int, int], NDArray] = {}
-        asked: set[tuple[int, int]] = set()
+        grads: dict[Entry, NDArray] = {}
+        asked: set[Entry] = set()
         for i, (node, index) in enumerate(self._heads):
-            asked.add((id(node), index))
+            asked.add((node, index))
             if i < len(head_grads) and head_grads[i] is not None:
-                _add(grads, (id(node), index), head_grads[i])
+                _add(grads, (node, index), head_grads[i])
         for node, inputs, outputs in reversed(self._steps):
-            keys = [(id(node), i) for i in range(len(outputs))]
+            keys = [(node, i) for i in range(len(outputs))]
             used = [
                 (array, grads.get(key))
                 for key, array in zip(keys, outputs)
@@ -94,12 +94,12 @@ class WatchedRun:
                 number = i if len(inputs) > 1 else ""
                 report(f"{node.name}_backward_output{number}", gradient)
                 source, index = node.inputs[i]
-                _add(grads, (id(source), index), gradient)
+                _add(grads, (source, index), gradient)
         leaves = {
-            (id(node), 0): node.name for node in topological_order(self._heads) if node.op is None
+            (node, 0): node.name for node in topological_order(self._heads) if node.op is None
         }
         return {leaves[key]: gradient for key, gradient in grads.items() if key in leaves}
 
 
-def _add(grads: dict[tuple[int, int], NDArray], key: tuple[int, int], gradient: Any) -> None:
+def _add(grads: dict[Entry, NDArray], key: Entry, gradient: Any) -> None:
     grads[key] = grads[key] + gradient if key in grads else gradient

@@ -141,6 +141,11 @@ def test_a_file_of_0_11_calls_attributes_attr() -> None:
     assert sym.load_json(json.dumps(graph)).infer_shape()[0] == [(2, 3), (4, 3)]
 
 
+def test_a_graph_without_nodes_is_written_with_an_empty_list() -> None:
+    text = sym.reset_arrays(sym.var("a"), num_arrays=1).tojson()
+    assert text.startswith('{\n  "nodes": [\n\n  ], \n  "arg_nodes": [], ')
+
+
 # -- damaged files --------------------------------------------------------------------------------
 
 
@@ -153,7 +158,8 @@ def broken(change: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("not json", "is no JSON"),
+        ("not json", "no JSON"),
+        ("\xe9", "no JSON"),
         ("[1, 2]", "no list 'nodes'"),
         (broken(lambda g: g["nodes"][2].update(op="Convolutoin")),
          "node 'conv': unknown operator 'Convolutoin'.*Convolution"),

@@ -149,6 +149,13 @@ def test_the_type_of_a_variable_counts() -> None:
     assert net.infer_type()[0] == [np.float64, np.float64]
 
 
+@pytest.mark.parametrize("name", ["ravel_multi_index", "unravel_index"])
+def test_indices_of_positions_have_the_type_of_the_positions(name: str) -> None:
+    net = getattr(sym, name)(sym.var("x"), shape=(7, 6))
+    assert net.infer_type(x="int64") == ([np.int64], [np.int64], [])
+    assert net.infer_type() == (None, None, None)
+
+
 def test_unknown_types_give_none() -> None:
     net = sym.var("a") + sym.var("b")
     assert net.infer_type() == (None, None, None)
@@ -174,7 +181,7 @@ def test_extents_before_a_convolution_of_stride_1() -> None:
         assert (net + sym.var("other", shape=(2, 2, 9, 9))).infer_shape()[0] is None
 
 
-@pytest.mark.parametrize("axes", [(), (1, 2, 0)])
+@pytest.mark.parametrize("axes", [(), (1, 2, 0), (1, -1, 0)])
 def test_shapes_before_a_transpose(axes: tuple[int, ...]) -> None:
     net = sym.transpose(sym.var("x"), axes=axes) + sym.var("y", shape=(2, 3, 4))
     assert net.infer_shape()[0][0] == ((4, 2, 3) if axes else (4, 3, 2))
@@ -354,3 +361,12 @@ def test_a_quantized_batch_norm_tells_its_statistics_and_ranges() -> None:
     scale = max(abs(low.asscalar()), abs(high.asscalar())) / 127
     expected = np.clip(data.asnumpy() / 2 + 1, -1, 1)
     np.testing.assert_allclose(out.asnumpy() * scale, expected, atol=scale)
+
+
+def test_long_chains_are_ordered_and_end_without_recursion() -> None:
+    x = sym.var("x")
+    for _ in range(50_000):
+        x = x + 1
+    assert x.list_arguments() == ["x"]
+    assert x.infer_shape(x=(2, 3))[1] == [(2, 3)]
+    del x

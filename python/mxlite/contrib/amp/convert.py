@@ -38,8 +38,8 @@ class _Converter:
     def __init__(self, rules: PrecisionRules, excluded: Sequence[str]) -> None:
         self.rules = rules
         self._excluded = set(excluded)
-        self._moved: dict[int, Node] = {}
-        self._casts: dict[tuple[int, int, str], Node] = {}
+        self._moved: dict[Node, Node] = {}
+        self._casts: dict[tuple[Node, int, str | None], Node] = {}
         self._names: set[str] = set()
 
     def run(self, symbol: Symbol) -> Symbol:
@@ -55,11 +55,11 @@ class _Converter:
             inputs = [self._entry(entry) for entry in node.inputs]
             if node.op is not None:
                 inputs = self._cast(node, inputs)
-            self._moved[id(node)] = node.moved(inputs)
+            self._moved[node] = node.moved(inputs)
         return Symbol([self._entry(entry) for entry in symbol._outputs])
 
     def _entry(self, entry: Entry) -> Entry:
-        return self._moved[id(entry[0])], entry[1]
+        return self._moved[entry[0]], entry[1]
 
     def _cast(self, node: Node, inputs: list[Entry]) -> list[Entry]:
         rules = self.rules
@@ -74,11 +74,11 @@ class _Converter:
     def _shared(self, entry: Entry) -> Entry:
         cast = entry[0]
         source, index = cast.inputs[0]
-        dtype = cast.attrs["dtype"]
-        known = self._casts.get((id(source), index, dtype))
+        dtype = cast.attr("dtype")
+        known = self._casts.get((source, index, dtype))
         if known is None:
             cast.name = self._free_name(f"{source.name}_amp_cast_{dtype}")
-            self._casts[id(source), index, dtype] = known = cast
+            self._casts[source, index, dtype] = known = cast
         return known, 0
 
     def _free_name(self, name: str) -> str:
@@ -157,18 +157,18 @@ def convert_symbol(
 
 def _mark_parameters(symbol: Symbol, target: str, data_names: set[str]) -> None:
     """Give parameters that are used only after a cast to ``target`` that type."""
-    users: dict[int, list[Node]] = {}
+    users: dict[Node, list[Node]] = {}
     nodes = symbol._nodes()
     for node in nodes:
         for source, _ in node.inputs:
-            users.setdefault(id(source), []).append(node)
-    heads = {id(node) for node, _ in symbol._outputs}
+            users.setdefault(source, []).append(node)
+    heads = {node for node, _ in symbol._outputs}
     for node in nodes:
-        if node.op is not None or node.name in data_names or id(node) in heads:
+        if node.op is not None or node.name in data_names or node in heads:
             continue
-        used = users.get(id(node), [])
-        if used and all(u.op == "amp_cast" and u.attrs["dtype"] == target for u in used):
-            node.attrs["__dtype__"] = _CODES[target]
+        used = users.get(node, [])
+        if used and all(u.op == "amp_cast" and u.attr("dtype") == target for u in used):
+            node.set_attr("__dtype__", _CODES[target])
 
 
 def _typed(symbol: Symbol, name: str, value: NDArray) -> NDArray:

@@ -1,0 +1,121 @@
+// What symbols know of an operator beyond its call: 1.x's names of outputs, types that inputs and
+// outputs share, and shapes that follow from other inputs or from outputs. Each folder of operators
+// has a file symbol_traits.cc beside its schemas; an operator without an entry has the defaults.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite {
+
+// The shapes of one call as far as they are known: a rule adds what it can tell.
+class PartialShapes {
+ public:
+  // `inputs` and `outputs` are changed in place. Messages write unknown extents as `unknown`.
+  PartialShapes(std::span<Shape> inputs, std::span<Shape> outputs, int64_t unknown)
+      : inputs_(inputs), outputs_(outputs), unknown_(unknown) {}
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Shape& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  const Shape& output(int i) const { return outputs_[static_cast<size_t>(i)]; }
+  // Fill unknown extents; a shape error if known ones differ. An unknown shape adds nothing.
+  void refine_input(int i, const Shape& shape) { refine(inputs_[static_cast<size_t>(i)], shape); }
+  void refine_output(int i, const Shape& shape) { refine(outputs_[static_cast<size_t>(i)], shape); }
+  bool changed() const { return changed_; }
+
+ private:
+  void refine(Shape& known, const Shape& shape);
+
+  std::span<Shape> inputs_, outputs_;
+  int64_t unknown_;
+  bool changed_ = false;
+};
+
+// Types of inputs and outputs as far as they are known.
+using KnownType = std::optional<DType>;
+using KnownTypes = std::span<KnownType>;
+
+struct SymbolTraits {
+  // Names of the first outputs; others are "output", or "output<i>" of several.
+  std::vector<std::string> output_names;
+  // 1.x shows the only input under its own name, not as input0.
+  bool names_single_input = false;
+  // Number of outputs in 1.9.1, hidden ones too, where this engine has another; null: the same.
+  std::function<int(const void* params, int visible)> total_outputs;
+  // A variadic operator's inputs where they have names; null or empty: arg0, arg1, ...
+  std::function<std::vector<std::string>(const void* params)> named_inputs;
+  // The attribute in which files write how many inputs a variadic operator has.
+  std::string count_attribute;
+  // Files keep this alias, under which 1.x has an operator of its own.
+  bool keeps_alias = false;
+  // How variables begin that are made for inputs: __init__ by input.
+  std::map<std::string, std::string> input_init;
+  // Inputs that are auxiliary states although the operator only reads them.
+  std::vector<int> read_states;
+  // Backward ignores the shape of the output's gradient: the output does not depend on inputs.
+  bool constant_output = false;
+  // Makes an array; extents of `shape` that are unknown follow from its users.
+  bool shape_from_users = false;
+
+  // Inputs whose types say nothing about the others'.
+  std::vector<int> free_types;
+  // Outputs have the type that the parameter dtype says; float32 where it says nothing, or the
+  // inputs' type if `dtype_keeps`.
+  bool typed_by_parameter = false, dtype_keeps = false;
+  // Unknown inputs do not follow from the output's type; neither from each other's.
+  bool output_type_apart = false, inputs_apart = false;
+  // Fills unknown types before the rules above.
+  std::function<void(const void* params, KnownTypes in, KnownTypes out)> types;
+
+  // Weights can be told although nothing is known of the first input.
+  bool completes_blindly = false;
+  // Adds to shapes that are known in part.
+  std::function<void(const void* params, PartialShapes& shapes)> refine;
+  // Corrects what `infer` says of data with unknown extents; null: extents that do not depend on
+  // them hold.
+  std::function<void(const void* params, std::span<const Shape> in, std::span<Shape> out)> forward;
+
+  template <class P, class F>
+  void set_refine(F fn) {
+    refine = [fn](const void* p, PartialShapes& s) { fn(*static_cast<const P*>(p), s); };
+  }
+  template <class P, class F>
+  void set_types(F fn) {
+    types = [fn](const void* p, KnownTypes in, KnownTypes out) {
+      fn(*static_cast<const P*>(p), in, out);
+    };
+  }
+};
+
+class SymbolTraitsTable {
+ public:
+  // By an operator's name, or by an alias that has traits of its own.
+  SymbolTraits& operator[](const char* name) { return traits_[name]; }
+  const SymbolTraits& find(std::string_view file_name, const OpSchema& op) const;
+  bool keeps_alias(std::string_view alias) const;
+  // A name that no operator has is our mistake.
+  void check_names() const;
+
+ private:
+  std::map<std::string, SymbolTraits, std::less<>> traits_;
+};
+
+// Filled on first use.
+const SymbolTraitsTable& symbol_traits();
+
+// Fills unknown types of a call by its traits; `op` is null for calls that have no schema.
+void fill_types(const OpSchema* op, const SymbolTraits& traits, const void* params, KnownTypes in,
+                KnownTypes out);
+
+// Rules that many operators share.
+void refine_all_alike(const void* params, PartialShapes& shapes);   // one shape for everything
+void refine_like_first(const void* params, PartialShapes& shapes);  // output 0 is like input 0
+
+}  // namespace mxlite

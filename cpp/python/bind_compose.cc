@@ -1,0 +1,270 @@
+// Calls of operators on symbols: sorts Python's arguments into inputs and parameters.
+#include <algorithm>
+
+#include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
+#include "cpp/python/op_object.h"
+#include "cpp/python/py_array.h"
+#include "cpp/python/py_node.h"
+#include "cpp/python/py_symbol.h"
+#include "cpp/symbol/compose.h"
+#include "cpp/symbol/names.h"
+
+namespace mxlite::python {
+
+using symbol::Entries;
+using symbol::Entry;
+
+namespace {
+
+// What a composition asks of Python: scopes of names and attributes, casts of mixed precision.
+struct Scopes {
+  py::object name, attrs, casts;
+};
+Scopes& scopes() {
+  static auto* made = new Scopes;
+  return *made;
+}
+
+bool is_numpy_scalar(py::handle value) {
+  static auto* generic = new py::object(py::module_::import("numpy").attr("generic"));
+  return py::isinstance(value, *generic);
+}
+
+bool is_numpy_array(py::handle value) {
+  static auto* type = new py::object(py::module_::import("numpy").attr("ndarray"));
+  return py::isinstance(value, *type);
+}
+
+bool is_numpy_dtype(py::handle value) {
+  static auto* type = new py::object(py::module_::import("numpy").attr("dtype"));
+  return py::isinstance(value, *type);
+}
+
+bool is_tensor(py::handle value) { return is_symbol(value.ptr()) || is_any_array(value.ptr()); }
+
+std::string type_name(py::handle value) {
+  return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
+}
+
+// A parameter's value as 1.x files spell it: (3, 3), True, float32.
+std::string text_of(py::handle value) {
+  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+  if (PyType_Check(value.ptr()) || is_numpy_dtype(value))
+    return dtype_name(require_dtype(value, "parameter"));
+  if (is_numpy_scalar(value)) return text_of(value.attr("item")());
+  const bool is_list = py::isinstance<py::list>(value);
+  if (is_list || py::isinstance<py::tuple>(value) || is_numpy_array(value)) {
+    std::string text;
+    size_t count = 0;
+    for (const py::handle item : value) text.append(count++ ? ", " : "").append(text_of(item));
+    if (is_list) return str("[", text, "]");
+    return str("(", text, count == 1 ? ",)" : ")");
+  }
+  return py::str(value).cast<std::string>();
+}
+
+[[noreturn]] void throw_unexpected(const std::string& alias, const std::string& key,
+                                   const std::vector<std::string>& known) {
+  const py::object suggestion = py::module_::import("mxlite.base").attr("suggestion");
+  fail(ErrorKind::kType, alias, "() got an unexpected keyword argument '", key, "'",
+       known.empty() ? "" : suggestion(key, known).cast<std::string>());
+}
+
+class Arguments {
+ public:
+  explicit Arguments(const std::string& alias)
+      : file_op_(symbol::file_name(alias)), op_(ops().get_public(symbol::engine_name(file_op_))) {
+    given_.alias = alias;
+  }
+
+  void positional(py::handle value) {
+    const bool tensor = value.is_none() || is_tensor(value);
+    if (op_.variadic && is_spread(value)) {
+      for (const py::handle part : value) {
+        input(next_input_, part, str("input ", next_input_));
+        ++next_input_;
+      }
+    } else if (tensor && next_param_ == 0 &&
+               (op_.variadic || next_input_ < static_cast<int>(op_.inputs.size()))) {
+      if (!value.is_none())
+        input(next_input_, value,
+              op_.variadic ? str("input ", next_input_)
+                           : op_.inputs[static_cast<size_t>(next_input_)]);
+      ++next_input_;
+    } else {
+      MX_CHECK_KIND(next_param_ < op_.params.size(), ErrorKind::kType, given_.alias,
+                    "() takes at most ", op_.inputs.size() + op_.params.size(),
+                    " positional arguments");
+      param(static_cast<int>(next_param_), value);
+      ++next_param_;
+    }
+  }
+
+  void keyword(const std::string& key, py::handle value) {
+    const bool hidden = key.size() > 4 && key.starts_with("__") && key.ends_with("__");
+    const auto input_at = std::find(op_.inputs.begin(), op_.inputs.end(), key);
+    if (const int at = op_.param_index(key); at >= 0) {
+      param(at, value);
+    } else if (op_.variadic && is_tensor(value) && !is_numbered(key) &&
+               symbol_traits().find(file_op_, op_).named_inputs) {
+      by_name_.emplace_back(key, py::reinterpret_borrow<py::object>(value));
+    } else if (op_.variadic && is_numbered(key)) {
+      input(std::stoi(key.substr(3)), value, key);
+    } else if (input_at != op_.inputs.end()) {
+      if (op_.variadic)
+        positional(value);
+      else if (!value.is_none())
+        input(static_cast<int>(input_at - op_.inputs.begin()), value, key);
+    } else if (hidden || (op_.variadic && key == count_attribute())) {
+      given_.attrs[key] = text_of(value);
+    } else if (symbol::is_hidden_key(key)) {
+      given_.attrs[symbol::hidden_key(key)] = text_of(value);
+    } else if (key == "ctx" || key == "device") {
+      if (!value.is_none() && op_.param_index("ctx") >= 0) given_.attrs["ctx"] = text_of(value);
+    } else if (key == "out" || key == "stype") {
+      return;
+    } else if (op_.params.empty() && !op_.variadic && !is_tensor(value)) {
+      // 1.x looks at no keyword of an operator that has no parameters.
+      const std::string text =
+          str(given_.alias, ": '", key, "' is ignored, the operator has no parameters");
+      if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw py::error_already_set();
+    } else {
+      std::vector<std::string> known = op_.inputs;
+      for (const ParamInfo& info : op_.params) known.push_back(info.name);
+      throw_unexpected(given_.alias, key, known);
+    }
+  }
+
+  // Takes the inputs that were given by name once all parameters are known.
+  void place_named() {
+    if (by_name_.empty()) return;
+    const std::vector<std::string> names = symbol::named_inputs(op_, file_op_, given_.attrs);
+    for (const auto& [key, value] : by_name_) {
+      const auto at = std::find(names.begin(), names.end(), key);
+      if (at != names.end())
+        input(static_cast<int>(at - names.begin()), value, key);
+      else if (std::find(op_.inputs.begin(), op_.inputs.end(), key) != op_.inputs.end())
+        positional(value);
+      else
+        throw_unexpected(given_.alias, key, {});
+    }
+  }
+
+  // Whether arrays were given, not symbols.
+  bool on_arrays() const {
+    MX_CHECK_KIND(!has_arrays_ || given_.inputs.empty(), ErrorKind::kType, given_.alias,
+                  ": Symbols and NDArrays given together, all of one kind expected");
+    return has_arrays_;
+  }
+  symbol::Given& given() { return given_; }
+
+ private:
+  std::string count_attribute() const {
+    const std::string& own = symbol_traits().find(file_op_, op_).count_attribute;
+    return own.empty() ? "num_args" : own;
+  }
+
+  static bool is_numbered(const std::string& key) {
+    return key.size() > 3 && key.size() < 10 && key.starts_with("arg") &&
+           std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
+  }
+
+  // A list of arrays, or a symbol of several outputs.
+  bool is_spread(py::handle value) const {
+    if (is_symbol(value.ptr())) return py::len(value) > 1;
+    return next_input_ == 0 &&
+           (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value));
+  }
+
+  void input(int index, py::handle value, const std::string& label) {
+    if (is_any_array(value.ptr())) {
+      has_arrays_ = true;
+      return;
+    }
+    MX_CHECK_KIND(is_symbol(value.ptr()), ErrorKind::kType, given_.alias, ": ", label, ": a ",
+                  type_name(value), " given, a Symbol expected");
+    const Entries entries = value.attr("_outputs").cast<Entries>();
+    MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label, ": a group of ",
+                  entries.size(), " outputs given, one output expected; index the symbol");
+    given_.inputs[index] = entries[0];
+  }
+
+  void param(int at, py::handle value) {
+    const ParamInfo& info = op_.params[static_cast<size_t>(at)];
+    // None where the default is another value means "not given", unless it is a value.
+    if (value.is_none() &&
+        (info.python_type.find("None") == std::string::npos || info.default_text == "None"))
+      return;
+    given_.attrs[info.name] = text_of(value);
+  }
+
+  std::string file_op_;
+  const OpSchema& op_;
+  symbol::Given given_;
+  int next_input_ = 0;
+  size_t next_param_ = 0;
+  bool has_arrays_ = false;
+  std::vector<std::pair<std::string, py::object>> by_name_;  // their place depends on parameters
+};
+
+// The attributes of the current scope, with those that were given.
+symbol::Attributes scoped_attrs(py::handle given) {
+  symbol::Attributes attrs;
+  for (const auto& [key, value] : scopes().attrs(given).cast<py::dict>())
+    attrs[symbol::hidden_key(key.cast<std::string>())] = value.cast<std::string>();
+  return attrs;
+}
+
+}  // namespace
+
+py::object compose(const std::string& alias, const py::tuple& args, const py::dict& kwargs) {
+  Arguments arguments(alias);
+  for (const py::handle value : args) arguments.positional(value);
+  py::object name = py::none(), attr = py::none();
+  for (const auto& [key, value] : kwargs) {
+    const auto text = key.cast<std::string>();
+    if (text == "name")
+      name = py::reinterpret_borrow<py::object>(value);
+    else if (text == "attr")
+      attr = py::reinterpret_borrow<py::object>(value);
+    else
+      arguments.keyword(text, value);
+  }
+  arguments.place_named();
+  if (arguments.on_arrays()) return make_op_object(ops().get_public(alias))(*args, **kwargs);
+
+  symbol::Given& given = arguments.given();
+  for (const auto& [key, text] : scoped_attrs(attr)) given.attrs.try_emplace(key, text);
+  const auto full = scopes().name(name, symbol::hint(alias)).cast<std::string>();
+  const symbol::NodeRef node = symbol::compose(std::move(given), full);
+  node->origin = user_line();
+  const py::object cast = scopes().casts(call_to_python(node->call), node->inputs);
+  if (!cast.is_none()) node->inputs = cast.cast<Entries>();
+  Entries outputs;
+  for (int i = 0, n = node->num_outputs(); i < n; ++i) outputs.push_back({node, i});
+  return py::handle(reinterpret_cast<PyObject*>(symbol_type))(outputs);
+}
+
+void bind_compose(py::module_& m) {
+  m.def("compose", &compose, py::arg("alias"), py::arg("args"), py::arg("kwargs"),
+        "The symbol of an operator's call; arrays give the operator's result.");
+  m.def("text_of", &text_of, py::arg("value"),
+        "A parameter's value as 1.x files spell it: (3, 3), True, float32.");
+  m.def("scoped_attrs", &scoped_attrs, py::arg("attr") = py::none(),
+        "Attributes of the current scope updated by attr, keys as files have them.");
+  m.def("variable_attrs", &symbol::variable_attrs, py::arg("op"), py::arg("input"),
+        py::arg("attrs"), "Attributes of a variable that is made for an operator's input.");
+  m.def(
+      "hidden_key", [](const std::string& key) { return symbol::hidden_key(key); }, py::arg("key"),
+      "__lr_mult__ for lr_mult and its like, other keys as they are.");
+  m.def(
+      "set_symbol_scopes",
+      [](py::object name, py::object attrs, py::object casts) {
+        scopes() = {std::move(name), std::move(attrs), std::move(casts)};
+      },
+      py::arg("name"), py::arg("attrs"), py::arg("casts"),
+      "Functions that compositions ask: name(name, hint), attrs(attr), casts(call, inputs).");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,152 @@
+// Runs the nodes of a symbol on arrays, traced ones too. Operators on dense arrays run here; Python
+// runs what has sparse arrays, loops, branches and operators that are written in Python.
+#include <unordered_map>
+
+#include "cpp/graph/trace.h"
+#include "cpp/python/bind.h"
+#include "cpp/python/py_array.h"
+#include "cpp/python/py_node.h"
+
+namespace mxlite::python {
+namespace {
+
+using symbol::CallRef;
+using symbol::Entries;
+using symbol::Entry;
+using symbol::Node;
+using symbol::NodeRef;
+using Objects = std::vector<py::object>;
+
+py::object& sparse_runner() {
+  static auto* made = new py::object;
+  return *made;
+}
+
+// Names nodes of the running trace after the symbol's node.
+class NamedAfter {
+ public:
+  explicit NamedAfter(const Node& node) : trace_(graph::Trace::current()) {
+    if (trace_) outer_ = trace_->set_scope({node.label(), /*whole=*/true});
+  }
+  ~NamedAfter() {
+    if (trace_) trace_->set_scope(std::move(outer_));
+  }
+  NamedAfter(const NamedAfter&) = delete;
+  NamedAfter& operator=(const NamedAfter&) = delete;
+
+ private:
+  graph::Trace* trace_;
+  graph::Trace::Scope outer_;
+};
+
+// Runs fn; errors of mxlite name the node.
+template <class F>
+Objects at_node(const Node& node, F&& fn) {
+  const NamedAfter named(node);
+  try {
+    return fn();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupt) throw;
+    throw Error(error.kind(), node.error_text(error.what()));
+  } catch (py::error_already_set& raised) {  // stays the object that Python code may hold
+    const py::object& error = raised.value();
+    if (raised.matches(py::module_::import("mxlite.base").attr("MXNetError")))
+      error.attr("args") = py::make_tuple(node.error_text(py::str(error).cast<std::string>()));
+    throw;
+  }
+}
+
+py::list to_list(const Objects& objects) {
+  py::list list;
+  for (const py::object& object : objects) list.append(object);
+  return list;
+}
+
+Objects from_list(const py::object& sequence) {
+  Objects objects;
+  for (const py::handle item : sequence)
+    objects.push_back(py::reinterpret_borrow<py::object>(item));
+  return objects;
+}
+
+Objects run_node(const Node& node, const CallRef& call, const Objects& inputs) {
+  bool dense = true;
+  for (const py::object& input : inputs) dense &= is_array(input.ptr());
+  if (!dense) return from_list(sparse_runner()(node.op, call_to_python(call), to_list(inputs)));
+  if (const auto* op = dynamic_cast<const symbol::OpCall*>(call.get())) {
+    std::vector<NDArrayRef> arrays;
+    for (const py::object& input : inputs) arrays.push_back(array_of(input.ptr()));
+    return from_list(run_call(*op, arrays));
+  }
+  return from_list(call_to_python(call).attr("run")(to_list(inputs)));
+}
+
+// In the scope of a context, on copies of inputs that are elsewhere.
+Objects run_at(const py::object& context, const Node& node, const CallRef& call, Objects inputs) {
+  for (py::object& input : inputs) input = input.attr("as_in_context")(context);
+  context.attr("__enter__")();
+  const auto leave = [&] { context.attr("__exit__")(py::none(), py::none(), py::none()); };
+  try {
+    Objects outputs = run_node(node, call, inputs);
+    leave();
+    return outputs;
+  } catch (...) {
+    leave();
+    throw;
+  }
+}
+
+py::list evaluate(const Entries& heads, const py::dict& values,
+                  const std::optional<py::dict>& calls, const py::object& watch,
+                  const std::optional<py::dict>& contexts) {
+  const std::vector<NodeRef> order = symbol::topological_order(heads);
+  std::unordered_map<const Node*, size_t> users;
+  for (const NodeRef& node : order)
+    for (const Entry& entry : node->inputs) ++users[entry.node.get()];
+  for (const Entry& head : heads) ++users[head.node.get()];
+
+  std::unordered_map<const Node*, Objects> outputs;
+  for (const NodeRef& node : order) {
+    Objects inputs;
+    if (node->is_variable()) {
+      const py::str name(node->name);
+      MX_CHECK(values.contains(name), "the variable '", node->name, "' has no value");
+      outputs[node.get()] = {values[name]};
+    } else {
+      for (const Entry& entry : node->inputs)
+        inputs.push_back(outputs.at(entry.node.get())[static_cast<size_t>(entry.output)]);
+      // What nobody else needs ends with this node.
+      for (const Entry& entry : node->inputs)
+        if (--users[entry.node.get()] == 0) outputs.erase(entry.node.get());
+      CallRef call = node->call;
+      const py::object key = calls || contexts ? py::cast(node) : py::none();
+      if (calls && calls->contains(key)) call = call_from_python((*calls)[key]);
+      outputs[node.get()] = at_node(*node, [&] {
+        Objects made = contexts ? run_at((*contexts)[key], *node, call, inputs)
+                                : run_node(*node, call, inputs);
+        MX_CHECK(static_cast<int>(made.size()) >= node->num_outputs(), node->op, " made ",
+                 made.size(), " outputs, ", node->num_outputs(), " expected");
+        return made;
+      });
+    }
+    if (!watch.is_none()) watch(node, to_list(inputs), to_list(outputs[node.get()]));
+  }
+  py::list result;
+  for (const Entry& head : heads)
+    result.append(outputs.at(head.node.get())[static_cast<size_t>(head.output)]);
+  return result;
+}
+
+}  // namespace
+
+void bind_evaluate(py::module_& m) {
+  m.def("evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
+        py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
+        "The values of outputs, given those of the variables by name. calls replaces those of "
+        "nodes, watch(node, inputs, outputs) is told of each node, contexts say where nodes run.");
+  m.def(
+      "set_sparse_runner", [](py::object runner) { sparse_runner() = std::move(runner); },
+      py::arg("runner"), "runner(op, call, inputs) runs a call with sparse inputs.");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,72 @@
+// Symbols as text: what files need of Python are calls of operators that Python runs.
+#include "cpp/python/bind.h"
+#include "cpp/python/errors.h"
+#include "cpp/python/py_node.h"
+#include "cpp/symbol/files.h"
+
+namespace mxlite::python {
+namespace {
+
+struct LoopHooks {
+  py::object load, save;
+};
+LoopHooks& loop_hooks() {
+  static auto* made = new LoopHooks;
+  return *made;
+}
+
+symbol::FileHooks file_hooks(bool np_shape) {
+  symbol::FileHooks hooks;
+  hooks.np_shape = np_shape;
+  hooks.make_call = make_symbol_call;
+  hooks.load_loop = [](const std::string& op, const symbol::Attributes& attrs,
+                       const symbol::Entries& inputs,
+                       const std::vector<symbol::LoadedGraph>& graphs, const std::string& label) {
+    py::list parts;
+    for (const symbol::LoadedGraph& graph : graphs)
+      parts.append(py::make_tuple(graph.heads, graph.variables));
+    const auto found = loop_hooks().load(op, attrs, inputs, parts, label).cast<py::tuple>();
+    return symbol::LoopParts{call_from_python(found[0]), found[1].cast<symbol::Entries>(),
+                             found[2].cast<symbol::Attributes>()};
+  };
+  hooks.save_loop = [](const symbol::NodeRef& node) {
+    const auto found = loop_hooks().save(node).cast<py::tuple>();
+    return symbol::SavedLoop{found[0].cast<symbol::Attributes>(),
+                             found[1].cast<std::vector<symbol::Entries>>()};
+  };
+  return hooks;
+}
+
+symbol::Entries load(const std::string& text, const std::string& source, bool np_shape) {
+  try {
+    return symbol::load(text, source, file_hooks(np_shape));
+  } catch (const symbol::FileError& error) {
+    const py::object type = py::module_::import("mxlite.base").attr("FileFormatError");
+    set_exception(type, error.what());
+    throw py::error_already_set();
+  }
+}
+
+}  // namespace
+
+void bind_symbol_files(py::module_& m) {
+  m.def("symbol_from_json", &load, py::arg("text"), py::arg("source"), py::arg("np_shape"),
+        "The outputs of a graph as 1.x files have it; source names the file in errors.");
+  m.def(
+      "symbol_to_json",
+      [](const symbol::Entries& heads, bool remove_amp_cast, bool np_shape) {
+        return symbol::to_json(heads, remove_amp_cast, file_hooks(np_shape));
+      },
+      py::arg("heads"), py::arg("remove_amp_cast"), py::arg("np_shape"),
+      "What 1.9.1 writes for a graph, character by character.");
+  m.def(
+      "set_loop_files",
+      [](py::object load, py::object save) {
+        loop_hooks() = {std::move(load), std::move(save)};
+      },
+      py::arg("load"), py::arg("save"),
+      "load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, "
+      "save(node) its (attrs, graphs).");
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,83 @@
+// Nodes and entries of symbols at the Python border: an entry is a pair (node, output).
+#pragma once
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cpp/ndarray/ndarray.h"
+#include "cpp/symbol/node.h"
+
+namespace mxlite::python {
+
+namespace py = pybind11;
+
+// A call that Python runs: an operator written in Python, a loop, a branch. The object has the
+// methods of OpCall.
+class PythonCall final : public symbol::Call {
+ public:
+  explicit PythonCall(py::object object);
+  const py::object& object() const { return object_; }
+
+  int num_inputs() const override;
+  int num_outputs(int num_inputs) const override;
+  int num_visible(int num_inputs) const override;
+  std::string input_name(int index) const override;
+  std::vector<std::string> output_names() const override;
+  std::vector<int> written(int num_inputs) const override;
+  bool completes() const override;
+  void complete(std::span<TensorSpec> inputs) const override;
+  Specs infer(std::span<const TensorSpec> inputs) const override;
+  void fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes out) const override;
+
+ private:
+  py::object object_;
+};
+
+// A call as Python sees it, and the other way round.
+py::object call_to_python(const symbol::CallRef& call);
+symbol::CallRef call_from_python(const py::object& object);
+
+// Shapes with -1 for unknown extents and None for unknown ones.
+Shape partial_shape_from_python(py::handle shape);
+py::object partial_shape_to_python(const Shape& shape);
+TensorSpec spec_from_python(py::handle spec);
+py::tuple spec_to_python(const TensorSpec& spec);
+
+// The call of a file's operator with the parameters among the attributes.
+symbol::CallRef make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
+
+// The line outside mxlite that is running: "train.py:12"; empty outside of Python functions.
+std::string user_line();
+
+// Runs an operator on arrays; the visible outputs.
+py::list run_call(const symbol::OpCall& call, const std::vector<NDArrayRef>& inputs);
+
+void bind_inference(py::module_& m);
+void bind_evaluate(py::module_& m);
+void bind_symbol_files(py::module_& m);
+void bind_compose(py::module_& m);
+
+}  // namespace mxlite::python
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<mxlite::symbol::Entry> {
+  PYBIND11_TYPE_CASTER(mxlite::symbol::Entry, const_name("tuple[Node, int]"));
+
+  bool load(handle source, bool) {
+    if (!isinstance<tuple>(source) || reinterpret_borrow<tuple>(source).size() != 2) return false;
+    const auto pair = reinterpret_borrow<tuple>(source);
+    if (!isinstance<mxlite::symbol::Node>(pair[0])) return false;
+    value = {pair[0].cast<mxlite::symbol::NodeRef>(), pair[1].cast<int>()};
+    return true;
+  }
+  static handle cast(const mxlite::symbol::Entry& entry, return_value_policy, handle) {
+    return pybind11::make_tuple(entry.node, entry.output).release();
+  }
+};
+
+}  // namespace pybind11::detail

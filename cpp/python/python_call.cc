@@ -1,0 +1,109 @@
+#include "cpp/python/convert.h"
+#include "cpp/python/errors.h"
+#include "cpp/python/py_node.h"
+
+namespace mxlite::python {
+namespace {
+
+// Errors of mxlite.base that a method raises are the core's.
+template <class F>
+auto called(F&& fn) {
+  try {
+    return fn();
+  } catch (py::error_already_set& raised) {
+    rethrow_as_error(raised);
+  }
+}
+
+py::list specs_to_python(std::span<const TensorSpec> specs) {
+  py::list result;
+  for (const TensorSpec& spec : specs) result.append(spec_to_python(spec));
+  return result;
+}
+
+}  // namespace
+
+Shape partial_shape_from_python(py::handle shape) {
+  return shape.is_none() ? Shape::unknown() : shape_from_python(shape, "shape inference");
+}
+
+py::object partial_shape_to_python(const Shape& shape) {
+  if (shape.ndim() < 0) return py::none();
+  return shape_to_python(shape);
+}
+
+TensorSpec spec_from_python(py::handle spec) {
+  const py::tuple pair = py::cast<py::tuple>(spec);
+  return {partial_shape_from_python(pair[0]), require_dtype(pair[1], "shape inference")};
+}
+
+py::tuple spec_to_python(const TensorSpec& spec) {
+  return py::make_tuple(partial_shape_to_python(spec.shape), dtype_name(spec.dtype));
+}
+
+PythonCall::PythonCall(py::object object) : object_(std::move(object)) {}
+
+int PythonCall::num_inputs() const { return object_.attr("num_inputs").cast<int>(); }
+int PythonCall::num_outputs(int n) const { return object_.attr("num_outputs")(n).cast<int>(); }
+int PythonCall::num_visible(int n) const { return object_.attr("num_visible")(n).cast<int>(); }
+std::string PythonCall::input_name(int index) const {
+  return object_.attr("input_name")(index).cast<std::string>();
+}
+std::vector<std::string> PythonCall::output_names() const {
+  return py::getattr(object_, "output_names", py::list()).cast<std::vector<std::string>>();
+}
+std::vector<int> PythonCall::written(int n) const {
+  return object_.attr("mutated")(n).cast<std::vector<int>>();
+}
+bool PythonCall::completes() const { return object_.attr("completes").cast<bool>(); }
+
+void PythonCall::complete(std::span<TensorSpec> inputs) const {
+  const py::sequence found =
+      called([&] { return object_.attr("complete")(specs_to_python(inputs)); });
+  for (size_t i = 0; i < inputs.size() && i < py::len(found); ++i)
+    inputs[i].shape = partial_shape_from_python(found[i].cast<py::tuple>()[0]);
+}
+
+Specs PythonCall::infer(std::span<const TensorSpec> inputs) const {
+  const py::object found = called([&] { return object_.attr("infer")(specs_to_python(inputs)); });
+  Specs specs;
+  for (const py::handle spec : found) specs.push_back(spec_from_python(spec));
+  return specs;
+}
+
+void PythonCall::fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes out) const {
+  const auto fill = [](KnownTypes types, const py::sequence& told) {
+    for (size_t i = 0; i < types.size() && i < py::len(told); ++i) {
+      const py::object name = told[i];
+      if (!types[i] && !name.is_none()) types[i] = require_dtype(name, "type inference");
+    }
+  };
+  if (py::hasattr(object_, "types")) {
+    py::list known;
+    for (const KnownType& type : in)
+      known.append(type ? py::object(py::str(dtype_name(*type))) : py::none());
+    const py::object told = called([&] { return object_.attr("types")(known); });
+    if (!told.is_none()) {
+      const auto pair = told.cast<py::tuple>();
+      fill(in, pair[0]);
+      fill(out, pair[1]);
+      return;
+    }
+  }
+  mxlite::fill_types(nullptr, traits, nullptr, in, out);
+}
+
+py::object call_to_python(const symbol::CallRef& call) {
+  if (!call) return py::none();
+  if (const auto* own = dynamic_cast<const PythonCall*>(call.get())) return own->object();
+  return py::cast(
+      std::dynamic_pointer_cast<symbol::OpCall>(std::const_pointer_cast<symbol::Call>(call)));
+}
+
+symbol::CallRef call_from_python(const py::object& object) {
+  if (object.is_none()) return nullptr;
+  if (py::isinstance<symbol::OpCall>(object)) return object.cast<std::shared_ptr<symbol::OpCall>>();
+  return std::make_shared<PythonCall>(object);
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,158 @@
+#include "cpp/symbol/compose.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cpp/symbol/names.h"
+
+namespace mxlite::symbol {
+namespace {
+
+// `weight_lr_mult` of an input `weight` is its attribute `__lr_mult__`.
+struct InputAttribute {
+  std::string input, key;
+};
+std::optional<InputAttribute> input_attribute(const OpSchema& op, std::string_view key) {
+  if (key.size() > 4 && key.starts_with("__") && key.ends_with("__"))
+    key = key.substr(2, key.size() - 4);
+  for (const std::string_view hidden : kHiddenKeys) {
+    if (key.size() <= hidden.size() + 1 || !key.ends_with(hidden)) continue;
+    const std::string_view head = key.substr(0, key.size() - hidden.size());
+    if (head.back() != '_') continue;
+    const std::string input(head.substr(0, head.size() - 1));
+    if (std::find(op.inputs.begin(), op.inputs.end(), input) != op.inputs.end())
+      return InputAttribute{input, hidden_key(hidden)};
+  }
+  return std::nullopt;
+}
+
+int given_count(const Attributes& attrs, const std::string& key) {
+  const auto found = attrs.find(key);
+  int count = 0;
+  if (found != attrs.end()) {
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    MX_CHECK(error == std::errc() && end == text.data() + text.size(), key, ": '", text,
+             "' given, a number of arrays expected");
+    MX_CHECK(count <= 1 << 20, key, ": ", count, " given, at most ", 1 << 20, " expected");
+  }
+  return count;
+}
+
+const SymbolTraits& traits_of(const OpSchema& op, const std::string& file_op) {
+  return symbol_traits().find(file_op, op);
+}
+
+std::string count_attribute(const OpSchema& op, const std::string& file_op) {
+  const std::string& own = traits_of(op, file_op).count_attribute;
+  return own.empty() ? "num_args" : own;
+}
+
+// The names of the node's inputs.
+std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_op,
+                                   const OpCall& call, const Given& given) {
+  const int last = given.inputs.empty() ? -1 : given.inputs.rbegin()->first;
+  if (!op.variadic) {
+    std::vector<std::string> labels = op.inputs;
+    const auto bias = std::find(labels.begin(), labels.end(), "bias");
+    const int no_bias = op.param_index("no_bias");
+    if (bias != labels.end() && no_bias >= 0 &&
+        attr_to_bool(op.params_values(call.params())[static_cast<size_t>(no_bias)]) &&
+        last < bias - labels.begin())
+      std::erase_if(labels, [](const std::string& label) {  // nor the ends of its range
+        return label.find("bias") != std::string::npos;
+      });
+    labels.resize(std::min(labels.size(), static_cast<size_t>(call.num_inputs())));
+    return labels;
+  }
+  const SymbolTraits& traits = traits_of(op, file_op);
+  if (traits.named_inputs)
+    if (std::vector<std::string> names = traits.named_inputs(call.params()); !names.empty())
+      return names;
+  const int count = std::max(last + 1, given_count(given.attrs, count_attribute(op, file_op)));
+  MX_CHECK_KIND(count > 0, ErrorKind::kType, given.alias,
+                "() needs at least one input or num_args");
+  std::vector<std::string> labels;
+  for (int i = 0; i < count; ++i) labels.push_back(str("arg", i));
+  return labels;
+}
+
+const std::string* initial_value(const std::string& file_op, const OpSchema& op,
+                                 const std::string& label) {
+  const auto& values = traits_of(op, file_op).input_init;
+  const auto found = values.find(label);
+  return found == values.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs) {
+  const OpSchema& op = ops().get_public(engine_name(file_op));
+  const std::string count = count_attribute(op, file_op);
+  OpCall::Texts params;
+  for (const auto& [key, text] : attrs)
+    if (op.param_index(key) >= 0 || !(key.starts_with("__") || key == count))
+      params.emplace_back(key, text);
+  return std::make_shared<OpCall>(op.name, params);
+}
+
+std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
+                                      const Attributes& attrs) {
+  const SymbolTraits& traits = traits_of(op, file_op);
+  if (!traits.named_inputs) return {};
+  return traits.named_inputs(make_op_call(file_op, attrs)->params());
+}
+
+Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs) {
+  const OpSchema& op = ops().get_public(engine_name(file_op));
+  if (const std::string* init = initial_value(file_op, op, input)) attrs["__init__"] = *init;
+  return attrs;
+}
+
+NodeRef compose(Given given, const std::string& name) {
+  const std::string file_op = file_name(given.alias);
+  const OpSchema& op = ops().get_public(engine_name(file_op));
+  const std::string& count_key = traits_of(op, file_op).count_attribute;
+  if (op.variadic && !given.inputs.empty() && !count_key.empty())
+    given.attrs[count_key] = std::to_string(given.inputs.rbegin()->first + 1);
+
+  Attributes own;
+  std::map<std::string, Attributes> of_inputs;
+  for (const auto& [key, text] : given.attrs) {
+    if (const auto moved = input_attribute(op, key))
+      of_inputs[moved->input][moved->key] = text;
+    else
+      own[key] = text;
+  }
+  const auto call = make_op_call(file_op, own);
+  const std::vector<std::string> labels = labels_of(op, file_op, *call, given);
+
+  std::map<int, Entry>& taken = given.inputs;
+  if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
+    // An optional input before a given one (CTCLoss with label_lengths only) leaves a gap.
+    MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
+                  labels.size(), " inputs with these parameters, ", taken.size(), " given");
+    std::map<int, Entry> closed;
+    for (auto& [position, entry] : taken) closed[static_cast<int>(closed.size())] = entry;
+    taken = std::move(closed);
+  }
+  Entries inputs;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const std::string& label = labels[i];
+    const auto found = taken.find(static_cast<int>(i));
+    if (found == taken.end()) {
+      Attributes attrs = own;
+      for (const auto& [key, text] : of_inputs[label]) attrs[key] = text;
+      inputs.push_back(
+          {make_variable(name + "_" + label, variable_attrs(file_op, label, std::move(attrs))), 0});
+      continue;
+    }
+    Node& source = *found->second.node;
+    if (const std::string* init = initial_value(file_op, op, label); init && source.is_variable())
+      source.attrs.try_emplace("__init__", *init);
+    inputs.push_back(found->second);
+  }
+  return make_node(file_op, name, std::move(own), std::move(inputs), call);
+}
+
+}  // namespace mxlite::symbol

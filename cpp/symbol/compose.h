@@ -1,0 +1,31 @@
+// Makes the node of an operator's call: inputs that are left out become variables with 1.x's names.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "cpp/symbol/node.h"
+
+namespace mxlite::symbol {
+
+// What a call was given. Attributes of inputs (weight_lr_mult) are among `attrs`.
+struct Given {
+  std::string alias;  // as the operator was called
+  std::map<int, Entry> inputs;
+  Attributes attrs;
+};
+
+// A call's operator with the parameters among the attributes; texts that are no values are errors.
+std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Attributes& attrs);
+
+// The names of the inputs of a variadic operator; empty if they are arg0, arg1, ...
+std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
+                                      const Attributes& attrs);
+
+// Attributes of the variable that is made for an input: the operator's own, and how it begins.
+Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs);
+
+// The node of the call, named `name`.
+NodeRef compose(Given given, const std::string& name);
+
+}  // namespace mxlite::symbol

@@ -1,0 +1,79 @@
+// Shapes and types of all values of a symbol, forward and backward: types first, without shapes,
+// by the operators' traits, then shapes to a fixed point.
+#pragma once
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cpp/symbol/node.h"
+
+namespace mxlite::symbol {
+
+// How texts spell unknown extents: 0 (and () for a shape of which nothing is known), or with NumPy
+// shapes -1 (and None).
+enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
+
+// A shape as text, "(2, 0)" or "None", with -1 for unknown extents; a value error names `who`.
+Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::string& who);
+// Such a shape from its extents.
+Shape known_shape(const Shape& given, UnknownExtent unknown);
+
+class Inference {
+ public:
+  // What is known by variable name, before what the variables' attributes say.
+  using Shapes = std::map<std::string, Shape>;
+  using Types = std::map<std::string, DType>;
+  Inference(Entries heads, const Shapes& shapes, const Types& types, UnknownExtent unknown);
+
+  // Spreads types; `fallback` is for variables that stay unknown.
+  void run_types(KnownType fallback);
+  // Spreads shapes. Throws a shape error that names the node if they do not fit.
+  void run_shapes();
+
+  const std::vector<NodeRef>& nodes() const { return nodes_; }
+  const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
+  KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
+  // Calls with the shapes that were found, for nodes that left them to their users. A shape error
+  // if one stays unknown.
+  std::unordered_map<const Node*, CallRef> completed_calls() const;
+
+ private:
+  struct Step {
+    const Node* node;
+    const SymbolTraits* traits;
+    std::vector<size_t> in;  // slots
+    size_t out;              // the first slot
+    size_t outputs;
+    bool done = false;
+  };
+  size_t slot(const Node& node, int output) const;
+  bool spread_types();
+  bool fill_types(const Step& step);
+  bool spread_shapes(Step& step);
+  bool complete_weights(const Step& step);
+  bool refine(const Step& step);
+  bool infer_known(const Step& step);
+  bool infer_partly(const Step& step);
+  bool merge(size_t slot, const Shape& shape);
+  bool is_known(const std::vector<size_t>& slots) const;
+  bool is_complete(const Step& step) const;
+  Specs specs_of(const Step& step) const;
+  Shape created_shape(const Step& step) const;
+  template <class F>
+  void at_node(const Step& step, F&& fn);
+
+  Entries heads_;
+  UnknownExtent unknown_;
+  std::vector<NodeRef> nodes_;
+  std::unordered_map<const Node*, size_t> first_slot_;
+  std::vector<Step> steps_;        // calls, in topological order
+  std::vector<size_t> variables_;  // slots
+  std::vector<Shape> shapes_;      // by slot
+  std::vector<KnownType> types_;
+};
+
+// Whether the node makes an array whose shape its users decide.
+bool shape_from_users(const Node& node, UnknownExtent unknown);
+
+}  // namespace mxlite::symbol

@@ -1,0 +1,22 @@
+// Names of operators as files and users have them.
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace mxlite::symbol {
+
+// Attributes of 1.x that are written without underscores and kept with them.
+inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
+                                                                "force_mirroring", "mirror_stage"};
+bool is_hidden_key(std::string_view key);
+std::string hidden_key(std::string_view key);  // __lr_mult__ for lr_mult, other keys as they are
+
+// The name by which the engine knows an operator of a 1.x file.
+std::string engine_name(std::string_view op);
+// The name under which 1.9.1 files have an operator that is called by an alias.
+std::string file_name(std::string_view alias);
+// The text from which automatic names are made: fullyconnected of FullyConnected.
+std::string hint(std::string_view alias);
+
+}  // namespace mxlite::symbol

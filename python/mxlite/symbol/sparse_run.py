@@ -1,0 +1,27 @@
+"""Nodes of symbols on sparse arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from .._core import NDArray
+from ..ndarray.sparse import dispatch
+from ..ndarray.sparse.storage import is_sparse
+
+__all__: list[str] = []
+
+
+def _run(op: str, call: Any, inputs: list[NDArray]) -> list[NDArray]:
+    if getattr(call, "eager", False):
+        return list(call.run(inputs))
+    if not isinstance(call, _core.OpCall):
+        dense = [array.tostype("default") if is_sparse(array) else array for array in inputs]
+        return list(call.run(dense))
+    # Not given and None mean the same to every operator.
+    params = {key: value for key, value in call.params.items() if value is not None}
+    result = dispatch.run(_core.op(call.name), tuple(inputs), params, op)
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+_core.set_sparse_runner(_run)
