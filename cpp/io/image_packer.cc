@@ -142,12 +142,13 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
     return;  // write() is as fast as memory: threads cost more than they give
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)
-    workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
+    workers_->emplace_back([this](std::stop_token token) { work(std::move(token)); });
 }
 
 ImagePacker::~ImagePacker() {
-  for (std::jthread& worker : workers_) worker.request_stop();
-  workers_.clear();  // joins
+  if (!workers_.is_owner()) return;
+  for (std::jthread& worker : *workers_) worker.request_stop();
+  workers_->clear();  // joins
 }
 
 void ImagePacker::add(std::vector<PackItem> items) {
@@ -156,7 +157,7 @@ void ImagePacker::add(std::vector<PackItem> items) {
     jobs_.push_back(std::make_unique<Job>());
     jobs_.back()->item = std::move(item);
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 int64_t ImagePacker::waiting() const {
@@ -166,7 +167,7 @@ int64_t ImagePacker::waiting() const {
 
 void ImagePacker::work(std::stop_token token) {
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, token, [&] { return next_ < jobs_.size(); })) {
+  while (changed_->wait(lock, token, [&] { return next_ < jobs_.size(); })) {
     if (token.stop_requested()) return;
     Job& job = *jobs_[next_++];
     lock.unlock();
@@ -177,7 +178,7 @@ void ImagePacker::work(std::stop_token token) {
     }
     lock.lock();
     job.done = true;
-    changed_.notify_all();
+    changed_->notify_all();
   }
 }
 
@@ -230,6 +231,8 @@ void ImagePacker::open_files() {
 }
 
 std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) {
+  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
+                "ImagePacker: was made before this process was forked");
   std::vector<PackedItem> results;
   for (; count > 0; --count) {
     std::unique_ptr<Job> job;
@@ -239,7 +242,7 @@ std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) 
       if (options_.pass_through)
         open_files();
       else
-        engine::wait_interruptibly(lock, changed_, [&] { return jobs_.front()->done; });
+        engine::wait_interruptibly(lock, *changed_, [&] { return jobs_.front()->done; });
       job = std::move(jobs_.front());
       jobs_.pop_front();
       if (!options_.pass_through) --next_;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpp/base/kept_in_fork.h"
 #include "cpp/io/encode.h"
 #include "cpp/io/record_writer.h"
 
@@ -56,10 +57,10 @@ class ImagePacker {
 
   PackOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
+  KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Job>> jobs_;  // guarded by mutex_; in order
   size_t next_ = 0;                        // guarded by mutex_; first job that no thread has taken
-  std::vector<std::jthread> workers_;      // last: they end before what they use
+  KeptInFork<std::vector<std::jthread>> workers_;  // last: they end before what they use
 };
 
 }  // namespace mxlite::io

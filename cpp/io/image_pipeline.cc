@@ -1,7 +1,5 @@
 #include "cpp/io/image_pipeline.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -12,8 +10,7 @@
 #include "cpp/io/record_format.h"
 
 namespace mxlite::io {
-ImagePipeline::ImagePipeline(PipelineOptions options)
-    : options_(std::move(options)), owner_(::getpid()) {
+ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(options)) {
   const std::string who = "ImageRecordIter: ";
   check_image_params(options_.image);
   MX_CHECK(options_.batch_size > 0, who, "batch_size ", options_.batch_size,
@@ -47,13 +44,7 @@ ImagePipeline::ImagePipeline(PipelineOptions options)
 }
 
 ImagePipeline::~ImagePipeline() {
-  // A forked child has copies of the threads' objects, but not the threads.
-  if (owner_ != ::getpid()) {
-    for (std::jthread& worker : workers_) new std::jthread(std::move(worker));  // leaked
-    workers_.clear();
-    return;
-  }
-  stop();
+  if (workers_.is_owner()) stop();
 }
 
 int64_t ImagePipeline::num_chunks() const {
@@ -66,18 +57,18 @@ void ImagePipeline::start(int64_t chunk) {
   taken_ = chunk;
   next_sample_ = chunk * options_.batch_size;
   for (int i = 0; i < options_.threads; ++i)
-    workers_.emplace_back([this](std::stop_token token) {
+    workers_->emplace_back([this](std::stop_token token) {
       std::unique_lock lock(mutex_);
       ++running_;
       work(std::move(token), lock);
       --running_;
-      changed_.notify_all();
+      changed_->notify_all();
     });
 }
 
 void ImagePipeline::stop() {
-  for (std::jthread& worker : workers_) worker.request_stop();
-  workers_.clear();  // joins
+  for (std::jthread& worker : *workers_) worker.request_stop();
+  workers_->clear();  // joins
   chunks_.clear();
   failure_ = nullptr;
   left_.clear();
@@ -85,15 +76,15 @@ void ImagePipeline::stop() {
 }
 
 void ImagePipeline::close() {
-  if (owner_ != ::getpid()) return;
+  if (!workers_.is_owner()) return;
   std::unique_lock lock(mutex_);
   closed_ = true;
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return running_ == 0; });
+  changed_->notify_all();
+  changed_->wait(lock, [this] { return running_ == 0; });
 }
 
 void ImagePipeline::reset() {
-  MX_CHECK_KIND(owner_ == ::getpid(), ErrorKind::kError,
+  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
                 "ImageRecordIter: was made before this process was forked");
   stop();
   ++epoch_;
@@ -107,7 +98,7 @@ PipelinePosition ImagePipeline::position() const {
 }
 
 void ImagePipeline::seek(const PipelinePosition& position) {
-  MX_CHECK_KIND(owner_ == ::getpid(), ErrorKind::kError,
+  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
                 "ImageRecordIter: was made before this process was forked");
   MX_CHECK(position.batches >= 0 && position.samples >= 0 && position.samples <= num_records(),
            "ImageRecordIter: position of ", position.samples, " samples given, 0 to ",
@@ -155,7 +146,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
   TransformScratch scratch;
   Record record;
   while (true) {
-    const bool more = changed_.wait(lock, token, [&] {
+    const bool more = changed_->wait(lock, token, [&] {
       return closed_ || next_sample_ >= num_records() ||
              next_sample_ / batch < taken_ + 1 + options_.prefetch;
     });
@@ -167,7 +158,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
       } catch (...) {  // no memory; the consumer throws it after the chunks before
         failure_ = std::current_exception();
         next_sample_ = num_records();
-        changed_.notify_all();
+        changed_->notify_all();
         return;
       }
     }
@@ -181,12 +172,12 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
       chunk.failures[static_cast<size_t>(row)].error = std::current_exception();
     }
     lock.lock();
-    if (--chunk.missing == 0) changed_.notify_all();
+    if (--chunk.missing == 0) changed_->notify_all();
   }
 }
 
 std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
-  MX_CHECK_KIND(owner_ == ::getpid(), ErrorKind::kError,
+  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
                 "ImageRecordIter: was made before this process was forked");
   if (taken_ >= num_chunks()) return nullptr;
   std::unique_lock lock(mutex_);
@@ -196,7 +187,7 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
   };
   if (!ready()) {
     const ProfileScope profile("ImageRecordIter: wait", ProfileKind::kIo);
-    engine::wait_interruptibly(lock, changed_, ready);
+    engine::wait_interruptibly(lock, *changed_, ready);
   }
   MX_CHECK_KIND(!closed_, ErrorKind::kError, "ImageRecordIter: the program ends");
   if (chunks_.empty()) {
@@ -206,7 +197,7 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
   auto chunk = std::move(chunks_.front());
   chunks_.pop_front();
   ++taken_;
-  changed_.notify_all();
+  changed_->notify_all();
   return chunk;
 }
 

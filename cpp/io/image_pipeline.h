@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpp/base/kept_in_fork.h"
 #include "cpp/io/detection_transform.h"
 #include "cpp/io/image_transform.h"
 #include "cpp/io/record_file.h"
@@ -111,7 +112,6 @@ class ImagePipeline {
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
-  int owner_ = 0;  // process whose threads these are
 
   // Only the consumer's thread.
   int64_t delivered_ = 0;
@@ -123,15 +123,15 @@ class ImagePipeline {
   std::shared_ptr<Chunk> first_;  // copy of the epoch's first batch; only with round_batch
 
   std::mutex mutex_;
-  std::condition_variable_any changed_;
+  KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
   // Why no chunk follows those of chunks_, null if one does; guarded by mutex_.
   std::exception_ptr failure_;
-  int64_t next_sample_ = 0;            // guarded by mutex_
-  int64_t taken_ = 0;                  // guarded by mutex_; chunks
-  bool closed_ = false;                // guarded by mutex_
-  int running_ = 0;                    // guarded by mutex_; threads that have begun
-  std::vector<std::jthread> workers_;  // last: they end before what they use
+  int64_t next_sample_ = 0;                        // guarded by mutex_
+  int64_t taken_ = 0;                              // guarded by mutex_; chunks
+  bool closed_ = false;                            // guarded by mutex_
+  int running_ = 0;                                // guarded by mutex_; threads that have begun
+  KeptInFork<std::vector<std::jthread>> workers_;  // last: they end before what they use
 };
 
 }  // namespace mxlite::io

@@ -1,0 +1,33 @@
+// A value whose threads stay in the process that made it. A forked child has copies of thread
+// objects and condition variables, but not the threads: destroying them there would wait for ever,
+// so the child keeps the value's memory.
+#pragma once
+
+#include <unistd.h>
+
+#include <memory>
+
+namespace mxlite {
+
+template <typename T>
+class KeptInFork {
+ public:
+  KeptInFork() = default;
+  ~KeptInFork() {
+    if (!is_owner()) static_cast<void>(value_.release());
+  }
+  KeptInFork(const KeptInFork&) = delete;
+  KeptInFork& operator=(const KeptInFork&) = delete;
+
+  // Whether this is the process that made the value.
+  bool is_owner() const { return owner_ == ::getpid(); }
+
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_.get(); }
+
+ private:
+  std::unique_ptr<T> value_ = std::make_unique<T>();
+  pid_t owner_ = ::getpid();
+};
+
+}  // namespace mxlite
