@@ -15,7 +15,7 @@ namespace mxlite {
 // before memory is asked for. Numbers are little-endian unless a function says otherwise.
 class ByteReader {
  public:
-  // Errors have the kind and begin with `source`, a string literal.
+  // Errors have the given kind, and their text begins with `source`, a string literal.
   ByteReader(std::span<const std::byte> bytes, const char* source,
              ErrorKind kind = ErrorKind::kRecord)
       : bytes_(bytes), source_(source), kind_(kind) {}

@@ -47,7 +47,7 @@ template <class... Args>
 
 }  // namespace mxlite
 
-// The user's mistake: message only. The kind is one of ErrorKind without the prefix.
+// Reports a mistake of the user: message only. `kind` is an ErrorKind without the prefix.
 #define MX_CHECK_KIND(condition, kind, ...) \
   do {                                      \
     if (!(condition)) [[unlikely]]          \
@@ -58,7 +58,7 @@ template <class... Args>
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kShape, __VA_ARGS__)
 #define MX_CHECK_DTYPE(condition, ...) \
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kDType, __VA_ARGS__)
-// Our mistake.
+// Reports a mistake of mxlite.
 #define MX_ASSERT(condition)                                    \
   do {                                                          \
     if (!(condition)) [[unlikely]]                              \

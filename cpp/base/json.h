@@ -1,4 +1,4 @@
-// JSON of untrusted origin.
+// Parses JSON from untrusted sources.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -3,7 +3,7 @@
 
 namespace mxlite {
 
-// Returns the folder of libmxlite.so, where its plug-ins are too; it ends with a slash.
+// Returns the folder of libmxlite.so, which also holds its plug-ins; it ends with a slash.
 std::string own_folder();
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// "; did you mean 'axis'?" for misspelt names in errors.
+// Makes "; did you mean 'axis'?" for misspelt names in errors.
 #pragma once
 #include <span>
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace mxlite {
 
-// Empty when nothing is near enough (edit distance above a third of the name).
+// Returns "" if no name is near enough (edit distance above a third of the name).
 std::string did_you_mean(std::string_view given, std::span<const std::string> candidates);
 
 }  // namespace mxlite

@@ -16,7 +16,7 @@ struct Loaded {
 };
 
 Loaded load() {
-  // Another path is for tests and for builds of several CUDA versions side by side.
+  // MXLITE_CUDA_LIBRARY serves tests and builds for several CUDA versions side by side.
   const std::string given = env_string("MXLITE_CUDA_LIBRARY", "");
   const std::string path = given.empty() ? own_folder() + "libmxlite_cuda.so" : given;
   struct stat status;
@@ -40,7 +40,7 @@ Loaded load() {
 }
 
 const Loaded& loaded() {
-  static const Loaded& result = *new Loaded(load());  // leaked, as what the plug-in made
+  static const Loaded& result = *new Loaded(load());  // leaked, like what the plug-in made
   return result;
 }
 

@@ -1,5 +1,5 @@
-// The door to GPUs. What drives them is a plug-in (libmxlite_cuda.so) beside this library, loaded
-// at the first question; without it, or without a driver, every question has an answer too.
+// The interface of the accelerator plug-in. libmxlite_cuda.so, beside this library, drives the GPUs
+// and is loaded on first use; the functions below also work without it or without a driver.
 #pragma once
 #include <string>
 
@@ -16,10 +16,10 @@ struct AcceleratorInfo {
 };
 
 struct DeviceMemory {
-  size_t free = 0, total = 0;  // bytes, of all processes
+  size_t free = 0, total = 0;  // bytes, counting all processes
 };
 
-// One per process; every function may be called by any thread.
+// There is one per process; every function may be called by any thread.
 class Accelerator {
  public:
   virtual ~Accelerator() = default;
@@ -29,25 +29,25 @@ class Accelerator {
   // architecture.
   virtual void check_usable(int device) = 0;
 
-  // Memory that `first_user` may use at once; other streams wait for it (engine::Var does that).
+  // Allocates memory that `first_user` may use at once; others wait for it (engine::Var).
   // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
   virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;
-  // All work that uses the block has been given to the compute stream, or is done.
+  // Frees a block. All work that uses it has been submitted to the compute stream, or is done.
   virtual void free(int device, Block block) noexcept = 0;
   virtual void release_cached(int device) = 0;
   virtual MemoryStats stats(int device) const = 0;
   virtual DeviceMemory memory(int device) = 0;
-  // Page-locked host memory, from which copies run beside the host.
+  // Allocates page-locked host memory; copies from it overlap with work of the host.
   virtual Allocator& pinned() = 0;
 
   virtual Stream& stream(int device, StreamKind kind) = 0;
-  // Until nothing runs on the device.
+  // Blocks until no work runs on the device.
   virtual void synchronize(int device) = 0;
 };
 
-// Null when there is none; the reason is then accelerator_absence().
+// Returns null if there is none; accelerator_absence() then gives the reason.
 Accelerator* accelerator();
-// "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty when there is one.
+// Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty if there is a plug-in.
 const std::string& accelerator_absence();
 // Throws a device error "<who>: gpu(3) asked for, ..." when the device cannot be used.
 Accelerator& require_accelerator(const char* who, Device device);

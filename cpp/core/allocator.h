@@ -10,13 +10,13 @@ struct MemoryStats {
 
 struct Block {
   void* data = nullptr;
-  size_t bytes = 0;  // what was asked for; what is there may be more
+  size_t bytes = 0;  // requested size; the block may be larger
 };
 
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
+  // Throws kOutOfMemory with requested, in use, cached and limit after one retry without cache.
   virtual Block allocate(size_t bytes) = 0;
   virtual void free(Block block) noexcept = 0;
   virtual void release_cached() = 0;
@@ -24,7 +24,7 @@ class Allocator {
 };
 
 Allocator& cpu_allocator();
-// Around fork(): the child must find the allocator's lock free.
+// Called around fork(): the child must find the allocator's lock free.
 void lock_cpu_allocator();
 void unlock_cpu_allocator();
 

@@ -1,4 +1,4 @@
-// Where an array lives. Type codes are MXNet's (they are written into .params files).
+// The device of an array. Type codes are MXNet's (they are written into .params files).
 #pragma once
 #include <cstdint>
 #include <ostream>

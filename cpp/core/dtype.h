@@ -71,7 +71,7 @@ template <class T>
 using ComputeType =
     std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>, float, T>;
 
-// Calls fn(T{}) with the C++ type of dtype. Dispatch once per kernel, at its edge.
+// Calls fn(T{}) with the C++ type of dtype. Dispatch once per kernel, on entry.
 template <class F>
 decltype(auto) dispatch_dtype(DType dtype, F&& fn) {
   switch (dtype) {
@@ -105,7 +105,7 @@ decltype(auto) dispatch_dtype(DType dtype, F&& fn) {
   fail(ErrorKind::kDType, "unknown dtype code ", static_cast<int>(dtype));
 }
 
-// For kernels that make sense on floating types only; op names the operator in the error.
+// Dispatches kernels that accept floating types only; op names the operator in the error.
 template <class F>
 decltype(auto) dispatch_floating(const char* op, DType dtype, F&& fn) {
   switch (dtype) {

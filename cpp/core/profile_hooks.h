@@ -1,14 +1,14 @@
-// Where the profiler listens. Off, a scope costs one relaxed load and a branch.
+// Hooks for the profiler. While it is off, a scope costs one relaxed load and a branch.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace mxlite {
 
-// What a scope is about; each kind is a track of its own in a trace.
+// Category of a scope; each kind is a track of its own in a trace.
 enum class ProfileKind : uint8_t {
   kOperator,  // a task of the engine, or a step of an executable
-  kApi,       // a call from Python that works or waits
+  kApi,       // a call from Python that computes or waits
   kPass,      // making an executable
   kIo,        // a stage of the input pipeline
   kComm,      // a collective operation
@@ -22,8 +22,8 @@ struct ProfileListener {
   void (*count)(const char* name, int64_t value) = nullptr;
 };
 
-// nullptr: off. The listener must outlive the process (scopes may still be open when it is taken
-// off).
+// Sets the listener; nullptr turns profiling off. The listener must outlive the process, because
+// scopes may still be open when it is removed.
 extern std::atomic<const ProfileListener*> profile_listener;
 
 class ProfileScope {

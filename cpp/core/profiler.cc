@@ -12,10 +12,10 @@
 namespace mxlite {
 namespace {
 
-constexpr size_t kMostEvents = size_t{4} << 20;  // of one thread between two takes
+constexpr size_t kMostEvents = size_t{4} << 20;  // per thread between two calls of take()
 constexpr const char* kMemoryName = "Memory: cpu/0";
 
-// The lock is free but for a take() at the same time.
+// Contended only during a take().
 struct Buffer {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
@@ -54,7 +54,7 @@ int64_t now() {
       .count();
 }
 
-// Without memory an event is dropped, like one too many: scopes end where nothing may throw.
+// Without memory the event is dropped, as beyond kMostEvents: ends of scopes must not throw.
 void append(Buffer& buffer, const ProfileEvent& event) noexcept {
   try {
     if (buffer.events.size() < kMostEvents) return buffer.events.push_back(event);

@@ -10,7 +10,7 @@ namespace mxlite {
 
 struct ProfileEvent {
   int64_t nanoseconds = 0;
-  int64_t value = 0;  // of a count
+  int64_t value = 0;  // value of a count
   const char* name = nullptr;
   uint32_t thread = 0;  // numbered from 0 in the order of their first event
   ProfileKind kind = ProfileKind::kOperator;
@@ -28,7 +28,7 @@ bool profiler_runs();
 
 struct ProfileRecord {
   std::vector<ProfileEvent> events;  // in order of time for each thread
-  uint64_t dropped = 0;              // by threads whose buffer was full
+  uint64_t dropped = 0;              // events lost by threads whose buffer was full
 };
 ProfileRecord take_profile();
 

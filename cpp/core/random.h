@@ -10,7 +10,7 @@
 
 namespace mxlite {
 
-// What a random kernel gets: its seed and the first counter that is its own.
+// Arguments of a random kernel: its seed and the first counter of its range.
 struct RandomState {
   uint64_t seed = 0;
   uint64_t offset = 0;
@@ -18,8 +18,8 @@ struct RandomState {
 
 // Reserves `count` counters of the device's generator. Called when an op is pushed.
 RandomState reserve_random(Device device, uint64_t count);
-// While it lives, this thread's reservations count on from `state` instead of the generator: the
-// same calls get the same numbers again.
+// While it lives, this thread's reservations start at `state` instead of the generator's position,
+// so the same calls get the same numbers again.
 class RandomReplayScope {
  public:
   explicit RandomReplayScope(RandomState state);
@@ -54,15 +54,15 @@ MX_HOST_DEVICE inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t cou
   return {c0, c1, c2, c3};
 }
 
-// [0, 1) with 24 bits.
+// Uniform in [0, 1) with 24 bits.
 MX_HOST_DEVICE inline float to_uniform(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
-// [0, 1) with 53 bits.
+// Uniform in [0, 1) with 53 bits.
 MX_HOST_DEVICE inline double to_uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>((uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
 }
-// Two standard normal numbers (Box and Muller) from two words.
+// Makes two standard normal numbers (Box and Muller) from two words.
 MX_HOST_DEVICE inline std::array<float, 2> to_normal(uint32_t a, uint32_t b) {
   const float radius = std::sqrt(-2.0f * std::log(1.0f - to_uniform(a)));
   const float angle = 6.28318530718f * to_uniform(b);

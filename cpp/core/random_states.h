@@ -1,4 +1,5 @@
-// Where all generators are, for checkpoints: set back, the same calls draw the same numbers.
+// The states of all generators, for checkpoints: once restored, the same calls draw the same
+// numbers.
 #pragma once
 #include <utility>
 #include <vector>
@@ -8,7 +9,7 @@
 namespace mxlite {
 
 struct AllRandomStates {
-  uint64_t seed = 0;  // of devices that have drawn nothing yet
+  uint64_t seed = 0;  // seed of devices that have drawn nothing yet
   std::vector<std::pair<Device, RandomState>> devices;
 };
 

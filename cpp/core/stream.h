@@ -1,5 +1,5 @@
-// Queues of device work. The host fills them and goes on; order between two of them is made with
-// wait_for, and the host learns what is done with synchronize.
+// Queues of device work. The host submits work and goes on; wait_for orders work of two streams,
+// and synchronize tells the host that work is done.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mxlite {
 
-// A device has one of each. Copies have their own, so that they overlap with kernels.
+// Every device has one of each. Copies have their own streams, so they overlap with kernels.
 enum class StreamKind : uint8_t { kCompute, kCopyIn, kCopyOut };
 inline constexpr int kNumStreamKinds = 3;
 
@@ -17,21 +17,21 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device device() const = 0;
-  // The calling thread is about to fill the stream.
+  // Must be called by the thread that submits work, before it does.
   virtual void enter() = 0;
-  // What is given to this stream from now on runs after all that `other`, of any device, has been
-  // given so far. Called by this stream's thread while another one may fill `other`.
+  // Work submitted to this stream from now on runs after all work that `other`, of any device, has
+  // been given so far. Called by this stream's thread while another thread may submit to `other`.
   virtual void wait_for(Stream& other) = 0;
-  // Blocks until everything given so far is done; throws what the device reports. Any thread.
+  // Blocks until all submitted work is done; throws what the device reports. Thread-safe.
   virtual void synchronize() = 0;
-  // Copies bytes between any two of host and devices, in this stream's order. Host memory must stay
+  // Copies bytes between host and devices, in this stream's order. Host memory must stay
   // as it is until the copy is done.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  // Device memory for work given to this stream until the next call of scratch.
+  // Returns device memory for work submitted to this stream before the next call of scratch.
   virtual void* scratch(size_t bytes) = 0;
 
-  // What the kernels of this stream keep between calls (library handles); made by the backend's
-  // kernels, used only by the thread that fills the stream.
+  // State that kernels of this stream keep between calls (library handles); made by the backend's
+  // kernels, used only by the thread that submits to the stream.
   struct Attachment {
     virtual ~Attachment() = default;
   };

@@ -1,5 +1,5 @@
-// Powers of two below 4 KiB, then eighths of them up to 16 MiB (weights come in many sizes, and
-// larger steps would leave a tenth of their memory unused), then steps of 2 MiB; huge pages are
+// Size classes are powers of two below 4 KiB, then eighths of them up to 16 MiB (weights have many
+// sizes, and larger steps would waste a tenth of their memory), then steps of 2 MiB; huge pages are
 // advised from 2 MiB on. Freed blocks stay cached until the cache holds MXLITE_CPU_CACHE_BYTES.
 // Without that variable the limit is 1 GiB, and more as long as blocks in use and cached ones are
 // together not more than was in use within the last 10 to 20 seconds: a training step frees what
@@ -36,7 +36,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// The most that was in use in this interval and the one before.
+// Tracks the largest number of bytes in use during this interval and the one before.
 class RecentPeak {
  public:
   void count(size_t in_use) { now_ = std::max(now_, in_use); }
@@ -100,10 +100,11 @@ class CpuAllocator final : public Allocator {
     {
       std::lock_guard lock(mutex_);
       if (bytes >= kOwnPages) recent_peak_.advance(stats_.in_use);
-      // This block was used last: older ones make room for it.
+      // This block was used last, so older cached blocks are released first.
       if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
-        size_classes_.find(bytes)->second.cached.push_back(block.data);  // has room: add_one
+        size_classes_.find(bytes)->second.cached.push_back(block.data);  // cannot fail: add_one
+                                                                         // reserved it
         stats_.in_use -= bytes;
         stats_.cached += bytes;
         return;
@@ -156,7 +157,7 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
-  // The blocks of one size. A free block always finds room in the list, so freeing cannot fail.
+  // The blocks of one size. The list has capacity for every block, so freeing one cannot fail.
   struct SizeClass {
     void add_one() {
       if (cached.capacity() == blocks) cached.reserve(std::max<size_t>(8, 2 * blocks));
@@ -166,7 +167,7 @@ class CpuAllocator final : public Allocator {
     size_t blocks = 0;  // in use and cached
   };
 
-  // A block that was in use goes back to the system.
+  // Returns a block that was in use to the system.
   void forget_locked(size_t bytes) noexcept {
     --size_classes_.find(bytes)->second.blocks;
     stats_.in_use -= bytes;
@@ -199,8 +200,8 @@ class CpuAllocator final : public Allocator {
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     recent_peak_.count(stats_.in_use);
   }
-  // Before there are `bytes` more, `cached` of them cached: blocks that are cached make room for
-  // them, where the cache would be beyond its limit.
+  // Releases cached blocks until `bytes` more bytes, `cached` of them cached, keep the cache within
+  // its limit.
   void shrink_locked(size_t bytes, size_t cached) noexcept {
     auto it = size_classes_.rbegin();
     while (it != size_classes_.rend() && stats_.cached + cached > cache_limit_ &&
@@ -233,7 +234,7 @@ class CpuAllocator final : public Allocator {
   std::map<size_t, SizeClass> size_classes_;  // guarded by mutex_; none is ever removed
   MemoryStats stats_;                         // guarded by mutex_
   RecentPeak recent_peak_;                    // guarded by mutex_
-  std::mutex large_mutex_;                    // behind mutex_, and behind SharedMemory's
+  std::mutex large_mutex_;                    // locked after mutex_ and after SharedMemory's
   std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes by address
   const size_t cache_limit_, limit_;
   const bool keeps_peak_;

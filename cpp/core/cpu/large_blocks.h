@@ -1,4 +1,4 @@
-// Blocks of the CPU allocator that are whole pages of their own: those of 1 MiB and more.
+// Blocks of the CPU allocator of 1 MiB and more, which consist of whole pages.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -15,10 +15,10 @@ struct LargeBlock {
   size_t bytes = 0;
 };
 
-// The block around an address, in use or cached.
+// Returns the block around an address, in use or cached.
 std::optional<LargeBlock> large_block_at(const void* address);
 
-// Frees a block that none will be like: a large one goes back to the system instead of the cache.
+// Frees a block of a size that will not be reused: large blocks go back to the system.
 void discard(Block block) noexcept;
 
 }  // namespace mxlite

@@ -15,9 +15,10 @@
 namespace mxlite {
 namespace {
 
-constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // room for addresses; pages come with blocks
+constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // address range; pages are allocated with
+                                                    // blocks
 
-// Fresh pages, or those of a file, at an address that huge pages can have; null: none to be had.
+// Maps fresh pages, or those of a file, at an address suitable for huge pages; null on failure.
 std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
   void* room = mmap(nullptr, bytes + kHugePage, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -37,7 +38,7 @@ std::byte* map_aligned(size_t bytes, int flags, int file, uint64_t offset) {
   return place;
 }
 
-// The pages at `from` replace those at `to`.
+// Replaces the pages at `to` by those at `from`.
 bool replace_pages(std::byte* to, std::byte* from, size_t bytes) {
   if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
   munmap(from, bytes);
@@ -57,7 +58,7 @@ bool SharedMemory::open_file() {
   refused_ = true;
   if (env_int("MXLITE_COMM_SHARED_ARRAYS", 1) == 0) return false;
   rlimit limit{};
-  getrlimit(RLIMIT_FSIZE, &limit);  // a file above it ends the process
+  getrlimit(RLIMIT_FSIZE, &limit);  // exceeding the limit ends the process
   const uint64_t bytes = std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kHugePage * kHugePage;
   const int file = memfd_create("mxlite-arrays", MFD_CLOEXEC);
   struct stat info {};
@@ -125,7 +126,7 @@ void SharedMemory::make_private(const void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(block->data);
   if (found == blocks_.end()) return;
-  // The place in the file is not used again: who hangs now may write it later.
+  // The range of the file is never reused: a rank that hangs now may write it later.
   if (move_out(block->data, block->bytes)) blocks_.erase(found);
 }
 
@@ -141,7 +142,7 @@ bool SharedMemory::withdraw(void* data, size_t bytes) noexcept {
   blocks_.erase(found);
   fallocate(file_.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
-  free_.find(bytes)->second.offsets.push_back(offset);  // has room since move_in
+  free_.find(bytes)->second.offsets.push_back(offset);  // cannot fail: move_in reserved it
   return true;
 }
 

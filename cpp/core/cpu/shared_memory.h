@@ -1,6 +1,6 @@
-// Memory of this process that others of the same host map, too: what collectives reduce is read and
-// written by all ranks where it lies. A block keeps its address when its pages move into a file
-// that only lives in memory, and when they move back.
+// Memory of this process that other processes of the host map, too, so that collectives read and
+// write the arrays of all ranks in place. A block keeps its address when its pages move into a file
+// in memory, and when they move back.
 #pragma once
 #include <sys/types.h>
 
@@ -16,8 +16,8 @@
 
 namespace mxlite {
 
-// Where other processes find it: descriptor `file` of process `process`, checked by device and
-// inode (a number means another process in another namespace).
+// How other processes find the memory: descriptor `file` of process `process`. Device and inode are
+// compared, because process numbers differ between namespaces.
 struct SharedPlace {
   int64_t process = 0;
   uint64_t device = 0, inode = 0;
@@ -30,15 +30,15 @@ class SharedMemory {
  public:
   static SharedMemory& get();  // leaked: blocks outlive static objects
 
-  // Returns the place of bytes inside one large block. A block that is asked for a second time
+  // Returns where the bytes lie inside one large block. A block that is asked for a second time
   // moves into the file; no other thread may write it meanwhile. The result is empty if the block
   // is not large, was seen for the first time, or the system refuses.
   SharedPlace place_of(const void* data, size_t bytes);
-  // Moves the block around the address out of the file for good: others keep pages that are
-  // nobody's any more. Nobody else may write it meanwhile.
+  // Moves the block around the address out of the file for good; other processes keep the old
+  // pages, which nobody uses any more. No other thread may write the block meanwhile.
   void make_private(const void* data) noexcept;
-  // Before the allocator gives a block back: it is memory like any other again. False: it could not
-  // be made so, and must stay.
+  // Turns a block into ordinary memory before the allocator takes it back. Returns false if that
+  // failed; the block must then stay allocated.
   bool withdraw(void* data, size_t bytes) noexcept;
 
   size_t shared_bytes();
@@ -50,7 +50,7 @@ class SharedMemory {
     size_t bytes;
     uint64_t offset;
   };
-  // Places of one size that were given back; there is room for all that were ever taken.
+  // Ranges of one size that were given back; the capacity covers all that were ever taken.
   struct FreeOffsets {
     std::vector<uint64_t> offsets;
     size_t blocks = 0;  // ever taken
@@ -66,7 +66,7 @@ class SharedMemory {
   uint64_t next_offset_ = 0;                             // behind the last block
   std::map<size_t, FreeOffsets> free_;                   // by size
   std::map<const std::byte*, Shared> blocks_;            // by address
-  std::unordered_map<const std::byte*, int> sightings_;  // of blocks that are not shared
+  std::unordered_map<const std::byte*, int> sightings_;  // requests for unshared blocks
 };
 
 }  // namespace mxlite

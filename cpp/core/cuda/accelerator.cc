@@ -23,7 +23,7 @@ std::string name_of(int device) {
   return properties.name;
 }
 
-// In front of the pool and the streams, so that nothing is made on a device that cannot be used.
+// Runs before the pool and streams are made, so that nothing is made on an unusable device.
 int checked(int device) {
   const DeviceGuard guard(device);
   MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice, "gpu(", device, ") is an ",
@@ -73,7 +73,7 @@ void CudaAccelerator::free(int device, Block block) noexcept {
 }
 
 void CudaAccelerator::release_cached(int device) {
-  synchronize(device);  // what has been freed in stream order only is not cached yet
+  synchronize(device);  // memory freed in stream order enters the cache only now
   get(device).pool.release_cached();
 }
 

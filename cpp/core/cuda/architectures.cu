@@ -5,7 +5,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Compiled for the same architectures as all others, so its image tells for all.
+// Compiled for the same architectures as all kernels, so its image stands for all of them.
 __global__ void probe() {}
 
 }  // namespace

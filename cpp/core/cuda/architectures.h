@@ -4,7 +4,7 @@
 namespace mxlite::cuda {
 
 const char* compiled_architectures();  // "9.0"
-// Can kernels of this build be loaded on the current device?
+// Returns whether kernels of this build can be loaded on the current device.
 bool runs_on_current_device();
 
 }  // namespace mxlite::cuda

@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 
 void throw_cuda_error(cudaError_t status, const char* call) {
-  cudaGetLastError();  // or the next launch would report this one again
+  cudaGetLastError();  // clears it: the next launch would report it again
   if (status == cudaErrorMemoryAllocation) fail(ErrorKind::kOutOfMemory, "out of memory in ", call);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion)
     fail(ErrorKind::kDevice, call,

@@ -14,7 +14,7 @@ inline void check(cudaError_t status, const char* call) {
     throw_cuda_error(status, call);
 }
 
-// For destructors: prints the failure, but for those of a process that is ending.
+// For destructors: prints the failure unless the process is ending.
 void check_noexcept(cudaError_t status, const char* call) noexcept;
 
 // Makes a device this thread's current one while it lives.
@@ -33,5 +33,5 @@ class DeviceGuard {
 
 #define MX_CUDA(call) ::mxlite::cuda::check((call), #call)
 #define MX_CUDA_NOEXCEPT(call) ::mxlite::cuda::check_noexcept((call), #call)
-// Behind every <<<...>>>: launches report through the thread's last error.
+// Must follow every <<<...>>>: launches report through the thread's last error.
 #define MX_CUDA_LAUNCHED(kernel) ::mxlite::cuda::check(cudaGetLastError(), "launch of " kernel)

@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Lets the devices that can reach this one's memory do so: copies between them need no staging.
+// Enables peer access from all devices that can reach this one: copies then need no staging.
 void allow_peers(cudaMemPool_t pool, int device) {
   int count = 0;
   MX_CUDA(cudaGetDeviceCount(&count));
@@ -32,9 +32,9 @@ MemoryPool::MemoryPool(int device)
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, {device}};
   MX_CUDA(cudaMemPoolCreate(&pool_, &properties));
-  uint64_t keep = UINT64_MAX;  // what synchronizing would otherwise give back to the driver
+  uint64_t keep = UINT64_MAX;  // synchronizing would otherwise return memory to the driver
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
-  // A reuse that makes one stream wait for another, unasked, would undo the overlap of copies.
+  // Reuse that makes one stream wait for another would undo the overlap of copies.
   int no = 0;
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &no));
   allow_peers(pool_, device);

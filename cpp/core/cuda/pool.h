@@ -15,10 +15,10 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Work given to `stream` from now on may use it. After out of memory: drops what is cached, waits
-  // for the frees of `frees` and tries once more.
+  // Allocates memory for work submitted to `stream` from now on. When memory runs out: drops the
+  // cache, waits for the frees of `frees` and tries once more.
   Block allocate(size_t bytes, cudaStream_t stream, cudaStream_t frees);
-  // Reused by work that is ordered behind what `stream` has been given.
+  // Frees memory for reuse by work ordered after what `stream` has been given.
   void free(Block block, cudaStream_t stream) noexcept;
   void release_cached();
   MemoryStats stats() const;
@@ -29,7 +29,7 @@ class MemoryPool {
   [[noreturn]] void throw_out_of_memory(size_t asked) const;
 
   const int device_;
-  const size_t limit_;  // 0: the device's memory
+  const size_t limit_;  // 0: all memory of the device
   cudaMemPool_t pool_ = nullptr;
 };
 

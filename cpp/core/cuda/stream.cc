@@ -19,13 +19,13 @@ CudaStream::CudaStream(CudaStream& owner) : CudaStream(owner.device_, owner.pool
   create();
 }
 
-// Whoever delegates here may throw afterwards: the destructor then runs.
+// A constructor that delegates here may throw afterwards: the destructor then runs.
 CudaStream::CudaStream(int device, cudaMemPool_t pool, CudaStream* owner)
     : device_(device), pool_(pool), owner_(owner) {}
 
 void CudaStream::create() {
   const DeviceGuard guard(device_);
-  // Not ordered with the legacy default stream, on which other libraries may work.
+  // This stream is not ordered with the legacy default stream, which other libraries may use.
   MX_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   MX_CUDA(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming));
   MX_CUDA(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -63,7 +63,7 @@ void* CudaStream::allocate(size_t bytes) {
   cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    MX_CUDA(cudaStreamSynchronize(stream_));  // for what has been freed on it
+    MX_CUDA(cudaStreamSynchronize(stream_));  // completes the frees in its order
     MX_CUDA(cudaMemPoolTrimTo(pool_, 0));
     status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
   }
@@ -81,7 +81,7 @@ void* CudaStream::scratch(size_t bytes) {
   if (bytes <= scratch_bytes_) return scratch_;
   const size_t grown =
       (std::max(bytes, scratch_bytes_ * 2) + kScratchStep - 1) / kScratchStep * kScratchStep;
-  // In this stream's order, so work that was given the old block may still run.
+  // Freed in stream order, so work that was given the old block may still run.
   if (scratch_) MX_CUDA(cudaFreeAsync(scratch_, stream_));
   scratch_ = nullptr;
   scratch_bytes_ = 0;

@@ -10,9 +10,9 @@ namespace mxlite::cuda {
 
 class CudaStream final : public Stream {
  public:
-  // Scratch memory comes from `pool`, which outlives the stream.
+  // Scratch memory comes from `pool`, which must outlive the stream.
   CudaStream(int device, cudaMemPool_t pool);
-  // A stream for recording what `owner` shall run: with its handles and its scratch memory, which
+  // Makes a stream that records work for `owner`, with owner's handles and scratch memory, which
   // cannot grow here.
   explicit CudaStream(CudaStream& owner);
   ~CudaStream() override;
@@ -29,7 +29,7 @@ class CudaStream final : public Stream {
     return owner_ ? owner_->attachment_ : attachment_;
   }
 
-  // Memory in this stream's order; goes with cudaFreeAsync.
+  // Memory allocated in this stream's order and freed with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
 
@@ -41,8 +41,8 @@ class CudaStream final : public Stream {
   const cudaMemPool_t pool_;
   CudaStream* const owner_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  // Recorded again and again: a wait means the point at which it was last recorded, and a later
-  // point than asked for is right too.
+  // Recorded repeatedly: a wait refers to the point at which it was last recorded, and waiting for
+  // a later point than requested is correct, too.
   cudaEvent_t mark_ = nullptr;
   cudaEvent_t done_ = nullptr;  // the host sleeps on this one
   void* scratch_ = nullptr;     // used by the thread that fills the stream
