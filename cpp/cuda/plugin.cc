@@ -1,4 +1,4 @@
-// What libmxlite.so calls after it has loaded libmxlite_cuda.so (cpp/core/accelerator.cc).
+// Entry points that libmxlite.so calls after loading libmxlite_cuda.so (cpp/core/accelerator.cc).
 #include <cuda_runtime_api.h>
 
 #include <exception>

@@ -1,5 +1,5 @@
-// Waiting: a thread that blocks gives up the GIL (or what set_blocking_hooks names), and the thread
-// that runs the program's signal handlers looks for signals meanwhile.
+// Blocking waits: a thread that blocks releases the GIL (through set_blocking_hooks), and the
+// thread that runs the program's signal handlers checks for signals meanwhile.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace mxlite::engine {
 
-// Gives up the GIL while this thread blocks or runs foreign work. Never let it end while holding an
+// Releases the GIL while this thread blocks or runs foreign work. Must not end while holding an
 // engine lock: taking the GIL back may need another thread's push.
 class BlockingScope {
  public:
@@ -61,7 +61,7 @@ bool wait_interruptibly(std::unique_lock<std::mutex>& lock, Condition& changed,
       lock.lock();
     }
     lock.unlock();
-  } catch (...) {  // of a signal handler
+  } catch (...) {  // thrown by a signal handler
     lock.lock();
     throw;
   }
@@ -69,7 +69,7 @@ bool wait_interruptibly(std::unique_lock<std::mutex>& lock, Condition& changed,
   return over;
 }
 
-// The same for what another thread promises.
+// Waits for a future in the same way.
 template <class T>
 T get_interruptibly(std::future<T>&& future) {
   const BlockingScope blocking;

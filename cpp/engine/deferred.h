@@ -1,5 +1,5 @@
-// A task that ends later than its run: run hands the work to somebody else (a negotiation with
-// other processes), who calls finish. Meanwhile the worker goes on with other tasks.
+// A task that ends later than its run: run passes the work on (such as a negotiation with other
+// processes), and finish completes it. Meanwhile the worker goes on with other tasks.
 #pragma once
 #include <exception>
 
@@ -11,19 +11,19 @@ class DeferredTask : public Task {
  public:
   using Task::Task;
 
-  // Hands the work over, as run of other tasks; finish may be called before it returns. If it
+  // Starts the work, like run of other tasks; finish may be called before it returns. If it
   // throws, finish is not called.
   virtual void start() = 0;
   void run() final;
 
-  // On any thread, once for each start that returned; null: success. The operands are released
-  // before waiters wake.
+  // Completes the task; null means success. Must be called once for each start that returned, on
+  // any thread. The operands are released before waiters wake.
   void finish(std::exception_ptr error) noexcept;
 
  private:
   friend class Scheduler;
   Scheduler* scheduler_ = nullptr;  // set by run
-  bool left_ = false;               // the worker has gone on; guarded by the scheduler's mutex
+  bool left_ = false;               // the worker took other tasks; scheduler's mutex
   bool finished_ = false;           // guarded by the scheduler's mutex
 };
 using DeferredRef = IntrusivePtr<DeferredTask>;

@@ -20,9 +20,9 @@ namespace mxlite::engine {
 // in the caller (naive, after fork, after stop) raises at push as well.
 
 // Note [Stream tasks]
-// A task of a stream worker gives work to a stream of a device and returns. Its dependents on
-// streams follow as soon as it has returned: their stream waits for its stream, the host for
-// nothing. Its dependents on the host, and waits, follow when the device has done the work; a
+// A task of a stream worker submits work to a stream of a device and returns. Its dependents on
+// streams follow as soon as it has returned: their stream waits for its stream, and the host does
+// not wait. Its dependents on the host, and waits, follow when the device has done the work; a
 // failure that the device reports only then reaches those as well. Operands are dropped when the
 // task of a compute worker has returned, because their memory is freed in that stream's order (and
 // when the device is done for copies, and with keep_operands).
@@ -44,8 +44,8 @@ struct Access {
 struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
   int device = 0;                        // of a stream worker
-  bool may_inline = false;  // cheaper than a hand-over: runs in push if nothing stands in its way
-  size_t bytes = 0;         // memory that stays allocated until the task is done
+  bool may_inline = false;               // may run in push if all dependencies are done
+  size_t bytes = 0;                      // memory that stays allocated until the task is done
   bool keep_operands = false;  // of a compute task: memory that is not freed in stream order
 };
 
@@ -70,24 +70,24 @@ class Engine {
     push(TaskRef(new LambdaTask<std::decay_t<F>>(name, std::forward<F>(fn))), access, options);
   }
 
-  // The waits throw an error instead of a deadlock when a task calls them for something that cannot
-  // happen before that task ends.
+  // The waits throw an error instead of a deadlock if a task calls them for a value that cannot be
+  // ready before that task ends.
 
-  // Until the last write is done; raises its failure every time.
+  // Waits until the last write is done; raises its failure every time.
   virtual void wait(Var& var) = 0;
-  // Until the last write and all reads are done: the host may write the memory. Does not raise the
+  // Waits until the last write and all reads are done: the host may then write. Does not raise the
   // failure of the old value; after writing, call host_wrote.
   virtual void wait_for_write(Var& var) = 0;
-  // The host has written the whole memory: next version, an old failure is dropped.
+  // Records that the host has written all of the memory: raises the version, drops an old failure.
   virtual void host_wrote(Var& var) = 0;
-  // Until nothing is in flight; raises the earliest failure that no wait has raised. The failures
-  // that came with it count as seen: a second call succeeds.
+  // Waits until nothing is in flight; raises the earliest failure that no wait has raised. Failures
+  // of the same time count as seen: a second call succeeds.
   virtual void wait_all() = 0;
-  // As wait_all, but raises nothing and lets failures unseen. Inside a task: false, at once.
+  // As wait_all, but raises nothing and leaves failures unseen. Returns false at once in a task.
   virtual bool drain() = 0;
 
-  // The memory of `var` was allocated in the order of that worker's stream: tasks of other streams
-  // wait for what the stream had been given. Before the variable's first use.
+  // Declares that the memory of `var` was allocated in the order of that worker's stream: others
+  // wait for what the stream had been given. Must be called before the variable's first use.
   virtual void allocated_on(Var& var, WorkerKind worker, int device) = 0;
 
   // Finishes queued work and joins the workers; later pushes run in the caller. Idempotent.
@@ -107,14 +107,14 @@ inline void set_blocking_hooks(void* (*release)(), void (*acquire)(void*)) {
   set_blocking_hooks(BlockingHooks{release, acquire});
 }
 
-// Is this process a fork of one that had used the engine? Then tasks run in the caller.
+// Returns whether this process is a fork of one that used the engine; tasks then run in the caller.
 bool in_forked_child();
 
-// The stream that this thread's task is to fill; null outside of stream tasks.
+// Returns the stream that the current task submits to; null outside of stream tasks.
 Stream* current_stream();
 
-// Where stream workers get their streams; by default from the accelerator. Set before the first
-// use.
+// Sets where stream workers get their streams (default: the accelerator). Must be called before the
+// first use.
 using StreamSource = Stream& (*)(int device, StreamKind kind);
 void set_stream_source(StreamSource source);
 

@@ -39,7 +39,7 @@ std::exception_ptr decorate_current_exception(const Task& task) noexcept {
     error.add_context(context_line(task));
     return std::make_exception_ptr(std::move(error));
   } catch (...) {
-    return std::current_exception();  // no memory for the text: the plain cause
+    return std::current_exception();  // no memory for the text: return the plain cause
   }
 }
 

@@ -13,12 +13,12 @@ class Task;
 struct Failure final : RefCounted {
   Failure(std::exception_ptr e, uint64_t s) : error(std::move(e)), sequence(s) {}
   const std::exception_ptr error;  // always a mxlite::Error
-  const uint64_t sequence;         // of the task that failed: of several causes the earliest wins
+  const uint64_t sequence;         // of the failed task; among several causes the lowest counts
   bool seen = false;               // raised by a wait; guarded by the scheduler's mutex
 };
 using FailureRef = IntrusivePtr<Failure>;
 
-// Inside a catch block: the current exception as mxlite::Error (std::bad_alloc as out of memory),
+// Call inside a catch block: returns the exception as mxlite::Error (bad_alloc as out of memory),
 // with one line that says what the task did and where it was called.
 std::exception_ptr decorate_current_exception(const Task& task) noexcept;
 std::exception_ptr decorate(const std::exception_ptr& error, const Task& task) noexcept;

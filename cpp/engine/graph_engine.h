@@ -1,4 +1,4 @@
-// What the engines share: the scheduler, waits, and running a task in the calling thread.
+// Shared by all engines: the scheduler, waits, and running a task in the calling thread.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -21,7 +21,7 @@ class GraphEngine : public Engine {
   bool drain() final;
   void allocated_on(Var& var, WorkerKind worker, int device) final;
   EngineStats stats() const final;
-  // Tasks that have not begun fail with this reason instead of running: the program ends early.
+  // Makes tasks that have not begun fail with this reason: the program ends early.
   void cancel_queued(const std::string& reason);
 
  protected:

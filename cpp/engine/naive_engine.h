@@ -1,5 +1,5 @@
-// Runs every task inside push: the first step of debugging. Same order, same names for the
-// profiler, same failures on values; a failure is also raised by the push that met it.
+// Runs every task inside push, which helps debugging. Order, names in the profiler and failures of
+// values are those of the threaded engine; push also raises the task's failure.
 #pragma once
 #include "cpp/engine/graph_engine.h"
 

@@ -24,7 +24,7 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-// A failure becomes this error if there is no memory for its own.
+// This error replaces a failure if there is no memory for the failure's own.
 FailureRef out_of_memory_failure() {
   static const FailureRef shared = make_ref<Failure>(
       std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);
@@ -35,8 +35,8 @@ Scheduler::Scheduler()
     : max_tasks_(positive_env("MXLITE_ENGINE_MAX_TASKS", 4096)),
       max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{2} << 30)) {
   queue({.worker = WorkerKind::kComm}).in_order = true;
-  unseen_.reserve(kMaxUnseen);  // a failure is noted where nothing may throw
-  out_of_memory_failure();      // while there is memory
+  unseen_.reserve(kMaxUnseen);  // failures are recorded where nothing may throw
+  out_of_memory_failure();      // made now, while there is memory
 }
 
 WorkerQueue& Scheduler::queue(const PushOptions& options) {
@@ -202,7 +202,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
       if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
     }
   };
-  // A task that will not run is still a link between what was before it and what comes behind it.
+  // A task that will not run still connects its predecessors with its successors.
   if (lane)
     attempt([&] {
       lane->stream.enter();
@@ -238,7 +238,7 @@ void Scheduler::issue(Task& task) {
   task.next_ready_ = nullptr;
   if (lane.queue.running == &task) lane.queue.running = nullptr;
   bool wake_callers = limit_waiters_ > 0 && task.bytes_ > 0;
-  // What is not yet given to the device is bounded; what is, the device's memory bounds.
+  // Bounds work not yet submitted to the device; the device's memory bounds the rest.
   stats_.bytes_in_flight -= std::exchange(task.bytes_, 0);
   for (Task::Edge& edge : task.successors_) {
     Task& next = *edge.to();
@@ -356,7 +356,8 @@ void Scheduler::unlink(Task& task) {
 }
 
 void Scheduler::host_wrote(Var& var) {
-  // Another thread may have pushed a task since the wait for this write: that one keeps its place.
+  // Another thread may have pushed a task since the wait for this write: that task stays the last
+  // writer.
   if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
   var.version_.fetch_add(1, std::memory_order_acq_rel);
 }
@@ -369,7 +370,7 @@ void Scheduler::note_unseen(const FailureRef& failure) {
 
 FailureRef Scheduler::see_failure(Task& task) {
   if (!task.failure_) return nullptr;
-  // As in 1.x a program that was told of one failure is not told of those before it by wait_all;
+  // As in 1.x, after wait_all has raised one failure it does not raise earlier ones;
   // reading an array that they left without a value still raises them.
   task.failure_->seen = true;
   seen_up_to_ = std::max(seen_up_to_, task.failure_->sequence);
@@ -421,7 +422,7 @@ void Scheduler::abandon_unfinished() {
     queue.ready_first = queue.ready_last = queue.running = nullptr;
     queue.asleep = false;
     queue.stopping = true;
-    // Its sleepers do not exist here; destroying it would wait for them.
+    // Its sleeping threads do not exist in the child; destroying it would wait for them.
     new (&queue.work_arrived) std::condition_variable;
     if (!queue.lane) return;
     queue.lane->issued_first = queue.lane->issued_last = nullptr;

@@ -1,4 +1,4 @@
-// The graph of unfinished tasks: who waits for whom, what is ready, which failures nobody has seen.
+// The graph of unfinished tasks: dependencies, ready tasks, and failures that no wait has raised.
 // Plain data behind one mutex, without threads of its own; every function needs the mutex held.
 #pragma once
 #include <array>
@@ -17,14 +17,14 @@ class Scheduler {
  public:
   Scheduler();
 
-  // What the calling thread runs; scopes nest when a task pushes tasks that run in the caller.
+  // The task that the calling thread runs; scopes nest when it pushes tasks that run in the caller.
   class RunScope {
    public:
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();  // nullptr outside of tasks
     Lane* lane() const;            // of the task's stream worker, or null
-    // Notes that the task ends later than its run; the scheduler to tell.
+    // Marks that the task ends later than its run; returns the scheduler to notify.
     Scheduler* defer(bool deferred = true);
 
    private:
@@ -38,7 +38,7 @@ class Scheduler {
 
   // Returns the worker's queue; for a stream worker, call open_lane first.
   WorkerQueue& queue(const PushOptions& options);
-  // Made on first use, never destroyed. Without the mutex held: setting up a device takes long.
+  // Made on first use, never destroyed. Requires that the mutex is not held: device setup is slow.
   Lane& lane(WorkerKind worker, int device) { return lanes_.get(worker, device); }
   void open_lane(const PushOptions& options) {
     if (is_stream_worker(options.worker)) lane(options.worker, options.device);
@@ -46,7 +46,7 @@ class Scheduler {
   static void set_allocated(Var& var, StreamPoint point) { var.allocated_ = point; }
 
   bool dependencies_met(const Access& access) const;
-  // Takes the task in. It is ready if ready(task) says so; the caller then enqueues or runs it.
+  // Adds the task. It is ready if ready(task) says so; the caller then enqueues or runs it.
   void admit(const TaskRef& task, const Access& access, const PushOptions& options,
              bool run_by_caller);
   static bool ready(const Task& task);
@@ -55,15 +55,15 @@ class Scheduler {
   // Runs the task if its inputs have not failed. Called without the mutex. False: it ends later, by
   // finish; the caller goes on with leave instead of complete.
   bool execute(Task& task, bool on_worker);
-  // The same for a task of a stream worker in the calling thread, until the device is done.
+  // Runs a task of a stream worker in the calling thread and waits until the device is done.
   void execute_and_synchronize(Task& task);
-  // A stream task has given its work to the stream: releases what may follow there.
+  // A stream task has submitted its work: releases its dependents on streams.
   void issue(Task& task);
-  // The stream has done the work of a list of tasks; `error`: what it reports instead.
+  // The stream has done the work of a list of tasks; `error` is what it reports, if it failed.
   void device_done(Task* batch, const std::exception_ptr& error);
-  // Before that, without the mutex: operands that had to stay until the device was done.
+  // Runs before that, without the mutex: drops operands that had to stay until the device was done.
   static void drop_kept_operands(Task* batch);
-  // Releases what waited for the task.
+  // Releases the dependents of the task.
   void complete(Task& task);
   void leave(Task& task);
   void finish(DeferredTask& task, const FailureRef& failure);
@@ -73,11 +73,11 @@ class Scheduler {
   TaskRef last_writer(Var& var);
   std::vector<TaskRef> unfinished_users(Var& var) const;
   void host_wrote(Var& var);
-  // The failure of a task that is done; from now on it counts as seen, and so do those before it.
+  // Returns the failure of a finished task; it and earlier failures then count as seen.
   FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();
 
-  // These throw instead of a wait that cannot end because the calling task is in its way.
+  // Throw an error if the wait could never end because the calling task itself blocks progress.
   void check_may_wait(const Task& target) const;
   void check_may_wait_for_dependencies(const Access& access, const PushOptions& options) const;
   void check_may_wait_for_all() const;
@@ -127,10 +127,10 @@ class Scheduler {
   uint64_t max_tasks_;
   uint64_t max_bytes_;
   std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen
-  uint64_t seen_up_to_ = 0;         // a wait raised the failure of this task
+  uint64_t seen_up_to_ = 0;         // failures up to this task count as raised
 };
 
-// Calls depend(task that comes before, does its value matter).
+// Calls depend(predecessor, whether its value is used).
 template <class F>
 void Scheduler::for_each_dependency(const Access& access, F&& depend) {
   for (Var* v : access.reads)

@@ -58,8 +58,7 @@ void StreamWorker::issue() {
   }
 }
 
-// All that has been issued so far is waited for at once: the point behind it in the stream is not
-// before any of it.
+// Waits for all issued work at once: the stream's current point is not before any of it.
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {

@@ -1,5 +1,5 @@
-// The two threads of a stream: one runs the tasks that fill it, the other waits for the device and
-// completes them, so that filling never waits.
+// The two threads of a stream: one runs the tasks that submit work, the other waits for the device
+// and completes them, so that submitting never waits.
 #pragma once
 #include <thread>
 
@@ -9,7 +9,7 @@ namespace mxlite::engine {
 
 class StreamWorker {
  public:
-  // Without the scheduler's mutex held.
+  // Requires that the scheduler's mutex is not held.
   StreamWorker(Scheduler& scheduler, Lane& lane);
   // Requires that nothing is in flight; joins the threads.
   ~StreamWorker();
@@ -22,7 +22,7 @@ class StreamWorker {
   Scheduler& scheduler_;
   Lane& lane_;
   std::thread completer_;
-  std::thread issuer_;  // last members: start when the others are there
+  std::thread issuer_;  // last members: they start after the others are constructed
 };
 
 }  // namespace mxlite::engine

@@ -16,7 +16,7 @@ class Scheduler;
 struct Lane;
 struct WorkerQueue;
 
-// What a stream had been given when its count was `number`.
+// Position in a stream's submission order.
 struct StreamPoint {
   Lane* lane = nullptr;
   uint64_t number = 0;
@@ -40,7 +40,7 @@ class Task : public RefCounted {
   // wake. A variable remembers its last task, so a task that kept its operands would keep itself
   // alive.
   virtual void release_operands() noexcept = 0;
-  // Appends what the error text shall say, as "softmax (2, 3) float32, axis=1".
+  // Appends the description for error texts, such as "softmax (2, 3) float32, axis=1".
   virtual void describe(std::string& out) const { out += name; }
 
   // Thread-local free lists: tasks are the only allocation of a push.
@@ -78,24 +78,24 @@ class Task : public RefCounted {
   }
 
   // Guarded by the scheduler's mutex; failure_ belongs to the running thread while running_.
-  FailureRef failure_;               // its own, or inherited
-  FailureRef late_failure_;          // of a dependency on a stream, found while this one ran
+  FailureRef failure_;               // own or inherited failure
+  FailureRef late_failure_;          // of a stream dependency, found during the run
   SmallVector<Edge, 4> successors_;  // unfinished tasks are owned by the engine, not by edges
   uint64_t sequence_ = 0;            // in order of push, from 1
   size_t bytes_ = 0;
   WorkerQueue* queue_ = nullptr;
-  Task* previous_ = nullptr;  // unfinished tasks of the same worker, in order of push
+  Task* previous_ = nullptr;  // previous unfinished task of the worker, in push order
   Task* next_ = nullptr;
   Task* next_ready_ = nullptr;  // in the ready list, later in the list of what the device works on
-  uint64_t point_ = 0;          // stream tasks: the stream's count behind this one's work
-  SmallVector<StreamPoint, 1> waits_;  // stream tasks: of other streams
+  uint64_t point_ = 0;          // stream tasks: count after this task's work
+  SmallVector<StreamPoint, 1> waits_;  // stream tasks: points in other streams
   uint32_t unmet_ = 0;                 // dependencies that keep it from running
-  uint32_t unfinished_ = 0;            // dependencies that have released it and are not done
-  uint32_t waiters_ = 0;               // threads asleep until this one is done
+  uint32_t unfinished_ = 0;            // dependencies that released it but are not done
+  uint32_t waiters_ = 0;               // threads that sleep until this task is done
   bool run_by_caller_ = false;
   bool running_ = false;
-  bool issued_ = false;       // stream tasks: has given its work to the stream
-  bool device_done_ = false;  // stream tasks: the stream has done it
+  bool issued_ = false;       // stream tasks: its work is in the stream
+  bool device_done_ = false;  // stream tasks: the stream has finished it
   bool keep_operands_ = false;
   bool done_ = false;
 };

@@ -25,7 +25,7 @@ struct FreeBlock {
 struct FreeLists {
   std::array<FreeBlock*, kLargest / kStep> head{};
   std::array<uint32_t, kLargest / kStep> count{};
-  bool closed = false;  // this thread is ending: a later delete goes straight to the heap
+  bool closed = false;  // this thread is ending: later deletes go to the heap
   ~FreeLists() {
     closed = true;
     for (FreeBlock* block : head)

@@ -17,7 +17,7 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
 
   const bool inline_here = options.may_inline && !is_stream_worker(options.worker) &&
                            scheduler_.queue(options).idle() && scheduler_.dependencies_met(access);
-  // Before anything changes: if the thread cannot be started, this push has not happened.
+  // Starts the thread before any change: if that fails, this push has not happened.
   if (!inline_here && !is_stream_worker(options.worker)) {
     auto& worker = workers_[static_cast<size_t>(options.worker)];
     if (!worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
@@ -51,7 +51,8 @@ void ThreadedEngine::stop() {
   while (scheduler_.stats().in_flight > 0) {
     try {
       scheduler_.sleep_until_empty(lock);
-    } catch (...) {  // of a signal handler: what has begun must end, the rest need not begin
+    } catch (...) {  // A signal handler has thrown: running tasks must end, the others need not
+                     // begin.
       interrupt = std::current_exception();
       lock.unlock();
       cancel_queued("the program was interrupted while it waited for queued work at its end");

@@ -1,5 +1,5 @@
-// Runs tasks on one thread per worker kind, started on first use. Small tasks that nothing stands
-// in the way of run inside push: a hand-over to a sleeping thread costs more than they do.
+// Runs tasks on one thread per worker kind, started on first use. Small tasks whose dependencies
+// are done run inside push, because waking a thread costs more than they do.
 #pragma once
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-// The scheduler's sleeps, and the check that turns a wait without end into an error.
+// Implements the scheduler's waits, and the check that reports a wait without end as an error.
 #include <atomic>
 #include <unordered_set>
 
@@ -66,7 +66,7 @@ std::vector<TaskRef> Scheduler::unfinished_users(Var& var) const {
 
 void Scheduler::check_may_wait(const Task& target) const {
   if (target.done_ || !RunScope::innermost()) return;
-  std::vector<const Task*> open;  // cannot end while the caller sleeps
+  std::vector<const Task*> open;  // tasks that cannot end while the caller sleeps
   for (RunScope* s = RunScope::innermost(); s; s = s->outer_) {
     if (&s->scheduler_ != this) continue;
     open.push_back(&s->task_);
@@ -124,7 +124,7 @@ void Scheduler::sleep_until_empty(std::unique_lock<std::mutex>& lock) {
   wait_interruptibly(lock, progress_, [&] { return stats_.in_flight == 0; });
 }
 
-// Memory counts only beside other memory: a single task may be larger than the limit.
+// The limit applies only to memory of several tasks: a single task may be larger.
 bool Scheduler::bytes_fit(size_t bytes) const {
   return bytes == 0 || stats_.bytes_in_flight == 0 || stats_.bytes_in_flight + bytes <= max_bytes_;
 }
@@ -133,7 +133,7 @@ bool Scheduler::over_limit(size_t bytes) const {
   return stats_.in_flight >= max_tasks_ || !bytes_fit(bytes);
 }
 
-// Sleeps on until a quarter of the tasks is done, or each completion would cost a switch of
+// Sleeps until a quarter of the tasks is done; otherwise each completion would switch
 // threads.
 bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ * 3 / 4; }
 

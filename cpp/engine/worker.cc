@@ -11,7 +11,7 @@
 namespace mxlite::engine {
 namespace {
 
-// Threads inherit the mask of their creator: signals are for the program's own threads.
+// Threads inherit the signal mask of their creator; signals go to the program's own threads.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -8,7 +8,7 @@
 
 namespace mxlite::engine {
 
-// A thread mxlite-<name> that gets no signals; the name has at most 8 characters.
+// Starts a thread named mxlite-<name> that gets no signals; the name has at most 8 characters.
 std::thread start_thread(const std::string& name, std::function<void()> run);
 
 class Worker {
@@ -22,7 +22,7 @@ class Worker {
 
   Scheduler& scheduler_;
   WorkerQueue& queue_;
-  std::thread thread_;  // last member: starts when the others are there
+  std::thread thread_;  // last member: starts after the others are constructed
 };
 
 }  // namespace mxlite::engine

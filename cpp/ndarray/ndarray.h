@@ -7,7 +7,7 @@
 
 namespace mxlite {
 
-// What autograd, tracing and sparse storage hang on an array; their classes derive from these.
+// Base classes of what autograd, tracing and sparse storage attach to an array.
 class AutogradInfo : public RefCounted {};
 class TraceInfo : public RefCounted {};
 class SparseInfo : public RefCounted {};
@@ -17,14 +17,14 @@ using NDArrayRef = IntrusivePtr<NDArray>;
 
 class NDArray final : public RefCounted {
  public:
-  // Fresh contiguous array, not initialised.
+  // Returns a fresh contiguous array, not initialized.
   static NDArrayRef empty(const TensorSpec& spec, Device device,
                           StreamKind first_user = StreamKind::kCompute);
   static NDArrayRef from_storage(StorageRef storage, const TensorSpec& spec);
   static NDArrayRef view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
                             int64_t offset);
   static NDArrayRef traced(const TensorSpec& spec, Device device, IntrusivePtr<TraceInfo> trace);
-  // An array whose memory is other arrays (sparse.h); operators never see one.
+  // Returns an array whose memory is other arrays (sparse.h); operators never get one.
   static NDArrayRef sparse(const TensorSpec& spec, Device device, IntrusivePtr<SparseInfo> parts);
 
   const Shape& shape() const { return spec_.shape; }
@@ -39,29 +39,29 @@ class NDArray final : public RefCounted {
   bool is_sparse() const { return static_cast<bool>(sparse_); }
 
   const StorageRef& storage() const { return storage_; }
-  // First element. Only for kernels and after a wait.
+  // Returns the first element. Only for kernels, and after a wait.
   void* data() const {
     return static_cast<std::byte*>(storage_->data()) + offset_ * dtype_size(spec_.dtype);
   }
-  // Same storage, other shape; the array must be contiguous and the size equal.
+  // Returns an array on the same storage with another shape; requires contiguity and equal sizes.
   NDArrayRef reshaped(const Shape& shape) const;
-  // Same storage, any strides.
+  // Returns an array on the same storage with any strides.
   NDArrayRef strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  // Same memory, no autograd link.
+  // Returns an array on the same memory without its autograd link.
   NDArrayRef detached() const;
 
-  // Until the value is there; rethrows the error of the task that should have made it.
+  // Waits until the value is computed; rethrows the error of the task that failed to compute it.
   void wait_to_read() const;
-  // Until nobody reads or writes it any more.
+  // Waits until no task reads or writes it.
   void wait_to_write() const;
 
   const IntrusivePtr<AutogradInfo>& autograd() const { return autograd_; }
   void set_autograd(IntrusivePtr<AutogradInfo> info) { autograd_ = std::move(info); }
   const IntrusivePtr<TraceInfo>& trace() const { return trace_; }
   const IntrusivePtr<SparseInfo>& sparse_info() const { return sparse_; }
-  // While shapes of parameters are inferred, a traced array's shape is completed.
+  // Completes the shape of a traced array while shapes of parameters are inferred.
   void complete_spec(const TensorSpec& spec) { spec_ = spec; }
-  // Exchanges what the handle stands for (Parameter data, `out=` of a view-returning op).
+  // Exchanges the arrays behind two handles (Parameter data, `out=` of an op that returns a view).
   void assign_handle(const NDArray& other);
 
   // The Python object of this array, not owned; written by cpp/python under the GIL only.

@@ -7,11 +7,11 @@ namespace mxlite {
 
 enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };  // codes of .params
 
-// Gradients are brought into the normal form only when somebody looks at them, because that takes
-// a wait: the shape of the normal form depends on values.
+// Gradients are converted to the normal form only when a program reads them, because the conversion
+// waits: the shape of the normal form depends on values.
 enum class SparseForm : uint8_t {
   kNormal,  // row_sparse: rows ascend, each once
-  kRows,    // row_sparse: rows in any order, those of one index are to be added up
+  kRows,    // row_sparse: rows in any order; equal ones are added up
   kDense,   // values is the whole array, without indices
 };
 
@@ -21,7 +21,7 @@ class SparseParts final : public SparseInfo {
   SparseForm form = SparseForm::kNormal;
   NDArrayRef values;   // row_sparse: (rows, ...); csr: (nonzeros,)
   NDArrayRef indices;  // int64: rows, or columns of a csr array
-  NDArrayRef indptr;   // csr, int64: where each row begins, (rows + 1,)
+  NDArrayRef indptr;   // csr, int64: begin of each row, (rows + 1,)
 };
 
 inline SparseParts& sparse_parts(const NDArray& a) {
@@ -35,7 +35,7 @@ NDArrayRef make_row_sparse(const TensorSpec& spec, NDArrayRef values, NDArrayRef
                            SparseForm form = SparseForm::kNormal);
 NDArrayRef make_csr(const TensorSpec& spec, NDArrayRef values, NDArrayRef indices,
                     NDArrayRef indptr);
-// A dense array that will be shown as a sparse one.
+// Holds a dense array that reads as a sparse one.
 NDArrayRef make_sparse_from_dense(StorageType stype, NDArrayRef dense);
 
 }  // namespace mxlite

@@ -30,7 +30,7 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
   try {
     return gpu.allocate(device.index, bytes, first_user);
   } catch (const Error& error) {
-    // Tasks that wait to be issued hold memory that they will free.
+    // Tasks that wait to be issued hold memory that they will release.
     if (error.kind() != ErrorKind::kOutOfMemory || !engine::Engine::get().drain()) throw;
     if (auto* reclaim = reclaimer.load()) reclaim();
   }
@@ -61,7 +61,7 @@ Storage::~Storage() {
     release_();
   else if (device_.type != DeviceType::kCUDA)
     host_allocator(device_.type).free(block_);
-  else if (!engine::in_forked_child())  // the parent's memory
+  else if (!engine::in_forked_child())  // a child leaves the parent's memory alone
     accelerator()->free(device_.index, block_);
 }
 

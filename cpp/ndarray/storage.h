@@ -12,11 +12,11 @@ namespace mxlite {
 
 class Storage final : public RefCounted {
  public:
-  // Memory from the device's allocator, not initialised. On a GPU, tasks of other streams than
-  // `first_user` wait until what that stream has been given by now is done.
+  // Allocates from the device's allocator, not initialized. On a GPU, tasks of other streams than
+  // `first_user` wait for the work that this stream has been given so far.
   static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
                                         StreamKind first_user = StreamKind::kCompute);
-  // Foreign memory (NumPy, DLPack); release runs when the last user is done, on any thread.
+  // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
   ~Storage() override;
@@ -24,7 +24,7 @@ class Storage final : public RefCounted {
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   Device device() const { return device_; }
-  // From wrap: its owner may use the memory again as soon as release has run.
+  // Whether wrap made it: its owner may reuse the memory as soon as release has run.
   bool is_foreign() const { return static_cast<bool>(release_); }
   engine::Var& var() const { return var_; }
 
@@ -39,7 +39,7 @@ class Storage final : public RefCounted {
 };
 using StorageRef = IntrusivePtr<Storage>;
 
-// Called when a GPU's memory has run out: drops what is kept for reuse. There is one.
+// Called when a GPU's memory has run out: drops cached memory. There is one such function.
 void set_memory_reclaimer(void (*reclaim)());
 
 }  // namespace mxlite

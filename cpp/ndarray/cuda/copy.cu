@@ -1,5 +1,6 @@
-// Contiguous copies are the driver's. Others: one thread per element; kernels exist per width, and
-// per source dtype where dtypes differ, with the destination's as a branch that all threads share.
+// Contiguous copies use the driver. Strided ones use one thread per element: there is a kernel for
+// each width and, where dtypes differ, for each source dtype; the destination's dtype is a uniform
+// branch.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +12,7 @@ namespace mxlite::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;  // more items go on with the grid's stride
+constexpr int64_t kMostBlocks = 4096;  // above it, threads loop over several items
 
 // Offsets of element i of the shape in both arrays.
 template <class Index>
@@ -49,7 +50,7 @@ __global__ void move_kernel(const Word* src, Word* dst, Index n, Axes<Index> axe
   }
 }
 
-// As the CPU's conversion: floats become small integers modulo 2^n.
+// Converts like the CPU: floats become small integers modulo 2^n.
 template <class T, class Wide>
 __device__ T narrow(Wide value) {
   if constexpr (std::is_same_v<T, bool>)

@@ -1,4 +1,4 @@
-// copy_strided for memory of one GPU; set_device_copy gets it when the plug-in is loaded.
+// Implements copy_strided for memory of one GPU; set_device_copy gets it when the plug-in loads.
 #pragma once
 #include "cpp/ndarray/copy.h"
 
