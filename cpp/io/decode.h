@@ -18,12 +18,12 @@ inline int num_channels(ColorOrder order) {
 
 struct ImageInfo {
   int width = 0, height = 0;
-  int channels = 3;  // of the file: 1 gray, 3 colors, 4 colors and alpha
+  int channels = 3;  // in the file: 1 gray, 3 colors, 4 colors and alpha
   bool jpeg = true;
 };
 
 struct DecodeOptions {
-  ColorOrder order = ColorOrder::kRGB;  // the alpha of a file that has none is 255
+  ColorOrder order = ColorOrder::kRGB;  // alpha is 255 if the file has none
   // Decode at 1/denominator of the size (1, 2, 4, 8; PNG only 1): cheaper when the image is shrunk
   // anyway.
   int denominator = 1;
@@ -48,17 +48,17 @@ void check_pixel_count(int64_t height, int64_t width, const std::string& name);
 
 bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
-// What the header says. Throws kRecord naming `name` when the bytes are no image.
+// Reads the header. Throws kRecord naming `name` if the bytes are not an image.
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name);
-// The tag of a camera that was turned, 1 to 8; 1 where there is none. Pixels are decoded as stored.
+// Returns the EXIF orientation, 1 to 8; 1 without one. Pixels are decoded as stored.
 int exif_orientation(std::span<const std::byte> bytes);
 
-// uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
+// Returns uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
 NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options);
-// The same into memory for that many bytes.
+// Decodes into memory of the caller with that many bytes.
 void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,
                        unsigned char* pixels);
-// At least the pixels of `needed`, the same as decode_image's; the rest of the file is still
+// Decodes at least the pixels of `needed`, equal to decode_image's; the rest of the file is still
 // checked for damage. `needed` counts in pixels after scaling.
 void decode_window(std::span<const std::byte> bytes, const DecodeOptions& options,
                    const Region& needed, Window& window);

@@ -23,7 +23,7 @@ bool chosen(Random& random, float probability) {
   return probability > 0 && uniform(random, 0, 1) < probability;
 }
 
-// Coordinates relative to `frame`, cut off at its borders.
+// Returns coordinates relative to `frame`, clipped to its borders.
 void project(float* object, const Box& frame) {
   const auto share = [](float place, float begin, float length) {
     return std::clamp((place - begin) / length, 0.0F, 1.0F);
@@ -57,7 +57,7 @@ bool stays(const Box& crop, const Box& box, const DetectionParams& p) {
   return crop.contains({box.x + box.width / 2, box.y + box.height / 2});
 }
 
-// The label within the rectangle; false if no box allows it or none would stay.
+// Computes the label within the rectangle; false if no box allows it or no box would remain.
 bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
                const DetectionParams& p) {
   if (label.objects.empty()) return true;
@@ -74,7 +74,7 @@ bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
   return true;
 }
 
-// The ratio is that of pixels. A rectangle that would not fit gets another ratio.
+// The ratio is in pixels. A rectangle that would not fit gets another ratio.
 cv::Rect draw_crop(const CropSampler& s, cv::Size image, Random& random) {
   const float scale = std::max(uniform(random, s.min_scale, s.max_scale), 1e-6F);
   const float square = static_cast<float>(image.height) / static_cast<float>(image.width);
@@ -201,7 +201,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
     image = resized(image, size, params, random);
     sample.height = size.height;
     sample.width = size.width;
-    // Rows and columns that the picture does not reach are filled.
+    // Rows and columns outside the image are filled.
     if (size.width < params.width || size.height < params.height)
       cv::copyMakeBorder(image, image, 0, params.height - size.height, 0, params.width - size.width,
                          cv::BORDER_CONSTANT, cv::Scalar::all(params.fill_value));

@@ -1,13 +1,13 @@
-// From an image and its boxes to one sample of a detection set: what ImageDetRecordIter does.
+// Turns an image and its boxes into one sample of a detection set, for ImageDetRecordIter.
 #pragma once
 #include "cpp/io/image_transform.h"
 
 namespace mxlite::io {
 
-// A rectangle may be cut out if some box meets all limits.
+// Limits on a cropped rectangle: it is allowed if some box meets all of them.
 struct CropSampler {
   float min_scale = 0, max_scale = 1, min_ratio = 1, max_ratio = 1;
-  float min_overlap = 0, max_overlap = 1;                  // intersection over union
+  float min_overlap = 0, max_overlap = 1;                  // overlap is intersection over union
   float min_sample_coverage = 0, max_sample_coverage = 1;  // intersection over the rectangle
   float min_object_coverage = 0, max_object_coverage = 1;  // intersection over the box
   int trials = 25;
@@ -30,7 +30,7 @@ struct DetectionParams {
 };
 
 // Label of a record: header width, object width, ..., objects; an object is class, left, top,
-// right, bottom, ..., with places as shares of the image's sides.
+// right, bottom, ..., with coordinates as fractions of the image's sides.
 struct BoxLabel {
   std::vector<float> header;
   int64_t object_width = 0;
@@ -39,15 +39,15 @@ struct BoxLabel {
   int64_t size() const { return static_cast<int64_t>(header.size() + objects.size()); }
 };
 
-// Throws kRecord naming `name` for labels that are none of a detection set.
+// Throws kRecord naming `name` for labels that do not have this form.
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name);
 
 struct DetectionSample {
   BoxLabel label;
-  int height = 0, width = 0;  // of the picture within the sample; below it in modes shrink and fit
+  int height = 0, width = 0;  // the image's part of the sample: less in modes shrink, fit
 };
 
-// As transform_image; sample.label is changed as the picture is.
+// Like transform_image; sample.label follows the changes of the image.
 void transform_detection(std::span<const std::byte> bytes, const ImageParams& params,
                          const DetectionParams& detection, Random& random, const std::string& name,
                          DetectionSample& sample, void* output);

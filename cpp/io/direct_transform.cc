@@ -7,7 +7,7 @@
 namespace mxlite::io {
 namespace {
 
-// `rectangle` of the image becomes `size`, of which the sample begins at (x, y).
+// Resizes `rectangle` of the image to `size`, in which the sample begins at (x, y).
 struct Plan {
   Region rectangle;
   Extent size;
@@ -33,7 +33,7 @@ struct Axes {
   ResizeAxis columns, rows;
 };
 
-// In an image decoded at 1/d of its size the rectangle lies at 1/d of its place.
+// In an image decoded at 1/d of its size the rectangle's coordinates are divided by d.
 Axes resize_axes(const Plan& plan, const ImageParams& p, int d) {
   const auto axis = [d](int from, int length, int size, int begin, int count) {
     ResizeAxis result;

@@ -12,7 +12,7 @@ namespace mxlite::io {
 namespace {
 
 struct ErrorTrap {
-  jpeg_error_mgr manager;  // first: libjpeg hands back its address
+  jpeg_error_mgr manager;  // first: libjpeg passes its address back
   std::jmp_buf exit;
   char message[JMSG_LENGTH_MAX];
 };

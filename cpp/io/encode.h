@@ -8,7 +8,7 @@
 
 namespace mxlite::io {
 
-// Rows without gaps.
+// Rows must have no gaps.
 struct PixelBlock {
   const unsigned char* data = nullptr;
   int height = 0, width = 0;
@@ -17,7 +17,7 @@ struct PixelBlock {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng };
 
-// The bytes that OpenCV writes: JPEG with 4:2:0 colors, without alpha. quality: 1 to 100 for JPEG,
+// Returns OpenCV's bytes: JPEG with 4:2:0 colors, without alpha. quality: 1 to 100 for JPEG,
 // the level 0 to 9 for PNG.
 std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality);
 

@@ -11,7 +11,7 @@
 
 namespace mxlite::io {
 
-// Memory that is kept from read to read and holds the bytes of the last one.
+// Memory that is reused between reads and holds the bytes of the last one.
 class ReadBuffer {
  public:
   // Each read takes at least `ahead` bytes where the file has them: for small neighbouring reads.
@@ -36,7 +36,7 @@ class FileBytes {
   FileBytes& operator=(const FileBytes&) = delete;
 
   int64_t size() const { return size_; }
-  // Asks for the size again; true if it changed.
+  // Updates the size; returns true if it changed.
   bool refresh();
   // Returns bytes [offset, offset + size), in `buffer` until its next read. Returns fewer if the
   // file ends before, also because it was truncated since its size was asked for.

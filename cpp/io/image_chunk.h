@@ -1,4 +1,4 @@
-// What the pipeline's threads fill.
+// A chunk of samples that the pipeline's threads fill.
 #pragma once
 #include <exception>
 #include <vector>

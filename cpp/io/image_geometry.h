@@ -1,4 +1,4 @@
-// Sizes and places of ImageRecordIter's resizing and cropping, some of them drawn.
+// Sizes and positions for ImageRecordIter's resizing and cropping, some of them random.
 #pragma once
 #include "cpp/io/image_transform.h"
 
@@ -9,16 +9,16 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// The short side becomes params.resize; the same size if that is not positive.
+// Returns the size with params.resize as its short side; unchanged if that is not positive.
 Extent short_side_size(Extent image, const ImageParams& params);
-// The least enlargement that holds the sample.
+// Returns the smallest enlargement that contains the sample.
 Extent enlarged_size(Extent image, const ImageParams& params);
 Region placed(Extent outer, Extent inner, bool at_random, Random& random);
 // Draws the region to cut out and resize for random_resized_crop or crop sizes; empty for neither.
 Region drawn_rectangle(Extent image, const ImageParams& params, Random& random);
-// Whether rotation, shear, scaling or aspect apply.
+// Returns whether rotation, shear, scaling or aspect apply.
 bool warps(const ImageParams& params);
-// The largest denominator whose picture is at least `wanted` where the whole one is `whole`.
+// Returns the largest denominator whose image is at least `wanted` if the whole one is `whole`.
 int scaled_decode(Extent whole, Extent wanted);
 
 }  // namespace mxlite::io

@@ -1,4 +1,4 @@
-// Which records an ImagePipeline reads, and in which order.
+// Decides which records an ImagePipeline reads, and in which order.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace mxlite::io {
 namespace {
 
-// std::shuffle may differ between standard libraries.
+// std::shuffle differs between standard libraries, so this shuffles itself.
 void shuffle_order(std::vector<int64_t>& order, Random random) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
 }
@@ -30,9 +30,9 @@ std::vector<int64_t> ImagePipeline::scan() const {
     buffer.forget();
     for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
       offsets.push_back(begins_[i] + at);
-      // Over the payload, unless the length cannot be right.
+      // Skips the payload, unless the length cannot be right.
       const std::optional<PartHead> head = file.head_at(at, buffer);
-      if (!head) break;  // truncated since
+      if (!head) break;  // truncated meanwhile
       const int64_t end = at + 8 + padded(head->length);
       if (end == file.size()) break;
       if (file.head_at(end, buffer)) at = end - 4;
@@ -61,7 +61,7 @@ void ImagePipeline::choose_part() {
 }
 
 // With shuffle_bytes the stretches are permuted and, if all shall be shuffled, the records in each:
-// a disk with a head then reads without jumping about.
+// a hard disk then reads without many seeks.
 void ImagePipeline::choose_order() {
   std::iota(order_.begin(), order_.end(), 0);
   const uint64_t seed = mix(options_.seed, epoch_);

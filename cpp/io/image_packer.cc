@@ -17,7 +17,7 @@
 namespace mxlite::io {
 namespace {
 
-// An open file.
+// Holds an open file.
 class InputFile {
  public:
   explicit InputFile(const std::string& path)
@@ -34,7 +34,7 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // The disk begins to read it.
+  // Starts reading from the disk.
   void prefetch() const {
     if (number_ >= 0) ::posix_fadvise(number_, 0, 0, POSIX_FADV_WILLNEED);
   }
@@ -98,7 +98,7 @@ cv::Mat shaped(cv::Mat image, const PackOptions& options) {
   return image.isContinuous() ? image : image.clone();
 }
 
-// The record of an image as it is stored, as OpenCV's imread, resize and imencode would.
+// Returns the image as stored in the record; same pixels as OpenCV's imread, resize, imencode.
 std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options) {
   const InputFile input(item.path);
   std::vector<std::byte> file(input.checked_size());
@@ -127,7 +127,7 @@ std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& optio
 
 struct ImagePacker::Job {
   PackItem item;
-  std::optional<InputFile> file;  // of pass_through: opened before its turn
+  std::optional<InputFile> file;  // pass_through: opened ahead of time
   std::vector<std::byte> record;
   std::exception_ptr failure;
   bool done = false;  // guarded by mutex_; the rest belongs to the worker before, to write() after
@@ -138,8 +138,7 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
   MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color ", options.color,
            " given, -1, 0 or 1 expected");
   MX_CHECK(options.resize >= 0, "im2rec: resize ", options.resize, " given, at least 0 expected");
-  if (options.pass_through)
-    return;  // write() is as fast as memory: threads cost more than they give
+  if (options.pass_through) return;  // write() is as fast as memory: threads would only cost time
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)
     workers_->emplace_back([this](std::stop_token token) { work(std::move(token)); });
@@ -173,7 +172,7 @@ void ImagePacker::work(std::stop_token token) {
     lock.unlock();
     try {
       job.record = pack_image(job.item, options_);
-    } catch (...) {  // its text may not fit into memory: write() looks at it
+    } catch (...) {  // the error may not fit into memory: write() handles it
       job.failure = std::current_exception();
     }
     lock.lock();
@@ -196,7 +195,7 @@ std::string file_error(const std::exception_ptr& failure) {
 
 }  // namespace
 
-// Returns what is wrong with the file; what is wrong with the record file is thrown.
+// Returns what is wrong with the file; throws if the record file cannot be written.
 std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
   const std::vector<std::byte>& header = job.item.header;
   std::string error;

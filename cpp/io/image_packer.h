@@ -1,4 +1,4 @@
-// Many image files become records, in their order, by several threads: what im2rec runs.
+// Packs many image files into records, in their order, with several threads, for im2rec.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace mxlite::io {
 
 struct PackOptions {
-  bool pass_through = false;  // the files' bytes; what follows does not matter then
-  int color = 1;              // 1: three channels, 0: gray, -1: those of the file
+  bool pass_through = false;  // stores the files' bytes; ignores the options below
+  int color = 1;              // 1: three channels, 0: gray, -1: the file's own
   bool center_crop = false;   // to a square
-  int resize = 0;             // new length of the short side; 0: as it is
+  int resize = 0;             // new length of the short side; 0: unchanged
   ImageFormat format = ImageFormat::kJpeg;
   int quality = 95;
 };
@@ -30,8 +30,8 @@ struct PackItem {
 };
 
 struct PackedItem {
-  int64_t offset = -1;  // of the record; -1: it was not written
-  std::string error;    // why not
+  int64_t offset = -1;  // offset of the record; -1: not written
+  std::string error;    // reason if not written
 };
 
 // add() and write() are called by one thread.
@@ -42,11 +42,11 @@ class ImagePacker {
   ImagePacker(const ImagePacker&) = delete;
   ImagePacker& operator=(const ImagePacker&) = delete;
 
-  // The threads begin at once.
+  // Starts the threads.
   void add(std::vector<PackItem> items);
-  // Items added and not yet written.
+  // Returns the number of items added and not yet written.
   int64_t waiting() const;
-  // Writes the next `count` items, all that wait if there are fewer, and says what became of them.
+  // Writes the next `count` items, or all that wait if there are fewer, and returns the results.
   std::vector<PackedItem> write(RecordWriter& writer, int64_t count);
 
  private:
@@ -60,7 +60,7 @@ class ImagePacker {
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Job>> jobs_;  // guarded by mutex_; in order
   size_t next_ = 0;                        // guarded by mutex_; first job that no thread has taken
-  KeptInFork<std::vector<std::jthread>> workers_;  // last: they end before what they use
+  KeptInFork<std::vector<std::jthread>> workers_;  // last: joined before the rest goes
 };
 
 }  // namespace mxlite::io

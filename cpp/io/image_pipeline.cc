@@ -108,7 +108,7 @@ void ImagePipeline::seek(const PipelinePosition& position) {
   epoch_ = position.epoch;
   std::shared_ptr<Chunk> first;
   if (position.batches > 0 && options_.round_batch && num_records() % size != 0) {
-    ImageBatch batch;  // the last batch will need the first one
+    ImageBatch batch;  // its rows also fill the last batch
     start();
     next(batch);
     first = first_;
@@ -155,7 +155,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
     if (position % batch == 0) {
       try {
         chunks_.push_back(new_chunk(position / batch));
-      } catch (...) {  // no memory; the consumer throws it after the chunks before
+      } catch (...) {  // out of memory: the consumer throws it after earlier chunks
         failure_ = std::current_exception();
         next_sample_ = num_records();
         changed_->notify_all();
@@ -213,7 +213,7 @@ void ImagePipeline::copy_row(const Chunk& from, int64_t row, ImageBatch& to, int
   to.index[static_cast<size_t>(target)] = from.index[static_cast<size_t>(row)];
 }
 
-// Throws what may not be skipped.
+// Throws unless the error may be skipped.
 int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   int64_t bad = 0;
   for (const Chunk::Failure& failure : chunk.failures) {

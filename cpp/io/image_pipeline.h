@@ -19,19 +19,19 @@
 namespace mxlite::io {
 
 struct PipelineOptions {
-  std::vector<std::string> paths;                 // one file behind the other
+  std::vector<std::string> paths;                 // files, in order
   std::vector<int64_t> offsets;                   // of the records; empty: the files are scanned
-  std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: those of the records
+  std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: use the records' labels
   int64_t batch_size = 0, label_width = 1;
   int threads = 4, prefetch = 4;
   int64_t part_index = 0, num_parts = 1;
   bool shuffle = false, round_batch = true, skip_bad = false;
   double bad_limit = 1;       // share of an epoch's records that may be skipped
-  int64_t shuffle_bytes = 0;  // above 0: stretches of the file change places
+  int64_t shuffle_bytes = 0;  // above 0: stretches of the file are shuffled
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
 
-  bool detection = false;  // with boxes; label_width is -1 or what each record must have
+  bool detection = false;  // with boxes; label_width is -1 or required of each record
   DetectionParams boxes;
   int64_t label_pad_width = 0;  // 0: as wide as the widest label
   float label_pad_value = -1;
@@ -39,7 +39,7 @@ struct PipelineOptions {
 
 struct ImageBatch {
   NDArrayRef data, label;
-  std::vector<int64_t> index;  // of the records in the part's file order
+  std::vector<int64_t> index;  // index of each record in the part's file order
   int64_t pad = 0;
 };
 
@@ -48,12 +48,12 @@ struct BadRecords {
   int64_t total() const { return record + label + image; }
 };
 
-// Where a pipeline is: what it delivers next.
+// Position of a pipeline: what it delivers next.
 struct PipelinePosition {
   uint64_t epoch = 0;
-  int64_t batches = 0;         // delivered of the epoch
-  int64_t samples = 0;         // of the epoch's order that were used up, bad ones too
-  int64_t skipped_before = 0;  // of the epoch
+  int64_t batches = 0;         // batches delivered in this epoch
+  int64_t samples = 0;         // samples consumed in this epoch, bad ones included
+  int64_t skipped_before = 0;  // bad records skipped before this position
   BadRecords skipped;
 };
 
@@ -66,28 +66,29 @@ class ImagePipeline {
   ImagePipeline(const ImagePipeline&) = delete;
   ImagePipeline& operator=(const ImagePipeline&) = delete;
 
-  // False at the end. Without skip_bad a bad record's error is thrown in place of its batch.
+  // Returns false at the end. Without skip_bad, a bad record's error is thrown instead of its
+  // batch.
   bool next(ImageBatch& batch);
   void reset();
-  // Ends the threads for good, before the process ends. Any thread may call it, beside the others.
+  // Ends the threads for good, before the process ends. Any thread may call it at any time.
   void close();
   PipelinePosition position() const;
-  // Goes on as if the batches before had been delivered.
+  // Continues as if the batches before `position` had been delivered.
   void seek(const PipelinePosition& position);
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
-  // Values per label; labels with boxes begin with channels, height, width and their length.
+  // Returns values per label; labels with boxes begin with channels, height, width, label length.
   int64_t label_width() const { return label_width_; }
-  // Bad records left out since the beginning, by what was bad.
+  // Returns numbers of bad records skipped since the beginning, by what was bad.
   const BadRecords& skipped() const { return skipped_; }
   const std::string& last_skipped() const { return last_skipped_; }
 
  private:
   struct Chunk;   // batch_size consecutive samples of the epoch's order
-  struct Place {  // of a record
+  struct Place {  // location of a record
     const RecordFile& file;
     int64_t offset;
   };
-  Place place_of_offset(int64_t offset) const;  // in the bytes of all files
+  Place place_of_offset(int64_t offset) const;  // from an offset in all files
   std::vector<int64_t> scan() const;
   void choose_part();
   void choose_label_width();
@@ -107,18 +108,18 @@ class ImagePipeline {
 
   PipelineOptions options_;
   std::vector<std::unique_ptr<RecordFile>> files_;
-  std::vector<int64_t> begins_;   // of the files, in the bytes of all, and their end
+  std::vector<int64_t> begins_;   // begin of each file and the end of all, in bytes
   std::vector<int64_t> offsets_;  // of this part's records, in the bytes of all files
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 
-  // Only the consumer's thread.
+  // Used only by the consumer's thread.
   int64_t delivered_ = 0;
   BadRecords skipped_;
-  int64_t skipped_before_ = 0;  // this epoch
+  int64_t skipped_before_ = 0;  // within this epoch
   std::string last_skipped_;
-  std::deque<std::shared_ptr<Chunk>> left_;  // chunks with good rows not yet delivered
+  std::deque<std::shared_ptr<Chunk>> left_;  // chunks with undelivered good rows
   int64_t left_row_ = 0;                     // first such row of left_.front()
   std::shared_ptr<Chunk> first_;  // copy of the epoch's first batch; only with round_batch
 
@@ -131,7 +132,7 @@ class ImagePipeline {
   int64_t taken_ = 0;                              // guarded by mutex_; chunks
   bool closed_ = false;                            // guarded by mutex_
   int running_ = 0;                                // guarded by mutex_; threads that have begun
-  KeptInFork<std::vector<std::jthread>> workers_;  // last: they end before what they use
+  KeptInFork<std::vector<std::jthread>> workers_;  // last: joined before the rest goes
 };
 
 }  // namespace mxlite::io

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kHeaderSize = 24;  // u32 number of labels, f32 label, u64 id, u64 id2
 constexpr int64_t kShapeLabels = 4;  // channels, height, width, number of labels: before boxes
 
-// Labels that the record's header announces.
+// Returns the labels that the record's header announces.
 int64_t count_labels(const Record& record, const std::string& name) {
   const auto size = static_cast<int64_t>(record.bytes.size());
   uint32_t count = 0;
@@ -38,7 +38,7 @@ void write_box_label(const DetectionSample& sample, const ImageParams& image, fl
 
 }  // namespace
 
-// The record's own, or those of the list.
+// Returns the record's own labels, or those of the list.
 std::span<const float> ImagePipeline::labels_of(const Record& record,
                                                 const std::string& name) const {
   const int64_t count = count_labels(record, name);
@@ -50,12 +50,12 @@ std::span<const float> ImagePipeline::labels_of(const Record& record,
                   " is not in path_imglist");
     return found->second;
   }
-  // Records and what is in them begin at multiples of 4 bytes.
+  // Records and their contents begin at multiples of 4 bytes.
   const std::byte* labels = record.bytes.data() + (count > 0 ? kHeaderSize : 4);
   return {reinterpret_cast<const float*>(labels), static_cast<size_t>(std::max(count, int64_t{1}))};
 }
 
-// The widest label of all parts: every process must see the same shape.
+// Uses the widest label of all parts: every process must see the same shape.
 void ImagePipeline::choose_label_width() {
   label_width_ = options_.label_width;
   if (!options_.detection) return;
@@ -69,7 +69,7 @@ void ImagePipeline::choose_label_width() {
       const std::span<const float> labels =
           labels_of(record, name_of(place.file, -1, place.offset));
       widest = std::max(widest, static_cast<int64_t>(labels.size()));
-    } catch (const Error&) {  // it is reported when it is read for its batch
+    } catch (const Error&) {  // reported when its batch is read
     }
   }
   const int64_t given = options_.label_pad_width;
@@ -85,7 +85,7 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   const auto [file, offset] = place_of_offset(global);
   chunk.index[static_cast<size_t>(row)] = number;
   Stage& stage = chunk.failures[static_cast<size_t>(row)].stage;
-  record.buffer.forget();  // it may be of another file
+  record.buffer.forget();  // it may hold bytes of another file
   file.read(offset, record, number);
   const std::string name = name_of(file, number, offset);
   stage = Stage::kLabel;
@@ -102,7 +102,7 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   void* output =
       static_cast<std::byte*>(data.data()) +
       row * (data.size() / options_.batch_size) * static_cast<int64_t>(dtype_size(data.dtype()));
-  // By record and epoch: neither the thread nor the order within the epoch matters.
+  // The seed depends on record and epoch only, not on threads or order.
   Random random(mix(mix(options_.augment_seed, epoch_), static_cast<uint64_t>(global)));
   if (!options_.detection) {
     std::copy(labels.begin(), labels.end(), label.begin());

@@ -1,4 +1,4 @@
-// From the bytes of an image to one normalized sample: what ImageRecordIter does to a record.
+// Turns the bytes of an image into one normalized sample, for ImageRecordIter.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -45,12 +45,12 @@ inline int uniform_int(Random& random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(random);
 }
 
-// Memory that a thread keeps from sample to sample.
+// Memory that a thread reuses from sample to sample.
 struct TransformScratch {
   Window window;
 };
 
-// Throws kValue for combinations that cannot work.
+// Throws kValue for contradictory params.
 void check_image_params(const ImageParams& params);
 // Writes channels * height * width elements; name is for errors. Throws kRecord for bad images.
 void transform_image(std::span<const std::byte> bytes, const ImageParams& params, Random& random,

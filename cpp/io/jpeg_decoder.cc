@@ -13,7 +13,7 @@ namespace mxlite::io {
 namespace {
 
 struct ErrorTrap {
-  jpeg_error_mgr manager;  // first: libjpeg hands back its address
+  jpeg_error_mgr manager;  // first: libjpeg passes its address back
   std::jmp_buf exit;
   char message[JMSG_LENGTH_MAX];
 };
@@ -51,7 +51,7 @@ void check_scans(j_common_ptr info) {
   std::longjmp(trap->exit, 1);
 }
 
-// A new decompressor for each image: one that is kept keeps the tables of the image before.
+// Each image gets a new decompressor: a reused one keeps tables of the image before.
 struct Decompressor {
   jpeg_decompress_struct info{};
   ErrorTrap trap{};
@@ -106,7 +106,7 @@ J_COLOR_SPACE color_space(const jpeg_decompress_struct& info, ColorOrder order) 
   return JCS_RGB;
 }
 
-// The inks as Adobe writes them (255 is none), the arithmetic is OpenCV's.
+// Inks are inverted as Adobe writes them (255 is none); the arithmetic is OpenCV's.
 void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
                   unsigned char* output) {
   const int channels = num_channels(order);
@@ -125,7 +125,7 @@ void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
   }
 }
 
-// Columns [x, x + width) of rows [y, y + height), all multiples of what libjpeg wants.
+// Decodes columns [x, x + width) of rows [y, y + height), all multiples of libjpeg's units.
 struct Rows {
   JDIMENSION x = 0, width = 0, y = 0, height = 0;
   unsigned char* pixels = nullptr;
@@ -206,7 +206,7 @@ void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
       scaled_side(static_cast<int>(jpeg.info.image_width), options.denominator));
   const auto full_height = static_cast<JDIMENSION>(
       scaled_side(static_cast<int>(jpeg.info.image_height), options.denominator));
-  // Colors are interpolated between columns and between rows, so pixels at a cut differ: it is made
+  // Colors are interpolated between columns and rows, so pixels at a cut differ: the cut is made
   // two pixels away.
   constexpr int kMargin = 2;
   Rows rows;

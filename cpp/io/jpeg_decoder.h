@@ -1,11 +1,11 @@
-// libjpeg-turbo's decoder; decode.h is what others include.
+// Decodes JPEG with libjpeg-turbo; other files include decode.h instead.
 #pragma once
 #include "cpp/io/decode.h"
 
 namespace mxlite::io {
 
 ImageInfo read_jpeg_header(std::span<const std::byte> bytes, const std::string& name);
-// decode_window and decode_image_into of decode.h.
+// Implement decode_window and decode_image_into of decode.h.
 void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
                  const Region& needed, Window& window);
 void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,

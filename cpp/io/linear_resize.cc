@@ -146,7 +146,7 @@ LinearResizer::LinearResizer(const Window& window, int channels, const LinearTap
   output_.resize(count);
 }
 
-// Each source row is needed for one or two consecutive rows of the output, and in turns.
+// Each source row serves one or two consecutive output rows; two buffers take turns.
 const int16_t* LinearResizer::horizontal(int source_row) {
   const auto slot = static_cast<size_t>(source_row & 1);
   int16_t* line = lines_[slot].data();

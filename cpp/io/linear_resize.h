@@ -7,7 +7,7 @@
 
 namespace mxlite::io {
 
-// One direction: output i of [begin, begin + count) lies at origin + (i + 0.5) * scale - 0.5 in the
+// Maps one axis: output i of [begin, begin + count) is at origin + (i + 0.5) * scale - 0.5 in the
 // source, of which [lowest, lowest + size) may be read.
 struct ResizeAxis {
   double scale = 1, origin = 0;
@@ -15,7 +15,7 @@ struct ResizeAxis {
   int begin = 0, count = 0;
 };
 
-// Two pixels of the source and their weights, in 2048ths, for each output.
+// For each output: two source pixels and their weights in 2048ths.
 struct LinearTaps {
   std::vector<int> first, second;
   std::vector<int16_t> weights;  // pairs
@@ -29,12 +29,12 @@ struct LinearTaps {
 LinearTaps column_taps(const ResizeAxis& axis);
 LinearTaps row_taps(const ResizeAxis& axis);
 
-// Rows of the output from a window that holds what the taps name. Pixels are 1 or 4 bytes.
+// Computes output rows from a window that holds the taps' pixels. Pixels are 1 or 4 bytes.
 class LinearResizer {
  public:
   LinearResizer(const Window& window, int channels, const LinearTaps& columns,
                 const LinearTaps& rows);
-  // y rises from call to call; valid until the next.
+  // y must increase from call to call; the result is valid until the next call.
   const unsigned char* row(int y);
 
  private:

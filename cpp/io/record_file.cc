@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kHeadSize = 8;
 
-// Offset of the first magic word in bytes, looking at every fourth byte; -1: none.
+// Returns the offset of the first magic word, looking at every fourth byte; -1 if there is none.
 int64_t find_magic(std::span<const std::byte> bytes) {
   const size_t words = bytes.size() / 4;
   constexpr size_t kBlock = 64;  // words looked at before branching: the inner loop is vectorized
@@ -38,8 +38,8 @@ std::optional<PartHead> RecordFile::head_at(int64_t offset, ReadBuffer& buffer) 
   return decode_part(word);
 }
 
-// A length that was made too large swallows the heads behind it, so the payload is searched for
-// one: a writer never leaves the magic there.
+// A length that is too large covers following heads, so the payload is searched for one: writers
+// never leave the magic word there.
 std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
                                                     std::string* problem) const {
   if (offset < 0 || offset % 4 != 0) {
@@ -69,7 +69,7 @@ std::optional<RecordFile::Part> RecordFile::part_at(int64_t offset, ReadBuffer& 
   // A file may end without the last record's padding.
   const int64_t end = std::min(begin + padded(head->length), size());
   std::span<const std::byte> payload;
-  // A forged length is found out before all of it is read.
+  // Detects a forged length before all of its bytes are read.
   for (int64_t size = 128 << 10; std::ssize(payload) < end - begin; size *= 4) {
     const size_t searched = payload.size();
     const int64_t wanted = std::min(size, end - begin);
@@ -139,7 +139,7 @@ int64_t RecordFile::find_head(int64_t offset) const {
         return offset + static_cast<int64_t>(at);
       at += 4;
     }
-    if (at == 0) break;  // truncated since
+    if (at == 0) break;  // truncated meanwhile
     offset += static_cast<int64_t>(at);
   }
   return size();

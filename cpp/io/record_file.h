@@ -11,11 +11,11 @@
 
 namespace mxlite::io {
 
-// Memory is kept from record to record.
+// Reuses its memory from record to record.
 struct Record {
-  int64_t offset = 0;                // of its head in the file
+  int64_t offset = 0;                // offset of its head in the file
   std::span<const std::byte> bytes;  // in the buffer of the read, or in `glued`
-  std::vector<std::byte> glued;      // of a record that was written in parts
+  std::vector<std::byte> glued;      // holds a record that was written in parts
   ReadBuffer buffer;
 };
 
@@ -27,19 +27,19 @@ class RecordFile {
 
   const std::string& path() const { return path_; }
   int64_t size() const { return file_.size(); }
-  // Learns what was appended or cut off since; true if the size changed.
+  // Notices that the file grew or shrank; returns true if the size changed.
   bool refresh() { return file_.refresh(); }
 
-  // The record whose head is at offset; returns the offset behind it. Throws kRecord with file,
-  // number (when not negative) and offset if there is no whole record.
+  // Reads the record whose head is at offset; returns the offset after it. Throws kRecord naming
+  // file, number (when not negative) and offset if there is no whole record.
   int64_t read(int64_t offset, Record& record, int64_t number = -1) const {
     return read(offset, record, record.buffer, number);
   }
-  // The same with bytes in another buffer.
+  // Reads the same with bytes in another buffer.
   int64_t read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const;
-  // The first head of a record at or behind offset; size() if there is none.
+  // Returns the offset of the first head at or after offset; size() if there is none.
   int64_t find_head(int64_t offset) const;
-  // The head at an offset, if a record's part begins there.
+  // Returns the head at an offset, if a part of a record begins there.
   std::optional<PartHead> head_at(int64_t offset, ReadBuffer& buffer) const;
 
  private:
@@ -50,12 +50,12 @@ class RecordFile {
   FileBytes file_;
 };
 
-// A position that moves from record to record of a file.
+// Reads a file record by record.
 class RecordReader {
  public:
   explicit RecordReader(std::string path) : file_(std::move(path)) {}
 
-  // False at the end. After an error the position is behind the damage, at the next head. The
+  // Returns false at the end. After an error the position is the next head after the damage. The
   // bytes stay valid until the next call.
   bool next(Record& record);
   void seek(int64_t offset);
@@ -68,7 +68,7 @@ class RecordReader {
   RecordFile file_;
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
-  int64_t number_ = 0;  // of the next record; negative after a seek, when it is not known
+  int64_t number_ = 0;  // of the next record; negative after a seek: unknown
 };
 
 }  // namespace mxlite::io

@@ -9,8 +9,8 @@ namespace mxlite::io {
 inline constexpr uint32_t kRecordMagic = 0xCED7230A;
 inline constexpr uint32_t kMaxPartLength = (1U << 29) - 1;
 
-// A record whose payload has the magic at an offset divisible by 4 is split there; the word itself
-// is left out and put back by the reader, so that it only ever stands before a length.
+// A record whose payload has the magic word at an offset divisible by 4 is split there; the word is
+// left out and restored by the reader, so that it only ever precedes a length.
 enum class RecordPart : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 struct PartHead {
@@ -22,7 +22,7 @@ struct PartHead {
 inline uint32_t encode_part(PartHead head) {
   return static_cast<uint32_t>(head.part) << 29 | head.length;
 }
-// The top bit is in no valid word.
+// No valid word has the top bit set.
 inline bool valid_part(uint32_t word) { return word >> 31 == 0; }
 inline PartHead decode_part(uint32_t word) {
   return {static_cast<RecordPart>(word >> 29), word & kMaxPartLength};

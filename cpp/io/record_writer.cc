@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
 
-// Where at or behind `begin`, a multiple of 4, the magic is; the size if it is nowhere.
+// Returns the first offset from `begin`, a multiple of 4, that has the magic; size if none has it.
 size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
   constexpr size_t kBlock = 1024;  // looked at as a whole, in vectors
   while (begin + kBlock <= bytes.size()) {
@@ -34,7 +34,7 @@ size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::getpid()) {
-  // A new file instead of a truncated one: a reader's map of a truncated file ends in SIGBUS.
+  // Makes a new file instead of truncating one: a reader's map of a truncated file raises SIGBUS.
   std::error_code ignored;
   const auto target = std::filesystem::canonical(path_, ignored);
   if (!ignored && std::filesystem::is_regular_file(target, ignored) &&

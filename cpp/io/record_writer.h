@@ -13,24 +13,24 @@ namespace mxlite::io {
 
 class RecordWriter {
  public:
-  // Replaces the file. One that readers have mapped stays as it is for them.
+  // Replaces the file. Readers that have mapped the old one keep it unchanged.
   explicit RecordWriter(std::string path);
-  // Goes on behind the first `keep` bytes of an existing file; what follows them is lost.
+  // Continues after the first `keep` bytes of an existing file; the rest is lost.
   RecordWriter(std::string path, int64_t keep);
-  // Writes what is left; failures are lost, so call close() first.
+  // Writes buffered bytes; failures are lost, so call close() first.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
   // Throws kValue for a record that is too long, kRecord when the file cannot be written.
   void write(std::span<const std::byte> record);
-  // A record of `size` bytes that `fill` writes where they leave for the file: no copy between.
+  // Writes a record of `size` bytes that `fill` produces directly in the output buffer.
   // Throws what fill throws; nothing is written then.
   void write(size_t size, const std::function<void(std::span<std::byte>)>& fill);
-  // Where the next record's head will be.
+  // Returns the offset of the next record's head.
   int64_t tell() const { return position_; }
   void flush();
-  // Returns when what was written survives a power failure.
+  // Returns when all written bytes survive a power failure.
   void sync();
   void close();
   const std::string& path() const { return path_; }
@@ -44,7 +44,7 @@ class RecordWriter {
 
   std::string path_;
   int descriptor_ = -1;
-  pid_t owner_ = 0;  // a forked child must not write the parent's buffer again
+  pid_t owner_ = 0;  // process: a forked child must not write this buffer again
   int64_t position_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0, used_ = 0;  // of buffer_

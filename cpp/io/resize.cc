@@ -33,7 +33,7 @@ NDArrayRef resize_image(const NDArrayRef& image, int64_t width, int64_t height, 
   MX_CHECK(interpolation >= 0 && interpolation <= 4, "imresize: interp ", interpolation,
            " given, 0 (nearest) to 4 (Lanczos) expected");
   MX_CHECK(image->contiguous(), "imresize: the image must be contiguous");
-  // OpenCV's own pool stays out of the way of the operators' threads.
+  // OpenCV's own threads would compete with those of the operators.
   static std::once_flag once;
   std::call_once(once, [] { cv::setNumThreads(1); });
   image->wait_to_read();

@@ -10,7 +10,7 @@ namespace {
 
 struct Plane {
   float mean = 0, factor = 1, shift = 0;
-  const float* means = nullptr;  // of the row's pixels; replaces mean
+  const float* means = nullptr;  // means of the row's pixels; replaces mean
 };
 
 // Four bytes are read as one word: the compiler then turns the loop into shifts of whole registers.
@@ -30,7 +30,7 @@ T element(int pixel, float mean, const Plane& plane) {
   if constexpr (std::is_same_v<T, float>) {
     return (static_cast<float>(pixel) - mean) * plane.factor + plane.shift;
   } else if constexpr (std::is_same_v<T, uint8_t>) {
-    return static_cast<uint8_t>(pixel);  // 1.x: the pixels themselves
+    return static_cast<uint8_t>(pixel);  // as 1.x: the pixels unchanged
   } else {
     return static_cast<T>(std::clamp<float>(static_cast<float>(pixel) - mean,
                                             std::numeric_limits<T>::min(),

@@ -1,10 +1,10 @@
-// Rows of pixels become planes of a sample: normalized, cast, mirrored, in one pass.
+// Writes rows of pixels into planes of a sample: normalizes, casts and mirrors in one pass.
 #pragma once
 #include "cpp/io/image_transform.h"
 
 namespace mxlite::io {
 
-// What was drawn for one sample.
+// Random values of one sample.
 struct SampleLook {
   bool flip = false;
   float contrast = 1, light = 0;

@@ -1,4 +1,4 @@
-// Lines of a text file, or of one part of it.
+// Reads lines of a text file, or of one part of it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,12 +19,12 @@ class TextFile {
   bool next(std::string_view& line);
   void rewind() { position_ = begin_; }
   void skip_to_end() { position_ = end_; }
-  // Throws kRecord naming the file and the number of the line that next() gave last.
+  // Throws kRecord naming the file and the number of the line that next() returned last.
   [[noreturn]] void fail_at(std::string_view line, const std::string& problem) const;
   const std::string& path() const { return path_; }
 
  private:
-  // Offset behind the first line end at or behind `offset`; `limit` if there is none before it.
+  // Returns the offset after the first line end at or after `offset`; `limit` if there is none.
   int64_t line_end(int64_t offset, int64_t limit);
   std::string_view text(int64_t offset, size_t size, ReadBuffer& buffer) const;
 
@@ -32,7 +32,7 @@ class TextFile {
   FileBytes file_;
   ReadBuffer buffer_;
   int64_t begin_ = 0, end_ = 0, position_ = 0;
-  int64_t line_begin_ = 0;  // of the line that next() gave last
+  int64_t line_begin_ = 0;  // begin of the line that next() returned last
 };
 
 }  // namespace mxlite::io

@@ -13,7 +13,8 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(begin == std::string_view::npos ? text.size() : begin);
 }
 
-// Takes a number and the spaces around it off the front; false if there is none or it does not fit.
+// Removes a number and the spaces around it from the front; false if there is none or it does not
+// fit.
 template <class T>
 bool take_number(std::string_view& text, T& value) {
   skip_spaces(text);
@@ -30,13 +31,13 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
   std::string_view left = line;
   for (int64_t i = 0; i < columns; ++i) {
     if (!take_number(left, output[i]))
-      file.fail_at(line, str("column ", i + 1, " of ", columns, " is no number of the dtype"));
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
     const bool last = i + 1 == columns;
     if (left.empty() && !last)
       file.fail_at(line, str(i + 1, " columns given, ", columns, " expected"));
     if (left.empty()) return;
     if (left.front() != ',')
-      file.fail_at(line, str("column ", i + 1, " of ", columns, " is no number of the dtype"));
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
     left.remove_prefix(1);
     // One comma may end a line.
     skip_spaces(left);
@@ -44,7 +45,7 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
   }
 }
 
-// Calls take(line) for the lines that are left, then for the first ones again or missing(count).
+// Calls take(line) for the remaining lines, then for the first ones again or missing(count).
 template <class Take, class Missing>
 int64_t read_wrapped(TextFile& file, int64_t rows, bool round, Take take, Missing missing) {
   std::string_view line;

@@ -10,10 +10,10 @@ namespace mxlite::io {
 
 class CsvReader {
  public:
-  // Each line has `columns` numbers with commas between; dtype: float32, float64, int32 or int64.
+  // Each line has `columns` numbers separated by commas; dtype: float32, float64, int32 or int64.
   CsvReader(std::string path, int64_t columns, DType dtype);
 
-  // Reads `rows` rows, returns how many of them were left in the file: with `round` the others are
+  // Reads `rows` rows, returns how many of them the file still had: with `round` the others are
   // the file's first, else zeros. Throws kRecord naming the line.
   int64_t read(int64_t rows, bool round, void* output);
   void rewind() { file_.rewind(); }
@@ -38,7 +38,7 @@ class LibSvmReader {
   // A line is a label and `column:value` pairs, the columns rising, from 0, below `width`.
   LibSvmReader(std::string path, int64_t width, int64_t part, int64_t parts);
 
-  // As CsvReader::read; the rows are appended.
+  // Like CsvReader::read; the rows are appended.
   int64_t read(int64_t rows, bool round, LibSvmRows& output);
   void rewind() { file_.rewind(); }
 
