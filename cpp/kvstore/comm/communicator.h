@@ -1,7 +1,8 @@
-// Collectives between the processes of one job, on host memory. Every rank of the group calls the
+// Collectives between the processes of one job, on host memory. Every rank of the group must call
+// the
 // same functions in the same order, from one thread at a time. A call returns when its buffers may
 // be used again; it throws an Error of kind kCommunicator when a rank is dead, hung past the
-// deadline or has failed, on every rank that is still there, and so does every call after that.
+// deadline or has failed, on every surviving rank, and so does every later call.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,17 +25,17 @@ class Communicator {
   virtual int size() const = 0;
   virtual const char* backend() const = 0;  // "local", "shm", "mpi"
 
-  // What the next calls are about ("fc1_weight, step 12"); part of the text of errors.
+  // Describes the next calls ("fc1_weight, step 12") for the text of errors.
   virtual void describe(std::string what) = 0;
 
-  // Input and output are the same memory or do not overlap. The result has the same bits on all
+  // Input and output must be the same memory or not overlap. The result has the same bits on all
   // ranks.
   virtual void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                           ReduceOp op) = 0;
   // The input holds counts[r] elements for each rank r in turn, the output counts[rank()].
   virtual void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts,
                               DType dtype, ReduceOp op) = 0;
-  // Rank r gives bytes[r]; the output holds all inputs in the order of ranks.
+  // Rank r contributes bytes[r]; the output holds all inputs in the order of ranks.
   virtual void all_gather(const void* input, void* output, std::span<const size_t> bytes) = 0;
   virtual void broadcast(void* data, size_t bytes, int root) = 0;
   // The input holds send[r] bytes for each rank r in turn, the output receive[r] bytes from each.
@@ -42,15 +43,15 @@ class Communicator {
                           std::span<const size_t> receive) = 0;
   virtual void barrier() = 0;
 
-  // Collective. The ranks of one color form a group, ordered by key and then by rank; null for
-  // color -1.
+  // Collective. The ranks of one color form a group, ordered by key and then by rank; color -1 gets
+  // null.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  // After a failure, before all ranks that live form a new group: ends those of this host that are
-  // stopped, or do not call this within the deadline.
+  // Call after a failure and before the surviving ranks form a new group: ends ranks of this host
+  // that are stopped, or do not call this within the deadline.
   virtual void end_hung_ranks() noexcept {}
 
-  // Makes every later call fail here and, where the backend can tell them, on the other ranks. Does
+  // Makes every later call fail here and, where the backend can notify them, on other ranks. Does
   // not allocate: memory may have run out.
   virtual void fail_all(const char* reason) noexcept = 0;
 };

@@ -1,4 +1,4 @@
-// How long this process waits for others.
+// Deadlines for waits on other processes.
 #pragma once
 #include <chrono>
 #include <string>
@@ -7,9 +7,9 @@ namespace mxlite {
 
 using Clock = std::chrono::steady_clock;
 
-// MXLITE_COMM_TIMEOUT in seconds: every wait for another process ends after it (600).
+// Returns MXLITE_COMM_TIMEOUT in seconds (600): every wait for another process ends after it.
 double comm_timeout();
-// A process without heartbeat for this long counts as hung: the timeout, 60 s at most.
+// A process without heartbeat for this long counts as hung: the timeout, at most 60 s.
 double silence_limit();
 
 class Deadline {
@@ -23,7 +23,7 @@ class Deadline {
   Clock::time_point end_;
 };
 
-// A variable with a number of seconds, zero or above; throws a value error that names it.
+// Reads a variable with a number of seconds of at least 0; throws a value error that names it.
 double env_seconds(const char* name, double fallback);
 
 }  // namespace mxlite

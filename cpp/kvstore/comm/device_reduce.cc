@@ -13,8 +13,8 @@
 namespace mxlite {
 namespace {
 
-// Groups of this process, by their GPUs. The comm worker takes one task after the other, so two
-// groups are never at work at the same time, which NCCL does not allow; the lock is for engines
+// Groups of this process, by their GPUs. The comm worker runs one task after the other, so two
+// groups are never active at the same time, which NCCL does not allow; the lock is for engines
 // that run tasks in their callers.
 class Groups {
  public:
@@ -26,7 +26,7 @@ class Groups {
     try {
       fn(*group);
     } catch (...) {
-      group.reset();  // a later call begins anew
+      group.reset();  // a later call makes a new one
       throw;
     }
   }
@@ -37,7 +37,7 @@ class Groups {
 };
 
 Groups& groups() {
-  static auto* const all = new Groups;  // leaked: the driver may be gone before static destructors
+  static auto* const all = new Groups;  // leaked: the driver may end before static destructors
   return *all;
 }
 
@@ -45,7 +45,7 @@ class ReduceTask final : public engine::Task {
  public:
   ReduceTask(std::span<const NDArrayRef> arrays, ReduceOp op)
       : Task("all_reduce_on_devices"), op_(op) {
-    // Handles of its own: the caller's may get other memory before this runs.
+    // Own handles: the caller's may refer to other memory before this runs.
     for (const NDArrayRef& a : arrays) arrays_.push_back(a->detached());
   }
   void run() override {

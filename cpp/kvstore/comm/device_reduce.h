@@ -7,8 +7,9 @@
 
 namespace mxlite {
 
-// Afterwards every array holds the result of all. Contiguous arrays of one shape and dtype, on
-// different GPUs; runs in the background, behind what writes them. Groups are made on first use and
+// Every array becomes the sum of all. The arrays are contiguous, of one shape and dtype, and on
+// different GPUs; runs in the background, after the tasks that write them. Groups are made on first
+// use and
 // kept.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 

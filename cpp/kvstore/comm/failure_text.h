@@ -1,4 +1,4 @@
-// Why a group or a job has failed, kept without allocating: the reason may be that memory ran out.
+// Holds why a group or a job has failed without allocating, because memory may have run out.
 #pragma once
 #include <cstring>
 
@@ -6,7 +6,7 @@ namespace mxlite {
 
 class FailureText {
  public:
-  // The first text stays; it is cut to the buffer.
+  // Stores the first text only, cut to the size of the buffer.
   void set(const char* text) noexcept {
     if (!is_set()) std::strncpy(text_, *text ? text : "unknown error", sizeof text_ - 1);
   }

@@ -1,4 +1,4 @@
-// Numbers and texts as the bytes of messages between processes.
+// Converts numbers and texts to and from the bytes of messages between processes.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The group of one process.
+// The communicator of a single process.
 #include <algorithm>
 #include <cstring>
 #include <mutex>

@@ -18,10 +18,10 @@
 namespace mxlite {
 namespace {
 
-constexpr uint32_t kGreeting = 0x4d584c54;  // so that a stranger on the port is noticed
+constexpr uint32_t kGreeting = 0x4d584c54;  // detects connections from other programs
 constexpr int kPollMs = 100;
 
-// What a process says first.
+// First message of a process.
 struct Hello {
   uint32_t greeting = kGreeting;
   int32_t process = 0, processes = 0;
@@ -48,7 +48,7 @@ class Socket {
 
 std::string text_of(const TcpAddress& a) { return str(a.host, ':', a.port); }
 
-// Calls fn(candidate) until it gives a socket.
+// Calls fn(candidate) until it returns a socket.
 template <class Fn>
 Socket for_candidates(const TcpAddress& address, bool passive, Fn&& fn) {
   addrinfo hints{}, *list = nullptr;
@@ -87,7 +87,7 @@ bool wait_for(int fd, short what, const Deadline& deadline) {
   return false;
 }
 
-// All bytes, before the deadline; false when the other side has gone.
+// Receives all bytes before the deadline; returns false if the peer has closed.
 bool send_all(int fd, const void* data, size_t bytes, const Deadline& deadline) {
   const char* at = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -132,12 +132,12 @@ void serve(const TcpAddress& address, int processes, const void* data, size_t by
     Hello hello;
     if (!peer || !receive_all(peer.get(), &hello, sizeof hello, deadline) ||
         hello.greeting != kGreeting)
-      continue;  // a stranger
+      continue;  // not a process of the job
     MX_CHECK_KIND(hello.processes == processes && hello.bytes == bytes && hello.process > 0 &&
                       hello.process < processes,
                   ErrorKind::kCommunicator, "process ", hello.process, " of ", hello.processes,
                   " came to ", text_of(address), ", this is a job of ", processes, " processes");
-    if (!send_all(peer.get(), data, bytes, deadline)) continue;  // it comes again
+    if (!send_all(peer.get(), data, bytes, deadline)) continue;  // it connects again
     uint8_t& seen = served[static_cast<size_t>(hello.process)];
     left -= !seen;
     seen = 1;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kMaxFusion = 64.0 * (1 << 20);   // bytes
 constexpr double kMinCycle = 1, kMaxCycle = 100;  // ms
-constexpr double kLength = 0.3;                   // over which rates resemble each other
+constexpr double kLength = 0.3;                   // distance over which rates are similar
 constexpr int kGrid = 20;
-// Where to begin: corners and middle of the square.
+// First points: corners and middle of the square.
 constexpr double kFirst[][2] = {{0.5, 0.05}, {1, 0}, {0.12, 0.02}, {0.5, 0.5}};
 
 using Matrix = std::vector<std::vector<double>>;
@@ -124,7 +124,7 @@ Autotuner::Point Autotuner::next_point() const {
   double most = -1;
   for (int f = 0; f <= kGrid; ++f)
     for (int c = 0; c <= kGrid; ++c) {
-      // Cycle times are tried more densely where they are short.
+      // Short cycle times are tried more densely.
       const double share = static_cast<double>(c) / kGrid;
       const Point point{static_cast<double>(f) / kGrid, share * share};
       std::vector<double> near(n);

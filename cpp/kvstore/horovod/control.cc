@@ -97,7 +97,7 @@ class ShmControl final : public ControlChannel {
   int buffer_ = 0;
 };
 
-// Between hosts nobody can see that another rank has begun: rounds go on all the time.
+// Between hosts a rank cannot see that another one has begun, so rounds repeat all the time.
 class GatherControl final : public ControlChannel {
  public:
   GatherControl(std::unique_ptr<Communicator> group, std::function<double()> cycle_ms)
@@ -147,7 +147,7 @@ class GatherControl final : public ControlChannel {
   std::unique_ptr<Communicator> group_;
   std::function<double()> cycle_ms_;
   std::vector<std::byte> message_;
-  Clock::time_point next_{};  // of the comm thread only
+  Clock::time_point next_{};  // used only by the comm thread
   std::mutex mutex_;
   std::condition_variable rung_;
   uint32_t rings_ = 0;  // guarded by mutex_
@@ -169,7 +169,7 @@ std::unique_ptr<ControlChannel> make_control(Communicator& world,
   if (world.rank() != 0) segment = shm::Segment::open(name, world.size());
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   auto control = std::make_unique<ShmControl>(segment, world.rank());
-  world.barrier();  // all have come, or the world knows who died
+  world.barrier();  // all have joined, or the failure is known
   segment->unlink();
   return control;
 }

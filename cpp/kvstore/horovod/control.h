@@ -1,4 +1,4 @@
-// Rounds of messages between all ranks, by which they negotiate.
+// Rounds of messages between all ranks, for their negotiation.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -14,24 +14,24 @@ class ControlChannel {
  public:
   virtual ~ControlChannel() = default;
 
-  // Begins a round with this rank's message. Then poll ready(), and take all messages by rank.
+  // Begins a round with this rank's message. Then poll ready() and take the messages by rank.
   virtual void post(std::vector<std::byte> message) = 0;
   virtual bool ready() = 0;
   virtual std::vector<std::vector<std::byte>> take() = 0;
-  // Should this rank begin a round although it has nothing to say?
+  // Returns whether this rank should begin a round without a message of its own.
   virtual bool wanted() = 0;
   // Throws if a rank is lost or has failed.
   virtual void look() = 0;
 
-  // How often ring was called for this rank; sleep returns when it is more than seen, or later.
+  // Returns the number of ring() calls for this rank; sleep returns when it grows, or later.
   virtual uint32_t rings() = 0;
   virtual void sleep(uint32_t seen, double seconds) = 0;
-  virtual void ring() = 0;  // on any thread
+  virtual void ring() = 0;  // any thread may call it
 
   virtual void fail_all(const char* reason) noexcept = 0;
 };
 
-// Collective. Through shared memory where all ranks have it, else by all-gathers every cycle_ms().
+// Collective. Uses shared memory where all ranks have it, else all-gathers every cycle_ms().
 std::unique_ptr<ControlChannel> make_control(Communicator& world, std::function<double()> cycle_ms);
 
 }  // namespace mxlite::horovod

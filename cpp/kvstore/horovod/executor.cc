@@ -16,7 +16,7 @@ constexpr size_t kAlignment = 64;
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// An activity on the rows of all tensors of a response.
+// Marks an activity on the timeline rows of all tensors of a response.
 class Activity {
  public:
   Activity(Timeline& timeline, std::span<const OperationRef> operations, const char* name)

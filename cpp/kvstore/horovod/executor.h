@@ -1,4 +1,4 @@
-// Carries out what ranks have agreed on: moves the tensors' bytes through a communicator.
+// Carries out responses: moves the tensors' bytes through a communicator.
 #pragma once
 #include <span>
 #include <vector>
@@ -16,7 +16,7 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Runs this rank's operations of one kind as one. requests: of the first operation, by member;
+  // Runs this rank's operations of one kind as one. requests: by member, for the first operation;
   // members: the ranks of the group.
   void run(std::span<const OperationRef> operations, std::span<const Request> requests,
            Communicator& group, std::span<const int> members);
@@ -36,7 +36,7 @@ class Executor {
   Block buffer_;
 };
 
-// How reducescatter divides the first dimension: the first ranks get one more.
+// Splits the first dimension for reduce-scatter: the first ranks get one more row.
 std::vector<int64_t> rows_by_rank(int64_t rows, int ranks);
 
 }  // namespace mxlite::horovod

@@ -1,4 +1,4 @@
-// One collective of this rank, from submit until its owner is told.
+// One collective of this rank, from submission until its owner is notified.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -9,29 +9,29 @@
 
 namespace mxlite::horovod {
 
-// Lives until it has been told of all its operations.
+// Must live until it has been notified of all its operations.
 class OperationOwner {
  public:
-  // So many operations have ended, all by this error or (null) with success. Mostly on the comm
-  // thread.
+  // Notifies that `count` operations have ended, all with this error, or with success if it is
+  // null. Called mostly on the comm thread.
   virtual void told(size_t operations, std::exception_ptr error) = 0;
 
  protected:
   ~OperationOwner() = default;
 };
 
-// Arrays are contiguous, in host memory, and free to be read or written.
+// Arrays are contiguous, in host memory, and may be read and written.
 struct NamedOperation : RefCounted {
   RequestRef asked;
   // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
   // call in any order and find each other by name.
   uint64_t number = 0;
-  OperationOwner* owner = nullptr;  // null: nobody, or it has been told
+  OperationOwner* owner = nullptr;  // null: none, or already notified
   NDArrayRef input;
-  NDArrayRef output;    // of allreduce and broadcast; the executor makes those of the others
-  int set_number = -1;  // of a new process set
-  // In place: comes behind one of the same name, where another operation would be refused. The next
-  // step's gradient may be a new array, which no dependency orders behind the last one's.
+  NDArrayRef output;    // for allreduce and broadcast; others allocate theirs
+  int set_number = -1;  // number of a new process set
+  // In place: may be queued after one of the same name, where others are refused, because no
+  // dependency orders the next step's gradient, which may be a new array, after the last step's.
   bool queues = false;
   std::vector<int64_t> received_splits;
 

@@ -64,7 +64,7 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> 
   };
   if (!std::is_sorted(news.begin(), news.end(), before))
     std::stable_sort(news.begin(), news.end(), before);
-  numbers_.clear();  // runs: the first number of each, and how many there are
+  numbers_.clear();  // runs: first number and length of each
   full_.clear();
   for (const SharedRequest* request : news) {
     if (!goes_by_number(*request))
@@ -126,7 +126,7 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
   return outcome;
 }
 
-// A set that was removed meanwhile, or of which the rank is no member.
+// Rejects sets that were removed meanwhile, and ranks that are not members.
 bool Negotiator::refuse_stranger(int rank, const Request& request) {
   const auto set = sets_.find(request.set);
   if (set == sets_.end()) {
@@ -194,7 +194,7 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
   Cached& cached = *cache_[id];
   const std::span<uint8_t> ranks = marks(id);
   uint8_t& mark = ranks[static_cast<size_t>(rank)];
-  if (announced_ || mark == kStranger)  // refuses strangers
+  if (announced_ || mark == kStranger)  // refuses ranks that are not members
     if (const size_t place = place_in_set(rank, cached.fusion.set); announced_)
       (*announced_)(rank, (*cached.requests)[place]);
   ++cache_hits_;
@@ -214,7 +214,7 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
 void Negotiator::become_ready(ResponseEntry entry, std::string error) {
   const Request& first = entry.first();
   if (first.group.empty()) return emit(std::move(entry), std::move(error));
-  // A member whose terms differ by rank may name several groups: all of them fail.
+  // A member whose terms differ by rank may name several groups: all of these groups fail.
   const std::string key = std::to_string(first.set) + ':' + first.group;
   const auto size = static_cast<size_t>(first.group_size);
   Group& group = groups_[key];
@@ -261,7 +261,7 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
   }
 }
 
-// Nobody will complete what waits for ranks of the set: who has asked gets an error.
+// No rank will complete what waits for ranks of the set: the ranks that asked get an error.
 void Negotiator::remove_set(int set) {
   for (const Waiting& one : waiting())
     if (one.request->set == set)
@@ -292,7 +292,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
   if (cache_by_name_.size() >= cache_capacity_) {
-    // Not one that some rank waits for; the same one on all ranks.
+    // Evicts a name that no rank waits for; the same one on all ranks.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
                                    [&](uint32_t id) { return cache_[id]->announced == 0; });
     if (idle == recently_used_.rend()) return;
@@ -332,8 +332,8 @@ void Negotiator::forget(uint32_t id) {
   forgotten_.push_back(id);
 }
 
-// Puts all-reduces of the same kind into one response, in the place of the first. Responses in
-// between are overtaken: the same on all ranks.
+// Fuses all-reduces of the same kind into one response, in the position of the first. Responses
+// in between run later, on all ranks alike.
 std::vector<Response> Negotiator::fused() {
   struct Open {
     size_t place;

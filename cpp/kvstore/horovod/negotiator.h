@@ -1,7 +1,7 @@
-// Decides what all ranks execute, and in which order, although they ask in different orders. In
+// Decides what all ranks execute, and in which order, although they submit in different orders. In
 // each round every rank sends a frame with its new requests and gets those of all; from them all
 // ranks compute the same list of responses. A name that was negotiated before travels as a number.
-// No threads and no communication in here.
+// Uses no threads and does no communication.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,16 +19,16 @@
 
 namespace mxlite::horovod {
 
-// Where the cache has a name. Indices are given again: the stamp tells for which name.
+// Position of a name in the cache. Indices are reused; the stamp identifies the name.
 struct CacheNumber {
   uint32_t index = kNoNumber;
   uint32_t stamp = 0;
 };
 
-// Response to one name. The requests are those of the set's members, in their order.
+// Response for one name. The requests are those of the set's members, in their order.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
-  CacheNumber number;  // if it was announced by it
+  CacheNumber number;  // set if the name was announced by it
   const Request& first() const { return requests->front(); }
 };
 
@@ -36,7 +36,7 @@ struct Response {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int set = 0;
   std::vector<ResponseEntry> entries;  // several: to be executed as one
-  std::string error;                   // not empty: nothing is executed, the ranks get this text
+  std::string error;                   // not empty: nothing runs, all ranks get this text
 };
 
 // Settings that rank 0 sends with each frame, so that all ranks change them in the same round.
@@ -53,26 +53,26 @@ struct Stall {
   std::string name;
   int set = 0;
   double seconds = 0;
-  std::vector<int> missing;  // ranks of the job
+  std::vector<int> missing;  // ranks in the job
 };
 
 class Negotiator {
  public:
   Negotiator(int rank, int size, size_t cache_capacity);
 
-  // Rank 0's go into its next frame; settings() tells what is in force.
+  // Rank 0's settings go into its next frame; settings() returns those in force.
   void propose(const NegotiationSettings& settings) { proposed_ = settings; }
   const NegotiationSettings& settings() const { return settings_; }
 
-  // Requests of higher priority come first, else in their order.
+  // Requests are sorted by priority (highest first), else by order of submission.
   std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news, uint8_t flags);
   struct Outcome {
     std::vector<Response> responses;
-    std::vector<uint32_t> forgotten;  // indices whose names are not in the cache any more
+    std::vector<uint32_t> forgotten;  // indices whose names left the cache
     std::vector<int> shutdown;        // ranks that leave
     bool stalled = false;             // rank 0 gives up waiting
   };
-  // Announced: called for each rank's announcement of a name (rank, request); for the timeline.
+  // Callback for each rank's announcement of a name (rank, request), for the timeline.
   using Announced = std::function<void(int, const Request&)>;
   Outcome process(const std::vector<std::vector<std::byte>>& frames,
                   const Announced* announced = nullptr);
@@ -80,10 +80,10 @@ class Negotiator {
   // Returns the cache number of the request's name, or no number if it is not in the cache.
   CacheNumber number_of(const SharedRequest& request) const;
 
-  // Sets by number; 0 holds all ranks. A removed one is empty.
+  // Sets by number; 0 contains all ranks. A removed one is empty.
   const std::vector<int>& members(int set) const { return sets_.at(set); }
   bool has_set(int set) const { return sets_.count(set) > 0; }
-  // Before the first round, on all ranks alike; the number.
+  // Adds a set before the first round, on all ranks alike; returns its number.
   int add_set(const std::vector<int>& ranks);
   std::optional<int> find_set(const std::vector<int>& ranks) const;
 
@@ -92,21 +92,22 @@ class Negotiator {
   uint64_t cache_hits() const { return cache_hits_; }
 
  private:
-  // A name that some ranks have announced. By set and name: names of different sets do not meet.
+  // A name that some ranks have announced. Identified by set and name, so equal names of different
+  // sets are distinct.
   struct Pending {
-    std::vector<std::optional<Request>> requests;  // of each member
+    std::vector<std::optional<Request>> requests;  // one for each member
     size_t announced = 0;
     Clock::time_point since = Clock::now();
 
     const Request& any() const;
   };
-  // Announced by some ranks, awaited from others.
+  // Names announced by some ranks and awaited from others.
   struct Waiting {
     const Request* request;
     Clock::time_point since;
     std::vector<int> missing;
   };
-  // Properties of an all-reduce that must be equal to fuse it with another, and its size.
+  // Properties on which all-reduces must agree to be fused, and the size.
   struct Fusion {
     bool reduces = false;
     DType dtype = DType::kFloat32;
@@ -124,14 +125,14 @@ class Negotiator {
   struct Cached {
     std::string key;
     std::shared_ptr<const std::vector<Request>> requests;
-    RequestRef mine;  // has this name and these terms; null until this rank has asked by one
+    RequestRef mine;  // own request; null until this rank used the name
     Fusion fusion;
     uint32_t stamp = 0;
     bool grouped = false;
-    size_t announced = 0;  // by how many ranks, of how many: see marks_
+    size_t announced = 0;  // number of ranks so far; see marks_
     size_t members = 0;
     Clock::time_point since;
-    std::list<uint32_t>::iterator use;  // in recently_used_
+    std::list<uint32_t>::iterator use;  // position in recently_used_
   };
   struct Group {
     size_t ready = 0;
@@ -143,7 +144,7 @@ class Negotiator {
     Fusion fusion;
     std::string error;
   };
-  enum Mark : uint8_t { kSilent, kAnnounced, kStranger };  // a stranger is no member of the set
+  enum Mark : uint8_t { kSilent, kAnnounced, kStranger };  // kStranger: not a member of the set
 
   size_t place_in_set(int rank, int set) const;
   void announce(int rank, Request request);
@@ -172,10 +173,10 @@ class Negotiator {
   std::unordered_map<std::string, Pending> pending_;
   std::unordered_map<std::string, Group> groups_;
   std::vector<std::optional<Cached>> cache_;
-  std::vector<uint8_t> marks_;  // of each number, by rank of the job
+  std::vector<uint8_t> marks_;  // for each number, by rank of the job
   std::vector<uint32_t> free_ids_, forgotten_;
-  uint32_t stamps_ = 0;  // given so far
-  // Forgotten in this round; frames were made before and may still name them.
+  uint32_t stamps_ = 0;  // number of stamps used
+  // Names dropped in this round; frames made earlier may still refer to them.
   std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
   std::unordered_map<std::string, uint32_t> cache_by_name_;
   std::list<uint32_t> recently_used_;  // most recent first
@@ -185,7 +186,7 @@ class Negotiator {
   const Announced* announced_ = nullptr;
   std::vector<Ready> ready_;
   std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
-  // Kept for their memory.
+  // Reused to save allocations.
   std::vector<uint32_t> numbers_;
   std::vector<const SharedRequest*> full_;
 };

@@ -14,7 +14,7 @@ const char* collective_name(CollectiveKind kind) {
 }
 
 int64_t Request::elements() const {
-  uint64_t n = 1;  // of a damaged frame: wraps around
+  uint64_t n = 1;  // in a damaged frame it wraps around
   for (const int64_t d : shape) n *= static_cast<uint64_t>(d);
   return static_cast<int64_t>(n);
 }
@@ -32,7 +32,7 @@ const std::string& Request::key() const {
 }
 
 SharedRequest::SharedRequest(Request request) : terms(std::move(request)), bytes(terms.bytes()) {
-  terms.key();  // before other threads see it
+  terms.key();  // computed before other threads see it
 }
 
 std::string shape_text(std::span<const int64_t> shape) {

@@ -3,7 +3,7 @@
 namespace mxlite::horovod {
 namespace {
 
-// Names that are counted up never come again: then all are made anew, once in a while.
+// Names that contain a counter never repeat, so the table is cleared when it has grown large.
 constexpr size_t kMostNames = 16384;
 
 }  // namespace

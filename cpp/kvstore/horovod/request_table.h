@@ -1,4 +1,4 @@
-// Requests that come again, as in every step of a training.
+// Reuses requests that repeat, as in every step of a training.
 #pragma once
 #include <mutex>
 #include <string>
@@ -10,8 +10,8 @@ namespace mxlite::horovod {
 
 class RequestTable {
  public:
-  // The request that was made last for the name if it has the same terms and priority, else a new
-  // one. Any thread.
+  // Returns the last request for the name if it has the same terms and priority, else a new one.
+  // Any thread may call it.
   RequestRef share(const Request& request);
 
  private:

@@ -17,8 +17,8 @@
 namespace mxlite::horovod {
 namespace {
 
-// For this thread. Linux 6.12 and later give the core at once to a thread with short slices that
-// wakes up; else it waits until a thread that computes there has used its own (milliseconds).
+// Affects the calling thread. Linux 6.12 and later run a thread with short slices as soon as it
+// wakes up; otherwise it waits until a computing thread has used its slice (milliseconds).
 void ask_for_prompt_wakeups() {
   prctl(PR_SET_TIMERSLACK, 1000UL);  // ns by which a sleep may be late
   struct {                           // the kernel's sched_attr
@@ -26,12 +26,12 @@ void ask_for_prompt_wakeups() {
     uint64_t flags = 0;
     int32_t nice = 0;
     uint32_t priority = 0;
-    uint64_t runtime = 100'000, deadline = 0, period = 0;  // ns; the shortest there are
+    uint64_t runtime = 100'000, deadline = 0, period = 0;  // ns; the shortest possible slice
   } wanted;
   static_assert(sizeof wanted == 48);
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   wanted.nice = getpriority(PRIO_PROCESS, 0);
-  syscall(SYS_sched_setattr, 0, &wanted, 0);  // where it is refused nothing is lost
+  syscall(SYS_sched_setattr, 0, &wanted, 0);  // failure is harmless: it is only an optimization
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Runtime& Runtime::get() {
 void Runtime::post(std::function<void()> work) {
   std::lock_guard lock(mutex_);
   if (!thread_.joinable()) {
-    sigset_t all, before;  // signals are for the program's own threads
+    sigset_t all, before;  // signals go to the program's own threads
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([this] { thread_main(); });
@@ -96,7 +96,7 @@ void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) 
   try {
     engine::get_interruptibly(std::move(made));
   } catch (...) {
-    abandoned_ = made.valid();  // interrupted, while the thread goes on
+    abandoned_ = made.valid();  // start was interrupted; the thread goes on
     throw;
   }
   std::lock_guard lock(mutex_);
@@ -117,7 +117,8 @@ void Runtime::stop() noexcept {
   if (!session || engine::in_forked_child()) return;
   session->request_stop();
   try {
-    run_and_wait([&] { session.reset(); });  // behind the loop; communicators end on their thread
+    run_and_wait([&] { session.reset(); });  // runs after the loop; communicators must end on their
+                                             // thread
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
   }
@@ -144,9 +145,9 @@ void Runtime::finalize() noexcept {
   if (abandoned_) return quit();  // the thread may wait for others until its timeout
   try {
     if (!mpi_plugin_loaded()) return quit();
-    // A bare communicator may have begun MPI without this thread; then it begins now.
+    // A bare communicator may have initialized MPI without this thread; MPI then ends here.
     run_and_wait([this] {
-      // MPI_Finalize waits for all ranks: not with one of them gone.
+      // MPI_Finalize waits for all ranks, so it is left out if one is lost.
       if (!rank_lost_) mpi_plugin().finalize();
     });
   } catch (const std::exception& e) {

@@ -1,4 +1,5 @@
-// The `comm` thread: it alone talks to other processes, from init to the end of the process.
+// The `comm` thread: the only thread that calls other processes, from init to the end of the
+// process.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -15,31 +16,31 @@ namespace mxlite::horovod {
 
 class Runtime {
  public:
-  static Runtime& get();  // leaked: it may be used while static objects go away
+  static Runtime& get();  // leaked: static destructors may use it
 
-  // Collective: makes the world. Throws if it cannot; does nothing while a session runs.
+  // Collective: makes the world. Throws on failure; does nothing while a session runs.
   void start(const WorldRequest& request, const RuntimeOptions& options);
-  // Tells all ranks; what is pending or submitted later fails. Idempotent.
+  // Notifies all ranks; pending and later operations fail. Idempotent.
   void stop() noexcept;
-  // Leaves the session, whether or not ranks were lost, and forms the job of those that live;
-  // collective over them. Then start.
+  // Leaves the session, whether or not ranks were lost, and forms the job of the surviving ranks;
+  // collective over them. Call start afterwards.
   void rebuild(const RebuildRequest& request);
-  // At the end of the process: ends MPI if it is ours and no rank is lost.
+  // Call at the end of the process: ends MPI if mxlite initialized it and no rank is lost.
   void finalize() noexcept;
-  // Makes the operations of all ranks fail with this text.
+  // Makes pending operations of all ranks fail with this text.
   void abort(const std::string& reason) noexcept;
 
-  // Null before start and after stop. It may have ended by another rank's shutdown.
+  // Returns null before start and after stop. It may have ended by another rank's shutdown.
   std::shared_ptr<Session> session();
-  // Throws if there is none.
+  // Throws if there is no session.
   std::shared_ptr<Session> running_session();
 
   Timeline& timeline() { return timeline_; }
 
  private:
   void post(std::function<void()> work);
-  std::future<void> run(std::function<void()> work);  // on the thread
-  void run_and_wait(std::function<void()> work);      // rethrows
+  std::future<void> run(std::function<void()> work);  // runs work on the comm thread
+  void run_and_wait(std::function<void()> work);      // rethrows its exception
   void thread_main();
   void quit() noexcept;
 
@@ -49,8 +50,8 @@ class Runtime {
   bool quit_ = false;                       // guarded by mutex_
   std::thread thread_;                      // guarded by mutex_
   std::shared_ptr<Session> session_;        // guarded by mutex_
-  bool rank_lost_ = false;                  // of the thread
-  std::atomic<bool> abandoned_{false};      // start was interrupted: the thread may not end
+  bool rank_lost_ = false;                  // used only by the comm thread
+  std::atomic<bool> abandoned_{false};      // start was interrupted: the thread may never end
   Timeline timeline_;
 };
 

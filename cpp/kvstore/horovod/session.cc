@@ -12,15 +12,17 @@
 namespace mxlite::horovod {
 namespace {
 
-constexpr int kSpins = 1000;  // of polls before sleeping, while other ranks must answer
+constexpr int kSpins = 1000;  // polls before sleeping, while other ranks must answer
 constexpr int kSpinsWhenShared = 20;
-// Between rounds while the program goes on asking without waiting: each is for several tensors.
+// Pause between rounds while the program polls: each round then serves several tensors.
 constexpr double kBurstMs = 0.2;
 constexpr double kLook = 0.02;                      // seconds asleep while something is awaited
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
-constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying more costs more
+constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
+                                                    // more than it saves
 constexpr uint32_t kProtocol = 3;
-constexpr size_t kAhead = 6;  // operations come from another core
+constexpr size_t kAhead = 6;  // Operations queued ahead, because they are submitted from another
+                              // core.
 
 uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
   return static_cast<uint64_t>(
@@ -125,7 +127,7 @@ bool Session::step() {
   if (!round_open_) begin_round();
   if (round_open_) {
     bool ready = control_->ready();
-    // Once a round: the others ring when they have come.
+    // Waits once per round: the other ranks ring when they have arrived.
     for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
       _mm_pause();
       ready = control_->ready();
@@ -264,7 +266,7 @@ OperationRef Session::close(const ResponseEntry& entry) {
   return operation;
 }
 
-// Their operations are not done: from here on they are found by name.
+// Their operations are not done: from now on they are found by name.
 void Session::forget(const std::vector<uint32_t>& numbers) {
   for (const uint32_t index : numbers) {
     if (index >= known_.size() || !known_[index].operation) continue;
@@ -326,7 +328,8 @@ void Session::carry_out(const Response& response) {
   const auto taken_up = Clock::now();
   std::vector<OperationRef>& operations = operations_;
   operations.clear();
-  operations.reserve(response.entries.size());  // a closed operation must not be lost
+  operations.reserve(response.entries.size());  // reserved before operations are closed, so none is
+                                                // lost
   for (const ResponseEntry& entry : response.entries) {
     if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
       timeline_.end(entry.first().name);
@@ -341,7 +344,7 @@ void Session::carry_out(const Response& response) {
     }
   }
   const auto group = groups_.find(response.set);
-  if (operations.empty()) return;  // another set's
+  if (operations.empty()) return;  // the response is for another set
   if (!response.error.empty()) {
     tell(operations, as_exception(response.error.c_str()));
     return operations.clear();
@@ -439,7 +442,7 @@ void Session::end(const char* reason) noexcept {
     cause_ = cause;
     inbox.swap(inbox_);
   }
-  // After an error in the middle of a step, fresh_ and operations_ hold what has left the others.
+  // After an error in the middle of a step, fresh_ and operations_ hold what other members do not.
   for (const auto* operations : {&inbox, &fresh_, &operations_, &next_}) tell(*operations, cause);
   for (const Known& known : known_) tell({&known.operation, 1}, cause);
   for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);

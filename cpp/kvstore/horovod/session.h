@@ -22,21 +22,21 @@
 namespace mxlite::horovod {
 
 struct RuntimeOptions {
-  std::string version;  // of this mxlite; must be that of all ranks
+  std::string version;  // version of this mxlite; all ranks must have the same
   NegotiationSettings settings;
-  bool wait_for_cycle = false;  // rounds begin cycle_ms apart, even where nothing forces them to
+  bool wait_for_cycle = false;  // rounds begin cycle_ms apart, even if none is needed
   int64_t cache_capacity = 1024;
   double stall_warning = 60;  // seconds, 0: never
   double stall_shutdown = 0;  // 0: the timeout, if one was set
-  std::string timeline;       // path, written by rank 0
+  std::string timeline;       // path of the file that rank 0 writes
   bool timeline_marks_cycles = false;
   AutotuneOptions autotune;
-  std::vector<std::vector<int>> process_sets;  // besides the one of all ranks
+  std::vector<std::vector<int>> process_sets;  // in addition to the set of all ranks
 };
 
 struct RuntimeStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
-  uint64_t negotiation_ns = 0;  // from the inbox to the list of what to do, without waiting
+  uint64_t negotiation_ns = 0;  // from reading the inbox to the list of responses, without waits
   uint64_t collective_ns = 0;
 };
 
@@ -46,22 +46,22 @@ class Session {
   Session(const WorldRequest& request, const RuntimeOptions& options, Timeline& timeline);
   ~Session();
 
-  // Until a rank shuts down, or is lost.
+  // Runs until a rank shuts down or is lost.
   void loop() noexcept;
   bool rank_lost() const { return lost_; }
-  // On the comm thread after a loss: ends ranks of this host that hang.
+  // Call on the comm thread after a loss: ends ranks of this host that hang.
   void end_hung_ranks() noexcept { groups_.at(0)->end_hung_ranks(); }
 
-  // Any thread.
+  // Any thread may call these.
   RequestRef share(const Request& request) { return requests_.share(request); }
   void submit(std::vector<OperationRef> operations);
-  // Returns the number of the first of so many calls that all ranks make in the same order; the
-  // operations are submitted with these numbers when they are ready, in any order.
+  // Reserves `count` calls that all ranks make in the same order and returns the number of the
+  // first; operations with these numbers may be submitted in any order.
   uint64_t number_calls(size_t count) { return next_call_.fetch_add(count); }
   void request_stop();
   void abort(const char* reason) noexcept;
   bool ended();
-  bool lost();  // has it ended because a rank is lost, or does not come?
+  bool lost();  // whether a rank was lost or did not arrive
 
   const int rank, size;
   const Topology topology;
@@ -73,19 +73,19 @@ class Session {
  private:
   explicit Session(World world, const RuntimeOptions& options, Timeline& timeline);
   void check_versions();
-  bool step();  // false: the end
+  bool step();  // returns false at the end
   void begin_round();
   std::vector<const SharedRequest*> take_news();
-  // Takes the operation as what its name stands for; false if that is another one already.
+  // Registers the operation under its name; returns false if the name stands for another one.
   bool open(OperationRef& operation);
-  OperationRef close(const ResponseEntry& entry);  // null: this rank has asked for nothing
+  OperationRef close(const ResponseEntry& entry);  // null: this rank has not asked
   void forget(const std::vector<uint32_t>& numbers);
   double seconds_to_next_round() const;
   bool autotuning() const { return options_.autotune.enabled; }
   void process();
   void carry_out(const Response& response);
   void announce_call(OperationRef& operation);
-  int64_t carry_out_calls();  // those that are due; returns their bytes
+  int64_t carry_out_calls();  // runs calls that are due; returns their bytes
   void run_call(std::vector<OperationRef>& operations);
   std::vector<Request> requests_of_all(const NamedOperation& call);
   std::string difference(const NamedOperation& call);
@@ -93,7 +93,7 @@ class Session {
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
   void sleep(uint32_t seen);
-  // Tells the owners of all operations. Does not allocate but for the error's text.
+  // Notifies the owners of all operations. Allocates only the error's text.
   void end(const char* reason) noexcept;
   static std::exception_ptr as_exception(const char* text) noexcept;
   static void tell(std::span<const OperationRef> operations, const std::exception_ptr& error);
@@ -105,7 +105,7 @@ class Session {
   std::unique_ptr<ControlChannel> control_;
   Executor executor_;
   Autotuner autotuner_;
-  // What names stand for: by number if the cache has the name, else by the request's key.
+  // Maps names to operations: by number if the cache has the name, else by the request's key.
   struct Known {
     uint32_t stamp = 0;
     OperationRef operation;
@@ -115,17 +115,18 @@ class Session {
   size_t open_ = 0;  // in both
   OrderedCalls calls_;
   std::map<uint64_t, OperationRef> ordered_;                          // by number
-  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // behind those
-  std::vector<OperationRef> next_;                                    // their turn has come
-  std::vector<OperationRef> fresh_, operations_;                      // kept for their memory
-  std::vector<const SharedRequest*> held_;       // of open ones, until a cycle is over
+  std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // wait for one of the same
+                                                                      // name
+  std::vector<OperationRef> next_;                                    // may start now
+  std::vector<OperationRef> fresh_, operations_;                      // kept to reuse their memory
+  std::vector<const SharedRequest*> held_;       // requests of open operations, until a cycle ends
   std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
   Negotiator::Announced announced_;              // marks the timeline, rank 0
   const int spins_;
   bool round_open_ = false, spun_ = false;
-  bool burst_ = false;  // more was asked for while the last round went on
+  bool burst_ = false;  // operations were submitted during the last round
   bool lost_ = false, stalled_ = false;
-  bool give_up_ = false;  // rank 0: the next frame says so
+  bool give_up_ = false;  // rank 0: the next frame reports it
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 
@@ -133,11 +134,11 @@ class Session {
   RequestTable requests_;
   std::mutex mutex_;
   std::vector<OperationRef> inbox_;  // guarded by mutex_
-  // No: the thread has something to wait for, and then looks into the inbox. Guarded by mutex_.
+  // False while the thread waits for something and checks the inbox itself. Guarded by mutex_.
   bool needs_rings_ = true;
   bool stop_requested_ = false;           // guarded by mutex_
   bool ended_ = false;                    // guarded by mutex_
-  std::exception_ptr cause_;              // of the end; guarded by mutex_
+  std::exception_ptr cause_;              // why the session ended; guarded by mutex_
   std::map<int, std::vector<int>> sets_;  // guarded by mutex_
   RuntimeStats stats_;                    // guarded by mutex_
   NegotiationSettings settings_;          // guarded by mutex_

@@ -23,11 +23,11 @@ void Session::announce_call(OperationRef& operation) {
   place->second.swap(operation);
 }
 
-// Calls stay in ordered_ until their owners are told: after an error the end of the session tells
-// the rest.
+// Calls stay in ordered_ until their owners are notified: after an error the end of the session
+// notifies the rest.
 int64_t Session::carry_out_calls() {
   int64_t bytes_of_all = 0;
-  // Small all-reduces of one type go together, in the place where the bucket is full.
+  // Fuses small all-reduces of one type, in the position where the bucket is full.
   struct Bucket {
     std::vector<OperationRef> operations;
     int64_t bytes = 0;
@@ -95,7 +95,7 @@ void Session::run_call(std::vector<OperationRef>& operations) {
   operations.clear();
 }
 
-// Collective: what each rank asks for by the call.
+// Collective: collects each rank's request for the call.
 std::vector<Request> Session::requests_of_all(const NamedOperation& call) {
   Communicator& world = *groups_.at(0);
   world.describe(call.request().name);
@@ -114,7 +114,7 @@ std::vector<Request> Session::requests_of_all(const NamedOperation& call) {
   return requests;
 }
 
-// Collective: why the ranks cannot carry out a call.
+// Collective: returns why the ranks cannot carry out a call.
 std::string Session::difference(const NamedOperation& call) {
   const std::vector<Request> requests = requests_of_all(call);
   for (size_t r = 1; r < requests.size(); ++r)

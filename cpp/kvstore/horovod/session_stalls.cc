@@ -1,4 +1,4 @@
-// Reports and gives up operations that some ranks do not call.
+// Reports and cancels operations that some ranks do not call.
 #include <cstdio>
 
 #include "cpp/base/env.h"

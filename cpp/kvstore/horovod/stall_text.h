@@ -1,4 +1,4 @@
-// What users read about ranks that others wait for.
+// Messages for users about ranks that others wait for.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,9 +9,9 @@ namespace mxlite::horovod {
 
 std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2"
 
-// Names by the ranks that have not asked for them in so many seconds.
+// Lists names by the ranks that have not announced them for this many seconds.
 std::string stall_warning(const std::vector<Stall>& stalls, double seconds);
-// Why all operations fail.
+// Returns why all operations fail.
 std::string given_up_text(const std::vector<Stall>& stalls);
 
 }  // namespace mxlite::horovod

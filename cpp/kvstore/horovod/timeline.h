@@ -1,4 +1,4 @@
-// Trace of named collectives in the format of chrome://tracing: a row for each tensor.
+// Writes a trace of named collectives in the format of chrome://tracing: a row for each tensor.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ class Timeline {
 
   void begin(const std::string& tensor, const std::string& activity);
   void end(const std::string& tensor);
-  // A mark on the tensor's row.
+  // Puts a mark on the tensor's row.
   void instant(const std::string& tensor, const std::string& text);
   void cycle();
 
@@ -26,7 +26,7 @@ class Timeline {
   void event(const std::string& tensor, char phase, const std::string& name);
   int row(const std::string& tensor);
 
-  std::atomic<bool> runs_{false};  // without the mutex: asked for each tensor
+  std::atomic<bool> runs_{false};  // without the mutex: checked for each tensor
   std::mutex mutex_;               // guards everything else
   std::ofstream file_;
   bool mark_cycles_ = false, first_ = true;

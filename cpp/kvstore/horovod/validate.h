@@ -1,4 +1,4 @@
-// Do the requests of all ranks for one name fit together?
+// Checks that the requests of all ranks for one name fit together.
 #pragma once
 #include <span>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mxlite::horovod {
 
-// requests[i] is that of rank members[i]. Empty if they fit; else a text that names ranks, the
+// requests[i] is from rank members[i]. Returns "" if they fit; else a text that names ranks, the
 // tensor and both values.
 std::string mismatch(std::span<const Request> requests, std::span<const int> members);
 

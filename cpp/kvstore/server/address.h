@@ -9,7 +9,7 @@ struct Address {
   int port = 0;
 };
 std::string address_text(const Address& address);    // "10.0.0.3:9091", "[::1]:9091"
-Address address_from_text(const std::string& text);  // communicator error for other texts
+Address address_from_text(const std::string& text);  // communicator error for invalid texts
 
 bool is_loopback(const std::string& host);               // "localhost", "127.*", "::1"
 std::string interface_address(const std::string& name);  // value error for an unknown interface

@@ -1,4 +1,4 @@
-// Asio without Boost, and how the parameter server opens sockets with it.
+// Asio without Boost, and the helpers by which the parameter server opens sockets.
 #pragma once
 #define ASIO_STANDALONE 1
 #define ASIO_NO_DEPRECATED 1
@@ -18,9 +18,9 @@ using asio::ip::tcp;
 // Throws a communicator error for a host that does not resolve.
 tcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
                                     asio::ip::resolver_base::flags flags = {});
-// Port 0: any. Throws a communicator error that says whether the port is in use.
+// Port 0 selects a free one. Throws a communicator error that says whether the port is in use.
 tcp::acceptor listen_on(asio::io_context& context, const Address& address);
-// Closed in programs that a child of this process executes.
+// Makes the socket close in programs that a child of this process executes.
 void close_on_exec(int socket);
 
 }  // namespace mxlite::server

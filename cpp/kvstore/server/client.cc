@@ -9,7 +9,7 @@
 namespace mxlite::server {
 namespace {
 
-// Keeps the array, points into it.
+// Keeps the array alive and points into it.
 Buffer part_of(const NDArrayRef& array, int64_t first, int64_t count) {
   const size_t element = dtype_size(array->dtype());
   return {std::make_shared<NDArrayRef>(array),
@@ -39,7 +39,7 @@ void check_ids(const char* what, const StoredKey& stored, std::span<const int64_
 }  // namespace
 
 struct Client::Progress {
-  size_t left = 1;  // answers, and one until all requests are made; of the reactor's thread
+  size_t left = 1;  // open answers, plus 1 until all requests are made; reactor thread only
   std::exception_ptr error;
   std::function<void(std::exception_ptr)> done;
   void answered(std::exception_ptr e) {
@@ -94,7 +94,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     fresh.push_back(std::make_shared<StoredKey>(keys[i], values[i]->spec()));
     place.keys.push_back(keys[i]);
     place.specs.push_back(str(values[i]->spec()));
-    // Arrays that all servers share do not count.
+    // Arrays that all servers share count as 0 here.
     place.bytes.push_back(values[i]->size() >= options_.big_array
                               ? 0
                               : static_cast<int64_t>(values[i]->spec().bytes()));
@@ -273,7 +273,7 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   }
 }
 
-// Every part gets a frame, an empty one too: a round needs one of each worker.
+// Every part gets a frame, even an empty one: a round needs one from each worker.
 void Client::send_push_rows(const ServerOperation& o, uint64_t step,
                             const std::shared_ptr<Progress>& progress) {
   StoredKey& stored = *o.stored;
@@ -331,7 +331,7 @@ void Client::send_pull_rows(const ServerOperation& o, const std::shared_ptr<Prog
     const int64_t first = part.first / stored.layout.row_size;
     const int64_t last = first + part.count / stored.layout.row_size;
     PullHeader header{stored.key, p, stored.step, true, {}};
-    std::vector<size_t> places;  // of the output, whose ids are here
+    std::vector<size_t> places;  // positions in the output of the ids of this server
     for (size_t i = 0; i < ids.size(); ++i)
       if (ids[i] >= first && ids[i] < last) {
         header.rows.push_back(ids[i] - first);
@@ -366,8 +366,8 @@ void Client::note_durable(const PartKey& part, uint64_t step) {
   while (!found->second.empty() && found->second.front().step <= step) found->second.pop_front();
 }
 
-// The server may be a new one that has only what its last snapshot holds. What it knows already it
-// takes no second time.
+// The server may be a new one that has only its last snapshot. A server ignores pushes that it
+// already has.
 void Client::replay(int server) {
   for (const auto& [name, pushes] : kept_) {
     StoredKeyRef stored;
@@ -407,7 +407,7 @@ void Client::say_goodbye() {
     engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
   }
   if (!node_.failed() && node_.servers_keep_snapshots()) {
-    // After this process has gone nobody could repeat its pushes.
+    // After this process has ended its pushes could not be repeated.
     std::vector<NodeRequest> requests;
     for (int s = 0; s < options_.num_servers; ++s)
       requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});
@@ -425,8 +425,8 @@ void Client::close(bool at_once) {
   try {
     if (!at_once) say_goodbye();
   } catch (const Error&) {
-    // The scheduler is told by the end of the connection.
-  } catch (...) {  // of a signal handler
+    // The end of the connection notifies the scheduler.
+  } catch (...) {  // thrown by a signal handler
     interrupt = std::current_exception();
   }
   {

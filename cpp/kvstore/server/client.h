@@ -1,4 +1,4 @@
-// A worker's client, over the connections of its node.
+// The client of a worker, over the connections of its node.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -25,7 +25,7 @@ using store::StoredKeyRef;
 
 class Client final : public store::ServerClient {
  public:
-  // Blocks until all processes of the job have come; errors in bounded time.
+  // Blocks until all processes of the job have registered; fails in bounded time.
   explicit Client(const Options& options);
   ~Client() override;
 
@@ -58,7 +58,7 @@ class Client final : public store::ServerClient {
   };
   using PartKey = std::pair<std::string, uint32_t>;
 
-  void say_goodbye();  // waits for what is under way
+  void say_goodbye();  // waits for operations in flight
   void send_push(const ServerOperation& o, const std::shared_ptr<Progress>& progress);
   void send_push_rows(const ServerOperation& o, uint64_t step,
                       const std::shared_ptr<Progress>& progress);
@@ -76,17 +76,17 @@ class Client final : public store::ServerClient {
 
   const Options options_;
   Registered registered_;
-  uint64_t barriers_ = 0, commands_ = 0;  // of the thread that calls; guarded by call_mutex_
+  uint64_t barriers_ = 0, commands_ = 0;  // by the calling thread; guarded by call_mutex_
   std::mutex call_mutex_;
 
   std::mutex mutex_;
   std::condition_variable idle_;
   std::map<std::string, StoredKeyRef> keys_;  // guarded by mutex_
   Compression compression_;                   // guarded by mutex_
-  size_t under_way_ = 0;                      // operations; guarded by mutex_
+  size_t under_way_ = 0;                      // operations in flight; guarded by mutex_
   bool closed_ = false;                       // guarded by mutex_
 
-  std::map<PartKey, std::deque<KeptPush>> kept_;  // of the reactor's thread
+  std::map<PartKey, std::deque<KeptPush>> kept_;  // used only on the reactor thread
   Node node_;
 };
 

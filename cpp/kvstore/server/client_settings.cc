@@ -1,4 +1,4 @@
-// What a worker tells all servers, and what it asks them.
+// Commands and queries that a worker sends to all servers.
 #include <algorithm>
 
 #include "cpp/base/json.h"

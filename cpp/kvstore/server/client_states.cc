@@ -1,4 +1,4 @@
-// Files of optimizer states: gathered from the servers, whatever their number.
+// Writes and reads files of optimizer states for any number of servers.
 #include <cstring>
 
 #include "cpp/engine/blocking.h"

@@ -17,7 +17,7 @@ uint32_t content_checksum(const std::vector<std::byte>& body, const std::byte* d
   return crc32c(data, bytes, crc32c(body.data(), body.size()));
 }
 
-// Seals the whole header, which contains the checksum of the content.
+// Authenticates the whole header, which contains the checksum of the content.
 uint64_t seal_of(const FrameHeader& header, const SealKey& key, uint64_t number) {
   struct {
     uint64_t number;
@@ -100,7 +100,7 @@ void FrameDecoder::check_header() {
     refuse(BadFrame::kChecksum, "a header with a wrong checksum");
   if (h.format != kFormat)
     refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
-  // Numbers are compared in constant time.
+  // Codes are compared in constant time.
   if (h.seal != seal_of(h, key_, number_))
     refuse(BadFrame::kToken, "a frame of another job (MXLITE_PS_TOKEN), or out of its place");
   if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)

@@ -1,6 +1,6 @@
-// What travels between the processes of a job: a header, a small body of numbers and texts, and the
-// elements of an array. Whatever arrives is checked before anything is made of it; bytes that are
-// no frame of this job end the connection.
+// Messages between the processes of a job: a header, a small body of numbers and texts, and the
+// elements of an array. Everything that arrives is checked before it is used; invalid frames end
+// the connection.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace mxlite::server {
 
 enum class FrameType : uint8_t {
-  kHello = 1,  // the first frame of whoever connects
+  kHello = 1,  // first frame on a connection, from the process that connects
   kWelcome,
   kRefused,
-  kReply,  // to a request
-  // To the scheduler.
+  kReply,  // answer to a request
+  // Frames to the scheduler.
   kRegister,
   kHeartbeat,
   kBarrier,
   kPlace,
   kFail,
   kBye,
-  // From the scheduler.
+  // Frames from the scheduler.
   kState,
-  // To a server.
+  // Frames to a server.
   kInit,
   kPush,
   kPull,
@@ -48,20 +48,20 @@ struct FrameHeader {
   uint16_t format = 0;
   uint8_t type = 0;
   uint8_t reserved = 0;
-  uint64_t seal = 0;     // of the header and the frame's number on its connection
-  uint64_t request = 0;  // a reply has that of what it answers
-  uint32_t epoch = 0;    // of this run of the job, chosen by the scheduler
+  uint64_t seal = 0;     // over the header and the frame's number on its connection
+  uint64_t request = 0;  // a reply has the number of its request
+  uint32_t epoch = 0;    // identifies this run of the job, chosen by the scheduler
   uint32_t body_bytes = 0;
   uint32_t data_bytes = 0;
   uint32_t content_checksum = 0;
   uint32_t padding = 0;
-  uint32_t header_checksum = 0;  // of the bytes before it
+  uint32_t header_checksum = 0;  // over the bytes before it
 };
 static_assert(sizeof(FrameHeader) == 48);
 
 inline constexpr size_t kMostBody = size_t{4} << 20;
 inline constexpr size_t kMostData = size_t{64} << 20;
-inline constexpr size_t kMostForeign = 4096;  // of a peer that has not said hello
+inline constexpr size_t kMostForeign = 4096;  // from a peer that has not sent hello
 
 using store::Buffer;
 using store::OwnBuffer;
@@ -71,12 +71,12 @@ struct Frame {
   uint64_t request = 0;
   std::vector<std::byte> body;
   Buffer data;
-  int priority = 0;  // among frames that wait to be sent; not sent
+  int priority = 0;  // order among frames that wait to be sent; not sent
 };
 
 struct FrameStamp {
   SealKey key;
-  uint64_t number = 0;  // among the frames that this end of the connection sends
+  uint64_t number = 0;  // counts the frames that this end of the connection sends
   uint32_t epoch = 0;   // 0: not known yet
 };
 FrameHeader make_header(const Frame& frame, const FrameStamp& stamp);
@@ -89,8 +89,8 @@ enum class BadFrame : uint8_t {
   kEpoch,
   kType,
   kLength,
-  kContent,  // a body that cannot be read
-  kOrder,    // a frame that a peer may not send (now)
+  kContent,  // an unreadable body
+  kOrder,    // a frame that the peer may not send (now)
 };
 inline constexpr size_t kNumBadFrames = 9;
 const char* bad_frame_name(BadFrame kind);
@@ -102,17 +102,17 @@ class FrameError : public Error {
   const BadFrame kind;
 };
 
-// Makes frames of a stream of bytes. Memory for a frame is taken when its header has been checked.
+// Splits a stream of bytes into frames. Allocates memory for a frame after checking its header.
 class FrameDecoder {
  public:
-  // The key of what the other end sends; before the first byte.
+  // Sets the key for frames of the other end; call before the first byte.
   void set_key(const SealKey& key) { key_ = key; }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
-  void set_trusted() { trusted_ = true; }  // has said hello
+  void set_trusted() { trusted_ = true; }  // hello was received
 
-  // Takes bytes up to the end of a frame and returns how many; a FrameError ends the stream.
+  // Consumes bytes up to the end of a frame and returns their number; a FrameError ends the stream.
   size_t feed(std::span<const std::byte> bytes);
-  // Where a large part of a frame may be read to directly; then call filled.
+  // Returns memory into which a large part of a frame may be read directly; then call filled.
   std::span<std::byte> direct();
   void filled(size_t n);
   bool complete() const { return complete_; }
@@ -124,7 +124,7 @@ class FrameDecoder {
   size_t copy(std::byte* to, size_t have, size_t want, std::span<const std::byte> from);
 
   SealKey key_;
-  uint64_t number_ = 0;  // of the next frame
+  uint64_t number_ = 0;  // number of the next frame
   uint32_t epoch_ = 0;
   bool trusted_ = false;
   FrameHeader header_;

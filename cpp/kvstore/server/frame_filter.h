@@ -14,14 +14,14 @@ class FrameFilter {
  public:
   using Pass = std::function<void(ConnectionId, Frame)>;
   virtual ~FrameFilter() = default;
-  // A whole, checked frame has arrived. Calls `pass` for each frame that the handlers get.
+  // Called for each whole, checked frame. Calls `pass` for each frame that the handlers shall get.
   virtual void arrived(ConnectionId connection, Frame frame, const Pass& pass) = 0;
-  // Called every 20 ms; passes the frames that were held back.
+  // Called every 20 ms; passes frames that were held back.
   virtual void tick(const Pass& pass) = 0;
 };
 
 }  // namespace mxlite::server
 
-// Returns a new filter for a reactor, or null. Only tests define it, in the program or in a library
-// that they preload.
+// Returns a new filter for a reactor, or null. Only tests define it, in the program or in a
+// preloaded library.
 extern "C" [[gnu::weak]] mxlite::server::FrameFilter* mxlite_make_frame_filter();

@@ -1,4 +1,4 @@
-// Bodies of frames. Reading one throws an Error if it is not what the type promises.
+// Bodies of frames. Reading one throws an Error if it does not match its type.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,17 +22,17 @@ struct Hello {
   uint32_t incarnation = 0;
 };
 
-// What a server tells a worker that has said hello; all others ignore it.
+// Greeting of a server to a worker that has sent hello; other processes ignore it.
 struct Welcome {
   bool snapshots = false;
 };
 
 struct Registration {
   Role role = Role::kWorker;
-  int32_t rank = -1;  // that it would like
+  int32_t rank = -1;  // Requested rank; -1 for any.
   std::string host;
   int64_t process = 0;
-  std::string address;  // of a server
+  std::string address;  // address of a server
   bool snapshots = false;
   int32_t num_workers = 0, num_servers = 0;
 };
@@ -41,7 +41,7 @@ struct Registered {
   int32_t rank = 0;
   uint32_t epoch = 0;
   uint32_t incarnation = 0;
-  bool rejoined = false;  // takes the place of a process that was lost
+  bool rejoined = false;  // replaces a process that was lost
 };
 
 struct Heartbeat {
@@ -53,16 +53,16 @@ enum class MemberStatus : uint8_t { kMissing, kAlive, kLost, kLeft };
 
 struct MemberState {
   MemberStatus status = MemberStatus::kMissing;
-  uint32_t incarnation = 0;  // counts the processes that had this rank
-  std::string address;       // of a server
+  uint32_t incarnation = 0;  // number of processes that had this rank so far
+  std::string address;       // address of a server
 };
 
-// What the scheduler knows; sent whenever it changes.
+// State of the job in the scheduler; sent whenever it changes.
 struct JobState {
   uint64_t version = 0;
-  bool running = false;  // all have come
+  bool running = false;  // all processes have registered
   bool ended = false;
-  std::string failure;  // of the whole job
+  std::string failure;  // failure of the whole job
   std::vector<MemberState> workers, servers;
 };
 
@@ -70,10 +70,10 @@ struct PlaceRequest {
   std::vector<std::string> keys;
   std::vector<int64_t> bytes;
   std::vector<std::string> specs;  // "float32(2, 3)"
-  bool settled = false;            // all workers have asked: do they agree?
+  bool settled = false;            // all workers have asked; their specs are compared
 };
 
-// One part of an array, as a server keeps it.
+// One part of an array on a server.
 struct PartSpec {
   std::string key;
   uint32_t part = 0;
@@ -90,17 +90,17 @@ enum class PushForm : uint8_t { kDense, kRows, kTwoBit, kOneBit };
 struct PushHeader {
   std::string key;
   uint32_t part = 0;
-  uint64_t step = 0;  // of this worker and key, from 1
+  uint64_t step = 0;  // step of this worker and key, from 1
   PushForm form = PushForm::kDense;
   DType dtype = DType::kFloat32;
-  float threshold = 0;        // of compressed ones
-  std::vector<int64_t> rows;  // of the part
+  float threshold = 0;        // threshold of compressed gradients
+  std::vector<int64_t> rows;  // rows within the part
 };
 
 struct PullHeader {
   std::string key;
   uint32_t part = 0;
-  uint64_t step = 0;  // of this worker: the value must have it
+  uint64_t step = 0;  // step of this worker that the value must include
   bool by_rows = false;
   std::vector<int64_t> rows;
 };
@@ -111,11 +111,11 @@ struct PartName {
 };
 
 struct Command {
-  uint64_t number = 0;  // of this worker, from 1
+  uint64_t number = 0;  // command number of this worker, from 1
   int32_t head = 0;
   std::string name, text;
 };
-// Commands of the store itself; a user's have heads from 0.
+// Heads of the store's own commands; those of users begin at 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
   kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"

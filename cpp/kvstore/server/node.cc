@@ -11,7 +11,8 @@ namespace mxlite::server {
 namespace {
 
 constexpr double kRetrySeconds = 0.1;
-constexpr double kMargin = 3;  // the scheduler and the servers know more: let them tell first
+constexpr double kMargin = 3;  // extra seconds, so that the scheduler and the servers report first:
+                               // they know more
 constexpr double kLongestInterval = 8;  // in units of the first one
 
 double seconds_since(Clock::time_point begin) {
@@ -97,7 +98,7 @@ Registered Node::join() {
                                   !options_.snapshot_dir.empty(),
                                   options_.num_workers,
                                   options_.num_servers};
-  // Known before the next frame is read: the state that says that all have come may be there.
+  // Set before the next frame is read, which may be the state that starts the job.
   auto answer = std::make_shared<std::promise<Registered>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(registration), {}},
@@ -190,7 +191,7 @@ bool Node::send_now(Pending& pending) {
   if (id == 0) return false;
   Frame frame = pending.request.frame;
   if (pending.was_sent) {
-    // Nothing waits on that connection for this copy to leave: when the first one's answer comes,
+    // No other frame on that connection needs this copy: when the answer to the first one arrives,
     // the array may be written.
     if (!reactor_.quiet(id)) return false;
     const OwnBuffer copy = OwnBuffer::allocate(frame.data.bytes);
@@ -212,7 +213,7 @@ void Node::set_progress(std::string text) {
 
 void Node::fail(const std::string& why) {
   reactor_.post([this, why] {
-    // The scheduler tells everybody, this process as well.
+    // The scheduler notifies all processes, this one included.
     Pending pending{{kScheduler,
                      {FrameType::kFail, 0, encode_text(why), {}},
                      "report of a failure",
@@ -253,7 +254,7 @@ bool Node::servers_keep_snapshots() {
 }
 
 void Node::opened(ConnectionId id) {
-  if (id != scheduler_ && server_of(id) < 0) return;  // a worker's, it will say hello
+  if (id != scheduler_ && server_of(id) < 0) return;  // a worker, which will send hello
   const Hello hello{options_.version, options_.role, registered_.rank, registered_.incarnation};
   reactor_.send(id, {FrameType::kHello, 0, encode(hello), {}});
 }
@@ -304,7 +305,7 @@ void Node::take_frame(ConnectionId id, Frame frame) {
   }
   for (auto& [number, pending] : pending_)
     if (pending.request.peer == server && (!pending.was_sent || pending.sent < welcome)) {
-      pending.was_sent = false;  // the old connection's queue is gone
+      pending.was_sent = false;  // the queue of the old connection is lost
       send_now(pending);
     }
 }
@@ -315,7 +316,7 @@ bool Node::all_ready() const {
 
 void Node::take_reply(Frame frame) {
   const auto found = pending_.find(frame.request);
-  if (found == pending_.end()) return;  // answered twice
+  if (found == pending_.end()) return;  // the answer arrived twice
   Reply reply = reply_of(std::move(frame));
   const auto done = std::move(found->second.request.done);
   pending_.erase(found);
@@ -403,7 +404,7 @@ void Node::tick() {
     std::unique_lock lock(mutex_);
     const Heartbeat heartbeat{state_.version, progress_};
     lock.unlock();
-    // Ahead of what else waits: a long push must not look like a dead process.
+    // Heartbeats precede other frames: a long push must not look like a dead process.
     reactor_.send(scheduler_, {FrameType::kHeartbeat, 0, encode(heartbeat), {}, 1 << 30});
   }
   if (options_.role == Role::kWorker) connect_servers();

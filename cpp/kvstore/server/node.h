@@ -1,4 +1,4 @@
-// What servers and workers have in common: their place in the job, the link to the scheduler,
+// Common part of servers and workers: their rank in the job, the connection to the scheduler, and
 // requests that are repeated until they are answered.
 #pragma once
 #include <condition_variable>
@@ -16,10 +16,10 @@ namespace mxlite::server {
 inline constexpr int kScheduler = -1;
 
 struct NodeRequest {
-  int peer = kScheduler;  // or the rank of a server
+  int peer = kScheduler;  // rank of a server, or kScheduler
   Frame frame;
   std::string what;                 // "push of 'fc1_weight', step 12"
-  std::function<void(Reply)> done;  // once, on the reactor's thread
+  std::function<void(Reply)> done;  // called once, on the reactor thread
 };
 
 struct NodeStats {
@@ -28,14 +28,15 @@ struct NodeStats {
 
 class Node {
  public:
-  // On the reactor's thread.
+  // Called on the reactor thread.
   struct Events {
     std::function<void(const JobState& before, const JobState& now)> changed =
         [](const JobState&, const JobState&) {};
     std::function<void(const std::string& why)> failed = [](const std::string&) {};
-    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // of a worker
+    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // frame from a
+                                                                                  // worker
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
-    // A server has come back: what it may have forgotten can be sent again.
+    // Called when a server has come back: what it may have lost can be sent again.
     std::function<void(int server)> restored = [](int) {};
     std::function<void()> tick = [] {};
   };
@@ -46,17 +47,17 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   void set_events(Events events) { events_ = std::move(events); }
-  // Blocks until the scheduler has given a rank. Throws when it cannot be reached in time.
+  // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
   Registered join();
-  // Blocks until all have come, and a worker has a connection to every server.
+  // Blocks until all have registered and a worker has a connection to every server.
   void wait_until_running();
   void stop(double flush_seconds) noexcept;
 
-  // Any thread.
+  // Any thread may call these.
   void request(NodeRequest request);
   Reply call(NodeRequest request);  // blocks; throws the reply's error
   void set_progress(std::string text);
-  void fail(const std::string& why);  // this process cannot go on, and so the job cannot
+  void fail(const std::string& why);  // this process cannot continue, so the job ends
   bool failed();
   std::string failure();
   JobState state();
@@ -98,7 +99,7 @@ class Node {
   const Options options_;
   Events events_;
   Registered registered_;
-  std::string address_;  // where a server listens
+  std::string address_;  // address on which a server listens
 
   // Used only on the reactor thread.
   ConnectionId scheduler_ = 0;
@@ -116,7 +117,7 @@ class Node {
   std::string progress_;         // guarded by mutex_
   std::string connect_trouble_;  // guarded by mutex_
   bool scheduler_open_ = false;  // guarded by mutex_
-  bool ready_ = false;           // guarded by mutex_: all servers
+  bool ready_ = false;           // guarded by mutex_: connected to all servers
   bool snapshots_ = false;       // guarded by mutex_
   bool stopping_ = false;        // guarded by mutex_
   NodeStats stats_;              // guarded by mutex_

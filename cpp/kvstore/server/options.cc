@@ -79,12 +79,12 @@ Options options_from_environment(Role role) {
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
   if (role == Role::kServer) o.port = port_number("PORT", 0);
-  // Servers and workers may be started by an mpirun each.
+  // Servers and workers may be started by two different mpirun commands.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
   o.key = key_of_secret(job_secret(o));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
-  // ps-lite's variables switch heartbeats on; 0, its default, leaves ours.
+  // ps-lite's variables turn heartbeats on; their default 0 selects ours.
   const auto given = [](const char* name, double fallback) {
     const double value = env_seconds(name, 0);
     return value > 0 ? value : fallback;

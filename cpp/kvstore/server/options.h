@@ -1,4 +1,4 @@
-// What the environment says about a job with a parameter server: docs/parameter_server.md.
+// Options of a job with a parameter server, from the environment: docs/parameter_server.md.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,26 +18,26 @@ struct Options {
   int num_workers = 1;
   int num_servers = 1;
   std::string node_host;          // DMLC_NODE_HOST, else the address of DMLC_INTERFACE, else empty
-  int port = 0;                   // of a server; 0: any
-  int rank = -1;                  // that this process would like
-  SealKey key;                    // of the job: frames with another one's seal are refused
-  double timeout = 60;            // seconds that anything waits for another process
+  int port = 0;                   // port of a server; 0: any
+  int rank = -1;                  // Requested rank; -1 for any.
+  SealKey key;                    // key of the job: frames with another key are refused
+  double timeout = 60;            // seconds that any wait for another process may take
   double heartbeat = 1;           // seconds between heartbeats
-  double silence = 5;             // seconds without one: dead
+  double silence = 5;             // seconds without heartbeat after which a process counts as dead
   double resend = 1;              // seconds after which a request without an answer is sent again
-  double rejoin = 0;              // seconds that a lost process may take to come back
-  int64_t big_array = 1000000;    // elements from which on an array is shared between all servers
+  double rejoin = 0;              // seconds within which a lost process may come back
+  int64_t big_array = 1000000;    // elements from which on all servers share an array
   int64_t staleness = -1;         // async: steps that a worker may be ahead of the slowest; -1: any
-  int threads = 0;                // of a server; 0: by the cores
-  std::string snapshot_dir;       // of servers; empty: none
-  int64_t snapshot_updates = 10;  // of one part between snapshots
+  int threads = 0;                // threads of a server; 0: by the cores
+  std::string snapshot_dir;       // snapshots of servers; empty: none
+  int64_t snapshot_updates = 10;  // updates of one part between snapshots
   bool verbose = false;
-  std::string version;  // of mxlite
+  std::string version;  // version of mxlite
 
-  bool local() const;  // all processes on this host
+  bool local() const;  // whether all processes are on this host
 };
 
-// Value errors name the variable. The role decides which variables must be there.
+// Value errors name the variable. The role decides which variables are required.
 Options options_from_environment(Role role);
 
 }  // namespace mxlite::server

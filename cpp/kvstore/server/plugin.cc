@@ -1,4 +1,4 @@
-// Entry of libmxlite_server.so.
+// Entry point of libmxlite_server.so.
 #include "cpp/kvstore/server/client.h"
 #include "cpp/kvstore/server/scheduler.h"
 #include "cpp/kvstore/server/server.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
-constexpr size_t kReadAtOnce = size_t{8} << 20;  // of one connection before others have a turn
+constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes read from one connection before the others
 constexpr size_t kMostStrangers = 256;
 constexpr double kHelloSeconds = 5;
 constexpr uint64_t kPreambleMagic = 0x3253502d65746c78;  // "xlte-PS2"
@@ -23,7 +23,7 @@ bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
-// The first bytes from each end; the keys of both depend on them.
+// First bytes from each end; the keys of both depend on them.
 struct Preamble {
   uint64_t magic = 0;
   Nonce nonce = {};
@@ -39,7 +39,7 @@ struct Reactor::Network {
   asio::io_context context{1};
   asio::steady_timer ticker{context};
   std::vector<tcp::acceptor> listeners;
-  std::vector<size_t> paused;  // listeners that could not accept; they try again with the next tick
+  std::vector<size_t> paused;  // listeners that could not accept; they retry at the next tick
 };
 
 struct Reactor::Connection {
@@ -51,8 +51,8 @@ struct Reactor::Connection {
   Preamble mine, theirs;
   size_t mine_sent = 0, theirs_have = 0;
   bool sealed = false;  // both keys are known
-  SealKey key;          // of what this end sends
-  uint64_t sent = 0;    // frames
+  SealKey key;          // key for frames from this end
+  uint64_t sent = 0;    // number of frames
   FrameDecoder decoder;
   bool connecting = false, trusted = false, wants_write = false, accepted = false;
   Clock::time_point since = Clock::now();
@@ -78,11 +78,11 @@ int Reactor::listen(const Address& address) {
 }
 
 void Reactor::start(const char* thread_name) {
-  sigset_t all, before;  // signals are for the program's own threads
+  sigset_t all, before;  // signals go to the program's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   {
-    std::lock_guard lock(mutex_);  // the thread looks at thread_id_
+    std::lock_guard lock(mutex_);  // the thread reads thread_id_
     thread_ = std::thread([this, thread_name] {
       { std::lock_guard wait(mutex_); }
       pthread_setname_np(pthread_self(), thread_name);
@@ -107,7 +107,7 @@ void Reactor::stop(double flush_seconds) noexcept {
 
 void Reactor::loop() {
   for (size_t i = 0; i < network_->listeners.size(); ++i) accept(i);
-  await_tick();  // there is always one, so that run does not return for want of work
+  await_tick();  // a timer is always pending, so run does not return for lack of work
   network_->context.run();
 }
 
@@ -151,7 +151,7 @@ void Reactor::accept(size_t listener) {
 
 void Reactor::begin(Connection& c) {
   const ConnectionId id = c.id;
-  std::error_code error;  // of a peer that has gone: reading tells
+  std::error_code error;  // the peer may be gone: reading reports it
   close_on_exec(c.socket.native_handle());
   c.socket.set_option(tcp::no_delay(true), error);
   c.socket.non_blocking(true, error);

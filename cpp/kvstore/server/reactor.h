@@ -1,5 +1,5 @@
-// The sockets of one process, on a thread of their own: frames go out by priority and come in whole
-// and checked. Handlers run on that thread.
+// The sockets of one process, on a thread of their own: sends frames by priority, and delivers
+// whole, checked frames. Handlers run on that thread.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -18,7 +18,7 @@ namespace mxlite::server {
 
 struct Traffic {
   uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;
-  uint64_t refused_connections = 0;  // closed because of what they sent
+  uint64_t refused_connections = 0;  // closed because of invalid frames
   std::array<uint64_t, kNumBadFrames> bad = {};
 };
 
@@ -28,7 +28,7 @@ class Reactor {
     std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // connected or accepted
     std::function<void(ConnectionId, Frame)> frame;  // a FrameError from it ends the connection
     std::function<void(ConnectionId, const std::string& why)> closed;
-    std::function<void()> tick = [] {};  // every 20 ms
+    std::function<void()> tick = [] {};  // called every 20 ms
   };
 
   explicit Reactor(const SealKey& key);
@@ -36,22 +36,22 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  // Before start.
+  // Call before start.
   void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
   int listen(const Address& address);  // returns the port
   void start(const char* thread_name);
-  // Sends what waits to be sent, for at most the given seconds, and ends the thread. Idempotent.
+  // Sends pending frames for at most the given seconds, and ends the thread. Idempotent.
   void stop(double flush_seconds = 1) noexcept;
 
-  // Any thread.
+  // Any thread may call these.
   ConnectionId new_id() { return next_id_++; }
-  // Handlers may hear of the connection before this returns: give them its number first.
+  // Handlers may see the connection before this returns, so pass them its number first.
   void connect(ConnectionId id, const Address& address);
   void send(ConnectionId connection, Frame frame);
   void close(ConnectionId connection, const std::string& why);
   void post(std::function<void()> work);
   template <class F>
-  void run(F&& work) {  // now, if this is the thread
+  void run(F&& work) {  // at once on the reactor thread
     if (on_thread())
       work();
     else
@@ -60,9 +60,9 @@ class Reactor {
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   Traffic traffic();
 
-  // On the thread.
-  void trust(ConnectionId connection);  // it has said hello
-  bool quiet(ConnectionId connection);  // nothing waits to be written
+  // Call only on the reactor thread.
+  void trust(ConnectionId connection);  // the peer has sent hello
+  bool quiet(ConnectionId connection);  // whether no frame waits to be written
 
  private:
   template <class F>
@@ -80,11 +80,11 @@ class Reactor {
   void await_write(Connection& c);
   void read(Connection& c);
   size_t read_preamble(Connection& c, std::span<const std::byte> bytes);
-  bool write_preamble(Connection& c);  // as write
-  bool write(Connection& c);           // false: the connection is gone
+  bool write_preamble(Connection& c);  // returns like write
+  bool write(Connection& c);           // returns false if the connection is gone
   void deliver(ConnectionId id, Frame frame);
   void hand_over(ConnectionId id, Frame frame);
-  void pass(ConnectionId id, Frame frame);  // ends the connection where hand_over throws
+  void pass(ConnectionId id, Frame frame);  // ends the connection if hand_over throws
   void drop(ConnectionId id, const std::string& why);
   void await_tick();
   void tick();
@@ -100,9 +100,9 @@ class Reactor {
   std::atomic<uint32_t> epoch_{0};
   std::atomic<uint64_t> next_id_{1};
   uint64_t next_order_ = 0;
-  // The next ones belong to the thread.
+  // Used only on the reactor thread.
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
-  size_t strangers_ = 0;  // accepted, without hello
+  size_t strangers_ = 0;  // accepted connections without hello
   std::vector<std::byte> staging_;
   bool stopping_ = false;
   Clock::time_point flush_until_{};

@@ -7,7 +7,7 @@
 namespace mxlite::server {
 namespace {
 
-constexpr double kLinger = 5;  // seconds at the end until all have heard of it
+constexpr double kLinger = 5;  // seconds at the end in which all processes are notified
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -131,7 +131,7 @@ Scheduler::Member* Scheduler::free_place(const Registration& r) {
 
 void Scheduler::register_node(ConnectionId id, const Frame& frame) {
   const auto r = decode<Registration>(frame.body);
-  Member* member = member_of(id);  // asks again: the answer was lost
+  Member* member = member_of(id);  // registers again: the answer was lost
   if (!member) {
     if (r.num_workers != options_.num_workers || r.num_servers != options_.num_servers)
       return answer(id, frame.request,
@@ -146,7 +146,7 @@ void Scheduler::register_node(ConnectionId id, const Frame& frame) {
       return answer(id, frame.request,
                     error_reply(ErrorKind::kCommunicator, "parameter server: the job has ended"));
     member = free_place(r);
-    if (!member) return;  // asks again; meanwhile a lost process may be found out
+    if (!member) return;  // it asks again; meanwhile the loss of a process may be noticed
     member->rejoined = member->state.status == MemberStatus::kLost;
     member->connection = id;
     member->where = str("host ", r.host, ", process ", r.process);
@@ -182,7 +182,7 @@ void Scheduler::barrier(ConnectionId id, const Frame& frame) {
   check_barriers();
 }
 
-// A worker that comes back begins to count again and passes the barriers that all have passed.
+// A worker that comes back counts from 0 and passes the barriers that all others have passed.
 void Scheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Member& m : workers_) passed = std::min(passed, m.barriers);
@@ -266,7 +266,7 @@ std::string Scheduler::missing() const {
 
 void Scheduler::tick() {
   if (over_since_ != Clock::time_point{}) {
-    // Everybody hears of it: those that did not get the frame ask with their next heartbeat.
+    // All are notified: processes that did not get the frame ask with their next heartbeat.
     const std::vector<Member*> list = all();
     const bool alone =
         std::all_of(list.begin(), list.end(), [](const Member* m) { return m->connection == 0; });

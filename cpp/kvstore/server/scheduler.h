@@ -1,5 +1,5 @@
-// The process that the others meet at: gives ranks, watches heartbeats, counts barriers, tells
-// everybody when somebody is lost, and when the job has ended.
+// The process with which all others register: assigns ranks, checks heartbeats, counts barriers,
+// and notifies all processes when one is lost and when the job has ended.
 #pragma once
 #include <condition_variable>
 #include <string>
@@ -15,11 +15,11 @@ using store::Placement;
 
 class Scheduler {
  public:
-  // Listens from here on; an error if the port is in use.
+  // Listens from here on; throws if the port is in use.
   explicit Scheduler(const Options& options);
   ~Scheduler();
 
-  // Until the job has ended; throws why it failed. `interrupted` is asked ten times a second.
+  // Runs until the job has ended; throws why it failed. Calls `interrupted` ten times a second.
   void run(const std::function<void()>& interrupted);
   int port() const { return port_; }
 
@@ -30,9 +30,9 @@ class Scheduler {
     int rank = 0;
     ConnectionId connection = 0;
     std::string where;     // "host node7, process 123"
-    std::string progress;  // of the last heartbeat
+    std::string progress;  // from the last heartbeat
     bool snapshots = false;
-    bool rejoined = false;  // in the place of a lost one
+    bool rejoined = false;  // replaces a lost process
     uint64_t barriers = 0;
     Clock::time_point seen{}, lost{};
   };

@@ -1,5 +1,5 @@
-// Seals of frames: keyed hashes (SipHash-2-4) by which a process knows that a frame comes from who
-// has the job's secret, on this connection and at this place. The secret itself never travels.
+// Authentication codes of frames: keyed hashes (SipHash-2-4) over secret, connection and position.
+// They prove that the sender has the job's secret, which itself is never sent.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,12 +17,12 @@ struct SealKey {
 uint64_t sip_hash(const SealKey& key, std::span<const std::byte> data);
 SealKey key_of_secret(const std::string& secret);
 
-// Each end of a connection chooses one.
+// Each end of a connection chooses a random number.
 using Nonce = std::array<std::byte, 16>;
 Nonce random_nonce();
 
 struct ConnectionKeys {
-  SealKey connecting, accepting;  // for what this end sends
+  SealKey connecting, accepting;  // for frames from this end
 };
 ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting, const Nonce& accepting);
 

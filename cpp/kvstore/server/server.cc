@@ -44,7 +44,7 @@ Server::Server(const Options& options)
       context_(options.num_workers, options.timeout, options.staleness),
       node_(options),
       pool_(thread_count(options)) {
-  // One part is computed by one thread, several parts by several.
+  // One thread computes a part; several threads compute several parts.
   set_cpu_threads(1);
   context_.snapshot_updates = options.snapshot_updates;
   context_.fail_job = [this](const std::string& why) { node_.fail(str(node_.self(), ": ", why)); };
@@ -173,12 +173,12 @@ Answer Server::answer_to(ConnectionId id, uint64_t request) {
 }
 
 void Server::take_hello(ConnectionId id, const Hello& hello) {
-  // It asks again in a moment.
+  // The process asks again soon.
   if (registered_.epoch == 0) return node_.reactor().close(id, "not ready yet");
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)
     throw FrameError(BadFrame::kOrder, "parameter server: not a worker's hello");
-  // An older process of the same rank has nothing to say any more.
+  // A lost process of the same rank may not send any more.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
       node_.reactor().close(other, "replaced");
@@ -310,7 +310,7 @@ void Server::obey(const Command& c) {
       });
       break;
     }
-    case kProfiler:  // of the server whose place this one takes
+    case kProfiler:  // sent to the server that this one replaces
       on_run_thread([this, c](const ServerHooks& hooks) {
         try {
           hooks.profile(registered_.rank, c.name, c.text);
@@ -342,7 +342,7 @@ void Server::obey(const Command& c) {
   settings_.push_back(c);
 }
 
-// Answers when every part has been written.
+// Answers after every part has been written.
 void Server::answer_all_saved(ConnectionId id, uint64_t request) {
   auto left = std::make_shared<std::atomic<size_t>>(slots_.size() + 1);
   const auto done = [left, answer = answer_to(id, request)] {

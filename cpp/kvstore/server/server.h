@@ -1,4 +1,4 @@
-// A process that keeps parts of the arrays.
+// A process that stores parts of the arrays.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ class Server {
   explicit Server(const Options& options);
   ~Server();
 
-  // Until the job has ended; throws why it failed.
+  // Runs until the job has ended; throws why it failed.
   void run(const ServerHooks& hooks);
 
  private:
@@ -26,7 +26,7 @@ class Server {
     uint32_t incarnation = 0;
   };
   struct ProfileRequest {
-    uint64_t number = 0;  // of the worker's last command
+    uint64_t number = 0;  // number of the worker's last command
     bool under_way = false;
     Answer answer;
   };
@@ -59,7 +59,7 @@ class Server {
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
   std::map<int, uint64_t> commands_done_;           // by worker
-  std::vector<Command> settings_;                   // for a server that takes this one's place
+  std::vector<Command> settings_;                   // repeated for a server that replaces this one
   std::map<int, ProfileRequest> profile_requests_;  // by worker
   uint64_t next_file_ = 0;
   Clock::time_point looked_{};
@@ -67,9 +67,10 @@ class Server {
   std::mutex mutex_;
   std::condition_variable over_changed_;
   bool over_ = false;                                          // guarded by mutex_
-  std::vector<std::function<void(const ServerHooks&)>> todo_;  // of run; guarded by mutex_
+  std::vector<std::function<void(const ServerHooks&)>> todo_;  // work for the thread of run;
+                                                               // guarded by mutex_
   Node node_;
-  SlotPool pool_;  // ends before what its work uses
+  SlotPool pool_;  // ends before the objects that its work uses
 };
 
 }  // namespace mxlite::server

@@ -15,7 +15,7 @@ void Server::on_run_thread(std::function<void(const ServerHooks&)> work) {
 void Server::profile(ConnectionId id, int worker, uint64_t request, const Command& c) {
   ProfileRequest& asked = profile_requests_[worker];
   if (c.number < asked.number) return;    // a late copy: the worker has its answer
-  asked.answer = answer_to(id, request);  // sent again: answer where the worker is now
+  asked.answer = answer_to(id, request);  // a repeated request: answer on the current connection
   if (c.number == asked.number && asked.under_way) return;
   asked.number = c.number;
   asked.under_way = true;
@@ -40,7 +40,7 @@ void Server::profile(ConnectionId id, int worker, uint64_t request, const Comman
   });
 }
 
-// A server that takes this one's place is configured the same and records if this one does.
+// A server that replaces this one gets the same configuration and records if this one does.
 void Server::keep_profile_command(const Command& c) {
   std::erase_if(settings_, [&](const Command& old) {
     if (old.head != kProfiler) return false;

@@ -6,7 +6,7 @@
 namespace mxlite::server {
 
 SlotPool::SlotPool(int threads) {
-  sigset_t all, before;  // signals are for the program's own threads
+  sigset_t all, before;  // signals go to the program's own threads
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
@@ -52,7 +52,7 @@ void SlotPool::run() {
     work(*queue.slot);
     lock.lock();
     if (!queue.work.empty()) {
-      ready_.push_back(&queue);  // others have their turn first
+      ready_.push_back(&queue);  // other queues run first
       changed_.notify_one();
       continue;
     }

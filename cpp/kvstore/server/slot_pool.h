@@ -1,5 +1,5 @@
-// Runs the work of parts on a few threads: that of one part in order, that of different parts at
-// the same time.
+// Runs the work of parts on a few threads: in order for one part, concurrently for
+// different parts.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -25,9 +25,9 @@ class SlotPool {
   explicit SlotPool(int threads);
   ~SlotPool();
   void post(SlotQueue& queue, std::function<void(Slot&)> work);
-  // Until nothing is queued or running.
+  // Waits until nothing is queued or running.
   void drain();
-  // Ends the threads after what is queued. Idempotent.
+  // Ends the threads after the queued work. Idempotent.
   void stop();
 
  private:
@@ -36,7 +36,7 @@ class SlotPool {
   std::mutex mutex_;
   std::condition_variable changed_, idle_;
   std::deque<SlotQueue*> ready_;  // guarded by mutex_
-  size_t busy_ = 0;               // queues that are scheduled or running; guarded by mutex_
+  size_t busy_ = 0;               // number of queues scheduled or running; guarded by mutex_
   bool stopping_ = false;         // guarded by mutex_
   std::vector<std::thread> threads_;
 };

@@ -1,4 +1,4 @@
-// The snapshots of a part: written every few updates, read by a server that takes another's place.
+// Snapshots of a part: written every few updates, read by a server that replaces another.
 #include "cpp/core/profile_hooks.h"
 #include "cpp/kvstore/server/slot.h"
 #include "cpp/kvstore/server/snapshot.h"
@@ -18,7 +18,7 @@ void put_counts(FrameWriter& writer, const std::vector<uint64_t>& counts) {
 
 }  // namespace
 
-// What follows the value is repeated by the workers: they keep pushes until these are in here.
+// Workers repeat later pushes: they keep pushes until a snapshot contains them.
 void Slot::save() {
   if (context_.folder.empty() || !ready_) return;
   const ProfileScope profile(trace_name("snapshot", key_), ProfileKind::kIo);

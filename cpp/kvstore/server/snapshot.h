@@ -1,5 +1,5 @@
-// A file that is whole or not there: written beside its place, synced, renamed; a checksum at its
-// end.
+// A file that is either complete or absent: written under a temporary name, synced, renamed; ends
+// with a checksum.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace mxlite::server {
 
-// Names the bytes of a file in errors about its content.
+// Names the file's bytes in errors about its content.
 inline constexpr const char* kSnapshot = "parameter server: a snapshot";
 
 void write_snapshot(const std::string& path, std::span<const std::span<const std::byte>> parts);
-// The parts one after the other. Record error for a damaged file.
+// Holds the parts one after the other. Throws a record error for a damaged file.
 std::vector<std::byte> read_snapshot(const std::string& path);
 
 std::vector<std::string> files_in(const std::string& folder, const std::string& suffix);

@@ -1,10 +1,10 @@
-// Names of what the profiler sees of a server.
+// Names of a server's events for the profiler.
 #pragma once
 #include <string>
 
 namespace mxlite::server {
 
-// "merge fc1_weight" while the profiler is on, else "merge"; kept for good.
+// Returns "merge fc1_weight" while the profiler is on, else "merge"; the text is never freed.
 const char* trace_name(const char* what, const std::string& key);
 
 }  // namespace mxlite::server

@@ -1,17 +1,17 @@
-// Reference-counted bytes of values and of messages that carry values.
+// Reference-counted bytes of values, and of messages that contain values.
 #pragma once
 #include <cstddef>
 #include <memory>
 
 namespace mxlite::store {
 
-// Memory that the owner keeps alive.
+// Wraps memory that the owner keeps alive.
 struct Buffer {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   size_t bytes = 0;
 };
-// Writable memory, not initialized.
+// Allocates writable memory, not initialized.
 struct OwnBuffer {
   std::shared_ptr<std::byte[]> memory;
   size_t bytes = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kPositive = 3, kNegative = 2;
 
-// Codes of 16 values, and what is left of them. A loop of its own: it becomes vector instructions.
+// Codes of 16 values, and their residuals. A separate loop, so that the compiler vectorizes it.
 void round_two_bit(const float* gradient, float* residual, float threshold, int64_t n,
                    uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) {

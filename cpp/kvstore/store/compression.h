@@ -1,5 +1,5 @@
-// Gradients rounded to few bits, in the words of MXNet's parameter server. What is rounded away
-// stays in the sender's residual and is added to its next gradient.
+// Gradients rounded to few bits, in MXNet's wire format. The rounding error stays in the sender's
+// residual and is added to its next gradient.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -28,8 +28,8 @@ const char* compression_name(CompressionType type);
 int64_t values_per_word(CompressionType type);
 int64_t compressed_words(CompressionType type, int64_t count);
 
-// words: compressed_words(count) of them; the first value is in the highest bits of the first byte.
-// residual: of the gradient's size, zeros at first. Unused bits of the last word are 0.
+// words: compressed_words(count) words; the first value is in the highest bits of the first byte.
+// residual: same size as the gradient, zeros at first. Unused bits of the last word are 0.
 void compress(const Compression& how, std::span<const float> gradient, float* residual,
               uint32_t* words);
 void decompress(const Compression& how, const uint32_t* words, std::span<float> values);

@@ -17,7 +17,7 @@ struct Kind {
   const char* name;
   std::vector<std::string> fields;  // besides those of all
   bool lazy;                        // changes only the rows that it is given
-  double rate = 0.01;               // unless there is another one
+  double rate = 0.01;               // Default learning rate.
 };
 const std::vector<Kind>& kinds() {
   static const auto& list = *new std::vector<Kind>{

@@ -1,4 +1,5 @@
-// Which server keeps what. All processes of a job compute the same from the same numbers.
+// Decides which server stores what. All processes of a job compute the same result from the same
+// numbers.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,38 +10,38 @@
 
 namespace mxlite::store {
 
-inline constexpr int64_t kPartElements = int64_t{1} << 20;  // at most, where rows allow it
+inline constexpr int64_t kPartElements = int64_t{1} << 20;  // upper bound, unless one row is larger
 
 struct Part {
   int server = 0;
-  int64_t first = 0, count = 0;  // elements
+  int64_t first = 0, count = 0;  // in elements
 };
 
 struct Layout {
-  std::vector<Part> parts;  // in the order of elements; one of an empty array
-  int64_t row_size = 1;     // elements; parts hold whole rows
+  std::vector<Part> parts;  // in the order of elements; an empty array has one
+  int64_t row_size = 1;     // elements per row; parts hold whole rows
   bool by_rows = true;      // false: rows are too long, parts divide them
 };
 
-// Arrays of `big_array` elements and more go to all servers in even shares, others to `server`.
+// Arrays of `big_array` elements and more are split evenly over all servers, others go to `server`.
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array);
 
-// Gives each key to the server with the fewest bytes so far; the scheduler has the only one, so
-// that workers may ask in any order. Shared keys count on all servers.
+// Assigns each key to the server with the fewest bytes so far; only the scheduler has one, so
+// workers may ask in any order. Shared keys count on all servers.
 class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
   int place(const std::string& key, int64_t bytes);
-  // What a worker says of a key that has been placed: "float32(2, 3)".
+  // What a worker reports about a key that has been placed: "float32(2, 3)".
   void note(const std::string& key, int worker, const std::string& spec);
-  // Who has said different things of it; empty if nobody has.
+  // Returns which workers report different specs; empty if they agree.
   std::string conflict(const std::string& key) const;
   const std::vector<int64_t>& load() const { return load_; }
 
  private:
   struct Key {
     int server = 0;
-    std::map<int, std::string> specs;  // by worker, those that differ from the first one's
+    std::map<int, std::string> specs;  // by worker, if different from the first one's
     int first = -1;
   };
   std::vector<int64_t> load_;

@@ -65,7 +65,7 @@ class WithWarmup : public Schedule {
   bool linear_;
 };
 
-// The rate falls by repeated multiplication, as in Python, so that the bits are the same.
+// Multiplies repeatedly, as in Python, so that the bits are the same.
 class Factor final : public WithWarmup {
  public:
   explicit Factor(const Fields& f)

@@ -1,4 +1,5 @@
-// Learning rates by number of updates: the schedulers of mx.lr_scheduler, from their attributes.
+// Learning rates by number of updates: the schedulers of mx.lr_scheduler, built from their
+// attributes.
 #pragma once
 #include <memory>
 #include <string>

@@ -13,11 +13,12 @@ namespace mxlite::mpi {
 namespace {
 
 struct Groups {
-  std::unique_ptr<Communicator> local;  // of this host
-  std::unique_ptr<Communicator> cross;  // same local rank on each host; on uneven hosts the first
-                                        // ranks only, null for the others
+  std::unique_ptr<Communicator> local;  // ranks of this host
+  std::unique_ptr<Communicator> cross;  // same local rank on each host; on uneven hosts only the
+                                        // first
+                                        // ranks have one, the others null
   std::unique_ptr<Communicator> all;
-  OwnedComm comm;  // of all, for split
+  OwnedComm comm;  // all ranks, for split
   Topology topology;
 };
 
@@ -47,7 +48,7 @@ class HierarchicalCommunicator final : public Communicator {
       if (g_.cross) g_.cross->all_reduce(output, output, count, dtype, op);
       return g_.local->broadcast(output, static_cast<size_t>(count) * dtype_size(dtype), 0);
     }
-    // Each local rank takes one part across, so that all of them use the wire.
+    // Each local rank sends one part to the other hosts, so that all of them use the network.
     const int64_t ranks = g_.local->size();
     const int64_t part = (count + ranks - 1) / ranks;
     const size_t width = dtype_size(dtype);
@@ -86,7 +87,7 @@ class HierarchicalCommunicator final : public Communicator {
   Groups g_;
 };
 
-// Ranks that can share memory; MXLITE_COMM_HOST tells hosts apart that are one machine (tests).
+// Finds ranks that can share memory; MXLITE_COMM_HOST separates ranks of one host for tests.
 OwnedComm split_by_host(MPI_Comm comm, int rank) {
   MPI_Comm host = MPI_COMM_NULL;
   MX_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host));
@@ -107,7 +108,7 @@ std::unique_ptr<Communicator> make_local_group(MPI_Comm host) {
   MX_MPI(MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, host));
   if (rank != 0) segment = shm::Segment::open(name, size);
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
-  // A rank that dies before it has come would be waited for otherwise.
+  // Without this check a rank that died before it arrived would be waited for.
   struct Process {
     int64_t number;
     uint64_t number_space;

@@ -1,4 +1,4 @@
-// Collectives of several hosts: through shared memory inside a host, through MPI between them.
+// Collectives of several hosts: shared memory inside a host, MPI between hosts.
 #pragma once
 #include <memory>
 
@@ -7,7 +7,7 @@
 
 namespace mxlite::mpi {
 
-// The group of `comm` with the groups of its hosts; collective.
+// Returns the group of `comm` together with the groups of its hosts; collective.
 World make_world_of(OwnedComm comm);
 
 }  // namespace mxlite::mpi

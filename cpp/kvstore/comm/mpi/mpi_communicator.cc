@@ -135,7 +135,7 @@ class MpiCommunicator final : public Communicator {
   void all_reduce_half(void* data, int64_t count, DType dtype, ReduceOp op);
 
   OwnedComm comm_;
-  const std::thread::id thread_;  // which calls MPI
+  const std::thread::id thread_;  // the only thread that calls MPI
   int rank_ = 0, size_ = 1;
   uint64_t number_ = 0;
   const char* call_ = "";
@@ -162,8 +162,7 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests) {
         text += str(": a rank is lost: ", message);
       }
       std::lock_guard lock(mutex_);
-      failure_.set(
-          text.c_str());  // its requests are in MPI's hands for ever: the group is of no use now
+      failure_.set(text.c_str());  // its requests never end: the group cannot be used any more
       fail(ErrorKind::kCommunicator, text);
     }
     if (done) return;

@@ -1,5 +1,5 @@
-// Collectives through MPI, between hosts. Every call is started without blocking and watched until
-// the deadline. All on the thread that uses MPI.
+// Collectives through MPI, between hosts. Every call starts without blocking and is polled until
+// the deadline. All calls are made on the thread that uses MPI.
 #pragma once
 #include <mpi.h>
 
@@ -31,10 +31,10 @@ class OwnedComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-// Ranks that wait for this one in any communicator that is owned here get an error.
+// Makes ranks that wait for this one in any owned communicator get an error.
 void revoke_all() noexcept;
 
-// Errors are returned, not fatal.
+// Makes MPI return errors instead of ending the process.
 OwnedComm duplicate(MPI_Comm comm);
 OwnedComm split(MPI_Comm comm, int color, int key);
 

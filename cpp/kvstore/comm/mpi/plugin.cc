@@ -1,4 +1,4 @@
-// Entry of libmxlite_mpi.so.
+// Entry point of libmxlite_mpi.so.
 #include <mpi.h>
 
 #include <algorithm>
@@ -60,7 +60,8 @@ class Plugin final : public MpiPlugin {
     int ended = 0;
     MX_MPI(MPI_Finalized(&ended));
     if (!initialized_here_ || ended) return;
-    // Open MPI would part from the processes of this communicator one by one, the dead ones, too.
+    // Open MPI would disconnect from the processes of this communicator one by one, dead ones
+    // included.
     job_ = {};
     std::optional<EndAfter> limit;
     if (rebuilt_) limit.emplace(kEndSeconds, "MPI has not ended; the training has", /*code=*/0);
@@ -106,7 +107,7 @@ class Plugin final : public MpiPlugin {
     check_size();
   }
 
-  // Under the mpirun of another installation each process would train alone.
+  // Under the mpirun of another installation each process would train as a job of its own.
   void check_size() const {
     int size = 1;
     MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
@@ -117,7 +118,7 @@ class Plugin final : public MpiPlugin {
                   "MPI, or name the other's libmpi in MXLITE_MPI_LIBRARY");
   }
 
-  // All processes of the job, as of the last rebuild.
+  // Returns all processes of the job, as of the last rebuild.
   MPI_Comm job() const { return job_.get() == MPI_COMM_NULL ? MPI_COMM_WORLD : job_.get(); }
 
   static OwnedComm group_of(MPI_Comm job, const std::vector<int>& ranks) {
@@ -129,7 +130,7 @@ class Plugin final : public MpiPlugin {
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     OwnedComm group =
         split(job, place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
-    // As Horovod: a process that is not asked for stays alone.
+    // As in Horovod, a process that is not listed stays alone.
     return group.get() == MPI_COMM_NULL ? duplicate(MPI_COMM_SELF) : std::move(group);
   }
 

@@ -56,7 +56,7 @@ OwnedComm living(MPI_Comm job) {
   OwnedComm held;
   for (int i = 0; i < kAttempts; ++i) {
     OwnedComm smaller = returning(ulfm::shrink(job));
-    // A rank may have died since.
+    // A rank may have died meanwhile.
     if (ulfm::agree(smaller.get(), true)) return smaller;
     held = std::move(smaller);
     job = held.get();
@@ -71,7 +71,7 @@ OwnedComm started_more(OwnedComm job, const RebuildRequest& request) {
   MX_MPI(MPI_Comm_size(job.get(), &size));
   int count = request.command.empty() ? 0 : std::max(0, request.processes - size);
   if (MPI_Bcast(&count, 1, MPI_INT, 0, job.get()) != MPI_SUCCESS) count = 0;
-  // Nobody may begin to spawn alone.
+  // No rank may begin to spawn alone.
   if (!ulfm::agree(job.get(), count > 0)) return job;
   OwnedComm children, merged;
   std::string why;

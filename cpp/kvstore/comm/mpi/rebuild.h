@@ -1,4 +1,4 @@
-// How a job loses and gains processes (Open MPI 5 with ULFM).
+// Removes lost processes from a job and adds new ones (Open MPI 5 with ULFM).
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -10,18 +10,18 @@
 
 namespace mxlite::mpi {
 
-// The ranks of the job that live, in their order. Collective over them.
+// Returns the surviving ranks of the job, in their order. Collective over them.
 OwnedComm living(MPI_Comm job);
 
-// With the processes that are missing, as the last ranks; as it was if they cannot be started.
+// Adds missing processes as the last ranks; returns the job unchanged if they cannot be started.
 // Collective.
 OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 
-// In a process that started_more has made: the job; null in others.
+// In a process that started_more has made: returns the job; null in other processes.
 OwnedComm joined_parents();
 
-// MPI has calls that wait without limit and cannot be ended: after so many seconds this process
-// ends with a text.
+// Guards MPI calls that wait without limit and cannot be interrupted: after this many seconds the
+// process ends with a message.
 class EndAfter {
  public:
   EndAfter(double seconds, std::string why, int code = 75);  // EX_TEMPFAIL: try again

@@ -1,7 +1,7 @@
-// Small arrays: each rank shows all of its array and reduces everybody's. Large ones block by
-// block: each rank shows the parts that the others reduce, reduces its own part of all ranks, shows
-// that instead, and takes the others' parts. Reductions go in the order of ranks, so the result has
-// the same bits everywhere.
+// Small arrays: each rank publishes all of its array and reduces the arrays of all ranks. Large
+// ones go block by block: each rank publishes the parts that others reduce, reduces its own part of
+// all ranks, publishes that, and takes the parts of the others. Reductions go in the order of
+// ranks, so the result has the same bits everywhere.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -67,7 +67,7 @@ class BlockwiseAllReduce {
  public:
   BlockwiseAllReduce(Channel& channel, const Array& array) : channel_(channel), a_(array) {
     const size_t total = static_cast<size_t>(a_.count) * a_.width();
-    // A few blocks at least: copying one overlaps with waiting for another.
+    // Uses a few blocks at least, so that copying one overlaps with waiting for another.
     size_t block_bytes = std::min(channel.buffer_bytes(), std::max(total / 4, kShowAllBytes));
     block_ = static_cast<int64_t>(block_bytes / (kLineBytes * static_cast<size_t>(channel.size())) *
                                   kLineBytes * static_cast<size_t>(channel.size()) / a_.width());
@@ -132,7 +132,7 @@ class BlockwiseAllReduce {
 
   Channel& channel_;
   const Array& a_;
-  int64_t block_ = 0, blocks_ = 0;  // elements of a block, number of blocks
+  int64_t block_ = 0, blocks_ = 0;  // elements per block, number of blocks
   bool stream_ = false;
   std::array<InFlight, kBuffers> flights_;
   std::vector<const void*> inputs_;

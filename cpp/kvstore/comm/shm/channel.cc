@@ -13,10 +13,10 @@ namespace mxlite::shm {
 namespace {
 
 constexpr int kSpins = 2000;  // some hundred microseconds
-// Then the peer gets the core, if it waits for it: two ranks may be on the same one.
+// After kSpins the rank yields to its peer, if the peer waits for the core.
 constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this one
-constexpr double kLook = 0.02;        // seconds asleep before looking for the dead
+constexpr double kLook = 0.02;        // seconds asleep between checks for dead ranks
 
 const char* call_name(uint64_t call) {
   constexpr std::array kNames = {"nothing",   "all_reduce", "reduce_scatter", "all_gather",
@@ -44,7 +44,7 @@ std::string unpack(uint64_t signature) {
   }
 }
 
-// Steps wrap around: they are compared by their difference.
+// Steps wrap around, so they are compared by their difference.
 bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step - wanted) >= 0; }
 
 }  // namespace
@@ -82,7 +82,7 @@ int Channel::acquire() {
 
 uint32_t Channel::publish() {
   Progress& progress = segment_->rank(rank_).progress;
-  // Either a sleeper sees the step before it sleeps, or this sees the sleeper.
+  // Either a sleeping rank sees the step before it sleeps, or this rank sees that it sleeps.
   progress.step.store(++step_, std::memory_order_seq_cst);
   if (progress.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(progress.step);
   return step_;
@@ -101,7 +101,7 @@ void Channel::wait(int r, uint32_t step) {
       sched_yield();
   }
   if (!come) wait_slowly(r, step);
-  // Waits for free buffers ask for steps of the operation before.
+  // Waits for free buffers refer to steps of the operation before.
   if (reached(step, first_step_) && operation_number_ > 0) check_signature(r);
 }
 
@@ -134,13 +134,13 @@ void Channel::wait_slowly(int r, uint32_t step) {
 }
 
 void Channel::check_life(int r, uint32_t step) {
-  // Any rank: the one that is waited for may itself wait for the dead one.
+  // Checks all ranks, because the rank that is waited for may itself wait for a dead one.
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     const RankState& state = segment_->rank(other);
     const Life life = life_of(state);
     if (life == Life::kAlive) continue;
-    // Who leaves in good order has done its part of the operations before.
+    // A rank that left in good order has done its part of the operations before.
     if (life == Life::kLeft && (other != r || reached(state.progress.step.load(), step))) continue;
     fail(str("rank ", other, " is lost: ", life_text(state)));
   }
@@ -172,7 +172,7 @@ std::string Channel::operation_text() const {
 void Channel::fail(const std::string& reason) {
   const std::string text = str(operation_text(), ": ", reason);
   segment_->fail_all(text.c_str());
-  // Another rank may have been the first to tell.
+  // Another rank may have reported a failure first.
   mxlite::fail(ErrorKind::kCommunicator, segment_->failure().value_or(text));
 }
 

@@ -22,16 +22,16 @@ enum class Call : uint8_t {
   kBarrier
 };
 
-// May this process use as many cores as there are ranks on its host? Else the rank that is waited
-// for may need this one's.
+// Returns whether this process may use as many cores as its host has ranks. If not, the rank that
+// is waited for may need this rank's core.
 bool cores_for_all(int ranks);
 
-// What all ranks must agree on.
+// Properties of a call on which all ranks must agree.
 struct Operation {
   Call call = Call::kNone;
   DType dtype = DType::kUInt8;
   uint8_t detail = 0;  // reduce op, or the low bits of the root
-  uint64_t bytes = 0;  // or a hash of the sizes
+  uint64_t bytes = 0;  // bytes, or a hash of the sizes
 };
 
 class Channel {
@@ -44,30 +44,30 @@ class Channel {
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   void describe(std::string what) { what_ = std::move(what); }
-  // Before the first step of an operation.
+  // Call before the first step of an operation.
   void begin(const Operation& operation);
 
-  // The next buffer of this rank, free to be written.
+  // Returns the next buffer of this rank, free to be written.
   int acquire();
   std::byte* mine(int buffer) const { return segment_->buffer(rank_, buffer); }
   const std::byte* of(int r, int buffer) const { return segment_->buffer(r, buffer); }
-  // All ranks have read the buffer when they have published this step.
+  // Publishes a step; all ranks have read the buffer once they have published this step, too.
   void free_after(int buffer, uint32_t step) { free_at_[static_cast<size_t>(buffer)] = step; }
 
-  // The number of the step that is published.
+  // Returns the number of the published step.
   uint32_t publish();
   uint32_t step() const { return step_; }
   void wait(int r, uint32_t step);
   void wait_all(uint32_t step) {
     for (int r = 0; r < size_; ++r) wait(r, step);
   }
-  // Has the rank published the step? Does not wait.
+  // Returns whether the rank has published the step. Does not wait.
   bool come(int r, uint32_t step) const;
   // Throws if the group has failed or a rank is lost.
   void look();
   // Ends ranks that are silent, or do not call this within the deadline.
   void end_hung_ranks() noexcept;
-  // All ranks have joined the segment.
+  // Returns whether all ranks have joined the segment.
   void wait_arrival();
 
   [[noreturn]] void fail(const std::string& reason);
@@ -75,7 +75,7 @@ class Channel {
 
  private:
   void wait_slowly(int r, uint32_t step);
-  void check_life(int r, uint32_t step);  // r: who is waited for, -1: nobody
+  void check_life(int r, uint32_t step);  // r: the rank that is waited for, -1: none
   void check_signature(int r);
   std::string operation_text() const;
 
@@ -87,7 +87,7 @@ class Channel {
   Membership membership_;
   uint32_t step_ = 0;
   uint64_t operation_number_ = 0;
-  uint32_t first_step_ = 1;  // of the operation
+  uint32_t first_step_ = 1;  // first step of the operation
   Operation operation_;
   uint64_t checked_ = 0;  // bit r: rank r's signature was compared for this operation
   int next_buffer_ = 0;

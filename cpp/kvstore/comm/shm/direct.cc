@@ -1,6 +1,6 @@
-// Each rank tells where its arrays lie. Then chunks are taken by whoever is free, reduced from all
-// ranks' inputs in the order of ranks, and written into all ranks' outputs. Only the rank that has
-// taken a chunk touches it, so input and output may be the same memory.
+// Each rank publishes where its arrays lie. Then every free rank claims the next chunk, reduces it
+// from the inputs of all ranks in the order of ranks, and writes it into the outputs of all ranks.
+// Only the rank that claimed a chunk touches it, so input and output may be the same memory.
 #include "cpp/kvstore/comm/shm/direct.h"
 
 #include <immintrin.h>
@@ -17,8 +17,8 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
 
-// Outputs that others write must not be written by one that comes late, when this rank has raised
-// and goes on: then they leave the memory that others have mapped.
+// If this rank raises and goes on, a slow rank must not write this rank's outputs any more: they
+// leave the memory that others have mapped.
 class OutputGuard {
  public:
   explicit OutputGuard(const void* output) : output_(output) {}
@@ -40,14 +40,14 @@ void copy_part(void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
 }
 
-// All ranks see the same places and have the same history: they agree on what is new.
+// All ranks see the same addresses and history, so they agree on which ones are new.
 bool same_file(const SharedPlace& a, const SharedPlace& b) {
   return a.process == b.process && a.device == b.device && a.inode == b.inode && a.file == b.file;
 }
 
 }  // namespace
 
-// One rank that cannot map another's memory keeps all from the direct way.
+// If one rank cannot map another's memory, no rank uses direct collectives.
 bool DirectCollectives::agree(int first, int last) {
   bool known = true, reached = true;
   for (int r = first; r < last; ++r)
@@ -135,7 +135,7 @@ bool DirectCollectives::all_gather(const void* input, void* output, std::span<co
   std::vector<size_t> offsets(ranks);
   for (size_t r = 1; r < ranks; ++r) offsets[r] = offsets[r - 1] + bytes[r - 1];
   auto* out = static_cast<std::byte*>(output);
-  for (size_t i = 1; i < ranks; ++i) {  // everybody begins with another one
+  for (size_t i = 1; i < ranks; ++i) {  // each rank begins with another one
     const size_t r = (me + i) % ranks;
     copy_part(out + offsets[r], arrays_[r].input, bytes[r]);
   }

@@ -1,12 +1,12 @@
-// One thread per process that writes the time into places which other processes read: a stopped or
-// dead process falls silent, a busy one does not.
+// One thread per process that writes the time into shared memory which other processes read: the
+// time of a stopped or dead process stops, that of a busy one does not.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace mxlite {
 
-int64_t monotonic_ns();  // the same clock in all processes of a host
+int64_t monotonic_ns();  // same clock in all processes of a host
 
 // Registers the place for its lifetime; the place must outlive the object.
 class Heartbeat {

@@ -1,4 +1,4 @@
-// The other ranks' shared arrays, as this process sees them.
+// Maps the shared arrays of other ranks into this process.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -15,7 +15,7 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Can rank r's file be seen? Maps it once.
+  // Returns whether rank r's file can be mapped; maps it once.
   bool reach(int r, const SharedPlace& place);
   std::byte* at(int r, const SharedPlace& place) const {
     return files_[static_cast<size_t>(r)].memory + place.offset;

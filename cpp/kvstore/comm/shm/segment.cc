@@ -48,7 +48,8 @@ void* map(int fd, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Field 22 of /proc/<pid>/stat, and the state before it; the name in parentheses may hold anything.
+// Reads field 22 and the state before it of /proc/<pid>/stat; the name in parentheses may hold any
+// text.
 struct ProcessStat {
   char state = 0;
   int64_t start_time = 0;
@@ -72,7 +73,7 @@ double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - n
 
 }  // namespace
 
-// Processes in another namespace cannot be asked for by number; their heartbeat remains.
+// Process numbers mean nothing in another namespace; the heartbeat still works.
 uint64_t pid_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -84,7 +85,7 @@ std::shared_ptr<Segment> Segment::create(int ranks, size_t buffer_bytes, Segment
   int error = errno;
   void* memory = nullptr;
   if (fd >= 0) {
-    // ftruncate alone would let a full /dev/shm show up as a bus error later.
+    // ftruncate alone would let a full /dev/shm raise SIGBUS later.
     while ((error = posix_fallocate(
                 fd, 0, static_cast<off_t>(segment_bytes(ranks, buffer_bytes)))) == ENOSPC &&
            buffer_bytes > kMinBuffer)
@@ -203,7 +204,7 @@ Membership::Membership(std::shared_ptr<Segment> segment, int rank)
 }
 
 Membership::~Membership() {
-  if (process_ != getpid()) {  // a fork: its parent is the member and has the thread
+  if (process_ != getpid()) {  // a fork: the parent is the member and has the thread
     static_cast<void>(heartbeat_.release());
     return;
   }

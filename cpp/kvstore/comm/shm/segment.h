@@ -1,5 +1,5 @@
-// Memory that the processes of one host share: for each rank a step counter, signs of life and
-// buffers. Who dies, hangs or fails is found here.
+// Memory that the processes of one host share: for each rank a step counter, heartbeat and
+// buffers. Detects ranks that die, hang or fail.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,18 +13,18 @@
 
 namespace mxlite::shm {
 
-inline constexpr int kBuffers = 3;     // of each rank: filled, being read, being emptied
-inline constexpr int kSignatures = 4;  // a rank is never two operations ahead of another
+inline constexpr int kBuffers = 3;     // per rank: filled, being read, being emptied
+inline constexpr int kSignatures = 4;  // a rank is at most one operation ahead
 inline constexpr size_t kTextBytes = 2048;
 
-// Grows by one with each step; a futex. In one cache line with what its readers need next.
+// Incremented at each step; a futex. Shares a cache line with what its readers need next.
 struct alignas(64) Progress {
   std::atomic<uint32_t> step{0};
   std::atomic<uint32_t> sleepers{0};
-  std::array<std::atomic<uint64_t>, kSignatures> signature{};  // of operation number i, at i % 4
+  std::array<std::atomic<uint64_t>, kSignatures> signature{};  // operation i is at i % 4
 };
 
-// Wakes a rank that waits for anything to happen.
+// Wakes a rank that waits for any event.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleeping{0};
@@ -34,11 +34,11 @@ struct alignas(64) RankState {
   Progress progress;
   Bell bell;
   std::atomic<int64_t> heartbeat{0};
-  std::atomic<int64_t> process{0};      // 0: has not come yet
-  std::atomic<int64_t> start_time{0};   // of the process: its number may be used again
-  std::atomic<uint64_t> namespace_{0};  // in which the process has this number
-  std::atomic<uint32_t> left{0};        // went away in good order
-  std::atomic<uint32_t> rebuilding{0};  // wants a new group
+  std::atomic<int64_t> process{0};      // 0: has not joined yet
+  std::atomic<int64_t> start_time{0};   // start of the process: its number may be reused
+  std::atomic<uint64_t> namespace_{0};  // namespace in which the process has this number
+  std::atomic<uint32_t> left{0};        // 1: left in good order
+  std::atomic<uint32_t> rebuilding{0};  // 1: wants a new group
 };
 
 struct alignas(64) Header {
@@ -47,31 +47,31 @@ struct alignas(64) Header {
   uint32_t ranks = 0;
   uint64_t buffer_bytes = 0;
   std::atomic<uint32_t> arrived{0};
-  std::atomic<uint32_t> failing{0};  // 1: one rank writes the text
-  std::atomic<uint32_t> failed{0};   // the text is there
+  std::atomic<uint32_t> failing{0};  // 1: one rank is writing the text
+  std::atomic<uint32_t> failed{0};   // 1: the text is complete
   char text[kTextBytes] = {};
 };
 
-// Where one rank makes the segment, and the others find it.
+// Name under which one rank creates the segment and the others find it.
 struct SegmentName {
   char name[64] = {};
   uint64_t buffer_bytes = 0;
-  char error[192] = {};  // why it could not be made
+  char error[192] = {};  // reason why it was not created
 };
 
 class Segment {
  public:
-  // Makes it, without a rank attached; an error is told in the name.
+  // Creates the segment without attaching a rank; an error is reported in the name.
   static std::shared_ptr<Segment> create(int ranks, size_t buffer_bytes, SegmentName& name);
-  // Without a name: for ranks that are threads of this process, or forks of it made later.
+  // Creates one without a name, for ranks that are threads or later forks of this process.
   static std::shared_ptr<Segment> create_unnamed(int ranks, size_t buffer_bytes);
   static std::shared_ptr<Segment> open(const SegmentName& name, int ranks);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  void unlink() noexcept;  // the name; the memory lives on
-  // Who will hold the rank, so that its death is seen before it has come.
+  void unlink() noexcept;  // removes the name, keeps the memory
+  // Sets the process that will hold the rank, so that its death is noticed before it joins.
   void expect(int r, int64_t process, uint64_t process_namespace) noexcept;
 
   Header& header() const { return *static_cast<Header*>(memory_); }
@@ -82,7 +82,7 @@ class Segment {
   }
   size_t buffer_bytes() const { return header().buffer_bytes; }
 
-  // The first text wins.
+  // Only the first text is kept.
   void fail_all(const char* text) noexcept;
   std::optional<std::string> failure() const;
 
@@ -98,7 +98,7 @@ class Segment {
   std::byte* buffers_;
 };
 
-// Says that this process holds a rank of a segment, until the end of its life.
+// Declares that this process holds a rank of a segment, until the object is destroyed.
 class Membership {
  public:
   Membership(std::shared_ptr<Segment> segment, int rank);
@@ -113,7 +113,7 @@ class Membership {
   std::unique_ptr<Heartbeat> heartbeat_;
 };
 
-uint64_t pid_namespace();  // of this process: numbers of processes mean something in it only
+uint64_t pid_namespace();  // process numbers are only valid within it
 
 enum class Life { kAlive, kSilent, kLeft, kDead };
 Life life_of(const RankState& state);

@@ -68,8 +68,8 @@ class ShmCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key) override;
 
  private:
-  // produce(k, my buffer) for each round, consume(k, rank, its buffer) for each round and rank but
-  // this one; round k + 1 is produced before round k is consumed.
+  // Calls produce(k, own buffer) for each round and consume(k, rank, its buffer) for each round and
+  // each other rank; round k + 1 is produced before round k is consumed.
   template <class Produce, class Consume>
   void rounds(size_t count, Produce&& produce, Consume&& consume) {
     int current = 0, next = 0;
@@ -84,7 +84,7 @@ class ShmCommunicator final : public Communicator {
         channel_.free_after(next, next_step + (k + 1 < count ? 2 : 1));
       }
       if (k == 0) continue;
-      for (int i = 1; i < size_; ++i) {  // everybody begins with another one
+      for (int i = 1; i < size_; ++i) {  // each rank begins with another one
         const int r = (rank_ + i) % size_;
         channel_.wait(r, step);
         consume(k - 1, r, channel_.of(r, current));
@@ -143,7 +143,7 @@ void ShmCommunicator::all_gather(const void* input, void* output, std::span<cons
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());
   auto* out = static_cast<std::byte*>(output);
   const auto me = static_cast<size_t>(rank_);
-  // The input may be this rank's place in the output, and is never anything else of it.
+  // The input may be this rank's part of the output but must not overlap it otherwise.
   move_bytes(out + offsets[me], input, bytes[me]);
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.all_gather(input, output, bytes))
@@ -183,7 +183,7 @@ void ShmCommunicator::broadcast(void* data, size_t bytes, int root) {
 void ShmCommunicator::all_to_all(const void* input, std::span<const size_t> send, void* output,
                                  std::span<const size_t> receive) {
   const auto n = static_cast<size_t>(size_);
-  // What others send to others decides how many rounds there are.
+  // The largest amount that any rank sends to another decides the number of rounds.
   std::vector<size_t> matrix(n * n);
   const std::vector<size_t> row(n, n * sizeof(size_t));
   all_gather(send.data(), matrix.data(), row);
@@ -252,7 +252,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
     group = std::make_unique<ShmCommunicator>(segment, rank);
   }
-  barrier();  // all have come, or this group knows who died
+  barrier();  // all have joined, or the failure is known
   if (segment && rank == 0) segment->unlink();
   return group;
 }
@@ -260,7 +260,8 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
 }  // namespace
 
 size_t default_buffer_bytes(int ranks) {
-  const size_t wanted = size_t{256} << 10;  // three of each of a few ranks fit into the caches
+  const size_t wanted = size_t{256} << 10;  // three buffers of each of a few ranks fit into the
+                                            // caches
   const size_t total = size_t{256} << 20;
   const size_t fair = total / kBuffers / static_cast<size_t>(ranks);
   return std::max(std::min(wanted, fair), static_cast<size_t>(ranks) * 1024) / 4096 * 4096;

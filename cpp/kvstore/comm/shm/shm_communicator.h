@@ -1,4 +1,4 @@
-// Collectives between processes of one host through shared memory: what a rank gives passes through
+// Collectives between processes of one host through shared memory: data passes through
 // buffers small enough to stay in the caches.
 #pragma once
 #include <memory>
@@ -11,10 +11,10 @@ namespace mxlite::shm {
 // Returns the size of each of a rank's three buffers.
 size_t default_buffer_bytes(int ranks);
 
-// The segment must have been opened by all ranks before the first call that waits.
+// All ranks must have opened the segment before the first call that waits.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Segment> segment, int rank);
 
-// All-reduce through the ranks' buffers, inside an operation of the channel.
+// All-reduces through the ranks' buffers, inside an operation of the channel.
 void all_reduce(Channel& channel, const void* input, void* output, int64_t count, DType dtype,
                 ReduceOp op);
 
