@@ -1,7 +1,7 @@
 """Checks the imports inside ``python/mxlite``: they point down, in no circle, and stand at the top.
 
-A room is a module or folder right below ``python/mxlite``, or below its folder ``contrib``. A room
-imports itself and the rooms that the list below has before it. Imports for type checkers only do
+A layer is a module or folder right below ``python/mxlite``, or below its folder ``contrib``. A layer
+imports itself and the layers that the list below has before it. Imports for type checkers only do
 not count.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent / "python"
 
 # From the bottom to the top.
-ROOMS = """
+LAYERS = """
 _core base _typed_init _names_1x _native _files context engine attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator symbol
 executor visualization
@@ -49,8 +49,8 @@ def _names_of_files() -> dict[str, Path]:
 FILES = _names_of_files()
 
 
-def room_of(module: str) -> str:
-    """Return the room of a module; the package itself is the room ``mxlite``."""
+def layer_of(module: str) -> str:
+    """Return the layer of a module; the package itself is the layer ``mxlite``."""
     parts = module.split(".")[1:]
     if len(parts) > 1 and parts[0] == "contrib":
         return f"contrib.{parts[1]}"
@@ -168,13 +168,13 @@ def main() -> int:
                 inside[module, entry.line] = entry
             else:
                 graph[module].update(_loaded(module, entry.target))
-            room, used = room_of(module), room_of(entry.target)
+            layer, used = layer_of(module), layer_of(entry.target)
             where = f"{FILES[module].relative_to(ROOT.parent)}:{entry.line}"
-            unknown = {room, used} - set(ROOMS)
+            unknown = {layer, used} - set(LAYERS)
             if unknown:
-                found.append(f"{where}: {unknown.pop()} is not in ROOMS of tools/check_imports.py")
-            elif not entry.inside_function and ROOMS.index(used) > ROOMS.index(room):
-                found.append(f"{where}: {room} imports {used}, which stands above it")
+                found.append(f"{where}: {unknown.pop()} is not in LAYERS of tools/check_imports.py")
+            elif not entry.inside_function and LAYERS.index(used) > LAYERS.index(layer):
+                found.append(f"{where}: {layer} imports {used}, which stands above it")
             if entry.inside_function and not entry.reason:
                 found.append(f"{where}: an import inside a function needs a comment that says why")
     found += [f"circle of {len(group)} files: {', '.join(group)}" for group in circles(graph)]

@@ -57,8 +57,8 @@ def problems(path: Path) -> list[str]:
     if folder not in MAY_USE:
         return [f"cpp/{place}: folder cpp/{folder} is not in the table of tools/check_includes.py"]
     inside = INSIDE.get(folder, {})
-    room = place.split("/")[1]
-    if inside and room not in inside:
+    part = place.split("/")[1]
+    if inside and part not in inside:
         return [f"cpp/{place}: cpp/{folder} has only the folders {', '.join(inside)}"]
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -77,9 +77,9 @@ def problems(path: Path) -> list[str]:
                     f"{where}: cpp/{folder} may use {', '.join(MAY_USE[folder]) or 'nothing'}"
                 )
             other = header.split("/")[2]
-            if inside and used == folder and other != room and other not in inside[room]:
+            if inside and used == folder and other != part and other not in inside[part]:
                 found.append(
-                    f"{where}: cpp/{folder}/{room} may use {', '.join(inside[room]) or 'none'} "
+                    f"{where}: cpp/{folder}/{part} may use {', '.join(inside[part]) or 'none'} "
                     f"of cpp/{folder}"
                 )
             if not (ROOT / header).is_file():
