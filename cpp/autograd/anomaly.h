@@ -1,5 +1,5 @@
-// Finding the operator that first gives NaN: while it is on, every eager call is waited for and
-// looked at. Blocks and executors run eagerly meanwhile.
+// Finds the operator that first outputs NaN: while the search is on, every eager call is waited for
+// and checked. Blocks and executors run eagerly meanwhile.
 #pragma once
 #include <atomic>
 #include <span>
@@ -12,7 +12,7 @@ namespace mxlite::autograd {
 
 inline std::atomic<bool> anomaly_checks{false};
 
-// Where a call came from: in a gradient rule, the operator whose gradient it computes and its line.
+// Origin of a call: inside a gradient rule, the operator whose gradient it computes and its line.
 struct CallPlace {
   engine::Origin origin;
   const OpSchema* gradient_of = nullptr;

@@ -32,7 +32,7 @@ class Walk {
                      head->shape());
       MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
                      grad->dtype(), ", the head ", head->dtype());
-      // Scripts give a column for a row, as 1.x looks at no shape.
+      // Scripts pass a column for a row, because 1.x does not compare shapes.
       if (grad->shape() != head->shape())
         grad = call_op("_reshape_to", {grad}, {{"shape", head->shape()}}, head->device());
     } else {
@@ -41,7 +41,7 @@ class Walk {
     arrive(ArrayInfoRef(info_of(*head)), std::move(grad));
   }
 
-  // Gradients of these values are kept although they are not variables.
+  // Gradients of these values are kept although the values are not variables.
   void want(const ArrayInfo& info) {
     if (info.node) wanted_[info.node.get()].resize(info.node->output_specs().size());
   }
@@ -82,7 +82,7 @@ class Walk {
         continue;
       }
       if (value->is_sparse()) value = densified(value);
-      // Nobody else has this array: it becomes the gradient without a copy.
+      // No other handle has this array, so it becomes the gradient without a copy.
       const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
                        !options_.retain_graph && !options_.create_graph;
       if (!leaf->grad) {
@@ -120,7 +120,7 @@ class Walk {
     NDArrayRef grad;
   };
 
-  // The gradient of a variable that was used but has no influence is 0.
+  // A variable that was used without influence on the heads gets the gradient 0.
   void clear(ArrayInfo& leaf) const {
     if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
     const NDArrayRef out[] = {leaf.grad};
@@ -182,8 +182,7 @@ class Walk {
     }
   }
 
-  // The gradient arrays of variables whose gradient comes from here first, and replaces the old
-  // one.
+  // Collects gradients of a variable that arrive in this call; they replace the old gradient.
   std::vector<NDArrayRef> places_for(const TapeNode& node) const {
     std::vector<NDArrayRef> places(node.inputs().size());
     if (options_.partial) return places;
@@ -216,7 +215,7 @@ void start(Walk& walk, std::span<const NDArrayRef> heads, std::span<const NDArra
   walk.run_all();
 }
 
-// Returns the array on a device; a copy is recorded as the mode says.
+// Returns the array on a device; whether the copy is recorded depends on the mode.
 NDArrayRef moved(const NDArrayRef& array, Device device) {
   if (array->is_sparse() || array->device() == device) return array;
   const NDArrayRef out[] = {NDArray::empty(array->spec(), device)};

@@ -12,7 +12,7 @@ namespace mxlite::autograd {
 namespace {
 thread_local CallObserver* current_observer = nullptr;
 
-// The inputs as mixed precision wants them: casts are calls of their own, recorded like others.
+// Applies mixed precision to the inputs: casts are calls of their own, recorded like others.
 NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
                      std::span<const NDArrayRef> inputs) {
   NDArrays result(inputs.begin(), inputs.end());

@@ -1,4 +1,4 @@
-// The one way to call an operator on arrays: adds a node to the trace, or runs it and records it.
+// Calls an operator on arrays: adds a node to the trace, or runs the operator and records it.
 #pragma once
 #include "cpp/ops/invoke.h"
 
@@ -8,22 +8,22 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
-// By name; returns the first output.
+// Finds the operator by name; returns its first output.
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
-// `view` is op(source) made without running anything: recorded when a call would be.
+// Makes `view` the result of op(source) without running it; recorded if a call would be.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);
 
-// Told of every operator that a thread runs on arrays with data.
+// Observer of every operator that a thread runs on arrays with data.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
   virtual void called(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       std::span<const NDArrayRef> outputs) = 0;
 };
-// Sets this thread's observer; null: none.
+// Sets this thread's observer; null removes it.
 class ObserverScope {
  public:
   explicit ObserverScope(CallObserver* observer);
@@ -35,7 +35,7 @@ class ObserverScope {
   CallObserver* outer_;
 };
 
-// Throws when the array is part of a recorded computation and recording is on: it must not be
+// Throws if the array is part of a recorded computation and recording is on: it must not be
 // written in place.
 void check_writable(const char* what, const NDArrayRef& array);
 

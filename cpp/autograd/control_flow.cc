@@ -11,7 +11,7 @@
 namespace mxlite::autograd {
 namespace {
 
-// Waits for the value.
+// Waits for the value of a condition and returns it.
 bool is_true(const NDArrayRef& given) {
   const NDArrayRef array =
       given->device().type == DeviceType::kCUDA ? copy_to_device(given, {}) : given;
@@ -28,7 +28,7 @@ void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
                  ", an array of one element expected");
 }
 
-// Zero gradients for outputs that do not depend on the inputs in this run.
+// Makes zero gradients for outputs that do not depend on the inputs in this run.
 class ZeroGradients final : public TapeNode {
  public:
   explicit ZeroGradients(std::span<const NDArrayRef> inputs) {

@@ -1,4 +1,4 @@
-// Loops and branches whose course depends on data, inside hybridized forwards. Their functions are
+// Loops and branches that depend on data, inside hybridized forwards. Their functions are
 // traced once into graphs; the calling thread waits for each condition and calls the graphs.
 #pragma once
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace mxlite::autograd {
 
-// A function of a forward, traced as part of the current trace.
+// A function inside a forward, traced as part of the current trace.
 class TracedFunction : public RefCounted {
  public:
   using Function = std::function<std::vector<NDArrayRef>(const std::vector<NDArrayRef>& arguments)>;
   TracedFunction(const std::string& name, const Function& function,
                  std::span<const NDArrayRef> arguments);
 
-  // Values of the surrounding forward that the function uses, behind its arguments.
+  // Values of the surrounding forward that the function uses, after its arguments.
   const std::vector<NDArrayRef>& imports() const { return imports_; }
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
   // arrays: the arguments, then the imports' values.

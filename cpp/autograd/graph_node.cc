@@ -47,7 +47,7 @@ class Replay {
   std::vector<std::vector<NDArrayRef>> values_;
 };
 
-// A copy for state that the operators write: the first run has written it already.
+// Copies state that the operators write, because the first run has written it already.
 NDArrayRef copy_of(const NDArrayRef& a) {
   NDArrayRef copy = NDArray::empty(a->spec(), a->device());
   copy_to(a, copy);
@@ -137,7 +137,7 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
   const graph::RecordedGraph& recorded = *ready_.entry->recorded;
   for (const graph::RecordedGraph::Source s : recorded.saved()) {
     const NDArrayRef& from = (s.is_input ? inputs : outputs)[static_cast<size_t>(s.index)];
-    // Without an output's own link to this node, which would be a cycle.
+    // Drops an output's own link to this node, which would be a cycle.
     saved_.push_back(s.is_input ? from : from->detached());
     saved_versions_.push_back(version_of(*from));
   }
@@ -188,7 +188,7 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> inputs;
   for (int i : plan->saved) inputs.push_back(saved_[static_cast<size_t>(i)]);
   for (int i : plan->heads) inputs.push_back(output_grads[static_cast<size_t>(i)]);
-  // What backward reads cannot become a gradient.
+  // Arrays that backward reads cannot become gradients.
   const auto is_read = [&](const NDArrayRef& a) {
     const auto same = [&](const NDArrayRef& b) { return b->storage() == a->storage(); };
     return std::any_of(inputs.begin(), inputs.end(), same) ||
@@ -223,7 +223,7 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
     const int32_t id = is_input ? g.inputs[i] : g.parameters[i - g.inputs.size()];
     NDArrayRef array = is_written(g, id) ? copy_of(inputs[i]) : inputs[i]->detached();
     if (needs[i]) {
-      // The link as it was when the call was recorded, behind a node of its own: an array that was
+      // Keeps the link of the time of recording in a node of its own: an array that was
       // passed twice counts as two variables.
       array->set_autograd(this->inputs()[i]);
       const NDArrayRef variable = array->detached();

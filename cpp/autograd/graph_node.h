@@ -7,11 +7,11 @@
 
 namespace mxlite::autograd {
 
-// The one way to call a hybridized block. Inside another trace its operators go into that trace.
+// Calls a hybridized block. Inside another trace its operators become nodes of that trace.
 NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
               engine::Origin origin = {});
 
-// Backward is an executable of its own. With create_graph the traced operators are run again one by
+// Backward is a separate executable. With create_graph the traced operators are run again one by
 // one on the eager tape, from the same inputs and random numbers, and differentiated there.
 class GraphNode final : public TapeNode {
  public:
@@ -27,7 +27,7 @@ class GraphNode final : public TapeNode {
                                         std::span<const NDArrayRef> into) override;
   void release_saved() override;
 
-  // The operators of this call; null once released.
+  // Returns the operators of this call; null once released.
   const graph::Graph* traced() const {
     return ready_.entry ? &ready_.entry->recorded->traced() : nullptr;
   }
@@ -43,9 +43,9 @@ class GraphNode final : public TapeNode {
   std::string name_;
   graph::CachedGraph::Ready ready_;
   std::vector<NDArrayRef> inputs_;
-  std::vector<NDArrayRef> saved_;             // as RecordedGraph::saved()
-  std::vector<uint64_t> saved_versions_;      // of their storages when the call was recorded
-  std::vector<uint64_t> parameter_versions_;  // of RecordedGraph::read_parameters()
+  std::vector<NDArrayRef> saved_;             // same order as RecordedGraph::saved()
+  std::vector<uint64_t> saved_versions_;      // versions of their storages when recorded
+  std::vector<uint64_t> parameter_versions_;  // versions of RecordedGraph::read_parameters()
   RandomState random_;
 };
 

@@ -61,14 +61,14 @@ class EagerGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     NDArrays arrays;
     for (ValueRef v : inputs) arrays.push_back(densified(array(v)));
-    // Rules that end with this operator have a row-sparse gradient; graphs run it as it stands.
+    // Rules that end with this operator have a row-sparse gradient; graphs run the rule unchanged.
     static const OpSchema& to_dense = ops().get("_row_sparse_to_dense");
     if (&op == &to_dense && !mode.recording) {
       const TensorSpec spec =
           infer_outputs(op, params.get(), std::array{arrays[0]->spec(), arrays[1]->spec()})[0];
       return {add(make_row_sparse(spec, arrays[0], arrays[1], SparseForm::kRows))};
     }
-    // A reshape of an array that nobody else can change is a view.
+    // Uses a view if no other handle can change the reshaped array.
     if (op.alias && !mode.recording && arrays[0]->contiguous()) {
       const Specs specs = infer_outputs(op, params.get(), std::array{arrays[0]->spec()});
       return {add(arrays[0]->reshaped(specs[0].shape))};
@@ -105,10 +105,10 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
       gradient_of_(running ? &running->op_ : nullptr) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
-    // The call itself writes its state (running statistics): no later change of the user's.
+    // The call itself writes its state (running statistics); the user changes it only later.
     if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
   }
-  // Without the arrays' own link to this node, which would be a cycle.
+  // Drops the arrays' own link to this node, which would be a cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
 }
 

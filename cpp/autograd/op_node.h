@@ -1,5 +1,5 @@
-// A recorded operator call. Backward runs the operator's gradient rule with a builder whose emitted
-// operators run at once, so create_graph needs nothing of its own.
+// A recorded operator call. Backward runs the operator's gradient rule with a builder that runs
+// emitted operators at once, so create_graph needs no code of its own.
 #pragma once
 #include "cpp/autograd/tape.h"
 
@@ -27,7 +27,7 @@ class OpNode final : public TapeNode {
   static constexpr uint64_t kAnyVersion = ~uint64_t{0};
   struct Saved {
     NDArrayRef array;
-    uint64_t version = 0;  // of its storage when the call was recorded
+    uint64_t version = 0;  // version of its storage when recorded
   };
   std::vector<NDArrayRef> zero_gradients(std::span<const uint8_t> needs) const;
   static Saved save(NDArrayRef array);

@@ -45,7 +45,7 @@ void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own) {
   const bool added = variable.grad && variable.req == GradReq::kAdd;
   const NDArrayRef total = added ? add_gradients(variable.grad, value) : value;
   if (!variable.grad) variable.grad = empty_sparse(variable.stype, value->spec(), value->device());
-  // Merging is put off until somebody looks, so nobody else may change the memory until then.
+  // Rows are merged when the gradient is read, so the memory must not change until then.
   const auto taken = [&](const NDArrayRef& a) {
     const bool alone =
         own && a->use_count() == 1 && a->storage()->use_count() == 1 && a->contiguous();

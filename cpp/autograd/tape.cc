@@ -17,7 +17,7 @@ void drop(std::vector<ArrayInfoRef> links) {
   if (pending) {
     try {
       std::move(links.begin(), links.end(), std::back_inserter(*pending));
-    } catch (const std::bad_alloc&) {  // the rest is dropped at the end of this call
+    } catch (const std::bad_alloc&) {  // the rest is dropped when this call ends
     }
     return;
   }
@@ -29,8 +29,8 @@ void drop(std::vector<ArrayInfoRef> links) {
   pending = nullptr;
 }
 
-// The history of an array; null for constants. What a backward has freed is none any more: as in
-// 1.x a state that is carried on from one recording to the next needs no detach.
+// Returns the history of an array; null for constants and for history that backward freed: as in
+// 1.x a state that is carried from one recording to the next needs no detach.
 ArrayInfo* live_info(const NDArrayRef& a) {
   ArrayInfo* const info = a ? info_of(*a) : nullptr;
   return info && info->node && info->node->released ? nullptr : info;
