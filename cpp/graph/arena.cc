@@ -24,7 +24,7 @@ Arena::~Arena() {
   if (block_.data) free(block_);
 }
 
-// On a GPU in the order of the compute stream, like the runs themselves.
+// On a GPU the memory is allocated in the order of the compute stream, like the runs.
 Block Arena::allocate(size_t bytes) const {
   if (device_.type == DeviceType::kCUDA)
     return accelerator()->allocate(device_.index, bytes, StreamKind::kCompute);

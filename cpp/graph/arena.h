@@ -1,6 +1,6 @@
-// The memory of intermediate values: one block per device that all executables share, because they
+// Memory of intermediate values: one block per device that all executables share, because they
 // run one after another on the device's worker (all CPU contexts have one). It grows to the largest
-// need and goes when the last executable goes.
+// need and is freed with the last executable.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -16,7 +16,7 @@ class Arena {
   explicit Arena(Device device) : device_(device) {}
   ~Arena();
 
-  // Memory for one run. A second run at the same time (another thread runs a small executable
+  // Takes memory for one run. A concurrent run (another thread runs a small executable
   // inline) gets a block of its own.
   class Use {
    public:
@@ -35,7 +35,7 @@ class Arena {
 
  private:
   Block allocate(size_t bytes) const;
-  // keep: for the next allocation of its size.
+  // keep: for the next allocation of this size.
   void free(Block block, bool keep = true) const noexcept;
 
   const Device device_;

@@ -1,15 +1,16 @@
-// Memory that the task which fills it takes when it runs: what waits in the queue behind other work
-// holds none yet. A training loop queues the next forward while backward still runs, and the values
-// saved by both would be there at the same time otherwise. On the CPU.
+// Memory that a task allocates when it runs, so that queued tasks hold none. Otherwise a training
+// loop, which queues the next forward while backward still runs, would hold the saved values of
+// both at the same time. CPU only.
 #pragma once
 #include "cpp/ndarray/storage.h"
 
 namespace mxlite::graph {
 
-// data() of the storage stays null; only tasks of executables, which know, use it.
+// The storage's data() stays null; only tasks of executables use such storages.
 StorageRef make_deferred_memory(Device device, size_t bytes);
 bool is_deferred(const Storage& storage);
-// Its memory, taken by the first call. Tasks call it in the order of the storage's variable.
+// Returns the memory, allocated by the first call. Tasks call it in the order of the storage's
+// variable.
 void* materialize(const Storage& storage);
 
 }  // namespace mxlite::graph

@@ -1,5 +1,5 @@
-// Work of a stream that is recorded once and then given again in one call (a CUDA graph). Addresses
-// are part of the record. The plug-in brings the recorder.
+// Work of a stream that is recorded once and then submitted again in one call (a CUDA graph).
+// Addresses are part of the record. The plug-in implements the recorder.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,21 +12,21 @@ namespace mxlite::graph {
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // Gives the recorded work to the stream; `random` is what its kernels find in device memory.
+  // Submits the recorded work to the stream; its kernels read `random` from device memory.
   virtual void launch(Stream& stream, RandomState random) = 0;
 };
 
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;
-  // Gets a stream whose work is recorded instead of run, and where the random state will be.
+  // Gets a stream that records work instead of running it, and the address of the random state.
   using FillFn = std::function<void(Stream& stream, const RandomState* random)>;
-  // `stream`: whose handles and scratch memory the work uses. Throws what `fill` throws, and a
-  // device error when some work cannot be recorded; then nothing has been given to any stream.
+  // `stream` provides handles and scratch memory for the work. Throws what `fill` throws, and a
+  // device error if some work cannot be recorded; then no stream has received any work.
   virtual std::unique_ptr<DeviceGraph> record(Stream& stream, const FillFn& fill) = 0;
 };
 
 void set_graph_recorder(GraphRecorder* recorder);
-GraphRecorder* graph_recorder();  // null: work is given step by step
+GraphRecorder* graph_recorder();  // null: work is submitted step by step
 
 }  // namespace mxlite::graph

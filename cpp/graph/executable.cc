@@ -52,7 +52,7 @@ class Executable::MainTask final : public engine::Task {
     else
       bases_[slot] = array.data();
   }
-  // The block in which this array is a donated input.
+  // Returns the block in which this array is a donated input.
   void set_donated(const NDArray& array) {
     const Storage& block = *array.storage();
     if (is_deferred(block))
@@ -82,7 +82,7 @@ class Executable::MainTask final : public engine::Task {
     else
       e.main_.run(bases_, random_);
   }
-  // In pieces, one after the other: what lies between them needs memory of its own.
+  // The pieces run one after the other, so memory that lives across pieces is separate.
   void run_piece(size_t first, size_t last) {
     const Executable& e = *executable_;
     const Program& p = e.program_;
@@ -97,7 +97,7 @@ class Executable::MainTask final : public engine::Task {
     e.main_.run_steps(first, last, bases_, random_, {});
     if (last == p.main.size()) between_.reset();
   }
-  engine::Var& order() { return order_; }  // of the pieces
+  engine::Var& order() { return order_; }  // orders the pieces
   void release_operands() noexcept override {
     held_.clear();
     executable_.reset();
@@ -106,7 +106,7 @@ class Executable::MainTask final : public engine::Task {
  private:
   struct Late {
     uint32_t slot;
-    const Storage* storage;  // held
+    const Storage* storage;  // keeps it alive
     size_t offset;
   };
   void take_late_memory() {
@@ -179,7 +179,7 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 }
 
 void Executable::prepare_for_gpu() {
-  // No task says that it reads them.
+  // No task declares that it reads them.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
   Replay::Inputs inputs{slots_.inputs, {}};
   for (const TensorSpec& s : program_.input_specs) inputs.bytes.push_back(s.bytes());
@@ -259,7 +259,7 @@ void Executable::push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var*
 
 NDArrays Executable::launch(const Call& call) {
   check_parameters(call.parameters);
-  SmallVector<NDArrayRef, 4> kept;  // contiguous copies
+  SmallVector<NDArrayRef, 4> kept;  // contiguous copies, kept alive
   auto dense = [&](const NDArrayRef& a) -> const NDArray& {
     if (a->contiguous()) return *a;
     kept.push_back(contiguous(a));
@@ -333,7 +333,8 @@ NDArrays Executable::launch(const Call& call) {
     const NDArrayRef& array = fresh[static_cast<size_t>(program_.root(o.buffer).index)];
     outputs.push_back(array->spec() == o.spec
                           ? array
-                          : NDArray::from_storage(array->storage(), o.spec));  // a reshaped one
+                          : NDArray::from_storage(array->storage(), o.spec));  // reshaped to the
+                                                                               // output's spec
   }
   if (call.in_pieces && pieces_on() && pieces().size() > 1) {
     push_pieces(IntrusivePtr<MainTask>(task), reads, fresh);

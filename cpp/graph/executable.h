@@ -17,7 +17,7 @@ namespace mxlite::graph {
 
 class Executable final : public RefCounted {
  public:
-  // Runs the passes, lowers and plans memory.
+  // Runs the passes, lowers the graph and plans memory.
   static IntrusivePtr<Executable> compile(Graph graph, Device device, bool exact,
                                           const Border& border = {});
   Executable(Program program, Device device, bool may_inline);
@@ -26,25 +26,25 @@ class Executable final : public RefCounted {
   struct Call {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
-    RandomState* random = nullptr;  // where to tell the counters that this run uses
-    // By output: an array that becomes it, null for a fresh one. May be shorter.
+    RandomState* random = nullptr;  // receives the first counter that this run uses
+    // By output: an array to write into, null for a fresh one. May be shorter.
     std::span<const NDArrayRef> into = {};
-    bool in_pieces = false;  // outputs are wanted as soon as each is there; see pieces_on
+    bool in_pieces = false;  // finish each output as early as possible; see pieces_on
   };
-  // Pushes the work and returns its outputs. Inputs have the shapes and dtypes of the signature;
-  // donated ones are the executable's from now on.
+  // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
+  // donated ones belong to the executable from then on.
   // Thread-safe.
   NDArrays launch(const Call& call);
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
-  // Gives up packed weights and, with them, the parameters from which they were computed. The next
+  // Releases packed weights and, with them, the parameters from which they were computed. The next
   // launch finds or computes them again.
   void forget_packed();
-  // Adds the memory that this executable holds: bytes of its own (an estimate, as the code that
-  // libraries generate cannot be asked for) and packed weights by identity.
+  // Adds the memory that this executable holds: its own bytes (an estimate, because the size of
+  // library code is unknown) and packed weights by identity.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
-  static size_t total_bytes();  // own ones, of all in this process
+  static size_t total_bytes();  // own bytes of all executables in this process
   Replay::Stats replay_stats() const { return replay_ ? replay_->stats() : Replay::Stats{}; }
 
  private:
@@ -59,20 +59,20 @@ class Executable final : public RefCounted {
   void push_pieces(IntrusivePtr<MainTask> task, std::span<engine::Var* const> reads,
                    std::span<const NDArrayRef> outputs);
 
-  Program program_;  // constant but for packings, which an equal one may replace
+  Program program_;  // constant except packings, which an equal one may replace
   const Device device_;
   const bool may_inline_;
   const char* const task_name_;
   const Slots slots_;
   const Segment main_;
   const std::shared_ptr<Arena> arena_;
-  std::vector<int> read_parameters_, written_parameters_;  // by the main part
+  std::vector<int> read_parameters_, written_parameters_;  // used by the main part
   std::vector<TensorSpec> output_buffers_;                 // by output slot
-  std::vector<Saved> saved_;  // likewise: where in the block of saved values
+  std::vector<Saved> saved_;  // by output slot: place in the block of saved values
   size_t output_bytes_ = 0;
   size_t own_bytes_ = 0;
 
-  // On a GPU.
+  // Used on a GPU only.
   std::unique_ptr<Replay> replay_;
   std::unique_ptr<OutputMemory> output_memory_;
 

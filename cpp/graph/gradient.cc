@@ -11,7 +11,7 @@ namespace {
 constexpr ValueId kNothing{};
 bool exists(ValueId v) { return v.node >= 0; }
 
-// Gradients of the values of a graph, as far as they have arrived.
+// Gradients of a graph's values that have arrived so far.
 class Arrived {
  public:
   explicit Arrived(Graph& joint) : joint_(joint) {
@@ -94,7 +94,7 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// Does a gradient have to reach the node's outputs?
+// Returns whether a gradient has to reach the node's outputs.
 std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
   std::vector<uint8_t> result(g.nodes.size());
   for (size_t i = 0; i < g.nodes.size(); ++i) {
@@ -108,7 +108,7 @@ std::vector<uint8_t> propagate_needs(const Graph& g, std::span<const uint8_t> ne
   return result;
 }
 
-// The operator must have a gradient.
+// Requires that the operator has a gradient.
 void differentiate(Graph& joint, int32_t node, Arrived& arrived,
                    const std::vector<uint8_t>& needs) {
   const OpSchema& op = *joint.node(node).op;
@@ -120,7 +120,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
       arrived.add(inputs[k], builder.value(grads[k]));
 }
 
-// Takes the gradient's part out of the joint graph; what it uses of forward becomes an input.
+// Extracts the gradient's part of the joint graph; forward values that it uses become inputs.
 class Extraction {
  public:
   Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeat_norms)
@@ -157,15 +157,15 @@ class Extraction {
  private:
   void need(ValueId v) { needed_[static_cast<size_t>(v.node)] = 1; }
 
-  // Cheaper to have again than to keep: reshapes, and what depends on nothing.
+  // Whether recomputing costs less than keeping: reshapes, and values without inputs.
   bool is_cloned(size_t i) const {
     const Node& n = joint_.nodes[i];
     if (n.kind == NodeKind::kConstant) return true;
     return n.kind == NodeKind::kOp && (n.op->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // Normalized data behind relu is as large as the data itself, which backward keeps anyway, and
-  // one pass over memory away from it: it is made again where the first gradient wants it.
+  // Normalized data after relu is as large as the data itself, which backward keeps anyway, and
+  // takes one pass over memory to compute: it is recomputed where the first gradient needs it.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);

@@ -11,16 +11,15 @@ struct BackwardGraph {
   // Inputs: the saved values, then the head gradients that arrived. Parameters: those of the
   // forward graph. Outputs: the gradients.
   Graph graph;
-  std::vector<ValueId> saved;  // values of the forward graph that the rules asked for
+  std::vector<ValueId> saved;  // values of the forward graph that rules use
   std::vector<int> heads;      // outputs of the forward graph
-  std::vector<int>
-      grads;  // by input, then parameter of forward: output of `graph`, -1: no gradient
-  // An operator on the way that has no gradient, through which nothing flows; null: none.
+  std::vector<int> grads;      // by input, then parameter of forward: output of `graph`, or -1
+  // First operator without a gradient, through which no gradient flows; null: none.
   const OpSchema* not_differentiable = nullptr;
 };
 
-// needs: by input, then parameter of forward. heads: by output, does a gradient arrive?
-// repeat_norms: large results of _batch_norm_relu are computed again instead of kept.
+// needs: by input, then parameter of forward. heads: by output, whether a gradient arrives.
+// repeat_norms: recompute large results of _batch_norm_relu instead of keeping them.
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
                              std::span<const uint8_t> heads, bool repeat_norms);
 

@@ -1,4 +1,4 @@
-// The program that a trace gives and passes change: nodes in topological order, values are
+// The program that a trace makes and passes change: nodes in topological order, values are
 // (node, output). Shapes are fixed, because an executable serves one signature.
 #pragma once
 #include <string>
@@ -18,7 +18,7 @@ struct ValueId {
 
 enum class NodeKind : uint8_t {
   kInput,      // data, new at every run
-  kParameter,  // weights and running statistics: an array that stays, its version tells changes
+  kParameter,  // weights and running statistics: a lasting array with a version
   kConstant,   // value known when the graph was made
   kOp,
 };
@@ -27,7 +27,7 @@ struct Node {
   NodeKind kind = NodeKind::kOp;
   const OpSchema* op = nullptr;  // kOp only
   ParamsRef params;
-  std::vector<ValueId> inputs;      // op's own, then the extra inputs of post_ops
+  std::vector<ValueId> inputs;      // the op's own, then the extra inputs of post_ops
   std::vector<TensorSpec> outputs;  // specs, hidden outputs too
   std::string name;
   std::vector<PostOp> post_ops;
@@ -36,16 +36,16 @@ struct Node {
 };
 
 struct Graph {
-  std::string name;  // of the block, for errors and dumps
+  std::string name;  // name of the block, for errors and dumps
   std::vector<Node> nodes;
   std::vector<int32_t> inputs, parameters;  // node ids
   std::vector<ValueId> outputs;
-  bool training = false;  // how training-dependent ops behave
+  bool training = false;  // mode of training-dependent ops
 
   const Node& node(int32_t id) const { return nodes[static_cast<size_t>(id)]; }
   const Node& node(ValueId v) const { return node(v.node); }
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
-  // Infers the outputs' specs.
+  // Infers the specs of the outputs.
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  std::string name = {});
   ValueId add_op(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {},

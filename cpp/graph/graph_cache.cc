@@ -10,7 +10,7 @@ namespace {
 
 using Candidate = CachedGraph::Evictable;
 
-// Bytes that only the candidates take, and what goes with each of them.
+// Counts bytes that only the candidates use, and what dropping each of them frees.
 class Account {
  public:
   void protect(const CachedGraph::Footprint& footprint) {
@@ -34,7 +34,7 @@ class Account {
 
  private:
   static constexpr int kProtected = -1;
-  std::unordered_map<const void*, int> users_;  // of shared values
+  std::unordered_map<const void*, int> users_;  // number of users of each shared value
   size_t total_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Bounds the memory of everything that was compiled in this process: signatures that were not used
-// for the longest time go first.
+// Bounds the memory of all graphs compiled in this process: signatures that were not used
+// for the longest time are dropped first.
 #pragma once
 #include <cstddef>
 #include <mutex>

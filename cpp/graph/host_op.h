@@ -1,5 +1,5 @@
-// An operator that the calling thread carries out by calling other operators, graphs or Python, and
-// that is therefore no kernel: control flow, operators written in Python. A graph that has one is
+// An operator that the calling thread carries out by calling other operators, graphs or Python,
+// so it is not a kernel: control flow, operators written in Python. A graph that has one is
 // cut there (split.h).
 #pragma once
 #include <span>
@@ -12,11 +12,11 @@ namespace mxlite::graph {
 
 class HostOp : public RefCounted {
  public:
-  // Throws as an operator's shape rule does. Inputs are known.
+  // Throws like an operator's shape rule. Inputs are known.
   virtual Specs infer(std::span<const TensorSpec> inputs) const = 0;
-  // Fills unknown dimensions of inputs where it can.
+  // Fills unknown dimensions of inputs where possible.
   virtual void complete(std::span<TensorSpec>) const {}
-  // Runs on arrays that have data, in the current mode, and records what it does.
+  // Runs on arrays that have data, in the current mode, and records its calls.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
 };
 using HostOpRef = IntrusivePtr<const HostOp>;
@@ -27,10 +27,10 @@ struct HostOpParams {
   static constexpr auto fields() { return std::tuple(); }
 };
 
-// The schema of such nodes, by name; not among ops(), because nobody calls it by name.
+// Returns the schema of such nodes, by name; not among ops(), because it cannot be called.
 const OpSchema& host_schema(const std::string& name);
 
-// Null for nodes of other operators.
+// Returns null for nodes of other operators.
 const HostOp* host_op(const Node& node);
 
 // Adds a node to the current trace, or runs the operator.

@@ -17,7 +17,7 @@ Living& living() {
   return instance;
 }
 
-// Only this object holds it, so nobody else can come to hold it meanwhile.
+// Only this object holds the storage, so no other thread can start to hold it meanwhile.
 bool is_idle(const StorageRef& storage) {
   if (storage->use_count() != 1) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -44,7 +44,7 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
     for (const StorageRef& block : blocks_[slot])
       if (is_idle(block)) return NDArray::from_storage(block, spec);
   }
-  // Without the lock: when memory has run out, release is called.
+  // Called without the lock: when memory has run out, release is called.
   NDArrayRef array = NDArray::empty(spec, device);
   std::lock_guard lock(mutex_);
   if (blocks_[slot].size() < kMostPerSlot) blocks_[slot].push_back(array->storage());

@@ -1,4 +1,4 @@
-// Memory of an executable's outputs on a GPU. A block is taken again once the caller has dropped
+// Memory of an executable's outputs on a GPU. A block is reused once the caller has dropped
 // the arrays on it, so that addresses repeat and recorded graphs stay valid.
 #pragma once
 #include <mutex>
@@ -15,9 +15,9 @@ class OutputMemory {
   OutputMemory(const OutputMemory&) = delete;
   OutputMemory& operator=(const OutputMemory&) = delete;
 
-  // An array of output slot `slot`, always asked for with the same spec. Thread-safe.
+  // Returns an array of output slot `slot`, always requested with the same spec. Thread-safe.
   NDArrayRef take(size_t slot, const TensorSpec& spec, Device device);
-  // Gives back what nobody uses: of this one, or of all (memory has run out).
+  // Frees unused blocks of this object, or of all objects (memory has run out).
   void release();
   static void release_all();
 

@@ -11,9 +11,9 @@ namespace mxlite::graph {
 namespace {
 
 struct Registry {
-  // Held until what `update` found missing is pushed: whoever finds values that are marked as
-  // computed may push tasks that read them. Destructors must not take it, because a push may wait
-  // for workers, which destroy executables.
+  // Held until tasks for the values that `update` found missing are pushed: another thread that
+  // finds values marked as computed may push tasks that read them. Destructors must not take it,
+  // because a push may wait for workers, which destroy executables.
   std::mutex update_mutex;
   std::mutex mutex;
   // guarded by mutex; by the packing's hash
@@ -27,8 +27,8 @@ Registry& registry() {
 
 std::atomic<size_t> bytes_in_use{0};
 
-// Goes back to the system when nobody needs the values any more: the next network's weights have
-// other sizes.
+// Freed to the system when no executable needs the values any more: the weights of the next network
+// have other sizes.
 StorageRef allocate(Device device, size_t bytes) {
   if (device.type == DeviceType::kCUDA) return Storage::allocate(device, bytes);
   const Block block = cpu_allocator().allocate(bytes);
@@ -179,7 +179,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (auto& [use, values] : found) {
     values->computed_ = true;
-    use->packing = values->packing_;  // an equal one of another executable
+    use->packing = values->packing_;  // equal to that of another executable
     use->seen = values->sources_;
     use->values = std::move(values);
   }

@@ -1,4 +1,4 @@
-// Values computed from parameters, shared by all executables that want the same ones: networks
+// Values computed from parameters, shared by all executables that need the same ones: networks
 // compiled for many input shapes keep one packed copy of each weight.
 #pragma once
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace mxlite::graph {
 
-// A parameter's array as it was when something was computed from it. Holds the memory, so that
-// another array cannot come to lie at the same address.
+// A parameter's array at the time when a value was computed from it. Holds the memory, so that no
+// other array can get the same address.
 struct SourceVersion {
   StorageRef storage;
   int64_t offset = 0;
@@ -35,7 +35,7 @@ class PackedWeights {
     std::shared_ptr<PackedWeights> values;
     std::vector<SourceVersion> seen;  // by parameter of the packing
 
-    // parameters: of the whole program.
+    // parameters: those of the whole program.
     bool is_current(std::span<const NDArrayRef> parameters) const;
   };
   // Makes all uses current: finds the values that other executables computed from the same arrays,
@@ -46,7 +46,7 @@ class PackedWeights {
 
   const StorageRef& memory() const { return memory_; }
 
-  static size_t total_bytes();  // of all in this process
+  static size_t total_bytes();  // of all packed weights in this process
 
  private:
   class Task;
@@ -59,8 +59,8 @@ class PackedWeights {
   const std::shared_ptr<const Packing> packing_;
   const Device device_;
   const StorageRef memory_;
-  std::vector<SourceVersion> sources_;  // guarded by the registry's update_mutex; by parameter
-  bool computed_ = false;               // likewise; a task that computes the values was pushed
+  std::vector<SourceVersion> sources_;  // guarded by update_mutex; by parameter
+  bool computed_ = false;               // a task for the values was pushed; guarded by update_mutex
 };
 
 }  // namespace mxlite::graph

@@ -109,7 +109,7 @@ class Extract {
   const Device device_;
   Program part_;
   std::vector<int> parameters_;
-  std::map<int32_t, int32_t> buffers_;  // of the whole program: here
+  std::map<int32_t, int32_t> buffers_;  // index in the whole program to index here
 };
 
 }  // namespace
@@ -136,7 +136,7 @@ bool same_packing(const Packing& a, const Packing& b) {
 
 void split_prologue(Program& program, const PassContext& context) {
   const Parts parts(program);
-  std::map<size_t, size_t> numbers;  // of a part's root
+  std::map<size_t, size_t> numbers;  // number of each part, by its root
   std::vector<Extract> extracts;
   for (size_t i = 0; i < program.prologue.size(); ++i) {
     const auto [at, is_new] = numbers.try_emplace(parts.root(i), extracts.size());

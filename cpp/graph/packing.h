@@ -1,4 +1,4 @@
-// What a program computes from parameters alone, cut into parts that do not depend on each other:
+// The part of a program that depends on parameters alone, cut into parts that exchange no values:
 // one for each layer's packed weight. Executables of one network for other input shapes mostly have
 // the same parts, so their results are shared (packed_weights.h).
 #pragma once
@@ -15,17 +15,17 @@ struct Packing {
 
   // Only `prologue` has instructions; buffers at Place::kPacked lie in memory of packed_bytes.
   const Program program;
-  const std::vector<int> parameters;  // of the whole program, by parameter of `program`
+  const std::vector<int> parameters;  // parameters of the whole program, by parameter of `program`
   const Slots slots;
   const Segment steps;
   const size_t hash;
 };
-// Whether both compute the same values in the same places from parameters at the same positions, so
-// that one can stand for the other.
+// Returns whether both compute the same values at the same places from parameters at the same
+// positions, so that one can replace the other.
 bool same_packing(const Packing& a, const Packing& b);
 
-// Moves the prologue into `packings`. What the main part reads of them gets its final place: the
-// buffer's index is the packing's. Before plan_memory.
+// Moves the prologue into `packings`. Values that the main part reads get their final place: the
+// buffer's index is the packing's. Runs before plan_memory.
 void split_prologue(Program& program, const PassContext& context);
 
 }  // namespace mxlite::graph

@@ -7,14 +7,14 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kLeastBytes = size_t{512} << 10;  // what a piece finishes
+constexpr size_t kLeastBytes = size_t{512} << 10;  // minimum of output bytes per piece
 constexpr size_t kMostPieces = 12;
 
 std::atomic<bool> on{false};
 
-// How instructions use the outputs' memory.
+// How instructions use the memory of the outputs.
 struct Use {
-  size_t first = 0, last = 0;  // instructions
+  size_t first = 0, last = 0;  // instruction indices
   bool any = false;
   size_t bytes = 0;
 };
@@ -52,13 +52,13 @@ bool pieces_on() { return on.load(std::memory_order_relaxed); }
 void finish_outputs_early(Program& program, const PassContext&) {
   constexpr size_t kNever = std::numeric_limits<size_t>::max();
   std::vector<Instruction>& main = program.main;
-  std::vector<size_t> written(program.buffers.size(), kNever);  // last, by what came so far
+  std::vector<size_t> written(program.buffers.size(), kNever);  // last writer of each buffer so far
   std::vector<uint32_t> users(program.buffers.size());
   for (const Instruction& step : main)
     for (const auto* operands : {&step.inputs, &step.outputs})
       for (const Operand& o : *operands) ++users[static_cast<size_t>(program.root_id(o.buffer))];
 
-  std::vector<std::vector<size_t>> behind(main.size());  // instructions that move there
+  std::vector<std::vector<size_t>> behind(main.size());  // instructions to insert after each
   std::vector<uint8_t> moves(main.size());
   for (size_t i = 0; i < main.size(); ++i) {
     const Instruction& step = main[i];
@@ -100,7 +100,7 @@ std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots) 
     use.any = true;
     use.last = t.instruction;
   }
-  std::vector<size_t> finished(program.main.size());  // bytes, by instruction
+  std::vector<size_t> finished(program.main.size());  // bytes finished by each instruction
   for (const Use& use : uses)
     if (use.any) finished[use.last] += use.bytes;
 

@@ -1,5 +1,5 @@
-// A program cut into tasks of its own, so that outputs are there before the whole has run: while
-// backward goes on, other processes get the gradients that it has computed.
+// Cuts a program into several tasks, so that outputs are ready before the whole program has run:
+// while backward continues, other processes receive the gradients that it has computed.
 #pragma once
 #include <vector>
 
@@ -7,21 +7,21 @@
 
 namespace mxlite::graph {
 
-// Moves what only brings a value into an output's form from the end of the program to where the
-// value is there: outputs are finished early, and the value's memory is free again. Before
-// plan_memory.
+// Moves instructions that only convert a value to an output's form from the end of the program to
+// where the value is computed: outputs finish early, and the value's memory is free again. Runs
+// before plan_memory.
 void finish_outputs_early(Program& program, const PassContext& context);
 
 struct Piece {
-  size_t first = 0, last = 0;                   // instructions of the main part: [first, last)
-  std::vector<int> overwrites, updates, reads;  // slots of outputs
+  size_t first = 0, last = 0;                   // range of instructions of the main part
+  std::vector<int> overwrites, updates, reads;  // output slots
 };
 
-// Cuts behind instructions that finish outputs, so that each piece finishes about as many bytes.
-// One piece: not worth it.
+// Cuts after instructions that finish outputs, so that each piece finishes about as many bytes.
+// Returns one piece if cutting is not worth it.
 std::vector<Piece> cut_into_pieces(const Program& program, size_t output_slots);
 
-// Whether backward runs in pieces: while a job of several processes runs. Process-wide.
+// Whether backward runs in pieces: true while a job of several processes runs. Process-wide.
 void set_pieces(bool on);
 bool pieces_on();
 

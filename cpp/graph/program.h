@@ -1,4 +1,4 @@
-// A lowered graph: what runs, in which order, on which piece of memory. `lower` makes it from a
+// A lowered graph: instructions, their order, and the memory that they use. `lower` makes it from a
 // graph, Executable runs it.
 #pragma once
 #include <limits>
@@ -18,7 +18,7 @@ enum class Place : uint8_t {
   kParameter,  // likewise
   kConstant,   // likewise
   kOutput,     // fresh array that the caller gets
-  kDonated,    // the block in which donated inputs lie
+  kDonated,    // block that holds donated inputs
 };
 
 struct Buffer {
@@ -26,7 +26,7 @@ struct Buffer {
   int index = -1;  // of input, parameter, constant, output; of the packing, after split_prologue
   size_t bytes = 0;
   size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
-  int32_t merged_into = -1;  // shares the memory of that buffer (in-place); set by plan_memory
+  int32_t merged_into = -1;  // shares memory with that buffer (in-place); set by plan_memory
 };
 
 struct Operand {
@@ -36,24 +36,24 @@ struct Operand {
 };
 
 struct Instruction {
-  std::string name;              // of the node, for errors
-  const OpSchema* op = nullptr;  // null: a reorder, or a copy when there is no plan either
-  const char* label = nullptr;   // what it is when it is none of these
+  std::string name;              // name of the node, for errors
+  const OpSchema* op = nullptr;  // null: a reorder, or a copy if there is no plan either
+  const char* label = nullptr;   // description if it is none of these
   ParamsRef params;
-  const Kernel* kernel = nullptr;  // plain kernel, or
-  std::shared_ptr<Plan> plan;      // planned one
+  const Kernel* kernel = nullptr;  // plain kernel; otherwise
+  std::shared_ptr<Plan> plan;      // planned kernel
   std::vector<Operand> inputs, outputs;
-  std::vector<InplacePair> may_share;   // output may use the input's memory
-  std::vector<InplacePair> must_share;  // output must
-  uint64_t random_offset = 0;           // first of its own counters among those of a run
+  std::vector<InplacePair> may_share;   // the output may use the input's memory
+  std::vector<InplacePair> must_share;  // the output must use it
+  uint64_t random_offset = 0;           // first of its counters among those of a run
 
   const char* kind_name() const {
     return op ? op->name.c_str() : label ? label : plan ? "reorder" : "copy";
   }
 };
 
-// Place in a block that one executable fills and another uses: what forward keeps for backward lies
-// in one piece, so that what backward has done with makes room for its larger values, too.
+// Place in a block that one executable fills and another uses: values that forward keeps for
+// backward lie in one block, so that backward can reuse released parts for its larger values.
 struct Saved {
   static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
   size_t offset = kNowhere;
@@ -65,9 +65,9 @@ struct Packing;  // packing.h
 struct Program {
   struct Output {
     int32_t buffer = -1;
-    TensorSpec spec;  // of the array: bytes where the layout is not plain
+    TensorSpec spec;  // spec of the array: bytes if the layout is not plain
     Layout layout;
-    Saved saved;  // set by plan_memory; not of plain outputs
+    Saved saved;  // set by plan_memory; not for plain outputs
   };
   std::string name;
   bool training = false;
@@ -76,21 +76,21 @@ struct Program {
   std::vector<std::shared_ptr<const Packing>> packings;  // run when a parameter has changed
   std::vector<Instruction> main;
   std::vector<Output> outputs;
-  size_t num_plain_outputs = 0;  // those behind stay between executables
+  size_t num_plain_outputs = 0;  // later outputs stay between executables
   std::vector<TensorSpec> input_specs, parameter_specs;
-  std::vector<Saved> donated;  // by input: its memory may be used once nothing reads it any more
-  size_t donated_bytes = 0;    // of the block in which these lie
+  std::vector<Saved> donated;  // by input: memory that may be reused after its last read
+  size_t donated_bytes = 0;    // size of the block of donated inputs
   std::vector<NDArrayRef> constants;
-  uint64_t random_count = 0;  // counters of one run
+  uint64_t random_count = 0;  // counters used by one run
   // Set by plan_memory, or by plan_prologue.
   size_t arena_bytes = 0, scratch_bytes = 0;
-  size_t packed_bytes = 0;  // of what the prologue leaves
-  size_t saved_bytes = 0;   // of the block in which saved outputs lie
+  size_t packed_bytes = 0;  // size of the prologue's results
+  size_t saved_bytes = 0;   // size of the block of saved outputs
 
   const Buffer& root(int32_t buffer) const;  // follows merged_into
   int32_t root_id(int32_t buffer) const;
   std::string text() const;
-  size_t memory_estimate() const;  // of the program and the library code behind its plans
+  size_t memory_estimate() const;  // bytes of the program and of library code for its plans
 };
 
 // Chooses kernels and memory layouts: planned kernels say which layouts they want given what
@@ -99,12 +99,12 @@ struct Program {
 // Note [Copied outputs] A value that lies in memory which is not the run's own (an input, a
 // parameter, packed memory), or in that of another output, is copied when it is an output: the user
 // may keep and write it.
-// Note [Saved layouts] What a recorded forward keeps for backward never leaves executables, so it
-// stays in the layout that its producer left, in an array of bytes; backward is told that layout.
+// Note [Saved layouts] Values that a recorded forward keeps for backward never leave executables:
+// they stay in the producer's layout, in an array of bytes; backward gets that layout as an option.
 struct Border {
-  size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // those behind keep their layout
-  std::vector<Layout> input_layouts;  // of the first inputs; the others are plain
-  std::vector<Saved> donated;         // as Program::donated; the others are not
+  size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs keep their layout
+  std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain
+  std::vector<Saved> donated;         // as Program::donated; other inputs are not donated
   size_t donated_bytes = 0;
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
@@ -113,15 +113,16 @@ Program propagate_layout(const Graph& graph, const PassContext& context, const B
 // memory once. Rounding stays that of the single operators.
 void fuse_pointwise(Program& program, const PassContext& context);
 
-// Cheaper to run in the caller's thread than to hand over: little data, and a kernel without
+// Returns whether running in the caller's thread costs less than a task: little data, and a kernel
+// without
 // parallel regions for every node.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device);  // null: none
 
-// Lifetimes, sharing in place, offsets: small buffers fill the gaps between large ones.
+// Plans lifetimes, in-place sharing and offsets: small buffers fill the gaps between large ones.
 void plan_memory(Program& program, const PassContext& context);
-// The same for a program that has nothing but a prologue.
+// Plans the memory of a program that has nothing but a prologue.
 void plan_prologue(Program& program);
 
 struct ProgramPass {

@@ -8,8 +8,8 @@
 namespace mxlite::graph {
 namespace {
 
-// On the CPU what is not kept is the next step's cache; a GPU's memory holds it, and reading it
-// costs less than making it again.
+// On the CPU, values that are not kept save cache for the next step; on a GPU there is memory for
+// them, and reading costs less than recomputing.
 bool repeats_norms(Device device) { return device.type == DeviceType::kCPU; }
 
 }  // namespace
@@ -20,7 +20,7 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
       device_(device) {
   const PassContext context{device, true, is_small(traced_, device.type)};
   fused_ = run_passes(Pipeline::kDifferentiated, traced_, context);
-  // With gradients for all outputs every value is found that any backward asks for.
+  // Gradients for all outputs use every value that any backward needs.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
   full_ = build_backward(fused_, needs_, all, repeats_norms(device_));
   Graph graph = fused_;
@@ -59,7 +59,7 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
     for (const auto& [key, value] : backwards_)
       if (key == wanted) return value;
   }
-  // Outside of the lock: compiling runs operators. Two threads may both do it.
+  // Compiles outside of the lock, because it runs operators. Two threads may both compile.
   auto made = compile(backward_graph(heads), last);
   std::lock_guard lock(mutex_);
   backwards_.emplace_back(std::move(wanted), made);

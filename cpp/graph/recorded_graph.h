@@ -15,33 +15,33 @@ class RecordedGraph {
   // needs: by input, then parameter.
   RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device);
 
-  // Outputs: the block's, then other saved values.
+  // Outputs: those of the block, then other saved values.
   Executable& forward() const { return *forward_; }
-  // Where saved value i comes from: an input of the graph, or an output of `forward`.
+  // Source of saved value i: an input of the graph, or an output of `forward`.
   struct Source {
     bool is_input = false;
     int index = 0;
   };
   const std::vector<Source>& saved() const { return saved_; }
-  // Parameters whose values any backward uses, written ones left out.
+  // Parameters whose values any backward uses, except written ones.
   const std::vector<int>& read_parameters() const { return read_parameters_; }
 
   struct Backward {
     ExecutableRef executable;
     std::vector<int> saved;  // positions in saved(), the executable's first inputs
-    std::vector<int> heads;  // outputs whose gradients follow
+    std::vector<int> heads;  // outputs whose gradients arrive
     std::vector<int> grads;  // by input, then parameter: output of the executable or -1
   };
-  // heads: by output of the block. last: the saved values that nobody else sees are not needed
-  // afterwards, their memory is used. Compiled on first use; throws when an operator on the way has
-  // no gradient. Thread-safe.
+  // heads: by output of the block. last: saved values that only this node holds are not needed
+  // afterwards, so their memory is reused. Compiled on first use; throws when an operator between
+  // has no gradient. Thread-safe.
   std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
-  // As Executable::add_to, backward included.
+  // Like Executable::add_to, backward included.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   void forget_packed();
 
-  // As traced, without dead nodes: forward can be repeated from it, node by node.
+  // The traced graph without dead nodes: forward can be repeated from it, node by node.
   const Graph& traced() const { return traced_; }
   size_t num_outputs() const { return traced_.outputs.size(); }
 
@@ -50,7 +50,7 @@ class RecordedGraph {
   std::shared_ptr<const Backward> compile(BackwardGraph graph, bool last) const;
 
   Graph traced_;
-  Graph fused_;  // what is compiled: traced_ after Pipeline::kDifferentiated
+  Graph fused_;  // the compiled graph: traced_ after Pipeline::kDifferentiated
   std::vector<uint8_t> needs_;
   Device device_;
   ExecutableRef forward_;

@@ -12,9 +12,9 @@ namespace {
 
 std::atomic<GraphRecorder*> the_recorder{nullptr};
 
-constexpr size_t kMostGraphs = 4;  // of one executable: outputs that the caller keeps alternate
+constexpr size_t kMostGraphs = 4;  // per executable; callers that keep outputs alternate addresses
 constexpr size_t kMostSeen = 4;
-constexpr int64_t kMostRecordings = 16;  // addresses that change again and again are not worth more
+constexpr int64_t kMostRecordings = 16;  // addresses that keep changing are not worth more
 constexpr size_t kMostStagedBytes = size_t{256} << 20;
 
 struct Totals {
@@ -50,7 +50,7 @@ Replay::Replay(const char* name, Device device, Inputs inputs, StepsFn steps)
 
 Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   Key key(bases.begin(), bases.end());
-  key.push_back(stream.scratch(0));  // where it is now
+  key.push_back(stream.scratch(0));  // its current address
   return key;
 }
 
@@ -68,7 +68,7 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream) {
     const Key* const before = find_similar(key);
     if (!before || !stage_changed(*before, bases, stream) || !record(bases, stream)) {
       step_by_step();
-      // Behind the run: its kernels may have made the scratch memory larger.
+      // Checked after the run, because kernels may have enlarged the scratch memory.
       return remember(key_of(bases, stream));
     }
     known = graphs_.begin();
@@ -115,7 +115,7 @@ bool Replay::stage_changed(const Key& before, std::span<void*> bases, Stream& st
     stream.copy(stages_[i]->data(), base, inputs_.bytes[i]);
     base = stages_[i]->data();
     count(stats_.staged_inputs, totals_of_process.staged_inputs);
-    // Graphs and keys that know this input's own memory cannot be met again.
+    // Graphs and keys with this input's old memory cannot match again.
     graphs_.clear();
     seen_.clear();
   }
@@ -140,7 +140,7 @@ bool Replay::record(std::span<void*> bases, Stream& stream) {
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
-    give_up(error.what());  // an error of an operator comes again step by step
+    give_up(error.what());  // an error of an operator is raised again by the run step by step
     return false;
   }
 }

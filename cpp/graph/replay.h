@@ -1,5 +1,5 @@
 // Runs the steps of an executable on a GPU: one by one at first, as a recorded graph once the same
-// memory has come twice. Inputs whose address changes are copied to a place of their own before.
+// addresses have come twice. Inputs whose address changes are copied to fixed memory first.
 #pragma once
 #include <functional>
 #include <memory>
@@ -22,24 +22,24 @@ class Replay {
                                      Stream& stream, const RandomState* device_random)>;
   Replay(const char* name, Device device, Inputs inputs, StepsFn steps);
 
-  // By the thread that fills the stream. Changes the bases of inputs that it copies.
+  // Must be called by the thread that submits to the stream. Changes the bases of copied inputs.
   void run(std::span<void*> bases, RandomState random, Stream& stream);
 
   struct Stats {
     int64_t step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
   };
   const Stats& stats() const { return stats_; }
-  static Stats totals();  // of all in this process
+  static Stats totals();  // of all objects in this process
 
  private:
-  using Key = std::vector<void*>;  // addresses that a graph has in it: bases, scratch memory
+  using Key = std::vector<void*>;  // addresses inside a graph: bases, scratch memory
   struct Entry {
     Key key;
     std::unique_ptr<DeviceGraph> graph;
   };
 
   void copy_staged(std::span<void*> bases, Stream& stream);
-  // A key seen before that differs in inputs only; null: none.
+  // Returns an earlier key that differs in inputs only; null: none.
   const Key* find_similar(const Key& key) const;
   bool stage_changed(const Key& before, std::span<void*> bases, Stream& stream);
   void remember(Key key);

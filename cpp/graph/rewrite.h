@@ -1,4 +1,4 @@
-// What a pass uses to write a new graph from an old one: walk the old nodes in order and keep,
+// Helper of passes that write a new graph from an old one: walk the old nodes in order and keep,
 // replace or drop each.
 #pragma once
 #include <utility>
@@ -15,7 +15,7 @@ class Rewrite {
   const Graph& old_graph() const { return old_; }
   Graph& graph() { return new_; }  // for add_op
 
-  // Where an old value is now; its node must have been kept or replaced.
+  // Returns the new place of an old value; its node must have been kept or replaced.
   ValueId map(ValueId old_value) const;
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
   // Copies an old node with its inputs mapped.
@@ -31,12 +31,12 @@ class Rewrite {
   std::vector<std::vector<ValueId>> where_;  // by old node and output
 };
 
-// How often each output of each node is used, graph outputs included.
+// Counts the uses of each output of each node, graph outputs included.
 std::vector<std::vector<int>> count_uses(const Graph& graph);
-// Nodes whose value cannot change between two runs unless a parameter is written: parameters that
+// Finds nodes whose value changes between runs only if a parameter is written: parameters that
 // the graph does not write, constants, and deterministic nodes over them (of at least one).
 std::vector<uint8_t> find_static_nodes(const Graph& graph);
-// Does the node write one of its inputs?
+// Returns whether the node writes one of its inputs.
 bool mutates(const Graph& graph, const Node& node);
 bool is_random(const Node& node);
 

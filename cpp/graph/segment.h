@@ -1,4 +1,4 @@
-// A list of steps ready to run: pointers are laid out once, a run fills in the base addresses and
+// A list of steps ready to run: operand positions are computed once, a run sets base addresses and
 // loops.
 #pragma once
 #include <atomic>
@@ -27,7 +27,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // What a run on a device needs beside memory.
+  // Device state that a run needs in addition to memory.
   struct OnDevice {
     Stream* stream = nullptr;
     const RandomState* random = nullptr;  // see KernelContext::device_random
@@ -36,7 +36,7 @@ class Segment {
   void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {
     run_steps(0, steps_.size(), bases, random, device);
   }
-  // Steps [first, last), which are as many as instructions.
+  // Runs steps [first, last), counted like instructions.
   void run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
                  const OnDevice& device) const;
   void run(std::span<void* const> bases, RandomState random) const { run(bases, random, {}); }
@@ -48,7 +48,7 @@ class Segment {
     const Plan* plan = nullptr;  // or a copy of copy_bytes
     const void* params = nullptr;
     size_t copy_bytes = 0;
-    uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // operands, in refs or pointers
+    uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in refs or pointers
     uint64_t random_offset = 0;
     const char* profile_name = nullptr;  // static
   };
@@ -56,7 +56,7 @@ class Segment {
     uint32_t index, slot;
     size_t offset;
   };
-  // Operands of all steps with addresses filled in; one run at a time uses a frame.
+  // Operand addresses of all steps; one run at a time uses a frame.
   struct Frame {
     std::vector<TensorRef> refs;
     std::vector<void*> pointers;

@@ -62,11 +62,12 @@ class Extract {
   const size_t begin_, end_;
   Graph graph_;
   Part part_;
-  std::vector<std::pair<int32_t, int32_t>> nodes_;  // of the whole graph, in order: node here
+  std::vector<std::pair<int32_t, int32_t>> nodes_;  // node of the whole graph to node here, in
+                                                    // order
   std::vector<std::pair<ValueId, int32_t>> leaves_;
 };
 
-// Values of nodes [begin, end) that later nodes or the graph's outputs use.
+// Collects values of nodes [begin, end) that later nodes or the graph's outputs use.
 std::vector<ValueId> values_used_later(const Graph& g, size_t begin, size_t end) {
   std::vector<ValueId> found;
   const auto look_at = [&](ValueId v) {
@@ -80,7 +81,7 @@ std::vector<ValueId> values_used_later(const Graph& g, size_t begin, size_t end)
   return found;
 }
 
-// Does any node write its inputs, so that it must run even without outputs?
+// Returns whether a node writes its inputs, so that the part must run even without outputs.
 bool has_effect(const Graph& g, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i)
     for (size_t k = 0; g.nodes[i].kind == NodeKind::kOp && k < g.nodes[i].inputs.size(); ++k)

@@ -1,4 +1,4 @@
-// A graph with host operators, cut at them: runs of other nodes become graphs of their own. The
+// Splits a graph at its host operators: runs of other nodes become graphs of their own. The
 // order is that of the trace, so writes into parameters keep their place.
 #pragma once
 #include <memory>
@@ -12,11 +12,11 @@ namespace mxlite::graph {
 
 struct Part {
   IntrusivePtr<CachedGraph> graph;  // null: `host` is called
-  const HostOp* host = nullptr;     // held by the whole graph's node
+  const HostOp* host = nullptr;     // owned by the whole graph's node
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::vector<int> parameters;  // of `graph`: positions among those of the whole graph
-  std::string name;             // of the host operator's node
+  std::vector<int> parameters;  // positions of `graph`'s parameters in the whole graph
+  std::string name;             // name of the host operator's node
 };
 
 struct Split {
@@ -26,10 +26,10 @@ struct Split {
 
 bool has_host_op(const Graph& graph);
 std::shared_ptr<const Split> split_at_host_ops(Graph graph);
-// Parameters of the whole graph, the captured ones behind them.
+// Parameters of the whole graph, then the captured arrays.
 void set_params(const Split& split, const ArrayList& parameters);
 
-// Compiles a graph that was traced before, once per signature. is_part: as for CachedGraph.
+// Compiles a graph that was traced before, once per signature. is_part: see CachedGraph.
 IntrusivePtr<CachedGraph> cached_graph_of(Graph graph, bool is_part);
 
 }  // namespace mxlite::graph

@@ -15,7 +15,7 @@ class CudaGraph final : public graph::DeviceGraph {
     random_ = static_cast<RandomState*>(stream.allocate(sizeof(RandomState)));
   }
   ~CudaGraph() override {
-    // It may still be running; this happens when an executable goes.
+    // The graph may still run when its executable is destroyed.
     MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
     MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
@@ -27,7 +27,7 @@ class CudaGraph final : public graph::DeviceGraph {
     CudaStream recording(stream_);
     recording.enter();
     cudaGraph_t graph = nullptr;
-    // Other threads go on allocating and copying on streams of their own.
+    // Other threads may keep allocating and copying on streams of their own.
     MX_CUDA(cudaStreamBeginCapture(recording.raw(), cudaStreamCaptureModeThreadLocal));
     try {
       fill(recording, random_);

@@ -1,4 +1,4 @@
-// CUDA graphs: work captured from a stream of its own, launched into the device's compute stream.
+// CUDA graphs: captures work on a separate stream and launches it on the device's compute stream.
 #pragma once
 #include "cpp/graph/device_graph.h"
 

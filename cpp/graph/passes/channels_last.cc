@@ -23,7 +23,7 @@ Shape permuted(const Shape& shape, const Shape& axes) {
   return result;
 }
 
-// Is the order of the elements in memory the same after the transpose?
+// Returns whether the transpose keeps the order of elements in memory.
 bool moves_nothing(const Shape& shape, const Shape& axes) {
   int64_t last = -1;
   for (int64_t axis : axes) {
@@ -97,7 +97,7 @@ class Turner {
   }
 
   bool turn_concat(int32_t id, const Node& n) {
-    constexpr int kPlaces[] = {0, 3, 1, 2};  // of batch, channels, height, width
+    constexpr int kPlaces[] = {0, 3, 1, 2};  // positions of batch, channels, height, width
     const int dim = params_of<ConcatParams>(n).dim;
     if (dim < -4 || dim > 3) return false;
     auto params = std::make_shared<ConcatParams>();
@@ -105,7 +105,7 @@ class Turner {
     return replace(id, n, std::move(params), all_last(n));
   }
 
-  // Element by element, broadcasting included: it does not matter where the axes are.
+  // Element-wise, broadcasting included: the positions of the axes do not matter.
   bool turn_pointwise(int32_t id, const Node& n) {
     const std::string_view name = n.op->name;
     const bool by_element = n.op->pointwise || name == "Cast" || name == "amp_cast" ||
@@ -117,7 +117,7 @@ class Turner {
     return replace(id, n, n.params, all_last(n));
   }
 
-  // The new node's first output is channels-last, the others are as they were.
+  // The new node's first output is channels-last, the others keep their layout.
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
     const ValueId first = out_.add_op(*n.op, std::move(params), std::move(inputs), n.name);
     last_[static_cast<size_t>(id)][0] = first;
@@ -164,8 +164,8 @@ class Turner {
   const Graph& graph_;
   Rewrite rewrite_;
   Graph& out_;
-  std::vector<std::vector<ValueId>> last_;   // by old value: where it is channels-last, or kNone
-  std::vector<std::vector<uint8_t>> plain_;  // by old value: is it there as it was?
+  std::vector<std::vector<ValueId>> last_;   // by old value: its channels-last form, or kNone
+  std::vector<std::vector<uint8_t>> plain_;  // by old value: whether the old form exists
 };
 
 bool has_half_convolution(const Graph& graph) {

@@ -12,10 +12,10 @@
 namespace mxlite::graph {
 namespace {
 
-// What the fold needs to know of a linear layer.
+// Properties of a linear layer that the fold uses.
 struct Layer {
-  int channel_axis = 1;  // of its output
-  int weight_axis = 0;   // of the weight: output channels
+  int channel_axis = 1;  // channel axis of its output
+  int weight_axis = 0;   // weight's axis of output channels
   bool no_bias = false;
   ParamsRef with_bias;
 };
@@ -59,7 +59,7 @@ class Folder {
       const auto id = static_cast<int32_t>(i);
       if (!try_fold(id)) rewrite_.keep(id);
     }
-    return rewrite_.finish();  // layers whose results are not used any more: remove-dead
+    return rewrite_.finish();  // remove-dead drops layers that are not used any more
   }
 
  private:
@@ -126,7 +126,7 @@ class Folder {
         out_.add_op(*linear.op, layer.with_bias,
                     {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name);
     rewrite_.replace({id, 0}, result);
-    // Unused, but a value needs a place.
+    // Unused, but the value needs a place.
     for (int32_t k = 1; k < 3; ++k) rewrite_.replace({id, k}, result);
   }
 

@@ -1,5 +1,5 @@
-// Runs what depends on no input and no parameter once, now. Large results stay computed at each
-// run: a page of zeros is cheaper to write than to keep.
+// Evaluates nodes that depend on no input and no parameter once, at compile time. Large results are
+// still computed at each run: a page of zeros is cheaper to write than to keep.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/invoke.h"

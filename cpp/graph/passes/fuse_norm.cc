@@ -1,6 +1,6 @@
 // BatchNorm, perhaps an addition, then relu become one operator before a recorded graph is
-// differentiated: forward and backward then go through memory twice each, and what lies between is
-// neither written nor kept.
+// differentiated: forward and backward then make two passes over memory each, and intermediate
+// values are neither written nor kept.
 #include <string>
 #include <string_view>
 
@@ -48,15 +48,15 @@ class Fuser {
  private:
   struct Fused {
     int32_t norm = -1;
-    int added = -1;  // which operand of the addition is not the norm; -1: no addition
+    int added = -1;  // operand of the addition that is not the norm, or -1
   };
 
   int uses(ValueId v) const {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // A BatchNorm whose data is used here only. Its statistics are written later than before: nobody
-  // else may look at them.
+  // Returns a BatchNorm whose data is used here only. Its statistics are written later than before,
+  // so no other node may read them.
   bool is_free_norm(ValueId v) const {
     const Node& n = graph_.node(v);
     if (n.kind != NodeKind::kOp || n.op->name != "BatchNorm" || v.output != 0 || uses(v) != 1 ||
@@ -75,7 +75,7 @@ class Fuser {
       f.norm = from.node;
     } else if (is_addition(graph_.node(from)) && uses(from) == 1) {
       const Node& sum = graph_.node(from);
-      // The side computed later: what is added to it is then there already.
+      // Takes the side that is computed later: the other operand of the addition exists by then.
       const int later = sum.inputs[1].node > sum.inputs[0].node ? 1 : 0;
       for (const int side : {later, 1 - later}) {
         const ValueId v = sum.inputs[static_cast<size_t>(side)];
@@ -109,7 +109,7 @@ class Fuser {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> gone_;  // part of a later node
-  std::vector<Fused> fused_;   // by the relu
+  std::vector<Fused> fused_;   // by the relu node
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Runs of pointwise instructions become one: what only they exchange stays in the cache, a block at
+// Joins runs of pointwise instructions: values that only they exchange stay in the cache, a block
+// at
 // a time. Works on the lowered program, where memory layouts are known.
 #include <algorithm>
 #include <optional>
@@ -9,10 +10,10 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr int64_t kLeastElements = 1024;  // below, the call is all that costs
+constexpr int64_t kLeastElements = 1024;  // below, the cost is that of the call alone
 constexpr size_t kMostSteps = 32;
 
-// All operands of a group lie in the same order: the same elements at the same places.
+// Operands of a group have the same memory order: the same elements at the same offsets.
 struct Order {
   int64_t count = 0;
   Layout layout;
@@ -36,7 +37,7 @@ class Fuser {
     for (size_t begin = 0; begin < steps.size();) {
       size_t end = group_end(begin);
       std::optional<Instruction> merged;
-      // A device may not have all functions: the longest run that it takes.
+      // Returns the longest run that the device's functions support.
       while (end - begin > 1 && !(merged = merge(begin, end))) --end;
       fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
       begin = end;
@@ -63,7 +64,8 @@ class Fuser {
     return {o.spec.shape.size(), o.layout, o.spec.dtype};
   }
 
-  // Is every operand in that order, or a single value? Padding would be computed with: none.
+  // Returns whether every operand has that order or is a single value. Padding must not be computed
+  // with.
   static bool fits(const Instruction& i, const Order& order) {
     const auto dense = [](const Operand& o) {
       return o.layout.is_plain() || o.layout.bytes == o.spec.bytes();
@@ -80,7 +82,7 @@ class Fuser {
     if (!is_candidate(steps[begin])) return begin + 1;
     const Order order = order_of(steps[begin]);
     if (!fits(steps[begin], order)) return begin + 1;
-    std::vector<int32_t> known;  // buffers of the group
+    std::vector<int32_t> known;  // buffers that the group has
     const auto remember = [&](const Instruction& i) {
       for (const auto* operands : {&i.inputs, &i.outputs})
         for (const Operand& o : *operands)
@@ -91,7 +93,7 @@ class Fuser {
     for (; end < steps.size() && end - begin < kMostSteps; ++end) {
       const Instruction& next = steps[end];
       if (!is_candidate(next) || !fits(next, order)) break;
-      // Unrelated work is not drawn together: it would need more memory at the same time.
+      // Unrelated instructions are not joined: that would need more memory at the same time.
       const bool related = std::any_of(next.inputs.begin(), next.inputs.end(), [&](const auto& o) {
         return std::find(known.begin(), known.end(), o.buffer) != known.end();
       });
@@ -186,7 +188,7 @@ class Fuser {
 
   Program& program_;
   PlanChainFn planner_;
-  std::vector<int> last_read_;  // by buffer: the last instruction of main
+  std::vector<int> last_read_;  // by buffer: last instruction of main that reads it
 };
 
 }  // namespace

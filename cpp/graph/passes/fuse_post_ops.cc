@@ -27,11 +27,12 @@ class Fuser {
   }
 
   Graph run() {
-    // Backwards: the longest chains are found from their ends, and a node goes into one chain only.
+    // Goes backwards: the longest chains are found from their ends, and a node joins one chain
+    // only.
     find_chains();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
-      if (absorbed_by_[i] >= 0) continue;  // comes with the node that ends its chain
+      if (absorbed_by_[i] >= 0) continue;  // belongs to the node that ends its chain
       if (chains_[i].empty())
         rewrite_.keep(id);
       else
@@ -61,11 +62,11 @@ class Fuser {
     }
   }
 
-  // Tries to put node `id` onto the chain that ends in one of its inputs.
+  // Tries to append node `id` to the chain that ends in one of its inputs.
   void extend(int32_t id) {
     const Node& n = graph_.node(id);
     if (is_addition(n)) {
-      // The side computed later: what it adds is then there already.
+      // Takes the side that is computed later: its other operand exists by then.
       const int later = n.inputs[1].node > n.inputs[0].node ? 1 : 0;
       if (append(id, n.inputs[static_cast<size_t>(later)],
                  n.inputs[static_cast<size_t>(1 - later)]))
@@ -90,10 +91,10 @@ class Fuser {
     if (head == data.node && absorbed_by_[last] >= 0) return false;
     if (mutates(graph_, start) || is_random(start)) return false;
     for (ValueId v :
-         start.inputs)  // the head moves down: what it reads must not be written between
+         start.inputs)  // the head moves down, so its inputs must not be written between
       if (graph_.node(v).kind == NodeKind::kParameter && !is_static_[static_cast<size_t>(v.node)])
         return false;
-    // The eager kernel rounds a half result before the addition; a fused one does not.
+    // The eager kernel rounds a half-precision result before the addition; a fused kernel does not.
     if (context_.exact && is_half(n.outputs[0].dtype)) return false;
     const PlannedKernel* kernel = find_planned_kernel(*start.op, context_.device.type);
     if (!kernel || !kernel->can_fuse) return false;
@@ -147,7 +148,7 @@ class Fuser {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> is_static_;
-  std::vector<Chain> chains_;         // by the last node of the chain
+  std::vector<Chain> chains_;         // by last node of the chain
   std::vector<int32_t> absorbed_by_;  // -1: not part of a longer chain
 };
 

@@ -1,4 +1,4 @@
-// One node for equal operators on equal values.
+// Merges equal operators on equal values into one node.
 #include <map>
 
 #include "cpp/graph/passes/passes.h"
@@ -24,7 +24,7 @@ bool equal_params(const Node& a, const Node& b) {
          a.op->params_values(a.params.get()) == b.op->params_values(b.params.get());
 }
 
-// Does it read something that this graph writes? Then two runs of it may differ.
+// Returns whether it reads a value that this graph writes: two runs of it may then differ.
 bool reads_state(const Graph& graph, const Node& n, const std::vector<uint8_t>& is_static) {
   for (ValueId v : n.inputs)
     if (graph.node(v).kind == NodeKind::kParameter && !is_static[static_cast<size_t>(v.node)])

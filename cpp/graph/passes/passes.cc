@@ -31,7 +31,7 @@ constexpr Pass kFusePostOps{"fuse-post-ops", "lets kernels apply activations and
 constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
                          fuse_norm};
 
-// remove-dead comes again at the end for what the fusions have left.
+// remove-dead runs again at the end to drop nodes that the fusions made unused.
 constexpr std::array kInferencePasses = {kRemoveDead,  kRemoveIdentity, kFoldConstants,
                                          kMergeCommon, kChannelsLast,   kFoldBatchNorm,
                                          kFusePostOps, kRemoveDead};

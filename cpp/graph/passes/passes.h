@@ -13,9 +13,9 @@ namespace mxlite::graph {
 
 struct PassContext {
   Device device;
-  // A value that a gradient may depend on is computed: rounding must be that of the eager call.
+  // Gradients depend on this value: keep the rounding of eager execution.
   bool exact = false;
-  // Runs in the caller's thread (is_small): plain kernels only.
+  // Runs in the caller's thread (is_small), so only plain kernels are allowed.
   bool small = false;
 };
 
@@ -27,7 +27,7 @@ Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
 
-// The fused operators have gradients, but no gradients of higher order.
+// The fused operators have first gradients but no gradients of higher order.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
 
 struct Pass {
@@ -50,7 +50,7 @@ Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 // Throws an internal error that says which rule `graph` breaks and after which pass.
 void verify(const Graph& graph, const char* after);
 bool verify_is_on();
-// Writes a file of MXLITE_DUMP_GRAPH; nothing when that is not set.
+// Writes a file of MXLITE_DUMP_GRAPH; does nothing if that is not set.
 void dump(const std::string& graph_name, const char* stage, const std::string& text);
 
 }  // namespace mxlite::graph

@@ -1,4 +1,5 @@
-// Where every buffer lies. A buffer lives from the instruction that writes it to the last that
+// Decides where every buffer lies. A buffer lives from the instruction that writes it to the last
+// that
 // reads it; the two parts of a program have an arena each, because they are two tasks. The block of
 // donated inputs is used like the arena, around those that are still read.
 #include <algorithm>
@@ -34,7 +35,7 @@ class Planner {
     }
   }
 
-  // Places large buffers first, each into the smallest gap that its lifetime leaves.
+  // Places large buffers first, each into the smallest gap that its lifetime allows.
   size_t place_arena(bool use_donated) {
     find_lifetimes();
     std::vector<int32_t> ids;
@@ -88,14 +89,14 @@ class Planner {
     }
     last_use_.assign(lifetimes_.size(), -1);
     for (size_t b = 0; b < lifetimes_.size(); ++b) last_use_[b] = lifetimes_[b].last;
-    // What the caller or the main part sees stays to the end.
+    // Values that the caller or the main part reads live to the end.
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
       const Place place = program_.buffers[b].place;
       if (lifetimes_[b].last >= 0 && place != Place::kArena) lifetimes_[b].last = kForever;
     }
   }
 
-  // The output takes the input's memory when nobody needs the input afterwards.
+  // The output takes the input's memory if the input is not needed afterwards.
   bool try_share(size_t at, InplacePair p, bool required) {
     const Instruction& step = part_[at];
     const Operand& in = step.inputs[static_cast<size_t>(p.input)];
@@ -104,7 +105,7 @@ class Planner {
     if (from == to) return true;
     const Buffer& source = buffer(from);
     if (source.place != Place::kArena || lifetime(from).last != static_cast<int>(at)) return false;
-    // The output has been written before (it holds another value): two outputs of one step.
+    // The output was written before (it holds another value): two outputs of one step.
     if (lifetime(to).first != static_cast<int>(at)) return false;
     if (source.bytes != buffer(to).bytes) return false;
     if (!required && (!same_layout(in.layout, out.layout) ||
@@ -118,14 +119,14 @@ class Planner {
     for (size_t k = 0; k < step.outputs.size(); ++k)
       if (static_cast<int>(k) != p.output && program_.root_id(step.outputs[k].buffer) == from)
         return false;
-    // The later one keeps its place: what is written into an output goes there at once.
+    // The later value keeps its place: values of outputs are written directly into the output.
     buffer(from).merged_into = to;
     Lifetime& joined = lifetimes_[static_cast<size_t>(to)];
     joined.first = lifetimes_[static_cast<size_t>(from)].first;
     return true;
   }
 
-  // The step wants to find its input in the output's memory: copy it there. Returns how many
+  // The kernel expects its input in the output's memory: copies it there. Returns how many
   // instructions came before the step.
   size_t copy_before(size_t at, InplacePair p) {
     Instruction& step = part_[at];
@@ -141,7 +142,7 @@ class Planner {
     return 1;
   }
 
-  // A piece of an arena while it is used.
+  // An interval of an arena while it is in use.
   struct Occupied {
     Lifetime lifetime;
     size_t begin, end;
@@ -164,10 +165,10 @@ class Planner {
     return result;
   }
 
-  // The smallest gap that is large enough, or behind all that is occupied.
+  // Finds the smallest gap that is large enough, else the end of the occupied part.
   size_t find_gap(int32_t id, const std::vector<Occupied>& occupied) {
     const size_t wanted = aligned(buffer(id).bytes);
-    std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of those alive at the same time
+    std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of buffers alive at the same time
     for (const Occupied& other : occupied)
       if (other.lifetime.overlaps(lifetime(id))) taken.emplace_back(other.begin, other.end);
     std::sort(taken.begin(), taken.end());
@@ -187,7 +188,7 @@ class Planner {
   Program& program_;
   std::vector<Instruction>& part_;
   std::vector<Lifetime> lifetimes_;  // by root
-  std::vector<int> last_use_;        // likewise, of what stays to the end too
+  std::vector<int> last_use_;        // by root; also of values that live to the end
 };
 
 }  // namespace
@@ -202,7 +203,7 @@ const Buffer& Program::root(int32_t id) const { return buffers[static_cast<size_
 
 namespace {
 
-// One block for what only the executable of the gradients sees.
+// One block for values that only the executable of the gradients reads.
 void place_saved_outputs(Program& program) {
   std::vector<int32_t> seen;
   for (size_t i = 0; i < program.outputs.size(); ++i) {

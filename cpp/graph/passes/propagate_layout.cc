@@ -7,7 +7,7 @@
 namespace mxlite::graph {
 namespace {
 
-// One form in which a value exists: the layout its producer left, or a reordered copy.
+// One form of a value: the layout of its producer, or a reordered copy.
 struct Version {
   Layout layout;
   int32_t buffer = -1;
@@ -104,7 +104,7 @@ class Lowering {
     return {Shape{static_cast<int64_t>(layout.bytes)}, DType::kUInt8};
   }
 
-  // reshape: the same memory, as long as that is plain.
+  // A reshape keeps the memory as long as its layout is plain.
   void lower_alias(int32_t id, const Node& n) {
     versions({id, 0}) = {{{}, in_layout(n.inputs[0], {}, stage(id)).buffer}};
   }
@@ -113,8 +113,9 @@ class Lowering {
     return is_static_[static_cast<size_t>(id)] ? program_.prologue : program_.main;
   }
 
-  // The value in the wanted layout; a reorder is added when it does not exist yet. A reorder of
-  // what is static is done in the prologue, or in each run.
+  // Returns the value in the wanted layout; adds a reorder if that form does not exist. A reorder
+  // of
+  // a static value runs in the prologue, or in each run.
   Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user,
                     bool each_run = false) {
     std::vector<Version>& known = versions(v);
@@ -132,11 +133,11 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    if (!is_static || !each_run) known.push_back(made);  // the prologue may want it later
+    if (!is_static || !each_run) known.push_back(made);  // the prologue may need it later
     return made;
   }
 
-  // What only this user reads need not stay either.
+  // Values that only this user reads are not kept either.
   void move_from_prologue(ValueId v, std::vector<Instruction>& user) {
     if (uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)] != 1) return;
     auto& prologue = program_.prologue;
@@ -187,7 +188,7 @@ class Lowering {
       versions({id, static_cast<int32_t>(k)}) = {{given, buffer}};
       step.outputs.push_back({buffer, n.outputs[k], given});
     }
-    // What the kernel writes must be the parameter itself, not a reordered copy.
+    // The kernel must write the parameter itself, not a reordered copy.
     for (size_t k = 0; k < n.inputs.size(); ++k)
       MX_ASSERT(!n.op->mutates(static_cast<int>(k), graph_.training) ||
                 step.inputs[k].layout.is_plain());
@@ -211,7 +212,7 @@ class Lowering {
   }
 
   const Kernel& plain_kernel(const Node& n, std::span<const TensorSpec> specs) const {
-    MX_ASSERT(n.post_ops.empty());  // can_fuse promised that plan takes it
+    MX_ASSERT(n.post_ops.empty());  // can_fuse guarantees that plan accepts it
     if (context_.small) return *find_inline_kernel(n, specs, context_.device.type);
     return n.op->select_kernel(context_.device.type, n.params.get(), specs, n.outputs);
   }
@@ -250,7 +251,7 @@ class Lowering {
     return to;
   }
 
-  // Results of the prologue that the main part uses stay between runs.
+  // Results of the prologue that the main part uses are kept between runs.
   void mark_packed() {
     std::vector<uint8_t> made(program_.buffers.size());
     for (const Instruction& i : program_.prologue)
@@ -284,8 +285,8 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
 }
 
 bool is_small(const Graph& graph, DeviceType device) {
-  if (device == DeviceType::kCUDA) return false;  // a stream's worker runs everything
-  constexpr size_t kInlineBytes = 64 << 10;       // as ops/invoke.cc
+  if (device == DeviceType::kCUDA) return false;  // the stream's worker runs all tasks
+  constexpr size_t kInlineBytes = 64 << 10;       // same limit as ops/invoke.cc
   constexpr size_t kMostNodes = 64;
   size_t bytes = 0, ops = 0;
   for (const Node& n : graph.nodes) {

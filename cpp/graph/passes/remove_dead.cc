@@ -1,5 +1,5 @@
-// Drops nodes whose results nobody uses. Inputs and parameters stay: their positions are how the
-// caller passes them.
+// Drops nodes whose results are not used. Inputs and parameters stay, because callers pass them by
+// position.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 

@@ -1,5 +1,5 @@
 // Removes operators that return their input: copies, BlockGrad (gradients are in the graph already
-// or not wanted), Cast and reshape to what the value is already, Dropout when not training.
+// or not wanted), Cast and reshape to the value's own dtype or shape, Dropout when not training.
 #include <algorithm>
 #include <string_view>
 

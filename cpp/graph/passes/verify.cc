@@ -1,4 +1,4 @@
-// The rules of a graph, checked after each pass when asked for.
+// Checks the rules of a graph after each pass, if requested.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ops/invoke.h"
 

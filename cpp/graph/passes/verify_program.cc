@@ -1,4 +1,4 @@
-// The rules of a lowered program, checked after each pass when asked for.
+// Checks the rules of a lowered program after each pass, if requested.
 #include <algorithm>
 
 #include "cpp/graph/program.h"
@@ -76,7 +76,7 @@ class Verifier {
         const Saved at = program_.donated[static_cast<size_t>(b.index)];
         if (!at) continue;
         memory.begin = at.offset;
-        memory.first = 0;  // The value is there before the first instruction.
+        memory.first = 0;  // The value exists before the first instruction.
         memory.is_input = true;
       }
       memory.end = memory.begin + b.bytes;
