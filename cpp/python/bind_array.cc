@@ -35,7 +35,7 @@ void require_data(const NDArrayRef& a, const char* what) {
   if (a->is_traced()) graph::Trace::fail_read(*a, what);
 }
 
-// Shares memory when the array is contiguous; recorded and traced as _reshape_to.
+// Shares memory if the array is contiguous; recorded and traced as _reshape_to.
 NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   auto params = std::make_shared<ReshapeToParams>(ReshapeToParams{shape});
   const OpSchema& op = ops().get("_reshape_to");
@@ -96,10 +96,10 @@ void bind_attributes() {
       "Strides in elements.");
   property(
       "_contiguous", [](const NDArrayRef& a) { return a->contiguous(); },
-      "Row-major without gaps?");
+      "Whether the memory is row-major without gaps.");
   property(
       "_traced", [](const NDArrayRef& a) { return a->is_traced(); },
-      "Made while a hybridized forward is traced; has no data.");
+      "Whether a trace of a hybridized forward made the array; it then has no data.");
   property(
       "_version",
       [](const NDArrayRef& a) { return a->storage() ? a->storage()->var().version() : 0; },
@@ -114,14 +114,14 @@ void bind_waiting() {
         const ProfileScope profile("MXNDArrayWaitToRead", ProfileKind::kApi);
         a->wait_to_read();
       },
-      "Block until the value is there; raises what went wrong when it was computed.");
+      "Block until the value is computed; raises the error of the computation.");
   method(
       "wait_to_write",
       [](const NDArrayRef& a) {
         require_data(a, "wait_to_write");
         a->wait_to_write();
       },
-      "Block until nothing reads or writes the array any more.");
+      "Block until no task reads or writes the array.");
 }
 
 void bind_copies() {
@@ -171,11 +171,11 @@ void bind_copies() {
   method(
       "_assign_handle",
       [](const NDArrayRef& a, const NDArrayRef& other) { a->assign_handle(*other); },
-      py::arg("other"), "Let this object stand for the other's memory.");
+      py::arg("other"), "Make this object refer to the other's memory.");
   method(
       "_share_memory",
       [](const NDArrayRef& a, const NDArrayRef& b) { return a->storage() == b->storage(); },
-      py::arg("other"), "Do both use the same storage?");
+      py::arg("other"), "Whether both use the same storage.");
 }
 
 void bind_gradient() {
@@ -195,7 +195,7 @@ void bind_gradient() {
         const autograd::ArrayInfo* info = autograd::info_of(*a);
         return info && info->fresh;
       },
-      "Has backward stored a gradient since this was last set to False?");
+      "Whether backward has stored a gradient since this was last set to False.");
   method(
       "_set_fresh_grad",
       [](const NDArrayRef& a, bool fresh) {
@@ -208,7 +208,7 @@ void bind_gradient() {
         const autograd::ArrayInfo* info = autograd::info_of(*a);
         return info && info->node;
       },
-      "Result of a recorded computation?");
+      "Whether the array is the result of a recorded computation.");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 using autograd::mode;
 
-// None stands for no gradient.
+// None means no gradient.
 std::vector<NDArrayRef> grads_of(const py::object& grads) {
   std::vector<NDArrayRef> result;
   if (grads.is_none()) return result;
@@ -100,16 +100,16 @@ void bind_autograd(py::module_& m) {
       "set_training", [](bool v) { return exchange(mode.training, v); }, py::arg("value"),
       "Switch training mode in this thread; returns the old value.");
   m.def(
-      "is_recording", [] { return mode.recording; }, "Is this thread recording?");
+      "is_recording", [] { return mode.recording; }, "Whether this thread is recording.");
   m.def(
-      "is_training", [] { return mode.training; }, "Is this thread in training mode?");
+      "is_training", [] { return mode.training; }, "Whether this thread is in training mode.");
   m.def(
       "set_anomaly_checks", [](bool v) { return autograd::anomaly_checks.exchange(v); },
       py::arg("value"),
-      "Look at the outputs of every operator and raise where NaN begins; returns the old value.");
+      "Check the outputs of every operator and raise at the first NaN; returns the old value.");
   m.def(
       "anomaly_checks", [] { return autograd::anomaly_checks.load(); },
-      "Are outputs looked at for NaN?");
+      "Whether outputs are checked for NaN.");
   m.def(
       "mark_variable",
       [](const py::handle& array, const py::handle& grad, int req, int stype) {
@@ -134,7 +134,7 @@ void bind_autograd(py::module_& m) {
       "A variable of this version was written by set_data: backward may read the new value.");
   m.def(
       "drop_grad", [](const py::handle& a) { any_array_of(a, "drop_grad")->set_autograd(nullptr); },
-      py::arg("array"), "Forget gradient and history.");
+      py::arg("array"), "Drop gradient and history.");
   m.def(
       "backward",
       [](const py::list& heads, const py::object& head_grads, bool retain_graph, bool train_mode) {
@@ -142,7 +142,7 @@ void bind_autograd(py::module_& m) {
                            {.retain_graph = retain_graph, .training = train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("retain_graph"), py::arg("train_mode"),
-      "Gradients of heads into the variables' grad arrays.");
+      "Compute gradients of heads into the variables' grad arrays.");
   m.def(
       "gradients",
       [](const py::list& heads, const py::object& head_grads, const py::list& variables,
@@ -152,7 +152,7 @@ void bind_autograd(py::module_& m) {
                                    {retain_graph, create_graph, train_mode});
       },
       py::arg("heads"), py::arg("head_grads"), py::arg("variables"), py::arg("retain_graph"),
-      py::arg("create_graph"), py::arg("train_mode"), "Gradients of heads as new arrays.");
+      py::arg("create_graph"), py::arg("train_mode"), "Return gradients of heads as new arrays.");
   m.def(
       "call_observed",
       [](py::function hook, const py::function& function) {

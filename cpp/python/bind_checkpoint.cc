@@ -1,4 +1,4 @@
-// What checkpoints need of the core: checksums and where the random generators are.
+// Functions for checkpoints: checksums and states of the random generators.
 #include <tuple>
 
 #include "cpp/base/crc32c.h"
@@ -46,9 +46,9 @@ void bind_checkpoint(py::module_& m) {
   m.def("crc32c", checksum, py::arg("data"), py::arg("before") = 0,
         "CRC32C of contiguous bytes, or of these behind others whose checksum is `before`.");
   m.def("random_states", states_to_python,
-        "(seed, [(device type, index, seed, offset)]): where all generators are.");
+        "(seed, [(device type, index, seed, offset)]): the states of all generators.");
   m.def("set_random_states", states_from_python, py::arg("seed"), py::arg("devices"),
-        "Set the generators back to what random_states gave.");
+        "Restore the states that random_states returned.");
 }
 
 }  // namespace mxlite::python

@@ -90,8 +90,8 @@ const NDArrayRef& usable(const NDArrayRef& array, const std::string& name) {
 }
 
 struct CollectiveCall {
-  Request terms;         // of all; name, dtype and shape are those of each
-  bool ordered = false;  // all ranks make the call at the same place of their order
+  Request terms;         // terms of all; name, dtype and shape differ
+  bool ordered = false;  // all ranks make the call in the same order
   std::vector<std::string> names;
   std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation makes them
 };
@@ -134,7 +134,7 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& ses
   for (size_t i = 0; i < call.names.size(); ++i) {
     auto o = make_ref<NamedOperation>();
     terms.name = call.names[i];
-    // Handles of their own: backward may give the caller's another memory before this runs.
+    // Own handles: backward may give the caller's handles other memory before this runs.
     if (i < call.inputs.size()) {
       o->input = usable(call.inputs[i], terms.name)->detached();
       terms.dtype = o->input->dtype();
@@ -152,7 +152,7 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Session& ses
   return operations;
 }
 
-// What a blocking collective gives.
+// Result of a blocking collective.
 class PendingCollective {
  public:
   PendingCollective(std::vector<OperationRef> operations, IntrusivePtr<CollectiveTask> task)
@@ -325,7 +325,7 @@ void bind_communicator(py::module_& m) {
 void bind_comm(py::module_& m) {
   bind_communicator(m);
   py::class_<PendingCollective>(m, "PendingCollective", "A submitted collective.")
-      .def("wait", &PendingCollective::wait, "Until it is done; raises its error.")
+      .def("wait", &PendingCollective::wait, "Block until it is done; raises its error.")
       .def_property_readonly("outputs", &PendingCollective::outputs)
       .def_property_readonly("received_splits", &PendingCollective::received_splits)
       .def_property_readonly("set_number", &PendingCollective::set_number);
@@ -346,7 +346,8 @@ void bind_comm(py::module_& m) {
       },
       "Leave the job.");
   m.def(
-      "comm_finalize", [] { Runtime::get().finalize(); }, "At the end of the process.");
+      "comm_finalize", [] { Runtime::get().finalize(); },
+      "End communication; call at the end of the process.");
   m.def(
       "comm_abort", [](const std::string& reason) { Runtime::get().abort(reason); },
       py::arg("reason"), "Make the operations of all ranks fail.");
@@ -397,7 +398,7 @@ void bind_comm(py::module_& m) {
                : launcher() == Launcher::kOther ? "other"
                                                 : "none";
       },
-      "What started this process.");
+      "The launcher that started this process.");
   m.def(
       "copy_streaming",
       [](const NDArrayRef& source, const NDArrayRef& target) {
@@ -411,16 +412,16 @@ void bind_comm(py::module_& m) {
         engine::Engine::get().host_wrote(target->storage()->var());
       },
       py::arg("source"), py::arg("target"),
-      "Copy on the calling thread, past the caches: what the memory gives, for benchmarks.");
+      "Copy on the calling thread, bypassing the caches, to measure memory bandwidth.");
   m.def(
       "goes_as_it_is",
       [](const NDArrayRef& array) {
         return array->contiguous() && array->device().type != DeviceType::kCUDA;
       },
-      py::arg("array"), "Whether collectives take it: elements in order, in host memory.");
+      py::arg("array"), "Whether collectives accept the array: contiguous, in host memory.");
   m.def("mpi_built", &mpi_built, "Whether libmxlite_mpi.so is part of this build.");
   m.def(
-      "mpi_version", [] { return mpi_plugin().library_version(); }, "Of the MPI library.");
+      "mpi_version", [] { return mpi_plugin().library_version(); }, "Version of the MPI library.");
   m.def("mpi_threads_supported", [] { return mpi_plugin().threads_supported(); });
 }
 

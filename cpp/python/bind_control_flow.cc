@@ -36,7 +36,7 @@ void bind_control_flow(py::module_& m) {
            "Traces function(list of arrays) -> list of arrays as part of the running trace.");
   m.def(
       "is_tracing", [] { return graph::Trace::current() != nullptr; },
-      "Is this thread inside the trace of a hybridized forward?");
+      "Whether this thread traces a hybridized forward.");
   m.def(
       "while_loop",
       [](const FunctionRef& condition, const FunctionRef& body,

@@ -27,7 +27,7 @@ using autograd::mode;
 
 thread_local bool in_callback = false;
 
-// May be dropped by any thread.
+// Any thread may drop it.
 class PyRef final : public RefCounted {
  public:
   explicit PyRef(py::object o) : object(std::move(o)) {}
@@ -58,7 +58,7 @@ py::list to_python(const Group& group) {
   return list;
 }
 
-// One call of a method of the definition: what it reads, writes and updates.
+// One call of a method of the definition: the arrays that it reads, writes and updates.
 struct Callback {
   const char* method = "";
   StateRef state;
@@ -120,7 +120,7 @@ class CallbackTask final : public engine::Task {
       failure = std::current_exception();
     }
     in_callback = false;
-    // Whatever happened: nobody may use the memory when this task is done.
+    // In every case: no code may use the memory when this task is done.
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_write(); });
     if (failure) std::rethrow_exception(failure);
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_read(); });
@@ -260,7 +260,7 @@ class CustomNode final : public autograd::TapeNode {
   Signature signature_;
   StateRef state_;
   Group inputs_, outputs_, states_;
-  std::vector<uint64_t> versions_;  // of inputs, then outputs
+  std::vector<uint64_t> versions_;  // versions of inputs, then outputs
   bool training_;
 };
 
@@ -332,7 +332,7 @@ class CustomOp final : public graph::HostOp {
   }
 
  private:
-  // (specs of inputs and states, specs of outputs) by the operator's own rules.
+  // Returns specs of inputs and states, then of outputs, by the operator's own rules.
   py::tuple ask(std::span<const TensorSpec> inputs) const {
     py::list shapes, dtypes;
     for (const TensorSpec& s : inputs) {

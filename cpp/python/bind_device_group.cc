@@ -1,4 +1,4 @@
-// Sums of arrays on several GPUs, for the stores.
+// Sums of arrays on several GPUs, for key-value stores.
 #include <pybind11/stl.h>
 
 #include "cpp/kvstore/comm/device_group.h"
@@ -12,7 +12,7 @@ namespace py = pybind11;
 
 void bind_device_group(py::module_& m) {
   m.def("has_device_groups", &has_device_groups,
-        "Is there a GPU, and NCCL in the CUDA plug-in? mx.runtime.Features()['NCCL'].");
+        "Whether there is a GPU, and NCCL in the CUDA plug-in: mx.runtime.Features()['NCCL'].");
   m.def(
       "sum_on_devices",
       [](const std::vector<NDArrayRef>& arrays) { all_reduce_on_devices(arrays, ReduceOp::kSum); },

@@ -13,7 +13,7 @@ namespace mxlite::python {
 
 void bind_engine(py::module_& m) {
   remember_main_thread();
-  // Whatever blocks in the engine gives up the GIL: a worker's result may need a thread that has
+  // Every wait in the engine releases the GIL: a worker's result may need a thread that
   // it.
   engine::set_blocking_hooks(
       []() -> void* { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; },
@@ -42,7 +42,7 @@ void bind_engine(py::module_& m) {
       },
       py::arg("reason"), "Let queued work that has not begun fail instead of running.");
   m.def("ended_by_interrupt", &ended_by_interrupt,
-        "For exit handlers: has Ctrl-C ended the program?");
+        "For exit handlers: whether Ctrl-C has ended the program.");
   m.def(
       "engine_stats",
       [] {
@@ -66,7 +66,7 @@ void bind_engine(py::module_& m) {
         "Set the threads that operators use.");
   m.def(
       "release_cached_memory", [] { cpu_allocator().release_cached(); },
-      "Give cached blocks back to the system.");
+      "Return cached blocks to the system.");
 }
 
 }  // namespace mxlite::python

@@ -105,7 +105,7 @@ void bind_image_pipeline(py::module_& m) {
             self.seek({epoch, batches, samples, skipped_before, {record, label, image}});
           },
           py::arg("epoch"), py::arg("batches"), py::arg("samples"), py::arg("skipped_before"),
-          py::arg("record"), py::arg("label"), py::arg("image"), "Go on from a position.")
+          py::arg("record"), py::arg("label"), py::arg("image"), "Continue from a position.")
       .def_property_readonly("num_records", &io::ImagePipeline::num_records)
       .def_property_readonly("label_width", &io::ImagePipeline::label_width)
       .def_property_readonly("skipped",

@@ -38,8 +38,8 @@ bool has_whole_strides(const py::array& a) {
     if (a.strides(i) % a.itemsize() != 0) return false;
   return true;
 }
-// The same values as elements that C++ can read: in the machine's byte order, at addresses and
-// strides that are multiples of the element size. All NumPy arrays that are copied pass here.
+// Returns the same values as elements that C++ can read: in the machine's byte order, at addresses
+// and strides that are multiples of the element size. All NumPy arrays that are copied pass here.
 py::array readable(const py::array& given) {
   if (is_native(given) && is_aligned(given) && has_whole_strides(given)) return given;
   const py::object native = given.dtype().attr("newbyteorder")("=");
@@ -51,7 +51,7 @@ Shape shape_of(const py::array& a) {
   return s;
 }
 
-// Copies host data into an array whose memory nobody uses. The GIL may be released meanwhile.
+// Copies host data into an array whose memory is unused. The GIL may be released meanwhile.
 void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
   const DType dtype = dtype_of(given);
   const py::array source = readable(given);
@@ -65,7 +65,8 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
 
 bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
 
-// Page-locked, so that the copy to a GPU runs beside the host; NumPy's memory may change meanwhile.
+// Page-locked, so that the copy to a GPU overlaps with the host; NumPy's memory may change
+// meanwhile.
 NDArrayRef staged(const py::array& source, DType dtype) {
   NDArrayRef array = NDArray::empty({shape_of(source), dtype}, {DeviceType::kPinned, 0});
   fill_from_numpy(array, source);
@@ -99,7 +100,7 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
     engine::Engine::get().host_wrote(target->storage()->var());
 }
 
-// A GPU array's values, straight into memory that nobody else uses.
+// Copies a GPU array's values directly into memory that no other object uses.
 void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   const StorageRef memory =
       Storage::wrap({}, to, static_cast<size_t>(source->size()) * dtype_size(dtype), [] {});
@@ -108,7 +109,7 @@ void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   host->wait_to_read();
 }
 
-// The array's memory as a NumPy array that keeps it alive.
+// Returns the array's memory as a NumPy array that keeps it alive.
 py::array view_as_numpy(const NDArrayRef& a, DType as) {
   std::vector<py::ssize_t> shape(a->shape().begin(), a->shape().end()), strides;
   for (int64_t s : a->strides())
@@ -141,7 +142,7 @@ py::array as_numpy(const NDArrayRef& a) {
   return out;
 }
 
-// Shares the memory of a contiguous or strided NumPy array, which stays alive with it.
+// Shares the memory of a contiguous or strided NumPy array and keeps the array alive.
 NDArrayRef from_numpy(py::array source) {
   const DType dtype = dtype_of(source);
   MX_CHECK_KIND(is_native(source), ErrorKind::kDType, "from_numpy: values of dtype ",

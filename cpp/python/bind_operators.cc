@@ -98,7 +98,7 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, size_t nargsf, Py
                                     args[0]};
       return call_sparse(op.ptr(), operands, 2, in_place ? names.ptr() : nullptr);
     } else if (PyList_Check(other) || PyTuple_Check(other)) {
-      // Python would compare identities for == and give False.
+      // Without this, Python would compare identities for == and give False.
       fail(ErrorKind::kType, row.method, ": a ", Py_TYPE(other)->tp_name,
            " given beside an NDArray, an NDArray or a number expected; convert it with "
            "mx.nd.array(...)");

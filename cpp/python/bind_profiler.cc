@@ -1,4 +1,4 @@
-// Start, stop and the recorded events as columns.
+// Starts and stops the profiler, and returns recorded events as columns.
 #include <pybind11/numpy.h>
 
 #include <chrono>
@@ -54,7 +54,7 @@ void bind_profiler(py::module_& m) {
       py::arg("kinds"), py::arg("memory"),
       "Record events of the kinds (bits: operator, api, pass, io, comm) and memory in use.");
   m.def("profiler_stop", &stop_profiler, "Record nothing more; what was recorded stays.");
-  m.def("profiler_runs", &profiler_runs, "Are events recorded?");
+  m.def("profiler_runs", &profiler_runs, "Whether events are recorded.");
   m.def(
       "profiler_mark",
       [](const std::string& name, int kind, bool begin) {

@@ -34,7 +34,7 @@ class ContiguousBytes {
   Py_buffer view_{};
 };
 
-// Python may call from several threads: a record belongs to one call.
+// Python may call from several threads, so each call has its own record.
 py::object read_next(io::RecordReader& reader) {
   io::Record record;
   if (!reader.next(record)) return py::none();
@@ -113,7 +113,7 @@ void bind_record(py::module_& m) {
             io::Record record;
             return self.next(record);
           },
-          "Checks the next record and goes behind it; False at the end.")
+          "Check the next record and move past it; False at the end.")
       .def("seek", &io::RecordReader::seek, py::arg("offset"))
       .def("tell", &io::RecordReader::tell)
       .def(
@@ -132,7 +132,7 @@ void bind_record(py::module_& m) {
                              : std::make_unique<io::RecordWriter>(path, keep);
            }),
            py::arg("path"), py::arg("keep") = -1,
-           "keep: go on behind so many bytes of the file; -1 begins anew.")
+           "keep: continue after this many bytes of the file; -1 makes a new file.")
       .def(
           "write",
           [](io::RecordWriter& self, const py::object& record) {

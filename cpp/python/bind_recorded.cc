@@ -1,5 +1,5 @@
 // The tape behind an array as a list of operators, from which autograd.get_symbol makes a symbol.
-// Calls of hybridized blocks are taken apart into their operators.
+// Calls of hybridized blocks are expanded into their operators.
 #include <pybind11/stl.h>
 
 #include <algorithm>

@@ -29,7 +29,7 @@ void raise_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-// A Python error of the program's function becomes one that a worker can be told.
+// Converts a Python error of the program's function to an error that is sent to a worker.
 void call_profile(const py::function& profile, int rank, const std::string& name,
                   const std::string& text) {
   const GilAcquire held;
@@ -93,7 +93,7 @@ class ServerTask final : public engine::DeferredTask {
   ServerOperation operation_;
   std::shared_ptr<store::ServerClient> client_;
   const bool others_wait_;
-  bool started_ = false;  // of the thread that runs the task
+  bool started_ = false;  // used only by the thread that runs the task
 };
 
 const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
@@ -114,7 +114,7 @@ class PyClient {
       const GilRelease released;
       client_ = store::server_plugin().connect(version);
     }
-    // Before the engine is stopped: a process that ends has left the job.
+    // Runs before the engine is stopped: a process that ends must leave the job first.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
       const auto client = weak.lock();
       if (!client || process != getpid()) return;
@@ -129,7 +129,7 @@ class PyClient {
     try {
       const GilRelease released;
       close();
-    } catch (py::error_already_set& e) {  // of a signal handler
+    } catch (py::error_already_set& e) {  // thrown by a signal handler
       e.discard_as_unraisable("ServerClient");
     }
   }
@@ -215,7 +215,7 @@ class PyClient {
     if (o.pull)
       o.pull_rows ? check_some(name, *o.stored, o.pull_rows, o.pull)
                   : check_whole(name, *o.stored, o.pull);
-    // Handles of their own: the caller's may be given other memory before this runs.
+    // Own handles: the caller's may get other memory before this runs.
     for (NDArrayRef* array : {&o.push, &o.pull, &o.push_rows, &o.pull_rows})
       if (*array) *array = (*array)->detached();
     std::vector<engine::Var*> reads, overwrites, updates;
@@ -229,7 +229,7 @@ class PyClient {
       (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
       bytes += o.pull->spec().bytes();
     }
-    // A push drops the failure of the one before: its pulls have told it.
+    // A push drops the failure of the one before, because that one's pulls have raised it.
     (o.push ? overwrites : reads).push_back(&o.stored->order);
     const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
     auto task = make_ref<ServerTask>(name, current_origin(), std::move(o), shared(), sync_);
@@ -290,7 +290,7 @@ void bind_server(py::module_& m) {
            py::arg("threshold") = 0.5, "Of float32 pushes of this worker.")
       .def("command", without_gil(&store::ServerClient::command), py::arg("head"), py::arg("body"))
       .def("profile_servers", without_gil(&store::ServerClient::profile_servers), py::arg("name"),
-           py::arg("text"), "Tell the servers' profilers; raises what went wrong on a server.")
+           py::arg("text"), "Send a command to the servers' profilers; raises if a server failed.")
       .def("barrier", without_gil(&store::ServerClient::barrier), "Wait for all workers.")
       .def("pushed", without_gil(&store::ServerClient::pushed), py::arg("key"),
            "How many pushes of this rank the servers have taken.")
@@ -299,7 +299,7 @@ void bind_server(py::module_& m) {
            "Write the optimizer's states; rank 0 does.")
       .def("load_states", without_gil(&store::ServerClient::load_states), py::arg("path"))
       .def("close", &PyClient::close, py::call_guard<GilRelease>(),
-           "Leave the job when what is under way is done.");
+           "Leave the job when operations in flight are done.");
 }
 
 }  // namespace mxlite::python

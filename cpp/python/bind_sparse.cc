@@ -1,4 +1,4 @@
-// Sparse arrays for mxlite/ndarray/sparse: made from parts, taken apart, changed.
+// Sparse arrays for mxlite/ndarray/sparse: makes them of parts, splits them, replaces parts.
 #include "cpp/autograd/tape.h"
 #include "cpp/ndarray/sparse.h"
 #include "cpp/python/bind.h"
@@ -77,7 +77,7 @@ void bind_sparse(py::module_& m) {
         to.indices = from.indices;
         to.indptr = from.indptr;
       },
-      py::arg("array"), py::arg("other"), "Let a sparse array stand for the other's parts.");
+      py::arg("array"), py::arg("other"), "Make a sparse array refer to the other's parts.");
   m.def(
       "array_shape",
       [](const py::handle& a) { return shape_to_python(any_array_of(a, "shape")->shape()); },
@@ -103,7 +103,7 @@ void bind_sparse(py::module_& m) {
         const NDArrayRef array = any_array_of(a, "is_recorded");
         return autograd::needs_record({&array, 1});
       },
-      py::arg("array"), "Would a call on this array be recorded?");
+      py::arg("array"), "Whether a call on this array would be recorded.");
   m.def(
       "exchange_fresh_grad",
       [](const py::handle& a, bool fresh) {

@@ -80,14 +80,14 @@ void delete_exported(DLManagedTensor* t) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(t->manager));
   const Device device = exported->array->device();
   if (device.type != DeviceType::kCUDA) return;
-  // The consumer's kernels run on streams that the memory's reuse is not ordered with.
+  // The consumer's kernels run on streams that do not order the reuse of this memory.
   try {
     accelerator()->synchronize(device.index);
   } catch (const Error&) {  // the device has failed: nothing runs there any more
   }
 }
 
-// An array of our own keeps its storage, and with it the order of the work on both arrays.
+// An array of mxlite keeps its storage, and with it the order of work on both arrays.
 NDArrayRef take_back(const py::capsule& capsule, DLManagedTensor* managed) {
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->manager));
@@ -168,7 +168,7 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
                                      static_cast<size_t>(last + 1) * dtype_size(*dtype),
                                      [managed] { release_managed(managed); });
   if (device.type == DeviceType::kCUDA)
-    // __dlpack__ was called without a stream: the producer's work may still run on its own.
+    // __dlpack__ was called without a stream, so the producer's work may still run.
     accelerator()->synchronize(device.index);
   return NDArray::view_of(std::move(storage), {shape, *dtype}, strides, 0);
 }

@@ -8,7 +8,7 @@
 
 namespace mxlite::python {
 
-// Device type and number as DLPack has them; what is no GPU is plain host memory.
+// Converts to DLPack's device type and number; all host memory counts as plain.
 std::pair<int32_t, int32_t> dlpack_device(Device device);
 
 pybind11::capsule to_dlpack(const NDArrayRef& array);

@@ -13,7 +13,7 @@ namespace mxlite::python {
 // into Python that may wait for the GIL needs that care, in pybind11's headers too, so the linker
 // replaces these functions by those of gil.cc.
 
-// Gives up the GIL until the end of the scope.
+// Releases the GIL until the end of the scope.
 class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}
@@ -41,8 +41,8 @@ class GilAcquire {
 // destructors on other threads leak their Python objects then.
 bool may_take_gil();
 
-// Whether this is Python's main thread, which runs the handlers of signals. The first function
-// tells the second, at import.
+// Returns whether this is Python's main thread, which runs the handlers of signals. The first
+// function registers the thread for the second, at import.
 void remember_main_thread();
 bool is_main_thread();
 // Runs pending handlers of signals, and throws what they raise (KeyboardInterrupt). For the main

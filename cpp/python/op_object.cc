@@ -37,7 +37,7 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// What one call was given, sorted into inputs, parameters and out=.
+// The arguments of one call, sorted into inputs, parameters and out=.
 struct Arguments {
   explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
 
@@ -95,7 +95,7 @@ struct Arguments {
     }
   }
 
-  // After inputs and parameters 1.x's functions take out and name.
+  // 1.x's functions accept out and name after inputs and parameters.
   void set_trailing(int i, PyObject* o) {
     if (i == 0)
       set_out(o);
@@ -154,7 +154,7 @@ struct Arguments {
   void set_param(size_t i, PyObject* o) {
     if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
     values[i] = attr_from_python(o, op.name, op.params[i].name);
-    // None where the default is another value means "not given", as in 1.x.
+    // None means "not given" if the default is another value, as in 1.x.
     if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
     given |= uint64_t{1} << i;
   }
@@ -186,11 +186,11 @@ struct Arguments {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
          Py_TYPE(o)->tp_name, " given, an NDArray expected");
   }
-  // A value that is no parameter either was meant as the optional input in its place.
+  // A value that fits no parameter was meant as the optional input at this position.
   void fail_skipped() const {
     if (skipped) fail_input(next_input, skipped);
   }
-  // 1.x looks at no keyword of an operator that has no parameters.
+  // 1.x ignores keywords of an operator that has no parameters.
   void warn_keyword(const std::string& name) const {
     const std::string text =
         op.name + ": '" + name + "' is ignored, the operator has no parameters";
@@ -203,7 +203,7 @@ struct Arguments {
          did_you_mean(name, names));
   }
 
-  // 1.x takes the shape that nobody gives from out=.
+  // As in 1.x, a missing shape is taken from out=.
   void take_shape_of_out() {
     if (object.shape_param < 0 || out.empty()) return;
     const auto i = static_cast<size_t>(object.shape_param);
@@ -251,7 +251,7 @@ struct Arguments {
   int next_trailing = 0;
   bool listed = false;  // the arrays of a variadic call came as one list
   bool in_params = false;
-  PyObject* skipped = nullptr;  // given in the place of an optional input and taken as a parameter
+  PyObject* skipped = nullptr;  // given in place of an optional input, but taken as a parameter
   bool symbolic = false;        // a Symbol among the inputs: the call composes
   bool sparse = false;          // a sparse array among the arguments: sparse code takes the call
   Device device = current_device();
@@ -306,7 +306,7 @@ PyObject* get_doc(PyObject* self, void*) {
             (p.range.empty() ? "" : ", " + p.range) + "\n    " + p.doc;
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
-// inspect.signature() asks for it, and editors that complete keywords.
+// Used by inspect.signature() and by editors that complete keywords.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&] {
     return py::module_::import("mxlite.ndarray.signatures")
@@ -362,7 +362,7 @@ py::dict describe_op(const OpSchema& op) {
       py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
       py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
       py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-      // "one" array, "many" as a list, or "any" of the two, by parameters.
+      // Describes outputs by parameters: "one" array, "many" as a list, or "any" of the two.
       py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",

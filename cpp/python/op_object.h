@@ -11,13 +11,13 @@ namespace mxlite::python {
 void bind_ops(pybind11::module_& m);  // Op, list_ops, op
 pybind11::object make_op_object(const OpSchema& op);
 
-// The Python line that runs now; cheap, the text is interned.
+// Returns the Python line that runs now; cheap, the text is interned.
 engine::Origin current_origin();
 
-// Runs fn and turns C++ exceptions into the Python error that is set; nullptr then.
+// Runs fn and converts C++ exceptions to a Python error; then returns nullptr.
 template <class F>
 PyObject* guarded(F&& fn) noexcept;
-void set_python_error() noexcept;  // from inside a catch (...) block
+void set_python_error() noexcept;  // call inside a catch (...) block
 
 template <class F>
 PyObject* guarded(F&& fn) noexcept {

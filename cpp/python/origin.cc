@@ -1,4 +1,4 @@
-// The user's Python line of the current call, for errors that appear later.
+// Finds the user's Python line of the current call, for errors that appear later.
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -11,10 +11,10 @@ namespace {
 
 struct SourceFile {
   const char* path;
-  bool in_package;  // a file of mxlite itself
+  bool in_package;  // whether it is a file of mxlite itself
 };
 
-// Folder of the package, with a slash at its end.
+// Returns the folder of the package, with a slash at its end.
 const std::string& package_folder() {
   static const auto* folder = [] {
     std::string path;

@@ -22,10 +22,10 @@ inline bool is_sparse_array(PyObject* o) {
 inline bool is_array(PyObject* o) { return Py_TYPE(o) == array_type; }
 inline bool is_any_array(PyObject* o) { return is_array(o) || is_sparse_array(o); }
 inline const NDArrayRef& array_of(PyObject* o) { return reinterpret_cast<PyArray*>(o)->ref; }
-// New reference; the same array gives the same Python object as long as that lives.
+// Returns a new reference; the same array gives the same Python object while that lives.
 PyObject* wrap_array(NDArrayRef array);
 
-// An argument that may also be sparse; a type error for anything else names what asked.
+// Converts an argument that may be sparse; a type error for anything else names `who`.
 NDArrayRef any_array_of(pybind11::handle o, const char* who);
 
 // The classes of mx.nd.sparse and the function that runs operators on them:

@@ -24,7 +24,7 @@ std::string CollectiveTask::text() const {
 
 void CollectiveTask::start() {
   started_ = true;
-  // An ended session tells at once, and then the operands are released in here.
+  // An ended session notifies at once, which releases the operands in here.
   const auto session = session_;
   for (const auto& o : operations_) o->owner = this;
   session->submit(std::move(operations_));
@@ -68,7 +68,7 @@ void CollectiveTask::announce_failure() noexcept {
       o->asked = make_ref<const SharedRequest>(std::move(failed));
     }
     session_->submit(std::move(operations_));
-  } catch (...) {  // no memory to announce it
+  } catch (...) {  // no memory to announce the failure
     cause = std::current_exception();
     session_->abort("a tensor could not be computed, and memory ran out");
   }

@@ -1,4 +1,4 @@
-// Named collectives as tasks of the engine.
+// Runs named collectives as tasks of the engine.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -23,7 +23,7 @@ using horovod::SharedRequest;
 void bind_comm(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
 
-// Runs when its arrays may be used: submits its operations, and ends when all of them are told.
+// Runs when its arrays are ready: submits its operations, and ends when all of them have ended.
 class CollectiveTask final : public engine::DeferredTask, public horovod::OperationOwner {
  public:
   CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
@@ -33,7 +33,8 @@ class CollectiveTask final : public engine::DeferredTask, public horovod::Operat
   void describe(std::string& out) const override { out += text(); }
   void told(size_t operations, std::exception_ptr error) override;
 
-  // Until all operations are told; rethrows the first error. For results that are made on the way.
+  // Waits until all operations have ended; rethrows the first error. For outputs that are allocated
+  // later.
   void wait();
 
  private:
@@ -44,7 +45,7 @@ class CollectiveTask final : public engine::DeferredTask, public horovod::Operat
   std::shared_ptr<Session> session_;
   const RequestRef first_;
   const size_t count_;
-  bool started_ = false;  // of the thread that runs the task
+  bool started_ = false;  // used only by the thread that runs the task
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t left_;               // guarded by mutex_

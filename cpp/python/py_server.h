@@ -1,4 +1,4 @@
-// The parameter server, as module.cc sees it.
+// Interface of the parameter server's bindings for module.cc.
 #pragma once
 #include <pybind11/pybind11.h>
 

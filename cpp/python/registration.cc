@@ -23,7 +23,7 @@ Initialize original_of(PyTypeObject* type) {
   return nullptr;
 }
 
-// An object outside of the table works like any other; only a pointer or reference to it that a
+// An object that is not in the table works normally; only a pointer or reference to it that a
 // function returns would become a second Python object.
 void initialize(detail::instance* object, const void* holder) {
   const Initialize original = original_of(Py_TYPE(reinterpret_cast<PyObject*>(object)));

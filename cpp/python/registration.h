@@ -1,4 +1,4 @@
-// Objects of bound classes when memory runs out.
+// Handles objects of bound classes when memory runs out.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -1,4 +1,4 @@
-// Joins the servers' optimizers and the operators: neither library sees the other.
+// Connects the servers' optimizers with the operators; neither library depends on the other.
 #pragma once
 #include <vector>
 

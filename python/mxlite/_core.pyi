@@ -124,7 +124,7 @@ class NDArray:
     def __sub__(self, other: Operand) -> NDArray: ...
     def __truediv__(self, other: Operand) -> NDArray: ...
     def _assign_handle(self, other: NDArray) -> None:
-        """Let this object stand for the other's memory."""
+        """Make this object refer to the other's memory."""
         ...
 
     def _basic_indexing_slice_is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
@@ -147,7 +147,7 @@ class NDArray:
 
     @property
     def _contiguous(self) -> bool:
-        """Row-major without gaps?"""
+        """Whether the memory is row-major without gaps."""
         ...
 
     @property
@@ -166,7 +166,7 @@ class NDArray:
 
     @property
     def _recorded(self) -> bool:
-        """Result of a recorded computation?"""
+        """Whether the array is the result of a recorded computation."""
         ...
 
     def _reshape_view(self, shape: Any) -> NDArray:
@@ -178,7 +178,7 @@ class NDArray:
         ...
 
     def _share_memory(self, other: NDArray) -> bool:
-        """Do both use the same storage?"""
+        """Whether both use the same storage."""
         ...
 
     def _slice_view(self, begin: int, end: int, drop_axis: bool) -> NDArray:
@@ -196,7 +196,7 @@ class NDArray:
 
     @property
     def _traced(self) -> bool:
-        """Made while a hybridized forward is traced; has no data."""
+        """Whether a trace of a hybridized forward made the array; it then has no data."""
         ...
 
     @property
@@ -1345,11 +1345,11 @@ class NDArray:
         ...
 
     def wait_to_read(self) -> None:
-        """Block until the value is there; raises what went wrong when it was computed."""
+        """Block until the value is computed; raises the error of the computation."""
         ...
 
     def wait_to_write(self) -> None:
-        """Block until nothing reads or writes the array any more."""
+        """Block until no task reads or writes the array."""
         ...
 
     writable: Any
@@ -1632,7 +1632,7 @@ class PendingCollective:
     """
     def wait(self) -> None:
         """
-        Until it is done; raises its error.
+        Block until it is done; raises its error.
         """
     @property
     def outputs(self) -> list[Any]: ...
@@ -1652,7 +1652,7 @@ class ServerClient:
         """
     def close(self) -> None:
         """
-        Leave the job when what is under way is done.
+        Leave the job when operations in flight are done.
         """
     def command(self, head: int, body: str) -> None: ...
     @overload
@@ -1668,7 +1668,7 @@ class ServerClient:
     def load_states(self, path: str) -> None: ...
     def profile_servers(self, name: str, text: str) -> None:
         """
-        Tell the servers' profilers; raises what went wrong on a server.
+        Send a command to the servers' profilers; raises if a server failed.
         """
     def pull(self, key: str, out: NDArray, priority: int = 0) -> None: ...
     def pull_rows(self, key: str, row_ids: NDArray, out: NDArray, priority: int = 0) -> None: ...
@@ -1726,7 +1726,7 @@ class RecordReader:
     def seek(self, offset: int) -> None: ...
     def skip(self) -> bool:
         """
-        Checks the next record and goes behind it; False at the end.
+        Check the next record and move past it; False at the end.
         """
     def tell(self) -> int: ...
     @property
@@ -1740,7 +1740,7 @@ class RecordWriter:
     """
     def __init__(self, path: str, keep: int = -1) -> None:
         """
-        keep: go on behind so many bytes of the file; -1 begins anew.
+        keep: continue after this many bytes of the file; -1 makes a new file.
         """
     def close(self) -> None: ...
     def flush(self) -> None: ...
@@ -1823,7 +1823,7 @@ class ImagePipeline:
         image: int,
     ) -> None:
         """
-        Go on from a position.
+        Continue from a position.
         """
     @property
     def label_width(self) -> int: ...
@@ -1841,7 +1841,7 @@ def all_ops() -> dict[Any, Any]:
 
 def anomaly_checks() -> bool:
     """
-    Are outputs looked at for NaN?
+    Whether outputs are checked for NaN.
     """
 
 def array_from_numpy(source: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
@@ -1861,12 +1861,12 @@ def array_version(array: Any) -> int:
 
 def assign_sparse_handle(array: Any, other: Any) -> None:
     """
-    Let a sparse array stand for the other's parts.
+    Make a sparse array refer to the other's parts.
     """
 
 def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: bool) -> None:
     """
-    Gradients of heads into the variables' grad arrays.
+    Compute gradients of heads into the variables' grad arrays.
     """
 
 def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) -> list[NDArray]:
@@ -1896,7 +1896,7 @@ def comm_abort(reason: str) -> None:
 
 def comm_finalize() -> None:
     """
-    At the end of the process.
+    End communication; call at the end of the process.
     """
 
 def comm_info() -> dict[Any, Any]:
@@ -1906,7 +1906,7 @@ def comm_info() -> dict[Any, Any]:
 
 def comm_launcher() -> str:
     """
-    What started this process.
+    The launcher that started this process.
     """
 
 def comm_lost() -> bool:
@@ -1963,7 +1963,7 @@ def compose(alias: str, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
 
 def copy_streaming(source: NDArray, target: NDArray) -> None:
     """
-    Copy on the calling thread, past the caches: what the memory gives, for benchmarks.
+    Copy on the calling thread, bypassing the caches, to measure memory bandwidth.
     """
 
 def cpu_threads() -> int:
@@ -2010,7 +2010,7 @@ def device_graph_stats() -> dict[Any, Any]:
 
 def drop_grad(array: Any) -> None:
     """
-    Forget gradient and history.
+    Drop gradient and history.
     """
 
 def dtype_type(dtype: Any) -> Any:
@@ -2030,7 +2030,7 @@ def encode_image(image: Any, png: bool = False, quality: int = 95, rgb: bool = F
 
 def ended_by_interrupt() -> bool:
     """
-    For exit handlers: has Ctrl-C ended the program?
+    For exit handlers: whether Ctrl-C has ended the program.
     """
 
 def engine_cancel(reason: str) -> None:
@@ -2076,7 +2076,7 @@ def from_numpy(source: Any) -> NDArray:
 
 def goes_as_it_is(array: NDArray) -> bool:
     """
-    Whether collectives take it: elements in order, in host memory.
+    Whether collectives accept the array: contiguous, in host memory.
     """
 
 def gpu_memory_info(device_id: int) -> tuple[int, int]:
@@ -2113,7 +2113,7 @@ def gradients(
     train_mode: bool,
 ) -> list[NDArray]:
     """
-    Gradients of heads as new arrays.
+    Return gradients of heads as new arrays.
     """
 
 def graph_memory() -> dict[Any, Any]:
@@ -2123,7 +2123,7 @@ def graph_memory() -> dict[Any, Any]:
 
 def has_device_groups() -> bool:
     """
-    Is there a GPU, and NCCL in the CUDA plug-in? mx.runtime.Features()['NCCL'].
+    Whether there is a GPU, and NCCL in the CUDA plug-in: mx.runtime.Features()['NCCL'].
     """
 
 def has_open_shapes(heads: Sequence[tuple[Node, int]], np_shape: bool) -> bool:
@@ -2153,22 +2153,22 @@ def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:
 
 def is_recorded(array: Any) -> bool:
     """
-    Would a call on this array be recorded?
+    Whether a call on this array would be recorded.
     """
 
 def is_recording() -> bool:
     """
-    Is this thread recording?
+    Whether this thread is recording.
     """
 
 def is_tracing() -> bool:
     """
-    Is this thread inside the trace of a hybridized forward?
+    Whether this thread traces a hybridized forward.
     """
 
 def is_training() -> bool:
     """
-    Is this thread in training mode?
+    Whether this thread is in training mode.
     """
 
 def list_ops() -> list[Any]:
@@ -2209,7 +2209,7 @@ def mpi_built() -> bool:
 def mpi_threads_supported() -> bool: ...
 def mpi_version() -> str:
     """
-    Of the MPI library.
+    Version of the MPI library.
     """
 
 def note_renewal(array: Any, before: int) -> None:
@@ -2240,7 +2240,7 @@ def profiler_mark(name: str, kind: int, begin: bool) -> None:
 
 def profiler_runs() -> bool:
     """
-    Are events recorded?
+    Whether events are recorded.
     """
 
 def profiler_start(kinds: int, memory: bool) -> None:
@@ -2265,7 +2265,7 @@ def profiler_time_scopes(count: int) -> float:
 
 def random_states() -> tuple[Any, ...]:
     """
-    (seed, [(device type, index, seed, offset)]): where all generators are.
+    (seed, [(device type, index, seed, offset)]): the states of all generators.
     """
 
 def record_function(
@@ -2287,7 +2287,7 @@ def register_symbol_call(op: str, maker: Any) -> None:
 
 def release_cached_memory() -> None:
     """
-    Give cached blocks back to the system.
+    Return cached blocks to the system.
     """
 
 def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1) -> NDArray:
@@ -2327,7 +2327,7 @@ def set_amp_scale(scale: float) -> None:
 
 def set_anomaly_checks(value: bool) -> bool:
     """
-    Look at the outputs of every operator and raise where NaN begins; returns the old value.
+    Check the outputs of every operator and raise at the first NaN; returns the old value.
     """
 
 def set_cpu_threads(count: int) -> None:
@@ -2342,7 +2342,7 @@ def set_loop_files(load: Any, save: Any) -> None:
 
 def set_random_states(seed: int, devices: list[Any]) -> None:
     """
-    Set the generators back to what random_states gave.
+    Restore the states that random_states returned.
     """
 
 def set_recording(value: bool) -> bool:
