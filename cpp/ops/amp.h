@@ -28,14 +28,14 @@ struct Rules {
   std::unordered_set<const OpSchema*> loss_outputs;
 };
 
-// For all threads from now on; null switches mixed precision off.
+// Applies to all threads from now on; null switches mixed precision off.
 void set_rules(std::shared_ptr<const Rules> rules);
 // The rules that this thread's calls follow now; null: none. They are never freed.
 const Rules* current_rules();
 // Sets the loss scale of all threads, which is 1 unless a trainer scales its loss.
 void set_loss_scale(double scale);
 
-// No casts in this thread meanwhile: gradient rules, symbols, shape inference.
+// Suppresses casts in this thread while it lives: gradient rules, symbols, shape inference.
 class Pause {
  public:
   Pause();
@@ -44,10 +44,10 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 };
 
-// The type that float32 and target-type inputs of a call are to have; none: as they are.
+// Returns the type for float32 and target-type inputs of a call; none: they stay unchanged.
 std::optional<DType> wanted_type(const Rules& rules, const OpSchema& op, const void* params,
                                  std::span<const TensorSpec> inputs);
-// Is the input cast to `wanted`? States that the operator writes never are.
+// Whether AMP casts this input to `wanted`. States that the operator writes are never cast.
 bool needs_cast(const Rules& rules, const OpSchema& op, int input, DType have, DType wanted);
 // The parameters with grad_scale multiplied by the loss scale where `op` is a loss output.
 ParamsRef scaled_params(const Rules& rules, const OpSchema& op, const ParamsRef& params);

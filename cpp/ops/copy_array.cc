@@ -75,7 +75,7 @@ void copy_on_device(const NDArray& src, const NDArray& dst) {
   push_copy(new StridedCopyTask(src, dst), src, dst, options);
 }
 
-// To a device on its stream for copies in, all else on the source's stream for copies out.
+// Copies to a device use its copy-in stream, all others the source's copy-out stream.
 void transfer(const NDArray& src, const NDArray& dst) {
   const bool in = !on_gpu(src);
   push_copy(new TransferTask(src, dst), src, dst,

@@ -1,4 +1,4 @@
-// What a gradient rule works with. It emits operators and never touches data, so the same rule
+// Interface for gradient rules. A rule emits operators and never reads data, so the same rule
 // serves the eager tape (operators run at once) and graphs (operators become nodes).
 #pragma once
 #include <initializer_list>
@@ -26,7 +26,7 @@ class GradBuilder {
  public:
   virtual ~GradBuilder() = default;
 
-  // The forward call whose gradient is asked for.
+  // The forward call whose gradient is computed.
   virtual int num_inputs() const = 0;
   virtual int num_outputs() const = 0;
   virtual bool needs_grad(int input) const = 0;
@@ -34,7 +34,7 @@ class GradBuilder {
   virtual ValueRef output(int i) = 0;  // likewise
   virtual const TensorSpec& input_spec(int i) const = 0;
   virtual const TensorSpec& output_spec(int i) const = 0;
-  // Gradient of output i; zeros where nothing arrived (has_output_grad tells).
+  // Returns the gradient of output i; zeros if none arrived (has_output_grad tells).
   virtual ValueRef output_grad(int i) = 0;
   virtual bool has_output_grad(int i) const = 0;
   virtual const ParamsRef& params_ref() const = 0;

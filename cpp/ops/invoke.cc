@@ -12,7 +12,7 @@
 namespace mxlite {
 namespace {
 
-// Work below this many bytes of operands is done sooner than it is handed over.
+// Below this many bytes of operands, running takes less time than passing the task to a worker.
 constexpr size_t kInlineBytes = 64 << 10;
 
 struct ScratchBlock {
@@ -87,12 +87,12 @@ class OpTask final : public engine::Task {
   SmallVector<StorageRef, 5> held_;
 };
 
-// Pinned and shared memory, in which results are not put.
+// Pinned and shared memory, which does not receive results.
 bool is_transfer_memory(const Device& device) {
   return device.type == DeviceType::kPinned || device.type == DeviceType::kShared;
 }
 
-// May one kernel use both? All memory of the host is one, whatever the number behind cpu.
+// Returns whether one kernel may use both. All host memory is one, whatever the number of the cpu.
 bool same_side(const Device& a, const Device& b) {
   return a == b || (a.type != DeviceType::kCUDA && b.type != DeviceType::kCUDA);
 }
@@ -123,7 +123,7 @@ NDArrayRef allocate_output(const OpSchema& op, const TensorSpec& spec, Device de
   }
 }
 
-// May the kernel write straight into `target`, which the user gave as out=?
+// Returns whether the kernel may write directly into `target`, which the user passed as out=.
 bool writes_directly(const OpSchema& op, const NDArray& target, const TensorSpec& spec, int output,
                      std::span<const NDArrayRef> inputs) {
   if (target.dtype() != spec.dtype || !target.contiguous()) return false;
@@ -204,7 +204,8 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   }
 
   NDArrays outputs;
-  SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed beside, then copied
+  SmallVector<std::pair<NDArrayRef, NDArrayRef>, 1> copies_after;  // computed elsewhere, then
+                                                                   // copied
   size_t out_bytes = 0;
   for (size_t i = 0; i < out_specs.size(); ++i) {
     NDArrayRef target = i < options.out.size() ? options.out[i] : nullptr;

@@ -1,5 +1,5 @@
 // Runs an operator on arrays: checks and shape inference in the caller's thread, then one task for
-// the engine. Knows nothing of autograd, traces or Python.
+// the engine. Does not depend on autograd, traces or Python.
 #pragma once
 #include <span>
 

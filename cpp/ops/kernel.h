@@ -1,4 +1,4 @@
-// What a kernel sees, and the table entry that offers it. Candidates of an operator are tried in
+// Arguments of a kernel, and the table entry that offers it. Candidates of an operator are tried in
 // the order of registration; the first whose `supports` has no objection runs.
 #pragma once
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace mxlite {
 
-// A raw view of one tensor; memory belongs to somebody else.
+// A raw view of one tensor; another object owns the memory.
 struct TensorRef {
   void* data = nullptr;
   Shape shape;
@@ -32,14 +32,14 @@ struct KernelContext {
   Device device;
   bool training = false;
   RandomState random;  // this call's own counters; only for ops with .random()
-  // Where a device kernel puts its work; null for CPU kernels.
+  // Stream to which a device kernel submits its work; null for CPU kernels.
   Stream* stream = nullptr;
   // Device memory with what is to be added to `random`: in a captured graph only the memory's
   // content changes from run to run. Null: nothing.
   const RandomState* device_random = nullptr;
 
   // Uninitialised memory of the kernel's device, aligned to 64 bytes (CPU) or 256 (GPU), valid
-  // until the kernel returns (GPU: for the work that it has given to the stream). One block per
+  // until the kernel returns (GPU: for the work that it has submitted to the stream). One block per
   // thread or stream, grown as needed: a second call in one kernel invalidates the first.
   void* scratch(size_t bytes);
 };

@@ -73,7 +73,7 @@ class Number {
 
  private:
   double real_;
-  uint64_t bits_ = 0;  // of the integer, in two's complement if it is negative
+  uint64_t bits_ = 0;  // the integer's bits, two's complement if negative
   bool exact_ = false;
   bool unsigned_ = false;  // bits_ is an integer above the largest int64_t
 };

@@ -73,7 +73,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> out) const {
   static const bool verbose =
       env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
-  if (device == DeviceType::kCUDA) accelerator();  // its plug-in brings the kernels
+  if (device == DeviceType::kCUDA) accelerator();  // its plug-in registers the kernels
   const auto& kernels = device == DeviceType::kCUDA ? cuda_kernels : cpu_kernels;
   std::string reasons;
   for (const Kernel& kernel : kernels) {
@@ -84,7 +84,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (!reason) return kernel;
     reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
   }
-  // Without a GPU that is what is wrong, not the operator.
+  // Without a GPU the error names the missing GPU, not the operator.
   const bool lacks = device == DeviceType::kCUDA && accelerator();
   MX_CHECK_KIND(!kernels.empty(), lacks ? ErrorKind::kNotSupported : ErrorKind::kDevice, name,
                 ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
@@ -105,7 +105,7 @@ std::string OpSchema::signature() const {
 
 namespace {
 
-// As Python prints it: 2.0 must not look like the int that was expected.
+// Prints like Python: 2.0 must not look like the int that was expected.
 std::string real_text(double value) {
   const std::string text = attr_text(value);
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;

@@ -45,7 +45,7 @@ int64_t choose_plan(PlanCandidates& candidates, const std::string& problem, Plan
   if (const auto known = store->find(problem))
     if (const int64_t index = build_named(candidates, *known); index >= 0) return index;
   const int64_t index = build_fastest(candidates);
-  // Those that were measured cannot run; nobody knows how the others compare.
+  // The measured ones cannot run, and nothing is known about the speed of the others.
   if (index < 0) return build_first(candidates, kMostMeasured);
   if (const std::string name = candidates.name(index); !name.empty()) store->add(problem, name);
   return index;

@@ -1,5 +1,5 @@
-// Which of a library's candidates for a problem runs: the one that was measured to be the fastest
-// before, else the fastest of those measured now, else the first that can be built.
+// Decides which of a library's candidates for a problem runs: the one that was measured to be the
+// fastest before, else the fastest of those measured now, else the first that can be built.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@ namespace mxlite {
 
 class PlanStore;
 
-// What a library offers for one problem, its own favourites first.
+// Candidates of a library for one problem, in its own order of preference.
 class PlanCandidates {
  public:
   virtual ~PlanCandidates() = default;

@@ -1,4 +1,4 @@
-// What tuning found out, kept between processes: a file of lines `problem <tab> plan` for one
+// Results of tuning, kept between processes: a file of lines `problem <tab> plan` for one
 // device and library version. A file that cannot be read or written costs a repeated search,
 // nothing else.
 #pragma once
@@ -11,11 +11,11 @@ namespace mxlite {
 
 class PlanStore {
  public:
-  // Reads what is there.
+  // Reads the existing file.
   explicit PlanStore(std::string path);
   std::optional<std::string> find(const std::string& problem) const;
-  // Remembers the plan and rewrites the file, with what other processes wrote meanwhile: beside it
-  // first, then renamed, so that a reader never sees half a file.
+  // Stores the plan and rewrites the file, with what other processes wrote meanwhile: first a
+  // temporary file first, then renamed, so that a reader never sees half a file.
   void add(const std::string& problem, const std::string& plan);
   const std::string& path() const { return path_; }
 
@@ -28,7 +28,7 @@ class PlanStore {
   std::unordered_map<std::string, std::string> plans_;  // guarded by mutex_
 };
 
-// MXLITE_CACHE_DIR, else mxlite under XDG_CACHE_HOME or ~/.cache; empty where there is no home.
+// Returns MXLITE_CACHE_DIR, else mxlite under XDG_CACHE_HOME or ~/.cache; empty without a home.
 std::string cache_folder();
 // Path for the plans of a library on a device: characters that files should not have become '_'.
 // Empty, which keeps plans in memory only, without a folder.

@@ -12,12 +12,12 @@
 
 namespace mxlite {
 
-// How a tensor lies in memory. A null desc is plain row-major; otherwise desc is the backend's own
+// Memory layout of a tensor. A null desc is plain row-major; otherwise desc is the backend's own
 // descriptor (cpu/onednn/layout.h, cuda/channels_last.h) and bytes its size, padding included.
 struct Layout {
   std::shared_ptr<const void> desc;
   size_t bytes = 0;
-  DeviceType backend = DeviceType::kCPU;  // whose descriptor
+  DeviceType backend = DeviceType::kCPU;  // backend of the descriptor
   bool is_plain() const { return desc == nullptr; }
 };
 bool same_layout(const Layout& a, const Layout& b);
@@ -39,13 +39,13 @@ struct PlanRequest {
   bool training = false;
   std::span<const TensorSpec> inputs;  // the op's own, then one per kAdd of post_ops, in order
   std::span<const TensorSpec> outputs;
-  std::span<const Layout> layouts;    // of inputs, as their producers leave them
+  std::span<const Layout> layouts;    // layouts of inputs, as left by their producers
   std::span<const uint8_t> constant;  // 1: fixed between runs (weights), reordering is free
   std::span<const PostOp> post_ops;
 };
 
 struct Plan {
-  std::vector<Layout> inputs;   // wanted; where one differs from `layouts` a reorder is inserted
+  std::vector<Layout> inputs;   // wanted; a reorder is inserted if one differs from `layouts`
   std::vector<Layout> outputs;  // given
   // By input, empty: none. 1: reorder this constant in every run instead of keeping its reordered
   // copy; the kernel takes so long that the memory is worth more.
@@ -68,9 +68,9 @@ struct PlannedKernel {
   PlanFn plan = nullptr;
   FuseFn can_fuse = nullptr;  // null: takes no post-ops
 };
-// Kept beside the schemas so that op_schema.h does not depend on this file.
+// Kept outside of the schemas so that op_schema.h does not depend on this file.
 void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel);
-// For every operator with the trait pointwise that has none of its own.
+// Used for every operator with the trait pointwise that has none of its own.
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 
@@ -82,7 +82,7 @@ struct PointwiseChain {
     ParamsRef params;
     std::vector<int> inputs, outputs;  // values
   };
-  std::vector<TensorSpec> values;  // first the num_inputs that come from outside
+  std::vector<TensorSpec> values;  // the first num_inputs come from outside
   size_t num_inputs = 0;
   std::vector<Step> steps;   // in order
   std::vector<int> outputs;  // values that are kept
@@ -95,7 +95,7 @@ PlanChainFn find_chain_planner(DeviceType device);  // null: none
 // Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to);
-// What only the backend of a descriptor can do. Layouts that are not plain are its own.
+// Functions that need the backend of a descriptor. Layouts that are not plain are backend-specific.
 struct LayoutBackend {
   bool (*same)(const Layout& a, const Layout& b) = nullptr;  // both not plain
   Plan (*reorder)(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,

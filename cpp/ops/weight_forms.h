@@ -3,8 +3,8 @@
 
 namespace mxlite {
 
-// While one with `on` exists, forms that are larger than the weight itself are not wanted: the
-// network sees many input shapes, and each shape may ask for another form.
+// While one with `on` exists, forms that are larger than the weight itself are not used: the
+// network sees many input shapes, and each shape may need another form.
 class CompactWeights {
  public:
   explicit CompactWeights(bool on);

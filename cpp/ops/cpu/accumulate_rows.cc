@@ -70,8 +70,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   }
 }
 
-// Without rounding in between, rows are added where they belong: every thread goes through all of
-// them and takes those of its part of the destination.
+// Without intermediate rounding, rows are added in place: every thread reads all
+// rows and adds those of its part of the destination.
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;

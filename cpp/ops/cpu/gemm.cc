@@ -124,7 +124,7 @@ void to_float(bool trans, int64_t rows, int64_t cols, const T* src, int64_t ld, 
     for (int64_t j = 0; j < cols; ++j) dst[i * cols + j] = src[i * ld + j];
 }
 
-// Where the processor has no instructions for T: through float copies.
+// If the processor has no instructions for T, uses float copies.
 template <class T>
 void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   static thread_local std::vector<float> buffer;
@@ -256,7 +256,7 @@ void run_half(const Problem& p, const void* a, const void* b, void* c) {
                   static_cast<float16*>(c));
 }
 
-// A float32 product with one row or one column whose operands lie as matrix_vector wants them.
+// A float32 product with one row or one column whose operands have matrix_vector's layout.
 bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c) {
   if (p.alpha != 1 || (p.beta != 0 && p.beta != 1)) return false;
   const float* const start = p.beta == 1 ? c : nullptr;

@@ -9,7 +9,7 @@ namespace mxlite::cpu {
 // Writes the values of `indices` (contiguous) to `buffer` unless they are int64 already; the result
 // holds indices.size() numbers. Fractions are cut off.
 const int64_t* index_values(const TensorRef& indices, int64_t* buffer);
-// The same in the call's scratch memory, `extra` more numbers behind it for the caller. Sets *rest
+// The same in the call's scratch memory, followed by `extra` more numbers for the caller; *rest
 // to those.
 const int64_t* index_values(KernelContext& ctx, const TensorRef& indices, int64_t extra = 0,
                             int64_t** rest = nullptr);

@@ -9,10 +9,10 @@
 namespace mxlite::cpu {
 
 // Calls with operands of up to 64 KiB may run inline, where no parallel region is allowed: kernels
-// that cost about as much as a copy go parallel above this many elements.
+// that cost about as much as a copy run in parallel above this many elements.
 constexpr int64_t kParallelElements = 65536;
 
-// One axis: its length and how far one step goes, in elements. Steps may be negative; a source step
+// One axis: its length and its stride in elements. Strides may be negative; a source stride
 // of 0 repeats. Destinations must not overlap.
 struct CopyAxis {
   int64_t size = 1, dst = 0, src = 0;
@@ -22,7 +22,7 @@ struct CopyAxis {
 class CopyAxes {
  public:
   void push_back(const CopyAxis& axis) { axes_[count_++] = axis; }
-  void resize(int count) { count_ = count; }  // only down
+  void resize(int count) { count_ = count; }  // may only shrink
   void erase(int i) {
     std::copy(axes_ + i + 1, axes_ + count_, axes_ + i);
     --count_;

@@ -12,7 +12,7 @@ struct RowAccumulation {
   int64_t outer, count, num_rows, inner;
   int64_t* rows;  // from accumulation_rows, filled by the caller; overwritten
 };
-// The call's scratch memory: `count` numbers for the rows, behind them what the sort takes.
+// The call's scratch memory: `count` numbers for the rows, then the memory of the sort.
 int64_t* accumulation_rows(KernelContext& ctx, int64_t count);
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst);
 

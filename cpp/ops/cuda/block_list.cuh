@@ -19,7 +19,7 @@ __device__ inline int64_t block_start(int64_t own, int64_t& total) {
   return starts[threadIdx.x];
 }
 
-// By one block of kThreads: kept(i) of 0 .. count - 1 are counted, and put(i, place) is called for
+// Run by one block of kThreads: counts kept(i) of 0 .. count - 1, and calls put(i, place) for
 // each in order. Returns how many.
 template <class Kept, class Put>
 __device__ int64_t list_kept(int64_t count, Kept&& kept, Put&& put) {

@@ -42,7 +42,7 @@ Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
     for (int i = 1; i + 1 < last.ndim(); ++i) own.push_back(last[i]);
     return own;
   };
-  // The walk goes in the order of what is written.
+  // Loops in the order of the destination.
   Walk<2> walk;
   const Strides source = strides(from), target = strides(to);
   const auto add = [&](int axis) { walk.add(shape[axis], {target[axis], source[axis]}); };

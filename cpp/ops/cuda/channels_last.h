@@ -8,7 +8,7 @@ namespace mxlite::cuda {
 
 // (N, C, spatial) to (N, spatial, C).
 Shape last_shape(const Shape& shape);
-// Plain where the memory cannot be told from plain memory: one channel, or one pixel.
+// Returns plain if the memory is equal to plain memory: one channel, or one pixel.
 Layout channels_last(const TensorSpec& spec);
 bool is_channels_last(const Layout& layout);
 

@@ -24,7 +24,7 @@ inline void check(cudnnStatus_t status, const char* call) {
 
 #define MX_CUBLAS(call) ::mxlite::cuda::check((call), #call)
 #define MX_CUDNN(call) ::mxlite::cuda::check((call), #call)
-// For cudnn_frontend::error_t.
+// Checks a cudnn_frontend::error_t.
 #define MX_CUDNN_GRAPH(call)                                                            \
   do {                                                                                  \
     if (const auto cudnn_graph_error = (call); cudnn_graph_error.is_bad()) [[unlikely]] \

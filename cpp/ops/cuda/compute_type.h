@@ -1,4 +1,4 @@
-// Which type kernels compute in, chosen on the host by the dtype of what memory holds.
+// The type in which kernels compute, chosen on the host by the dtype in memory.
 #pragma once
 #include "cpp/core/dtype.h"
 #include "cpp/ops/cpu/pointwise/block_io.h"

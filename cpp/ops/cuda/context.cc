@@ -6,9 +6,9 @@
 namespace mxlite::cuda {
 namespace {
 
-constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // what cuBLAS advises for Hopper
+constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // cuBLAS's recommendation for Hopper
 
-// Everything is made when first asked for: a copy stream needs none of it.
+// Everything is made on first use: a copy stream needs none of it.
 class Handles final : public Stream::Attachment {
  public:
   explicit Handles(int device) : device_(device) {

@@ -1,5 +1,5 @@
-// What a CUDA kernel takes from its KernelContext besides scratch(): the stream, library handles
-// that work on it, and the position of its random numbers.
+// State that a CUDA kernel gets from its KernelContext besides scratch(): the stream, library
+// handles bound to it, and the position of its random numbers.
 #pragma once
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -17,7 +17,7 @@ cublasHandle_t cublas(const KernelContext& ctx);
 cublasLtHandle_t cublaslt(const KernelContext& ctx);
 cudnnHandle_t cudnn(const KernelContext& ctx);
 
-// For one matrix product at a time; of a fixed size, so that what a heuristic chose stays possible.
+// For one matrix product at a time; of fixed size, so that the heuristic's choice stays possible.
 struct Workspace {
   void* data;
   size_t bytes;

@@ -20,14 +20,14 @@ struct Extreme {
   int64_t at = -1;
 
   static __device__ __forceinline__ bool beats(C a, C b) { return smallest ? a < b : a > b; }
-  // Elements come in order.
+  // Elements must come in order.
   __device__ __forceinline__ void take(C v, int64_t i) {
     if (beats(v, value) || (at < 0 && v == value) || (v != v && value == value)) {
       value = v;
       at = i;
     }
   }
-  // With the extreme of other elements.
+  // Merges the extreme of other elements.
   __device__ __forceinline__ void join(C v, int64_t i) {
     if (i < 0) return;
     const bool nan = v != v, own_nan = value != value;
@@ -45,7 +45,7 @@ struct Extreme {
       join(v, __shfl_xor_sync(0xffffffffu, at, d));
     }
   }
-  // Thread 0 of the block then knows the extreme of all.
+  // Afterwards thread 0 of the block has the extreme of all.
   __device__ __forceinline__ void join_block() {
     __shared__ C values[kWarp];
     __shared__ int64_t places[kWarp];

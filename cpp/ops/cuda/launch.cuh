@@ -9,7 +9,7 @@ namespace mxlite::cuda {
 
 inline constexpr int kThreads = 256;  // full occupancy on every architecture since 7.0
 
-// Enough blocks for n items, at most some waves of them: kernels go on with stride grid_stride().
+// Enough blocks for n items, at most a few waves: kernels loop with stride grid_stride().
 inline unsigned blocks_for(int64_t n, const KernelContext& ctx) {
   constexpr int64_t kBlocksPerMultiprocessor = 16;
   const int64_t most = multiprocessors(ctx) * kBlocksPerMultiprocessor;

@@ -132,7 +132,7 @@ bool any_last(const PlanRequest& r) {
 }
 
 // The operator's own kernel on tensors of which those with `image` are stored channels-last, seen
-// as tensors of that shape; params are those of the operator so seen.
+// as tensors of that shape; params are those of the operator in this form.
 template <class P>
 std::optional<Plan> plan_seen_last(const PlanRequest& r, P params, int num_images_in,
                                    int num_images_out) {

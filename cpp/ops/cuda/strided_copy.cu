@@ -16,7 +16,7 @@ __global__ void move(const __grid_constant__ Walk<2> walk, Word* dst, const Word
   }
 }
 
-// Runs without gaps on both sides move as wide words.
+// Runs that are contiguous on both sides move as wide words.
 template <class Word>
 void run_move(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* src) {
   launch_items(ctx, move<Word>, walk.total(), walk, static_cast<Word*>(dst),

@@ -46,7 +46,7 @@ class Walk {
     for (int k = 0; k < K; ++k) stride_[k][ndim_] = step[k];
     ++ndim_;
   }
-  // After the last axis.
+  // Called after the last axis.
   void finish() {
     wide_ = total_ >= int64_t{1} << 31;
     if (wide_ || total_ == 0) return;

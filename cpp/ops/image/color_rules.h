@@ -32,7 +32,7 @@ MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
   return {channel(0), channel(4), channel(2)};
 }
 
-// What lighting adds to each colour: eigenvectors of ImageNet's colours times the roots of their
+// Summand of lighting for each color: eigenvectors of ImageNet's colors times the roots of their
 // eigenvalues (Krizhevsky et al. 2012).
 MX_HOST_DEVICE inline Rgb light_shift(float a, float b, float c) {
   return {55.46f * -0.5675f * a + 4.794f * 0.7192f * b + 1.148f * 0.4009f * c,

@@ -18,7 +18,7 @@ struct EnumNames<ActivationType> {
                                                                       {"tanh", E::kTanh}}};
 };
 
-// Also of `_activation_backward(output_grad, value)`: value is the output, for softsign the data.
+// Also for `_activation_backward(output_grad, value)`: value is the output, for softsign the data.
 struct ActivationParams {
   ActivationType act_type = ActivationType::kRelu;
   static constexpr auto fields() {

@@ -1,4 +1,4 @@
-// Where the matrices of interleaved attention products lie, on every device: with projections of
+// Positions of the matrices of interleaved attention products, on every device: with projections of
 // shape (length, batch, heads, parts, d), matrix (batch b, head h, part j) begins at
 // b * heads * parts * d + h * parts * d + j * d and its rows are batch * heads * parts * d apart.
 #pragma once

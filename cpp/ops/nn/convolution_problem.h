@@ -25,7 +25,7 @@ struct ConvolutionProblem {
   bool channels_last = false;                       // of memory: N, spatial, C
   bool bias = false, addend = false, relu = false;  // forward only, in this order
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
-  // what was chosen with one value is no choice with the other.
+  // a choice measured with one value is not valid for the other.
   bool allow_conversion = false, deterministic = false;
   int64_t workspace_bytes = 0;
   int64_t groups = 1;

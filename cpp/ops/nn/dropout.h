@@ -16,7 +16,7 @@ struct EnumNames<DropoutMode> {
       {{"always", DropoutMode::kAlways}, {"training", DropoutMode::kTraining}}};
 };
 
-// Also of `_dropout_backward(output_grad, mask)`.
+// Also the params of `_dropout_backward(output_grad, mask)`.
 struct DropoutParams {
   float p = 0.5f;
   DropoutMode mode = DropoutMode::kTraining;

@@ -7,7 +7,7 @@
 
 namespace mxlite {
 
-// Also of `_embedding_backward(output_grad, data)` -> gradient of weight.
+// Also the params of `_embedding_backward(output_grad, data)` -> gradient of weight.
 struct EmbeddingParams {
   int64_t input_dim = 0, output_dim = 0;
   DType dtype = DType::kFloat32;

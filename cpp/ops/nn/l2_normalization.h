@@ -17,7 +17,7 @@ struct EnumNames<L2Mode> {
       {{"channel", E::kChannel}, {"instance", E::kInstance}, {"spatial", E::kSpatial}}};
 };
 
-// Also of `_l2_normalization_backward(output_grad, data)`.
+// Also the params of `_l2_normalization_backward(output_grad, data)`.
 struct L2NormalizationParams {
   double eps = 1e-10;
   L2Mode mode = L2Mode::kInstance;

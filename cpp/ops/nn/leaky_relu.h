@@ -22,7 +22,7 @@ struct EnumNames<LeakyReLUType> {
                                                                       {"selu", E::kSelu}}};
 };
 
-// Also of `_leaky_relu_backward(output_grad, data[, gamma])` -> gradients of data[, gamma].
+// Also for `_leaky_relu_backward(output_grad, data[, gamma])` -> gradients of data[, gamma].
 struct LeakyReLUParams {
   LeakyReLUType act_type = LeakyReLUType::kLeaky;
   float slope = 0.25f, lower_bound = 0.125f, upper_bound = 0.334f;

@@ -7,7 +7,7 @@
 
 namespace mxlite {
 
-// Also of `_lrn_backward(output_grad, data)`.
+// Also the params of `_lrn_backward(output_grad, data)`.
 struct LRNParams {
   float alpha = 1e-4f, beta = 0.75f, knorm = 2.0f;
   int64_t nsize = 0;

@@ -15,7 +15,7 @@ struct RegressionOutputParams {
   }
 };
 
-// Also of `_svm_output_backward(data, label)`.
+// Also the params of `_svm_output_backward(data, label)`.
 struct SVMOutputParams {
   float margin = 1.0f, regularization_coefficient = 1.0f;
   bool use_linear = false;
@@ -28,7 +28,7 @@ struct SVMOutputParams {
   }
 };
 
-// Also of `_make_loss_backward(data)`.
+// Also the params of `_make_loss_backward(data)`.
 struct MakeLossParams {
   float grad_scale = 1.0f, valid_thresh = 0.0f;
   LossNormalization normalization = LossNormalization::kNull;

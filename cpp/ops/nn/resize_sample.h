@@ -1,4 +1,4 @@
-// Where bilinear resizing reads, on every device.
+// Positions that bilinear resizing reads, on every device.
 #pragma once
 #include <cstdint>
 

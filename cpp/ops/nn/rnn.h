@@ -62,7 +62,7 @@ struct RnnParams {
 
 // `_rnn_backward(output_grad, state_grad, [cell_grad], data, parameters, state, [state_cell],
 // [sequence_length], reserve)` -> gradients of data, parameters, state and state_cell. Gradients
-// that are not asked for have shape (0,).
+// that are not requested have shape (0,).
 struct RnnGradParams : RnnParams {
   bool has_reserve = true;  // false: forward ran without training, its values are computed again
   bool data_grad = true, parameters_grad = true;
@@ -77,7 +77,7 @@ struct RnnGradParams : RnnParams {
   }
 };
 
-// Sizes of one call and where things lie.
+// Sizes and memory layout of one call.
 struct RnnSizes {
   RnnMode mode;
   int64_t steps, batch, input, hidden, projection, layers, directions, gates;
@@ -116,7 +116,7 @@ struct RnnReserve {
     size_t recurrent;  // [blocks][rows][lanes], gru: Rh + b of the new gate
     size_t inner;      // [rows][hidden_pad], projection: output before it
   };
-  size_t part_bytes = 0;                          // of one layer and direction
+  size_t part_bytes = 0;                          // bytes of one layer and direction
   size_t layer_input = 0, layer_input_bytes = 0;  // [layers - 1][rows][directions * out]
   size_t mask = 0, mask_bytes = 0;                // [layers - 1][rows * directions * out], bytes
   size_t bytes = 0;

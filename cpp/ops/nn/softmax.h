@@ -10,7 +10,7 @@
 
 namespace mxlite {
 
-// Also of the backward operators (output_grad, output[, length]).
+// Also the params of the backward operators (output_grad, output[, length]).
 struct SoftmaxParams {
   int axis = -1;
   std::optional<double> temperature;

@@ -17,7 +17,7 @@ struct EnumNames<LossNormalization> {
       {{"batch", E::kBatch}, {"null", E::kNull}, {"valid", E::kValid}}};
 };
 
-// Also of `_softmax_output_backward(output, label[, output_grad])`.
+// Also the params of `_softmax_output_backward(output, label[, output_grad])`.
 struct SoftmaxOutputParams {
   float grad_scale = 1.0f, ignore_label = -1.0f;
   bool multi_output = false, use_ignore = false, preserve_shape = false;

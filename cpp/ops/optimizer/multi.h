@@ -39,7 +39,7 @@ struct MultiRow {
   }
   // Arrays after those of the weights: lrs and wds, or the scale of AdamW.
   size_t extra() const { return preloaded ? 2 : needs_scale ? 1 : 0; }
-  // Is there an optional factor on the gradients behind all other arrays?
+  // Whether there is an optional factor on the gradients after all other arrays.
   bool may_scale() const { return !preloaded && !needs_scale; }
 };
 

@@ -22,8 +22,8 @@ struct Identity {
   }
 };
 
-// What a step can compute. Functions that networks hardly use and that take many registers
-// (gamma, the inverse functions) are left to their own kernels.
+// Functions that a step can compute. Functions that networks hardly use and that need many
+// registers (gamma, the inverse functions) are left to their own kernels.
 using ChainBinary =
     std::tuple<Add, Sub, Mul, Div, Mod, Power, Maximum, Minimum, Equal, NotEqual, Greater,
                GreaterEqual, Lesser, LesserEqual, LogicalAnd, LogicalOr, LogicalXor, ReluBackward,
@@ -51,8 +51,8 @@ struct ChainOperand {
 struct ChainStep {
   uint8_t function = 0;  // of ChainBinary, then ChainUnary
   ChainOperand a, b;
-  int8_t keep = -1;   // where the result is kept for a later step
-  int8_t store = -1;  // which output it is
+  int8_t keep = -1;   // slot in which the result is kept for a later step
+  int8_t store = -1;  // index of the output that stores it
   DType dtype = DType::kFloat32;
   float p[2] = {0, 0};
 };

@@ -105,7 +105,7 @@ MX_HD double log_of(double x) { return std::log(x); }
 
 MX_HD float log1p_of(float x) {
   const float u = 1.0f + x;
-  const float lost = (x - (u - 1.0f)) / u;  // what rounding dropped from 1 + x
+  const float lost = (x - (u - 1.0f)) / u;  // rounding error of 1 + x
   const float result = log_of(u);
   return (u > 0.0f && u <= 3.4e38f) ? (u == 1.0f ? x : result + lost) : result;
 }

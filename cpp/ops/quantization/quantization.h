@@ -15,7 +15,7 @@ enum class Target : uint8_t { kAuto, kInt8, kUInt8 };
 enum class Fixed : uint8_t { kInt8, kUInt8 };
 enum class Float : uint8_t { kFloat32 };
 
-// Which of int8 and uint8 a call gives: auto is uint8 for a range that has no negative part.
+// Decides whether a call returns int8 or uint8: auto is uint8 for a range without negative part.
 inline DType target_dtype(Target t, const std::optional<float>& min_calib_range) {
   if (t == Target::kAuto)
     return min_calib_range && *min_calib_range >= 0 ? DType::kUInt8 : DType::kInt8;

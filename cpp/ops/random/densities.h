@@ -69,7 +69,7 @@ struct GeneralizedNegativeBinomialDensity {
   }
 };
 
-// One class of a Dirichlet density; log_gamma of the alphas' sum comes on top.
+// One class of a Dirichlet density; log_gamma of the alphas' sum is added separately.
 MX_HOST_DEVICE inline double dirichlet_term(double x, double alpha) {
   return (alpha == 1 ? 0 : (alpha - 1) * std::log(x)) - log_gamma(alpha);
 }

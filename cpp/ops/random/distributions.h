@@ -191,7 +191,7 @@ struct MultinomialParams {
 // Counters that a result of n elements takes.
 uint64_t counters_for(int64_t n);
 
-// Run by the kernels: in 1.x numbers are looked at when the draw runs, so that the error comes at
+// Checked by the kernels: 1.x checks numbers when the draw runs, so that the error comes at
 // the next wait, not from the call.
 template <class D>
 void check_numbers(const char* suffix, double a, double b) {

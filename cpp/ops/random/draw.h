@@ -1,4 +1,4 @@
-// Single draws from a distribution. A Stream gives one element as many random words as it asks for,
+// Single draws from a distribution. A Stream gives one element as many random words as it requests,
 // independent of every other element, on every device.
 #pragma once
 #include <cmath>

@@ -92,7 +92,7 @@ Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
   return {out};
 }
 
-// How many of 0, 1, 2, ... a type tells apart.
+// Returns how many of 0, 1, 2, ... a type can represent.
 int64_t counting_range(DType dtype) {
   return dispatch_dtype(dtype, [](auto t) -> int64_t {
     using T = decltype(t);

@@ -23,7 +23,7 @@ constexpr auto kFillRule = [](const auto& p, std::span<const TensorSpec>) -> Spe
   return {spec(p.shape, p.dtype)};
 };
 
-// How many of first, first + step, ... lie before last.
+// Counts the values first, first + step, ... before last.
 int64_t integers_between(__int128 first, __int128 last, __int128 step) {
   if (step > 0 ? first >= last : first <= last) return 0;
   const __int128 distance = step > 0 ? last - first : first - last;

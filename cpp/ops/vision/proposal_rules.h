@@ -61,7 +61,7 @@ struct ImageInfo {
   }
 };
 
-// What the network says about one anchor.
+// Output of the network for one anchor.
 template <class Acc>
 struct Offsets {
   Acc x, y, z, w;

@@ -32,7 +32,7 @@ struct Process {
   int64_t samples, kinds, events;
 };
 
-// What one kind of events looked like from the last event of that kind to some later time.
+// State of one kind of events between its last event and a later time.
 struct Interval {
   double mu, alpha, beta, state, length, decay;
 
@@ -113,7 +113,7 @@ MX_HOST_DEVICE void record(const P& p, int64_t n, double* states, double* length
   }
 }
 
-// Where the derivatives of sample n go: all arrays of the call.
+// Destinations of the derivatives of sample n: all arrays of the call.
 template <class T>
 struct Gradients {
   T *lda, *state, *lags, *max_time;

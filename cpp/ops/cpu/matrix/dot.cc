@@ -58,7 +58,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
-  // The last leading axis goes to gemm_batch, the others are walked here.
+  // gemm_batch handles the last leading axis, this loop the others.
   const int last = batch.ndim() - 1;
   const int64_t inner = batch[last], outer = batch.size() / inner;
   const size_t bytes = dtype_size(in[0].dtype);

@@ -62,7 +62,7 @@ void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, F&& fn) {
   }
 }
 
-enum class End : uint8_t { kPlain, kRelu, kAddRelu };  // what follows the normalization
+enum class End : uint8_t { kPlain, kRelu, kAddRelu };  // operation after the normalization
 
 template <class T, class S, End kEnd>
 void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
@@ -170,7 +170,7 @@ void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, In
 
 // With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
 // grad = gamma * inv_std * (og - sum(og) / n - x_hat * sum(og * x_hat) / n).
-// og is what relu let through: kRelu computes its input again, kAddRelu looks at its output.
+// og is the gradient that relu passes: kRelu computes its input again, kAddRelu reads its output.
 template <class T, class S, End kEnd>
 void backward(const BatchNormGradParams& p, Inputs in, Outputs out) {
   using Acc = ComputeType<T>;

@@ -49,7 +49,7 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
 struct Window {
   int64_t begin[3], end[3], count = 1;
 
-  // What axis i adds to the count as a factor, for the window of output index `at`.
+  // Returns the factor that axis i contributes to the count, for the window of output index `at`.
   int64_t count_of(const Geometry& g, int i, int64_t at) const {
     const int64_t start = at * g.window.stride[i] - g.window.pad[i];
     const int64_t padded_end =

@@ -47,7 +47,7 @@ struct ForwardLoop {
     });
   }
 
-  // Where a cell writes the output of one row: the next state, or what is projected to it.
+  // Destination of a cell's output for one row: the next state, or the input of its projection.
   T* target(int64_t index, int64_t sample) const {
     if (!s.projection) return hidden_at(after(index)) + sample * b.out_pad;
     const int64_t row = (p.save ? step_at(p, index) * s.batch : 0) + sample;

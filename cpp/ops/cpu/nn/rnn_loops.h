@@ -1,4 +1,4 @@
-// What the forward and backward loops share: how work and time are divided, and how weights are
+// Shared by the forward and backward loops: how work and time are divided, and how weights are
 // packed. Included once per instruction set, like rnn_tile.h.
 #pragma once
 #include <omp.h>

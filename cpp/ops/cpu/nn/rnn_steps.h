@@ -13,7 +13,7 @@ struct RnnClip {
   double low = 0, high = 0;
 };
 
-// What forward and backward share. Rows of per-step arrays are step * batch + sample.
+// Shared by forward and backward. Rows of per-step arrays are step * batch + sample.
 template <class T>
 struct RnnLayer {
   RnnSizes sizes;

@@ -14,7 +14,7 @@ void softmax_output_native(KernelContext&, const SoftmaxOutputParams& p, Inputs 
   cpu::softmax_forward(p.blocks(in[0].shape), in, out);
 }
 
-// What the gradient is divided by. 1.x: positions count only without 'valid'.
+// Returns the divisor of the gradient. 1.x counts positions only without 'valid'.
 template <class T>
 double divisor(const SoftmaxOutputParams& p, const ChannelBlocks& b, const TensorRef& label) {
   double positions = p.multi_output && p.normalization != LossNormalization::kValid

@@ -1,5 +1,5 @@
-// What the eager kernels share. Each has one function `prepare(params, inputs, outputs)` that gives
-// the cached call; `supports` asks it too, so that a case oneDNN lacks goes to the native kernel.
+// Shared by the eager kernels. Each has one function `prepare(params, inputs, outputs)` that gives
+// the cached call; `supports` calls it, too: a case that oneDNN lacks goes to the native kernel.
 #pragma once
 #include <memory>
 #include <span>

@@ -61,7 +61,7 @@ class Primitive {
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   Desc desc(int which) const;  // zero descriptor: no such argument
   size_t scratch_bytes() const { return scratch_bytes_; }
-  const char* name() const { return pd_.impl_info_str(); }  // which implementation
+  const char* name() const { return pd_.impl_info_str(); }  // name of the implementation
   // Runs to the end. scratch: scratch_bytes(), 64-byte aligned.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(std::initializer_list<Arg> args, void* scratch) const {
@@ -89,7 +89,7 @@ class Call {
   Call(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
   size_t scratch_bytes() const { return scratch_bytes_; }
   const Primitive& primitive() const { return primitive_; }
-  // Arguments that were not listed as operands go through as they are.
+  // Arguments that were not listed as operands are passed unchanged.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(KernelContext& ctx, std::initializer_list<Arg> args) const {
     run(std::span<const Arg>(args.begin(), args.size()), ctx.scratch(scratch_bytes_));
@@ -100,7 +100,7 @@ class Call {
     int which;
     bool output;
     Primitive reorder;
-    size_t offset;  // of the primitive's side in scratch
+    size_t offset;  // offset of the primitive's side in scratch
   };
   Primitive primitive_;
   std::vector<Moved> moved_;

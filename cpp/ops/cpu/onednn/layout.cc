@@ -10,7 +10,7 @@ namespace {
 using dnnl::memory;
 
 // Strides with those of one-element dimensions set to 0, because they address nothing; a single
-// block that covers its whole dimension is written as a stride. What is left tells memories apart.
+// block that covers its whole dimension is written as a stride. The rest distinguishes memories.
 struct Addressing {
   Dims size, stride, block;
   std::vector<memory::dim> block_dims;
@@ -154,7 +154,7 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
     plan.inputs = {from};
     plan.outputs = {to};
     if (!to.is_plain() && format_of(to).winograd) {
-      // Only weights are wanted transformed, and they come plain.
+      // Only weights are transformed, and they are plain.
       const auto pack = std::make_shared<const Primitive>(make_reorder(source, target));
       const int64_t channels = to_spec.shape[1], filters = to_spec.shape[0];
       const int kernel = static_cast<int>(to_spec.shape[2]);

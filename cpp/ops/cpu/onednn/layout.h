@@ -8,7 +8,7 @@
 
 namespace mxlite::onednn {
 
-// What Layout::desc points to.
+// The object that Layout::desc points to.
 struct MemoryFormat {
   // Dimensions in the user's order; a packed weight may have its first one split into groups.
   Desc desc;
@@ -17,13 +17,13 @@ struct MemoryFormat {
 };
 const MemoryFormat& format_of(const Layout& layout);  // not plain
 
-// The descriptor of a tensor that lies as `layout` says.
+// Returns the descriptor of a tensor with this layout.
 Desc desc_of(const Layout& layout, const TensorSpec& spec);
-// Plain where the memory cannot be told from plain memory (channels-last of 1 x 1 pixels).
+// Returns plain if the memory is equal to plain memory (channels-last of 1 x 1 pixels).
 Layout make_layout(const Desc& desc);
 // Weights (filters, channels, k, k), transformed.
 Layout winograd_layout(const Shape& weight);
-Desc winograd_weight_desc(const Shape& weight);   // what winograd_transform reads
+Desc winograd_weight_desc(const Shape& weight);   // input of winograd_transform
 Desc winograd_rotated_desc(const Shape& weight);  // for the gradient of data
 bool same_memory(const Desc& a, const Desc& b);
 
@@ -41,7 +41,7 @@ inline bool fills_blocks(const Shape& shape) {
   return shape.ndim() == 4 && shape[1] % kChannelBlock == 0;
 }
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
-// Which of the two our own kernels work in: blocks where the producer left them, else
+// Chooses the layout of our own kernels: blocks if the producer left them, else
 // channels-last.
 struct PixelLayout {
   bool blocked = false;
@@ -49,12 +49,12 @@ struct PixelLayout {
 };
 PixelLayout pixel_layout(const Layout& given, const Shape& shape);
 
-// For set_layout_backend.
+// Hooks for set_layout_backend.
 bool same_format(const Layout& a, const Layout& b);
 Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                          const Layout& to);
 
-// Plan.run for one primitive: argument i of the inputs and outputs goes to which[i]; 0 is left out.
+// Plan.run for one primitive: argument i of the inputs and outputs is which[i]; 0 leaves it out.
 struct Binding {
   std::vector<int> inputs, outputs;
 };

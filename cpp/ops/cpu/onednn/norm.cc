@@ -43,7 +43,7 @@ int64_t padded(int64_t channels) { return (channels + kLane - 1) / kLane * kLane
 
 // Per channel, and per thread where every thread adds up its own.
 struct Scratch {
-  float *pivot, *mean, *scale, *shift, *slope;  // of all threads
+  float *pivot, *mean, *scale, *shift, *slope;  // for all threads
   float* sums;                                  // [2][channels] of a thread
   double* totals;                               // [2][channels] of a thread
   double* all_totals;
@@ -210,7 +210,7 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
       s.pivot[c] = a.batch_stats ? static_cast<float>(sum / count) : 0.0f;
       s.slope[c] = a.batch_stats ? static_cast<float>(product * inv_std * inv_std / count) : 0.0f;
     }
-    // The first pass has put what relu let through into added_grad.
+    // The first pass has put the gradient that relu passes into added_grad.
     const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
     for_pieces(pieces, mine, [&](const Piece& p) {
       apply_grads<T, kEnd>(passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,

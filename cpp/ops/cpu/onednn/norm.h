@@ -1,4 +1,4 @@
-// BatchNorm of executables, with the addition and relu behind it, in two passes over memory:
+// BatchNorm of executables, with a following addition and relu, in two passes over memory:
 // statistics (backward: sums), then the result. Channels-last memory or blocks of 16 channels,
 // float32 or bfloat16 data, AVX-512.
 #pragma once
@@ -11,14 +11,14 @@ struct NormMemory {
   bool blocked = false;   // in blocks of 16 channels; else channels-last
   bool bfloat16 = false;  // data; statistics and parameters are float32
   int64_t batch = 0, pixels = 0, channels = 0;
-  int threads = 1;  // at most
+  int threads = 1;  // upper bound
 };
 
-// What is done to the normalized data, and where backward finds out what relu let through.
+// Operation on the normalized data, and how backward determines which values relu passed.
 enum class NormEnd : uint8_t {
   kPlain,
   kRelu,     // backward computes the data before relu again
-  kAddRelu,  // another array is added before relu; backward looks at the output
+  kAddRelu,  // another array is added before relu; backward reads the output
 };
 
 struct NormForwardArgs {

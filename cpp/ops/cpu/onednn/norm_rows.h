@@ -42,7 +42,7 @@ inline __m512i rounded_bits(__m512 v) {
 inline void store(bfloat16* p, Mask m, __m512 v) {
   _mm256_mask_storeu_epi16(p, m, _mm512_maskz_cvtepi32_epi16(kAll, rounded_bits(v)));
 }
-// As if stored and loaded.
+// Rounds like a store and a load.
 template <class T>
 inline __m512 rounded(__m512 v) {
   if constexpr (std::is_same_v<T, float>) return v;

@@ -13,7 +13,7 @@ Layout data_layout(const Desc& own, bool channels_last) {
   return make_layout(channels_last ? channels_to_last(own) : own);
 }
 
-// The weight's dimensions behind the groups.
+// The weight's dimensions after the groups.
 Layout weight_layout(const Desc& own, bool channels_last, bool grouped, bool transposed) {
   const int ndim = own.get_ndims(), first = grouped ? 1 : 0;
   std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
@@ -56,7 +56,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
     binding.inputs.push_back(DNNL_ARG_BIAS);
   }
   plan.outputs = {data_layout(pd.dst_desc(), last)};
-  if (count_additions(r.post_ops)) {  // the sum reads what lies in the output
+  if (count_additions(r.post_ops)) {  // the sum reads the output's memory
     plan.inputs.push_back(plan.outputs[0]);
     plan.required_inplace.push_back({static_cast<int>(own), 0});
   }

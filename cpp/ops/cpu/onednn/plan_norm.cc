@@ -9,7 +9,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// Where the data lies; nullopt: not as the kernels read it.
+// Returns the data's layout; nullopt if the kernels cannot read it.
 std::optional<NormMemory> memory_of(const PlanRequest& r, const BatchNormParams& p, size_t data,
                                     size_t gamma) {
   const TensorSpec& spec = r.inputs[data];

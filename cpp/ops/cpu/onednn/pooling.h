@@ -22,8 +22,8 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr);
 
-// How many samples to pool at once: max pooling looks for NaNs in its input, which should still be
-// in the cache then.
+// Returns how many samples to pool at once: max pooling checks its input for NaN, which should
+// still be in the cache then.
 int64_t samples_at_once(const PoolingParams& p, const TensorSpec& data);
 
 // After max pooling of `data` (memory like `from`) into `out` (like `to`): a window with a NaN

@@ -13,7 +13,7 @@ struct Eltwise {
   dnnl::algorithm algorithm;
   float alpha = 0, beta = 0, scale = 1;
 };
-// What an activation is in oneDNN; nullopt: it has none of equal meaning.
+// Returns oneDNN's activation; nullopt if none has the same meaning.
 std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
 
 // A parameter by name, for operators whose struct this folder does not know.
@@ -27,7 +27,7 @@ bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candid
                                  const TensorSpec* extra_input);
 bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate,
                          const TensorSpec* extra_input);
-// What kernels of our own take: an addition, then relu; nullopt: something else was fused.
+// Returns post-ops for our own kernels: an addition, then relu; nullopt for anything else.
 struct SimplePostOps {
   bool add = false, relu = false;
 };

@@ -10,7 +10,7 @@
 
 namespace mxlite::onednn {
 
-// What a prepared call depends on: a tag that is unique per kernel, then numbers, shapes and types.
+// Key of a prepared call: a tag that is unique per kernel, then numbers, shapes and types.
 // The thread count is part of every key: oneDNN divides the work when a primitive is made.
 class Key {
  public:
@@ -40,7 +40,7 @@ void cache_insert(const Key& key, std::shared_ptr<const void> value);
 }  // namespace detail
 
 // The cached value for key, made by make() on a miss (two threads may both make it). The least
-// recently used entry goes when the cache is full; callers keep what they hold.
+// recently used entry is dropped when the cache is full; callers keep the calls that they hold.
 template <class F>
 auto cached(const Key& key, F&& make) {
   using T = decltype(make());

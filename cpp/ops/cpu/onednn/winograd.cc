@@ -15,7 +15,7 @@ namespace {
 using namespace winograd;  // NOLINT: the shared half of this file
 
 // Transformed data and products of a block of tiles; with few channels they stay in the
-// second-level cache, with many the weights want to be read seldom.
+// second-level cache, with many the weights should be read seldom.
 constexpr int64_t kBlockBytes = 1 << 20;
 constexpr int64_t kLeastTiles = 56, kMostTiles = 224;
 
@@ -221,7 +221,7 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
       transform_share(p, args.weight, own, me, threads);
 #pragma omp barrier
     }
-    // A shared block: everybody works on all blocks and meets between the steps.
+    // A shared block: all threads work on all blocks and wait for each other between the steps.
     auto* const data = reinterpret_cast<float*>(slabs + (shared ? 0 : me) * block_bytes(block));
     float* const product = data + kPoints * block.data_slab;
     const Range mine = shared ? Range{0, total} : share(total, me, threads);

@@ -30,7 +30,7 @@ struct WinogradArgs {
   // Packed [filters / 16][channels][kernel][kernel][16], rotated ones
   // [channels][filters / 16][kernel][kernel][16]; null with `transformed`.
   const float* weight;
-  const float* transformed;  // of winograd_transform; null: transformed in every call
+  const float* transformed;  // from winograd_transform; null: transformed in every call
   const float* bias;         // null: none
   float* output;
   bool add, relu;  // output += what it holds; then max(output, 0)
@@ -38,7 +38,7 @@ struct WinogradArgs {
 
 bool has_winograd();  // does the processor have the instructions?
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
-// All weights at once, in parallel; packed as above.
+// Transforms all weights at once, in parallel; packed as above.
 void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
                         float* transformed);
 size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed);

@@ -1,4 +1,4 @@
-// What Winograd convolutions and their weight gradients share: tiles of 6 x 6 pixels, their places
+// Shared by Winograd convolutions and their weight gradients: tiles of 6 x 6 pixels, their places
 // in memory and the transforms, for AVX-512. Only winograd*.cc include this.
 #pragma once
 #include <immintrin.h>
@@ -16,7 +16,7 @@ constexpr int kMostRows = 14;   // 14 x 2 sums, 2 weights and a factor fill the 
 constexpr int64_t kSkew = 16;   // keeps the 36 slabs from falling on the same cache sets
 
 struct Tile {
-  int64_t image, row, column;  // of the first output pixel
+  int64_t image, row, column;  // position of the first output pixel
 };
 inline Tile tile_at(const WinogradProblem& p, int64_t index) {
   const int64_t across = p.tiles_across(), down = p.tiles_down();
@@ -24,9 +24,9 @@ inline Tile tile_at(const WinogradProblem& p, int64_t index) {
           index % across * p.tile_outputs()};
 }
 
-// Where pixels lie, in floats: channels-last, or in blocks of 16 channels.
+// Strides in floats: channels-last, or in blocks of 16 channels.
 struct Pixels {
-  int64_t image, row, pixel, block;  // from one to the next; block: 16 channels
+  int64_t image, row, pixel, block;  // distances of neighbours; block: 16 channels
 };
 inline Pixels pixels_of(bool blocked, int64_t height, int64_t width, int64_t channels) {
   const int64_t image = height * width * channels;

@@ -18,7 +18,7 @@ constexpr int64_t kBlockBytes = 3 << 20;
 constexpr int64_t kLeastTiles = 48, kMostTiles = 256;
 
 struct Layout {
-  int64_t tiles;                 // of a block
+  int64_t tiles;                 // tiles of a block
   int64_t data_slab, grad_slab;  // floats
   size_t data_at, grad_at, sums_at, bias_at, bytes;
 };

@@ -14,7 +14,7 @@ void update(KernelContext&, const P& p, Inputs in, Outputs out) {
   run_update<Rule>(p, o, in.size() > kArrays ? &in[kArrays] : nullptr);
 }
 
-// The step goes to out; the weight stays.
+// Writes the step to out and leaves the weight unchanged.
 template <bool mixed>
 void lamb_phase1(KernelContext&, const LambParams& p, Inputs in, Outputs out) {
   const Operands o{mixed ? in[4] : in[0], in[1], in.subspan(2, 2), nullptr, out[0]};

@@ -151,7 +151,7 @@ MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
   else if constexpr (requires { rule.rescale; })
     rule.rescale *= static_cast<C>(scale);
 }
-// Do gradients of this scale leave the weights as they are?
+// Returns whether gradients of this scale leave the weights unchanged.
 MX_HOST_DEVICE inline bool skips(double scale) { return !(scale - scale == 0) || scale == 0; }
 
 // Keeps the weight as it is, not the one in float32.

@@ -29,8 +29,8 @@ void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const T
 void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, Number scalar,
                 bool scalar_left, const TensorRef& out);
 
-// Hands out runs of an array, broadcast to `shape`, as contiguous values of type c. Without
-// conversion and gaps the array's own memory is handed out.
+// Returns runs of an array, broadcast to `shape`, as contiguous values of type c. Without
+// conversion and gaps it returns the array's own memory.
 class BlockReader {
  public:
   BlockReader(const TensorRef& array, const Shape& shape, Compute c);

@@ -17,7 +17,7 @@ template <class F, class C>
 void unary_loop(const void* x, void* y, int64_t n, const void* args) {
   const C* in = static_cast<const C*>(x);
   C* out = static_cast<C*>(y);
-  // A copy: `out` might be the same memory for all the compiler knows.
+  // Uses a copy, because for the compiler `out` might be the same memory.
   C p[F::num_args + 1] = {};
   for (int i = 0; i < F::num_args; ++i) p[i] = static_cast<const C*>(args)[i];
 #pragma omp simd
@@ -43,12 +43,12 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
   }
 }
 
-// In vectors where the quotient is small enough for the remainder to be exact: float in double.
+// Vectorized where the quotient is small enough for an exact remainder: float in double.
 template <>
 inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
                                     Form form) {
   constexpr double kMostQuotient = 1 << 28;  // times 24 bits of the divisor: exact
-  constexpr double kMostDivisor = std::numeric_limits<float>::max();  // not infinite
+  constexpr double kMostDivisor = std::numeric_limits<float>::max();  // finite
   constexpr int64_t kPart = 512;
   const float* a = static_cast<const float*>(left);
   const float* b = static_cast<const float*>(right);
@@ -72,7 +72,7 @@ inline void binary_loop<Mod, float>(const void* left, const void* right, void* r
   }
 }
 
-// Float gamma functions in vectors of double; what `simple` does not hold for goes one by one.
+// Float gamma functions in vectors of double; values outside of `simple` are computed one by one.
 template <class F, class Simple>
 inline void gamma_loop(const void* x, void* y, int64_t n, Simple simple) {
   constexpr int64_t kPart = 512;

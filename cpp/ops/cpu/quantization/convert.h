@@ -1,4 +1,4 @@
-// What the kernels on quantized data share.
+// Shared by the kernels on quantized data.
 #pragma once
 #include <algorithm>
 #include <cmath>

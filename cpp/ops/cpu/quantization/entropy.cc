@@ -1,5 +1,5 @@
-// Which part of a histogram around 0 to keep: for every width, the clipped histogram is compared
-// with what remains of it after quantization.
+// Chooses which part of a histogram around 0 to keep: for every width, the clipped histogram is
+// compared with its quantized form.
 #include <vector>
 
 #include "cpp/ops/cpu/pointwise/block_io.h"
@@ -65,10 +65,10 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
     const size_t first = middle - half, last = middle + half + 1;
     Histogram bins(hist.begin() + static_cast<int64_t>(first),
                    hist.begin() + static_cast<int64_t>(last));
-    Histogram kept = bins;  // what lies outside counts at the ends
+    Histogram kept = bins;  // outer bins are added to the end bins
     for (size_t i = 0; i < first; ++i) kept.front() += hist[i];
     for (size_t i = last; i < hist.size(); ++i) kept.back() += hist[i];
-    bins.front() = 0;  // as 1.x, whose thresholds this must give
+    bins.front() = 0;  // as in 1.x, whose thresholds these must be
     Histogram coarse = quantized(bins, kept, levels);
     float distance = std::numeric_limits<float>::infinity();
     if (smooth(kept) && smooth(coarse)) distance = divergence(kept, coarse);

@@ -18,7 +18,7 @@ namespace {
 
 struct Rows {
   const int64_t* row;
-  int64_t* extra;  // memory that was asked for behind the rows
+  int64_t* extra;  // requested memory after the rows
   int64_t count, num_rows, inner;
 };
 

@@ -1,4 +1,4 @@
-// Every axis has a table: from which input index an output index comes, -1 for the constant. The
+// Every axis has a table of the input index for each output index, -1 for the constant. The
 // last axis is copied as left edge, middle, right edge.
 #include "cpp/ops/tensor/pad.h"
 

@@ -18,7 +18,7 @@ namespace mxlite {
 namespace {
 
 constexpr int64_t kMaxRows = 16;                   // rows that are sorted together
-constexpr int64_t kGroupBytes = int64_t{4} << 20;  // of their entries at most
+constexpr int64_t kGroupBytes = int64_t{4} << 20;  // upper bound of their entries' bytes
 
 struct SortRequest {
   SortView view;
@@ -194,7 +194,7 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 }  // namespace
 
 void register_sort_cpu(OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};  // far more work than its output's size tells
+  const Kernel worker_only{.inline_ok = false};  // far more work than the output's size suggests
   ops.kernel<&sort_native>("sort", DeviceType::kCPU, worker_only);
   ops.kernel<&argsort_native>("argsort", DeviceType::kCPU, worker_only);
   ops.kernel<&topk_native>("topk", DeviceType::kCPU, worker_only);

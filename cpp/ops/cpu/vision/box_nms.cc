@@ -44,7 +44,7 @@ void change_format(BoxFormat to, T* box) {
   box[3] = static_cast<T>(center ? d - b : b + d / 2);
 }
 
-// What one thread needs for one image.
+// Memory of one thread for one image.
 template <class T>
 struct ImageMemory {
   using Entry = cpu::EntryOf<T>;

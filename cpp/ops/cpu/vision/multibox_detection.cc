@@ -15,7 +15,7 @@ using cpu::KeptBoxes;
 
 constexpr int64_t kRow = 6;        // class, probability, xmin, ymin, xmax, ymax
 constexpr int64_t kBlock = 256;    // anchors whose classes are compared together
-constexpr float kNoClass = -1.0f;  // of a row that is no detection
+constexpr float kNoClass = -1.0f;  // class of a row that is not a detection
 
 template <class T>
 struct Best {
@@ -89,7 +89,7 @@ Candidate<ComputeType<T>> load_candidate(const T* row, bool one_group) {
           one_group ? 0 : static_cast<int32_t>(static_cast<Acc>(row[0]))};
 }
 
-// What one thread needs to sort and suppress the detections of one image.
+// Memory that one thread needs to sort and suppress the detections of one image.
 template <class T>
 struct ImageMemory {
   size_t entries, room, kept, bytes;

@@ -47,7 +47,7 @@ struct Image {
   const T* labels;
   int64_t num_valid = 0;  // labels before the first of class -1
   float* overlaps;
-  float* best_overlap;  // of each anchor with a label
+  float* best_overlap;  // for each anchor with a label
   int32_t* best_label;
   Role* role;
   int64_t* label_anchor;  // nearest free anchor of each label, -1: none

@@ -49,7 +49,7 @@ void predict_all(const ProposalParams& p, const Grid& grid, const T* scores, con
   });
 }
 
-// What one thread needs for one image.
+// Memory of one thread for one image.
 template <class T>
 struct ImageMemory {
   size_t boxes, entries, room, kept, kept_index, bytes;

@@ -4,10 +4,10 @@
 
 namespace mxlite::cpu {
 
-// What all regions of a call share.
+// Parameters that all regions of a call share.
 struct RotatedBins {
   int64_t rows, columns, samples;  // samples: per bin and axis; not positive: one per pixel
-  int64_t height, width;           // of the image
+  int64_t height, width;           // size of the image
   float scale;
 };
 

@@ -11,7 +11,7 @@ namespace mxlite::cpu {
 template <class T>
 struct Candidate {
   T left, top, right, bottom, area;
-  int32_t group;  // only boxes of one group compete
+  int32_t group;  // only boxes of one group are compared
 };
 
 template <class T>
@@ -40,7 +40,7 @@ class KeptBoxes {
     group_[size_++] = c.group;
   }
 
-  // Is there a kept box of c's group with rule(kept, c)?
+  // Returns whether a kept box of c's group satisfies rule(kept, c).
   template <class Rule>
   bool any(const Candidate<T>& c, Rule rule) const {
     for (int64_t begin = 0; begin < size_; begin += kBlock) {

@@ -28,7 +28,7 @@ void to_tensor(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
                out[0].as<float>());
 }
 
-// As many channels as fit into a kernel's arguments.
+// The number of channels that fit into a kernel's arguments.
 constexpr int64_t kChannels = 32;
 struct Normalization {
   double mean[kChannels], std[kChannels];

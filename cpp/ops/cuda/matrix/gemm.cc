@@ -94,7 +94,7 @@ uint32_t alignment(const void* p) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-// Which algorithm the heuristic chose, by everything it depends on.
+// Algorithm chosen by the heuristic, by everything on which it depends.
 struct Key {
   Gemm gemm;
   uint32_t align_a = 0, align_b = 0, align_c = 0;
@@ -183,7 +183,8 @@ class AlgorithmCache {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Key, cublasLtMatmulAlgo_t, KeyHash, KeyEqual> algorithms_;  // by mutex_
+  std::unordered_map<Key, cublasLtMatmulAlgo_t, KeyHash, KeyEqual> algorithms_;  // guarded by
+                                                                                 // mutex_
 };
 
 AlgorithmCache& algorithms() {

@@ -25,7 +25,7 @@ struct GemmOperands {
   const void *a, *b;
   void* c;
   const void* bias = nullptr;
-  const void* addend = nullptr;  // beta times this matrix is added instead of C; lies as C does
+  const void* addend = nullptr;  // beta times this matrix, laid out like C, replaces C
 };
 
 void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);

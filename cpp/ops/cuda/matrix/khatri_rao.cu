@@ -7,7 +7,7 @@ namespace mxlite {
 namespace cuda {
 namespace {
 
-// The result has at least 2^(matrices of two rows and more) rows: nobody has more than these.
+// The result has at least 2^(matrices of two rows and more) rows, so more cannot fit in memory.
 constexpr size_t kMostMatrices = 128;
 
 struct Matrices {

@@ -17,7 +17,7 @@ __global__ void scale_array(int64_t n, double factor, const void* from, void* to
     store_any(to, dtype, i, factor * load_any<double>(from, dtype, i));
 }
 
-// out = alpha op(a) op(b) + beta c; c lies as out does and is not read where beta is 0.
+// out = alpha op(a) op(b) + beta c; c has out's layout and is not read where beta is 0.
 template <class P>
 void multiply(KernelContext& ctx, const char* op, const P& p, const TensorRef& a,
               const TensorRef& b, const TensorRef& out, double beta, const void* c) {

@@ -37,7 +37,7 @@ Work<Acc> make_work(const ChannelBlocks& b, void* scratch) {
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
 
-// What relu let through, see BatchNormGradCall.
+// The gradient that relu passes, see BatchNormGradCall.
 template <class T>
 struct Gate {
   using Acc = AccOf<T>;
@@ -109,7 +109,7 @@ struct Terms {
 template <class T>
 constexpr int kVector = sizeof(T) == 2 ? 8 : 16 / sizeof(T);
 
-// One block per channel and split: channels whose elements lie together.
+// One block per channel and split, for layouts in which a channel's elements are contiguous.
 template <class T, bool backward, int V>
 __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
                            const __grid_constant__ Work<AccOf<T>> work) {

@@ -14,7 +14,7 @@ struct BatchNormCall {
   const void* addend = nullptr;  // added to the result, before relu
   void *running_mean = nullptr, *running_var = nullptr;
   void *output = nullptr, *mean = nullptr, *inv_std = nullptr;
-  void* var = nullptr;  // also wanted by SyncBatchNorm
+  void* var = nullptr;  // SyncBatchNorm needs it, too
   // Statistics from an earlier call instead of running ones; nothing but the output is written.
   const void *known_mean = nullptr, *known_inv_std = nullptr;
 };
@@ -28,10 +28,10 @@ struct BatchNormGradCall {
   const void *output_grad = nullptr, *data = nullptr, *gamma = nullptr, *mean = nullptr,
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
-  // With relu behind it, the output's gradient counts where relu let values through: where its
+  // With a following relu, the output's gradient counts where relu passed values: where its
   // output is positive, or where its input is, which beta lets us make again.
   const void *relu_output = nullptr, *relu_beta = nullptr;
-  void* added_grad = nullptr;  // also wanted: the gradient of what was added before relu
+  void* added_grad = nullptr;  // optional: the gradient of the array added before relu
 };
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch);
 

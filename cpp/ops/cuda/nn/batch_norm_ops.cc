@@ -67,7 +67,7 @@ void batch_norm_add_relu(KernelContext& ctx, const BatchNormParams& p, Inputs in
   batch_norm_forward(ctx, call, ctx.scratch(batch_norm_scratch_bytes(call.blocks)));
 }
 
-// What follows the normalization in one operator; its backward's inputs differ.
+// Operations that follow the normalization in one operator; its backward's inputs differ.
 enum class End { kPlain, kRelu, kAddRelu };
 
 // Inputs: output_grad, (kAddRelu: output), data, gamma, (kRelu: beta), mean, inverse deviation.

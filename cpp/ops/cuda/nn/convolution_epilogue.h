@@ -1,10 +1,10 @@
-// What follows a convolution that cuDNN could not fuse.
+// Operations after a convolution that cuDNN could not fuse.
 #pragma once
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 
 namespace mxlite::cuda {
 
-// output = relu(output + bias + addend), as far as the problem asks for it.
+// output = relu(output + bias + addend), with the terms that the problem has.
 void convolution_epilogue(KernelContext& ctx, const ConvolutionProblem& problem,
                           const ConvolutionOperands& operands);
 // The same for an array (outer, channels, inner): adds a bias per channel.

@@ -149,7 +149,7 @@ std::unordered_map<int64_t, void*> bind(const ConvolutionOperands& o) {
 class ConvolutionPlan {
  public:
   fe::graph::Graph graph;
-  int64_t index = 0;  // of cuDNN's candidates
+  int64_t index = 0;  // index among cuDNN's candidates
   size_t workspace_bytes = 0;
   bool fused = true;  // false: the epilogue is left to a kernel
 
@@ -303,7 +303,8 @@ class PlanCache {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const ConvolutionPlan>, KeyHash> plans_;  // by mutex_
+  std::unordered_map<Key, std::shared_ptr<const ConvolutionPlan>, KeyHash> plans_;  // guarded by
+                                                                                    // mutex_
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace mxlite::cuda {
 
-// Which of them is written depends on the problem's direction.
+// The problem's direction decides which of them is written.
 struct ConvolutionOperands {
   void *data = nullptr, *weight = nullptr, *output = nullptr;
   void *bias = nullptr, *addend = nullptr;  // forward: read where the problem has them
@@ -17,7 +17,7 @@ struct ConvolutionOperands {
 class ConvolutionPlan;
 
 // The plan of a problem; throws kNotSupported, with cuDNN's reason, where there is none. Measures
-// on the operands when the problem asks for tuning: what is written is then undefined until run.
+// on the operands if the problem asks for tuning: the output is then undefined until run.
 std::shared_ptr<const ConvolutionPlan> convolution_plan(KernelContext& ctx,
                                                         const ConvolutionProblem& problem,
                                                         const ConvolutionOperands& operands);

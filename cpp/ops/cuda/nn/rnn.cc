@@ -256,7 +256,7 @@ class BackwardPass final : public Pass {
     if (s_.projection)
       product(true, false, s_.out(), s_.hidden, s_.rows(), w_.active, inner(l, d, 0),
               place(out_weight(l, d)));
-    // Not channel_sum: it would take the scratch memory where the gradients are.
+    // channel_sum cannot be used: it would overwrite the scratch memory that holds the gradients.
     const auto sum = [&](const void* grads, int64_t at) {
       rnn_bias_grad(ctx_, dtype_, grads, s_.rows(), gate_rows(), place(at));
     };
@@ -295,7 +295,7 @@ void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs
   const size_t state_grad = add(s.batch * s.out()), cell_grad = add(units);
   const int64_t between = s.layers > 1 ? s.rows() * s.directions * s.out() : 0;
   const size_t first = add(between), second = add(between);
-  // Without a reserve forward runs again; its results are not of interest.
+  // Without a reserve forward runs again; its results are discarded.
   const RnnReserve layout(s, rnn_element_bytes(dtype));
   const size_t reserve = plan.add(p.has_reserve ? 0 : layout.bytes);
   const bool again = !p.has_reserve;

@@ -118,7 +118,7 @@ __global__ void backward_kernel(int64_t n, const __grid_constant__ RnnLayer laye
     const C grad = u.load(s.inner_grad, u.at());
     C recurrent_grad = 0;  // gru: of the recurrent part of the new gate
     if (!counts(layer, s.step, u.row)) {
-      // Nothing passes; the gradients of the states stay as they are.
+      // No gradient passes; the gradients of the states stay unchanged.
     } else if (layer.mode == RnnMode::kLstm) {
       const C cell = u.load(s.cell, u.at()), y = tanh_of(cell);
       C c = u.load(s.cell_grad, u.at()) + grad * x[3] * (C(1) - y * y);

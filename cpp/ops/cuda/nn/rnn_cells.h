@@ -5,8 +5,8 @@
 
 namespace mxlite::cuda {
 
-// What all steps of a layer and direction share. Memory holds the operator's dtype; a row of gates
-// is (gates, hidden), as the weights' rows.
+// Parameters that all steps of a layer and direction share. Memory holds the operator's dtype; a
+// row of gates is (gates, hidden), as the weights' rows.
 struct RnnLayer {
   RnnMode mode;
   DType dtype, lengths_dtype;
@@ -18,9 +18,9 @@ struct RnnLayer {
 };
 
 struct RnnForwardStep {
-  int64_t step;         // in time
+  int64_t step;         // time step
   void* gates;          // in: the input's products; out: after their activation
-  const void* product;  // of the weights with the state before
+  const void* product;  // weights times the previous state
   const void *state_before, *cell_before;
   void *state, *cell, *recurrent;
   void* inner;  // with a projection: its input, instead of state
@@ -37,14 +37,14 @@ struct RnnStore {
 };
 void rnn_store(KernelContext& ctx, const RnnLayer& layer, const RnnStore& store);
 
-// The gradient of a step's output: what comes from above and from the next step. Where the step
-// does not count, all of it goes on to the step before.
+// The gradient of a step's output: from the layer above and from the next step. Where the step
+// does not count, all of it passes to the step before.
 struct RnnOutputGrad {
   int64_t step;
   const void* output_grad;
   int64_t output_stride;
   void* state_grad;  // in: from the next step; out: what does not pass through the cell
-  void* active;      // what does
+  void* active;      // Active steps of each sample.
 };
 void rnn_output_grad(KernelContext& ctx, const RnnLayer& layer, const RnnOutputGrad& grad);
 
@@ -52,7 +52,7 @@ struct RnnBackwardStep {
   int64_t step;
   const void *gates, *recurrent;
   const void *state_before, *cell_before, *cell;
-  const void* inner_grad;            // of the cell's output
+  const void* inner_grad;            // gradient of the cell's output
   void* cell_grad;                   // in: from the next step; out: for the step before
   void* state_grad;                  // gru adds what does not pass through the weights
   void *input_grads, *hidden_grads;  // of gates, before their activation; the same but for gru

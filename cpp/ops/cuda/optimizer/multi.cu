@@ -135,7 +135,7 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
 // LAMB needs the norm of each step before it is taken: step, norms and their parts are scratch.
 struct LambRateRule {
   LambStepParams p;
-  const double* norms;  // of weight and step
+  const double* norms;  // norms of weight and step
   template <class C>
   __device__ __forceinline__ LambStep<C> make() const {
     double r1 = norms[0];

@@ -73,7 +73,7 @@ __device__ __forceinline__ void set_rates(Rule& rule, const DeviceNumbers& numbe
   }
 }
 
-// As many weights as fit into a kernel's arguments; row y of the grid works on weight y.
+// The number of weights that fit into a kernel's arguments; row y of the grid handles weight y.
 constexpr int kMostWeights = 16;
 template <class Rule>
 struct UpdateBatch {

@@ -17,7 +17,7 @@ void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   run_update(ctx, a, in[0].dtype, KnownRule<Rule>{Rule<float>(p), Rule<double>(p)}, numbers);
 }
 
-// The step goes to out; the weight stays.
+// Writes the step to out and leaves the weight unchanged.
 template <bool mixed>
 void lamb_phase1(KernelContext& ctx, const LambParams& p, Inputs in, Outputs out) {
   const UpdateArrays a =
@@ -25,7 +25,7 @@ void lamb_phase1(KernelContext& ctx, const LambParams& p, Inputs in, Outputs out
   run_update(ctx, a, in[0].dtype, KnownRule<Lamb>{Lamb<float>(p), Lamb<double>(p)});
 }
 
-// The norms of weight and step lie on the device.
+// The norms of weight and step are in device memory.
 struct LambStepRule {
   LambStepParams p;
   DeviceArray r1, r2;

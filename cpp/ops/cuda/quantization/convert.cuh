@@ -1,5 +1,5 @@
-// What the kernels on quantized data share. Ranges lie on the device, two arrays of one float each;
-// the scales that follow from them are made by every thread.
+// Shared by the kernels on quantized data. Ranges are in device memory, two arrays of one float
+// each; the scales that follow from them are made by every thread.
 #pragma once
 #include <limits>
 
@@ -40,7 +40,7 @@ struct Range {
 struct RangeOut {
   float *low, *high;
   explicit RangeOut(Outputs out) : low(out[1].as<float>()), high(out[2].as<float>()) {}
-  // By one thread of the launch.
+  // Must be called by one thread of the launch.
   __device__ void set(float low_value, float high_value) const {
     if (global_index() != 0) return;
     *low = low_value;

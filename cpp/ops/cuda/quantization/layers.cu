@@ -29,7 +29,7 @@ __device__ __forceinline__ int32_t wrapping_add(int32_t sum, int32_t product) {
 struct Convolve {
   SpatialDims in, out;
   SpatialWindow w;
-  int64_t channels, filters, num_filter;  // of a group, of a group, of all
+  int64_t channels, filters, num_filter;  // per group, per group, in total
 };
 // One thread per output.
 __global__ void convolve(int64_t n, const __grid_constant__ Convolve a, Numbers data,
@@ -73,7 +73,7 @@ void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outp
   give_product_range(ctx, largest(DType::kInt8), in, p.no_bias ? 2 : 3, out);
 }
 
-struct BiasUnits {  // of the sums in one of the bias
+struct BiasUnits {  // units of the sums per unit of the bias
   const int8_t* bias;
   Range data, weight, own;
   float data_top, int8_top;

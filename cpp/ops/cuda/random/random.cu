@@ -16,7 +16,7 @@ using Words = mxlite::random::Stream;
 
 struct Fill {
   double offset, scale;
-  float steps;  // of uniform numbers of a half type; 0: all bits
+  float steps;  // for uniform numbers of a half type; 0: all bits
   void* out;
   DType dtype;
 };

@@ -112,10 +112,10 @@ __global__ void reduce_columns(const __grid_constant__ ReducePlan plan, const T*
   }
 }
 
-// What is made of the joined total.
+// Final operation on the joined total.
 struct Finish {
   bool root = false;
-  int64_t divisor = 0;  // with `mean`
+  int64_t divisor = 0;  // used with `mean`
   bool mean = false;
 };
 

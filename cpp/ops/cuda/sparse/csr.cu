@@ -43,7 +43,7 @@ struct Csr {
   }
 };
 
-// What kernels read and write: one dtype.
+// Arrays of a kernel, which share one dtype.
 struct Arrays {
   const void *data, *rhs;
   void* out;
@@ -198,7 +198,7 @@ void csr_gather(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// Numbers of values per row, behind a zero; then their sums. A block per row, then one block.
+// Counts values per row, preceded by a zero; then sums them. A block per row, then one block.
 __global__ void count_rows(int64_t rows, int64_t cols, const void* data, DType dtype,
                            int64_t* counts) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -263,7 +263,7 @@ __global__ void write_rows(const __grid_constant__ Csr csr, int64_t* out) {
   }
 }
 void csr_rows(KernelContext& ctx, const CountParams& p, Inputs in, Outputs out) {
-  const Csr csr(out[0], in[0]);  // of the first only the length counts
+  const Csr csr(out[0], in[0]);  // only the length of the first is used
   launch_items(ctx, write_rows, p.nnz, csr, out[0].as<int64_t>());
 }
 

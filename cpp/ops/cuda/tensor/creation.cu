@@ -51,7 +51,7 @@ void zeros_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) {
 }
 void ones_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) { fill(ctx, out[0], 1); }
 
-// What the host knows travels as an argument.
+// Values known to the host travel as kernel arguments.
 struct Numbers {
   int64_t values[Shape::kMaxNdim];
 };

@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kThreads) match(const __grid_constant__ Matchi
       store_as<C>(a.column_match, a.dtype, m * a.columns + i, C(-1));
     count = block_sum(count);
     sort_ranked(entries, a.padded);
-    // Each match decides about the ones behind it: one thread goes through them.
+    // Each match decides about later ones, so one thread handles them in order.
     int64_t left = threadIdx.x == 0 ? a.most : 0;
     for (int64_t i = 0; i < count && left > 0; ++i) {
       const int64_t row = entries[i].index / a.columns, column = entries[i].index % a.columns;

@@ -50,7 +50,7 @@ struct Patches {
     if (y < 0 || y >= height || x < 0 || x >= width) return C(0);
     return load_as<C>(images, dtype, (plane * height + y) * width + x);
   }
-  // The patch along an axis whose element `within` lies there, or -1.
+  // Returns the patch along an axis that contains element `within`, or -1.
   __device__ int64_t patch_at(int64_t place, int64_t within, int64_t patches) const {
     const int64_t corner = place - start - within;
     if (corner < 0 || corner % stride != 0 || corner / stride >= patches) return -1;
@@ -87,7 +87,7 @@ __global__ void correlation_backward_kernel(int64_t n, const __grid_constant__ P
     const int64_t plane = at / (p.width * p.height), image = plane / p.channels;
     C sum = 0;
     for (int64_t move = 0; move < moves; ++move) {
-      // Where the pair of pixels lies in data1.
+      // Position of the pair of pixels in data1.
       const int64_t y = kSecond ? row - p.down(move) : row;
       const int64_t x = kSecond ? column - p.right(move) : column;
       C grad = 0;

@@ -44,12 +44,12 @@ struct Geometry {
         depth(channels / groups * elements) {}
 };
 
-// One image's arrays; what lies behind `offset` and `mask` begins at the image.
+// Arrays of one image; members after `offset` and `mask` begin at the image.
 struct Image {
   const void *data, *offset, *mask;
 };
 
-// Where element `element` of deformable group `group` looks for output position `position`.
+// Position that element `element` of deformable group `group` reads for output `position`.
 template <class C>
 struct Point {
   enum Kind { kInside, kOutside, kNaN } kind;

@@ -43,7 +43,7 @@ struct MovedArgs {
   __device__ typename Bins::Bin bin(const C* region, int64_t r, int64_t channel, int64_t k) const {
     return bins.bin(region, r, channel, k / bins.p.pooled_size, k % bins.p.pooled_size);
   }
-  // What each point of a bin gets of its gradient.
+  // Share of the gradient that each point of a bin gets.
   __device__ C point_grad(const typename Bins::Bin& bin, int64_t r, int64_t channel,
                           int64_t k) const {
     const int64_t count = bins.for_points(bin, [](const Neighbours<C>&) {});

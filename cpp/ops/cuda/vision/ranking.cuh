@@ -35,7 +35,7 @@ __device__ inline uint64_t rising_key(double v) {
 // Largest number first, NaN behind everything.
 __device__ inline uint64_t falling_key(double v) { return v != v ? kLastKey : ~rising_key(v); }
 
-// By the whole block; `padded` is a power of two.
+// Run by the whole block; `padded` is a power of two.
 __device__ inline void sort_ranked(Ranked* entries, int64_t padded) {
   for (int64_t size = 2; size <= padded; size *= 2)
     for (int64_t step = size / 2; step > 0; step /= 2) {
@@ -56,7 +56,7 @@ __device__ inline void sort_ranked(Ranked* entries, int64_t padded) {
 template <class C>
 struct RankedBox {
   C left, top, right, bottom, area;
-  int64_t group;  // only boxes of one group compete
+  int64_t group;  // only boxes of one group are compared
 };
 
 // Greedy: boxes come best first, each drops the later ones of its group with rule(kept, later).

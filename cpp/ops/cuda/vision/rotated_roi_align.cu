@@ -55,7 +55,7 @@ __global__ void rotated_align_kernel(int64_t n, const __grid_constant__ RotatedA
   }
 }
 
-// In order of regions and bins, so that runs agree.
+// Adds in the order of regions and bins, so that runs agree.
 template <class C>
 __global__ void rotated_align_backward_kernel(int64_t planes, const __grid_constant__ RotatedArgs a,
                                               C* sums) {
