@@ -114,8 +114,7 @@ Program propagate_layout(const Graph& graph, const PassContext& context, const B
 void fuse_pointwise(Program& program, const PassContext& context);
 
 // Returns whether running in the caller's thread costs less than a task: little data, and a kernel
-// without
-// parallel regions for every node.
+// without parallel regions for every node.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device);  // null: none

@@ -1,6 +1,5 @@
 // Joins runs of pointwise instructions: values that only they exchange stay in the cache, a block
-// at
-// a time. Works on the lowered program, where memory layouts are known.
+// at a time. Works on the lowered program, where memory layouts are known.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>

@@ -1,7 +1,6 @@
 // Decides where every buffer lies. A buffer lives from the instruction that writes it to the last
-// that
-// reads it; the two parts of a program have an arena each, because they are two tasks. The block of
-// donated inputs is used like the arena, around those that are still read.
+// that reads it; the two parts of a program have an arena each, because they are two tasks. The
+// block of donated inputs is used like the arena, around those that are still read.
 #include <algorithm>
 #include <limits>
 

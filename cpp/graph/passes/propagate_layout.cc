@@ -114,8 +114,7 @@ class Lowering {
   }
 
   // Returns the value in the wanted layout; adds a reorder if that form does not exist. A reorder
-  // of
-  // a static value runs in the prologue, or in each run.
+  // of a static value runs in the prologue, or in each run.
   Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user,
                     bool each_run = false) {
     std::vector<Version>& known = versions(v);

@@ -22,8 +22,7 @@ struct DeviceBootstrap {
 // Bootstraps through a communicator of processes (MPI, shared memory); collective.
 DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices);
 // Bootstraps through a socket that the process of rank 0 opens at host:port (docs/cuda.md); all
-// processes have
-// as many GPUs.
+// processes have as many GPUs.
 DeviceBootstrap bootstrap_through_tcp(const std::string& host, int port, int process, int processes,
                                       int local_devices);
 

@@ -9,8 +9,7 @@ namespace mxlite {
 
 // Every array becomes the sum of all. The arrays are contiguous, of one shape and dtype, and on
 // different GPUs; runs in the background, after the tasks that write them. Groups are made on first
-// use and
-// kept.
+// use and kept.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 
 }  // namespace mxlite

@@ -15,8 +15,7 @@ namespace {
 struct Groups {
   std::unique_ptr<Communicator> local;  // ranks of this host
   std::unique_ptr<Communicator> cross;  // same local rank on each host; on uneven hosts only the
-                                        // first
-                                        // ranks have one, the others null
+                                        // first ranks have one, the others null
   std::unique_ptr<Communicator> all;
   OwnedComm comm;  // all ranks, for split
   Topology topology;
