@@ -165,3 +165,62 @@ def test_functions_that_keep_booleans_give_booleans(name: str) -> None:
     assert out.dtype == np.bool_
     expected = [True, False, False] if name == "logical_not" else [False, True, True]
     assert out.asnumpy().tolist() == expected
+
+
+class RandomGraph(mx.gluon.HybridBlock):
+    """Pointwise steps on values chosen at random; several of them live at a time."""
+
+    def __init__(self, seed: int, steps: int, outputs: int) -> None:
+        super().__init__()
+        self.seed, self.steps, self.outputs = seed, steps, outputs
+
+    def hybrid_forward(self, F: Any, x: Any, y: Any) -> list[Any]:
+        chooser = np.random.RandomState(self.seed)
+        functions = [F.tanh, F.sigmoid, F.sin, F.square, F.abs]
+        values = [x, y]
+        for _ in range(self.steps):
+            recent = range(max(0, len(values) - 5), len(values))
+            a, b = (values[i] for i in chooser.choice(recent, 2, replace=False))
+            kind = chooser.randint(8)
+            if kind < 5:
+                values.append(functions[kind](a))
+            else:
+                values.append([a + b, a - 2 * b, F.tanh(a * b)][kind - 5])
+        return values[-self.outputs :]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("seed", range(8))
+def test_fused_steps_keep_their_values_apart(seed: int, dtype: str) -> None:
+    random = np.random.RandomState(seed)
+    # More than one block of elements, and a last one that is not full.
+    x, y = (nd.array(random.uniform(-1, 1, (37, 113)), dtype=dtype) for _ in "xy")
+    block = RandomGraph(seed, steps=14, outputs=1 + seed % 4)
+    want = [v.asnumpy() for v in block(x, y)]
+    assert all(np.ptp(v) > 0.01 for v in want)
+    block.hybridize()
+    for _ in range(2):
+        got = block(x, y)
+        assert len(got) == len(want) == 1 + seed % 4
+        for a, b in zip(got, want):  # at the end of a block a step may round otherwise
+            error = 2 * block.steps * np.finfo(dtype).eps * np.abs(b).max()
+            np.testing.assert_allclose(a.asnumpy(), b, rtol=0, atol=error)
+
+
+def test_fused_steps_read_both_large_and_single_values() -> None:
+    class Scaled(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> list[Any]:
+            a, b, c = F.tanh(x), F.sin(y), F.square(x)
+            return [a * 2 + b, b - c * 0.5, a * b + c, F.relu(a - c)]
+
+    random = np.random.RandomState(0)
+    x, y = (random.uniform(-1, 1, (41, 127)).astype("float32") for _ in "xy")
+    block = Scaled()
+    block.hybridize()
+    a, b, c = np.tanh(x), np.sin(y), x * x
+    want = [a * 2 + b, b - c * 0.5, a * b + c, np.maximum(a - c, 0)]
+    for _ in range(2):
+        got = block(nd.array(x), nd.array(y))
+        assert len(got) == len(want)
+        for g, w in zip(got, want):
+            np.testing.assert_allclose(g.asnumpy(), w, rtol=1e-5, atol=1e-6)
