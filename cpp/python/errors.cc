@@ -1,4 +1,4 @@
-// mxlite::Error becomes the class of mxlite.base that fits its kind, and the other way round.
+// Converts mxlite::Error to the class of mxlite.base that fits its kind, and the other way round.
 #include "cpp/python/errors.h"
 
 #include <array>
