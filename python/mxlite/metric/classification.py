@@ -137,7 +137,12 @@ class Perplexity(EvalMetric):
         total, count = 0.0, 0
         for label, pred in zip(labels, preds):
             scores, truth = to_numpy(pred), to_numpy(label)
-            if truth.size != scores.size // scores.shape[-1]:
+            if not -scores.ndim <= self.axis < scores.ndim:
+                raise AxisError(
+                    f"Perplexity: predictions of shape {scores.shape} given, predictions with "
+                    f"classes along axis {self.axis} expected"
+                )
+            if truth.size * scores.shape[self.axis] != scores.size:
                 raise ShapeError(f"Perplexity: shape mismatch: {truth.shape} vs. {scores.shape}")
             wanted = truth.reshape(-1).astype("int64")
             rows = np.moveaxis(scores, self.axis, -1).reshape(-1, scores.shape[self.axis])

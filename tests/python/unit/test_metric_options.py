@@ -36,6 +36,14 @@ METRICS: list[tuple[Any, dict[str, Any], Any, Any, str, float]] = [
         "perplexity",
         2.0,
     ),
+    (
+        metric.Perplexity,
+        {"ignore_label": None, "axis": 1},
+        [[0, 1, 0]],
+        [[[0.5, 0.0, 0.5], [0.0, 0.5, 0.0]]],
+        "perplexity",
+        2.0,
+    ),
     (metric.MAE, {}, [1, 2], [2, 5], "mae", 2.0),
     (metric.MSE, {}, [1, 2], [2, 5], "mse", 5.0),
     (metric.RMSE, {}, [1, 2], [2, 5], "rmse", math.sqrt(5)),
@@ -285,6 +293,10 @@ def test_a_metric_of_a_user_has_no_global_value_of_its_own() -> None:
         (
             lambda: metric.Perplexity(None).update([nd.ones(3)], [nd.ones((2, 2))]),
             r"^Perplexity: shape mismatch: \(3,\) vs. \(2, 2\)$",
+        ),
+        (
+            lambda: metric.Perplexity(None, axis=2).update([nd.ones(2)], [nd.ones((2, 2))]),
+            r"^Perplexity: predictions of shape \(2, 2\) given, .* along axis 2 expected$",
         ),
         (
             lambda: metric.CrossEntropy().update([nd.ones(3)], [nd.ones((2, 2))]),
