@@ -53,12 +53,13 @@ class Chain {
     return step.op->select_kernel(DeviceType::kCPU, step.params.get(), in, out).run;
   }
 
-  // Slots are given back after the last step that reads them.
+  // Slots are given back after the last step that writes or reads them.
   void place_values() {
     const size_t n = chain_.values.size();
     std::vector<size_t> last_use(n, 0);
     for (size_t s = 0; s < chain_.steps.size(); ++s)
-      for (int v : chain_.steps[s].inputs) last_use[static_cast<size_t>(v)] = s;
+      for (const auto& values : {chain_.steps[s].inputs, chain_.steps[s].outputs})
+        for (int v : values) last_use[static_cast<size_t>(v)] = s;
     sources_.resize(n);
     for (size_t v = 0; v < n; ++v) {
       const TensorSpec& spec = chain_.values[v];
@@ -80,16 +81,9 @@ class Chain {
         free_slots.pop_back();
       }
       for (size_t v = chain_.num_inputs; v < n; ++v)
-        if (sources_[v].kind == Source::Kind::kSlot && last_use[v] == s && is_made(v, s))
+        if (sources_[v].kind == Source::Kind::kSlot && last_use[v] == s)
           free_slots.push_back(sources_[v].index);
     }
-  }
-
-  bool is_made(size_t value, size_t until) const {
-    for (size_t s = 0; s <= until; ++s)
-      for (int v : chain_.steps[s].outputs)
-        if (static_cast<size_t>(v) == value) return true;
-    return false;
   }
 
   void run_blocks(KernelContext context, std::span<void* const> in, std::span<void* const> out,

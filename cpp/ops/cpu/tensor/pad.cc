@@ -22,7 +22,6 @@ int64_t source_index(PadMode mode, int64_t i, int64_t length) {
 
 struct PadTables {
   const int64_t* of[Shape::kMaxNdim];
-  int64_t count = 0;
 };
 
 int64_t table_size(const Shape& padded) {
