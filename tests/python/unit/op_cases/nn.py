@@ -284,6 +284,7 @@ CASES = [
     # softmax
     op("softmax", rand(4, 7), ref=np_softmax),
     op("softmax", rand(41, 500), ref=np_softmax, grad=False),  # large enough for oneDNN
+    op("softmax", rand(300, 60, 2), axis=1, ref=lambda x: np_softmax(x, 1), grad=False),
     op("log_softmax", rand(41, 500), ref=lambda x: np.log(np_softmax(x)), magnitude=8, grad=False),
     op("softmax", rand(4, 7, 3), axis=1, ref=lambda x: np_softmax(x, 1)),
     op("softmax", rand(4, 7), axis=0, temperature=0.5, ref=lambda x: np_softmax(2 * x, 0)),

@@ -227,6 +227,17 @@ CASES += [
         **_F,
     ),
     op(
+        "lamb_update_phase2",  # a weight below the lower bound counts as the bound
+        rand(4),
+        rand(4),
+        np.array([0.25]),
+        np.array([2.0]),
+        lr=0.1,
+        lower_bound=0.5,
+        ref=lambda w, g, a, b: w - 0.025 * g,
+        **_F,
+    ),
+    op(
         "mp_lamb_update_phase1",
         rand(4),
         rand(4),
