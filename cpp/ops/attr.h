@@ -1,20 +1,18 @@
-// Values of operator parameters as they cross the Python and JSON borders. Conversion and spelling
-// are written once per C++ type (AttrTraits), never once per operator.
+// Values of parameters (base/fields.h) as they cross the Python and JSON borders. Conversion and
+// spelling are written once per C++ type (AttrTraits), never once per operator.
 #pragma once
-#include <array>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/base/fields.h"
 #include "cpp/core/dtype.h"
 #include "cpp/core/shape.h"
 
@@ -31,23 +29,8 @@ struct AttrMismatch {
   bool wrong_value = false;  // the type is right, the value is out of range
 };
 
-// Upper bound of sizes, counts, strides and paddings: sums and products of two stay below 2^63.
-inline constexpr double kMaxSize = 2147483647;
-// Bound of real numbers that kernels multiply by sizes or positions: float32 products stay finite.
-inline constexpr double kMaxReal = 1e30;
-
-// Bounds of a number or of every element of a tuple of numbers.
-struct AttrRange {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool low_excluded = false, high_excluded = false;
-  bool is_bounded() const;
-  bool holds(double number) const;  // false for NaN
-};
-// "at least 1", "from 0 to below 1"; empty where nothing is bounded.
-std::string range_text(const AttrRange& range);
 // Throws AttrMismatch if a number in `value` lies outside the range or is NaN. None passes.
-void check_attr_range(const AttrValue& value, const AttrRange& range);
+void check_attr_range(const AttrValue& value, const NumberRange& range);
 
 std::string attr_text(const AttrValue& value);  // as 1.x writes it: (3, 3), True, None, float32
 // Reads the text of a JSON file or of a string given for a number or tuple.
@@ -61,10 +44,6 @@ OptionalInts attr_to_optional_ints(const AttrValue& value);
 std::vector<double> attr_to_doubles(const AttrValue& value);
 DType attr_to_dtype(const AttrValue& value);
 std::string attr_to_string(const AttrValue& value);
-
-// Specialise for an enum: static constexpr std::array<std::pair<const char*, E>, N> names.
-template <class E>
-struct EnumNames;
 
 template <class T>
 struct AttrTraits;
@@ -159,52 +138,5 @@ struct AttrTraits<E> {
     return std::monostate{};
   }
 };
-
-// ---- fields of a parameter struct ------------------------------------------------------------
-
-template <class P, class T>
-struct Field {
-  const char* name;
-  T P::*member;
-  const char* doc;
-  bool required;
-  AttrRange range = {};
-
-  // Bounds, checked for every call before shapes are inferred.
-  constexpr Field at_least(double low) const {
-    return with({low, range.high, false, range.high_excluded});
-  }
-  constexpr Field above(double low) const {
-    return with({low, range.high, true, range.high_excluded});
-  }
-  constexpr Field at_most(double high) const {
-    return with({range.low, high, range.low_excluded, false});
-  }
-  constexpr Field below(double high) const {
-    return with({range.low, high, range.low_excluded, true});
-  }
-  constexpr Field between(double low, double high) const { return at_least(low).at_most(high); }
-
- private:
-  constexpr Field with(AttrRange bounds) const { return {name, member, doc, required, bounds}; }
-};
-template <class P, class T>
-constexpr Field<P, T> field(const char* name, T P::*member, const char* doc) {
-  return {name, member, doc, false};
-}
-template <class P, class T>
-constexpr Field<P, T> required_field(const char* name, T P::*member, const char* doc) {
-  return {name, member, doc, true};
-}
-
-// For operators without parameters.
-struct NoParams {
-  static constexpr auto fields() { return std::tuple<>(); }
-};
-
-template <class P, class F>
-void for_each_field(F&& fn) {
-  std::apply([&](const auto&... f) { (fn(f), ...); }, P::fields());
-}
 
 }  // namespace mxlite

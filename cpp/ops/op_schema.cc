@@ -131,7 +131,7 @@ void throw_attr_mismatch(const std::string& op, const std::string& param, const 
 }
 
 void check_default(const std::string& op, const char* param, const AttrValue& value,
-                   const AttrRange& range) {
+                   const NumberRange& range) {
   try {
     if (range.is_bounded()) check_attr_range(value, range);
   } catch (const AttrMismatch& mismatch) {

@@ -93,7 +93,7 @@ struct OpSchema {
                                       const AttrValue& given, const AttrMismatch& mismatch);
 // Throws as throw_attr_mismatch if a parameter's default lies outside its range.
 void check_default(const std::string& op, const char* param, const AttrValue& value,
-                   const AttrRange& range);
+                   const NumberRange& range);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
 
 template <class P>
