@@ -73,10 +73,12 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> out) const {
   static const bool verbose =
       env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
-  if (device == DeviceType::kCUDA) accelerator();  // its plug-in registers the kernels
-  const auto& kernels = device == DeviceType::kCUDA ? cuda_kernels : cpu_kernels;
+  // The plug-in of the accelerator brings its kernels; one without a GPU counts for nothing.
+  const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
+  const std::span<const Kernel> candidates =
+      has_device ? std::span<const Kernel>(kernels[device]) : std::span<const Kernel>();
   std::string reasons;
-  for (const Kernel& kernel : kernels) {
+  for (const Kernel& kernel : candidates) {
     const char* reason = kernel.supports ? kernel.supports(p, in, out) : nullptr;
     if (verbose)
       std::fprintf(stderr, "mxlite dispatch: %s -> %s: %s\n", name.c_str(), kernel.name,
@@ -84,10 +86,9 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (!reason) return kernel;
     reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
   }
-  // Without a GPU the error names the missing GPU, not the operator.
-  const bool lacks = device == DeviceType::kCUDA && accelerator();
-  MX_CHECK_KIND(!kernels.empty(), lacks ? ErrorKind::kNotSupported : ErrorKind::kDevice, name,
-                ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
+  // Without a GPU that is what is wrong, not the operator.
+  MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,
+                name, ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
                 why_no_kernel(device, name));
   std::string given;
   for (const TensorSpec& spec : in) given += str(given.empty() ? "" : ", ", spec);
@@ -158,8 +159,7 @@ OpSchema& OpRegistry::add(OpSchema schema) {
 void OpRegistry::add_kernel(std::string_view op, DeviceType device, const Kernel& kernel) {
   const auto it = by_name_.find(std::string(op));
   if (it == by_name_.end()) fail(ErrorKind::kError, "kernel for an unknown operator: ", op);
-  auto& kernels = device == DeviceType::kCUDA ? it->second->cuda_kernels : it->second->cpu_kernels;
-  kernels.push_back(kernel);
+  it->second->kernels[device].push_back(kernel);
 }
 
 const OpSchema* OpRegistry::find(std::string_view name) const {

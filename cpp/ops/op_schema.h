@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cpp/base/small_vector.h"
+#include "cpp/core/device_map.h"
 #include "cpp/ops/attr.h"
 #include "cpp/ops/grad_builder.h"
 #include "cpp/ops/kernel.h"
@@ -70,7 +71,7 @@ struct OpSchema {
   std::function<std::vector<AttrValue>(const void* params)> params_values;  // in `params` order
   ParamsRef default_params;  // null when one is required
 
-  std::vector<Kernel> cpu_kernels, cuda_kernels;
+  DeviceMap<std::vector<Kernel>> kernels;  // candidates by device, in the order they are tried
 
   std::string input_name(int i) const;
   int count_inputs(const void* p) const;  // of a call that is not variadic

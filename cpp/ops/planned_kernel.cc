@@ -12,17 +12,14 @@ void register_pointwise_chain_planner();  // cpu/pointwise
 namespace {
 
 struct Table {
-  std::unordered_map<std::string, PlannedKernel> cpu, cuda;
-  PlanChainFn cpu_chain = nullptr, cuda_chain = nullptr;
-  LayoutBackend cpu_layouts, cuda_layouts;
-  std::unordered_map<std::string, PlannedKernel>& of(DeviceType device) {
-    return device == DeviceType::kCUDA ? cuda : cpu;
-  }
+  std::unordered_map<std::string, PlannedKernel> kernels;
+  PlanChainFn chain = nullptr;
+  LayoutBackend layouts;
 };
 
-Table& table() {
-  static auto* const instance = new Table;  // leaked: executables may outlive static destructors
-  return *instance;
+Table& table(DeviceType device) {
+  static auto* const tables = new DeviceMap<Table>;  // leaked: executables outlive statics
+  return (*tables)[device];
 }
 
 // For pointwise operators without a row of their own; kernels are registered before the first look.
@@ -38,7 +35,7 @@ void register_all() {
 
 const LayoutBackend& layouts_of(DeviceType device) {
   register_all();
-  return device == DeviceType::kCUDA ? table().cuda_layouts : table().cpu_layouts;
+  return table(device).layouts;
 }
 
 }  // namespace
@@ -55,11 +52,11 @@ Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorS
 }
 
 void set_layout_backend(DeviceType device, LayoutBackend backend) {
-  (device == DeviceType::kCUDA ? table().cuda_layouts : table().cpu_layouts) = backend;
+  table(device).layouts = backend;
 }
 
 void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel) {
-  table().of(device)[std::string(op)] = kernel;
+  table(device).kernels[std::string(op)] = kernel;
 }
 
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel) {
@@ -68,19 +65,17 @@ void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel) {
 
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device) {
   register_all();
-  const auto& kernels = table().of(device);
+  const auto& kernels = table(device).kernels;
   auto it = kernels.find(op.name);
   if (it == kernels.end() && op.pointwise) it = kernels.find(kAnyPointwise);
   return it == kernels.end() ? nullptr : &it->second;
 }
 
-void set_chain_planner(DeviceType device, PlanChainFn planner) {
-  (device == DeviceType::kCUDA ? table().cuda_chain : table().cpu_chain) = planner;
-}
+void set_chain_planner(DeviceType device, PlanChainFn planner) { table(device).chain = planner; }
 
 PlanChainFn find_chain_planner(DeviceType device) {
   register_all();
-  return device == DeviceType::kCUDA ? table().cuda_chain : table().cpu_chain;
+  return table(device).chain;
 }
 
 }  // namespace mxlite

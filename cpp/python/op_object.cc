@@ -356,7 +356,7 @@ py::dict describe_op(const OpSchema& op) {
                            py::arg("default") = p.default_text, py::arg("required") = p.required,
                            py::arg("range") = p.range, py::arg("doc") = p.doc));
   py::list kernels;
-  for (const Kernel& k : op.cpu_kernels) kernels.append(k.name);
+  for (const Kernel& k : op.kernels[DeviceType::kCPU]) kernels.append(k.name);
   return py::dict(
       py::arg("name") = op.name, py::arg("aliases") = op.aliases, py::arg("doc") = op.doc,
       py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,

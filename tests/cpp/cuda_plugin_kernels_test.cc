@@ -21,6 +21,10 @@ const OpRegistry& registry() {
   return ops();
 }
 
+const std::vector<Kernel>& kernels_of(const OpSchema& op, DeviceType device) {
+  return op.kernels[device];
+}
+
 std::vector<std::string> model_zoo_ops() {
   std::ifstream file(std::string(MXLITE_TEST_DATA) + "/model_zoo_ops.txt");
   std::vector<std::string> names;
@@ -33,14 +37,14 @@ TEST(CudaPluginKernelsTest, TheModelZooRunsForwardBackwardAndUpdate) {
   ASSERT_GT(names.size(), 40u);
   std::string missing;
   for (const std::string& name : names)
-    if (registry().get(name).cuda_kernels.empty()) missing += name + " ";
+    if (kernels_of(registry().get(name), DeviceType::kCUDA).empty()) missing += name + " ";
   EXPECT_EQ(missing, "");
 }
 
 TEST(CudaPluginKernelsTest, EveryKernelHasAFunction) {
   size_t count = 0;
   for (const OpSchema* op : registry().all())
-    for (const Kernel& kernel : op->cuda_kernels) {
+    for (const Kernel& kernel : kernels_of(*op, DeviceType::kCUDA)) {
       EXPECT_NE(kernel.run, nullptr) << op->name;
       ++count;
     }
@@ -48,16 +52,18 @@ TEST(CudaPluginKernelsTest, EveryKernelHasAFunction) {
 }
 
 TEST(CudaPluginKernelsTest, AnOperatorIsRegisteredOnce) {
-  for (const OpSchema* op : registry().all()) EXPECT_LE(op->cuda_kernels.size(), 1u) << op->name;
+  for (const OpSchema* op : registry().all())
+    EXPECT_LE(kernels_of(*op, DeviceType::kCUDA).size(), 1u) << op->name;
 }
 
 // A CUDA kernel gets what a CPU kernel of the operator gets: strides are never ignored.
 TEST(CudaPluginKernelsTest, StridedInputsAreTakenWhereTheCpuTakesThem) {
   std::string only_cuda;
   for (const OpSchema* op : registry().all()) {
-    if (op->cuda_kernels.empty() || !op->cuda_kernels[0].strided_inputs) continue;
+    const auto& kernels = kernels_of(*op, DeviceType::kCUDA);
+    if (kernels.empty() || !kernels[0].strided_inputs) continue;
     bool cpu = false;
-    for (const Kernel& kernel : op->cpu_kernels) cpu |= kernel.strided_inputs;
+    for (const Kernel& kernel : kernels_of(*op, DeviceType::kCPU)) cpu |= kernel.strided_inputs;
     if (!cpu) only_cuda += op->name + " ";
   }
   EXPECT_EQ(only_cuda, "Activation _activation_backward ");

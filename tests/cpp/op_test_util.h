@@ -71,7 +71,7 @@ struct OpCall {
     return {specs.begin(), specs.end()};
   }
   const Kernel* find(std::string_view kernel) const {
-    for (const Kernel& k : op.cpu_kernels)
+    for (const Kernel& k : op.kernels[DeviceType::kCPU])
       if (kernel == k.name) return &k;
     return nullptr;
   }

@@ -276,7 +276,7 @@ class Lowering {
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device) {
   if (!node.post_ops.empty()) return nullptr;
-  const auto& kernels = device == DeviceType::kCUDA ? node.op->cuda_kernels : node.op->cpu_kernels;
+  const auto& kernels = node.op->kernels[device];
   for (const Kernel& k : kernels)
     if (k.inline_ok && !(k.supports && k.supports(node.params.get(), inputs, node.outputs)))
       return &k;

@@ -117,8 +117,9 @@ void give_kernels(OpRegistry& ops) {
   const std::string without = env_string("MXLITE_FAKE_GPU_WITHOUT", "");
   for (OpSchema* op : ops.all()) {
     if (op->name == without) continue;
-    if (op->cuda_kernels.empty()) op->cuda_kernels = op->cpu_kernels;
-    for (Kernel& kernel : op->cuda_kernels) {
+    std::vector<Kernel>& own = op->kernels[DeviceType::kCUDA];
+    if (own.empty()) own = op->kernels[DeviceType::kCPU];
+    for (Kernel& kernel : own) {
       MX_ASSERT(cpu_kernels.size() < kMostKernels);
       const KernelFn run = kernel.run;
       kernel.run = kernels[cpu_kernels.size()];

@@ -1,0 +1,29 @@
+// Values by the device that computes, so that another device needs no member anywhere.
+#pragma once
+#include <array>
+#include <cstddef>
+
+#include "cpp/core/device.h"
+
+namespace mxlite {
+
+inline constexpr size_t kMaxDeviceTypes = 8;  // above every code of DeviceType
+
+// The device that computes on memory of a type: the CPU for all host memory.
+constexpr DeviceType computing_device(DeviceType type) {
+  return type == DeviceType::kPinned || type == DeviceType::kShared ? DeviceType::kCPU : type;
+}
+
+// One T per device that computes, made by its default constructor.
+template <class T>
+class DeviceMap {
+ public:
+  T& operator[](DeviceType type) { return values_[index(type)]; }
+  const T& operator[](DeviceType type) const { return values_[index(type)]; }
+
+ private:
+  static size_t index(DeviceType type) { return static_cast<size_t>(computing_device(type)); }
+  std::array<T, kMaxDeviceTypes> values_{};
+};
+
+}  // namespace mxlite
