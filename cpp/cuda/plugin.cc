@@ -7,8 +7,8 @@
 #include "cpp/graph/cuda/recorder.h"
 #include "cpp/kvstore/comm/nccl/nccl_group.h"
 #include "cpp/ndarray/cuda/copy.h"
-#include "cpp/ops/cuda/register_ops_cuda.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
     std::string* why_not) {
@@ -24,7 +24,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);
     mxlite::set_device_group_backend(&mxlite::nccl::make_nccl_group);
     mxlite::graph::set_graph_recorder(new mxlite::cuda::CudaGraphRecorder);
-    mxlite::register_all_ops_cuda(mxlite::ops());
+    mxlite::Registration::run_all(mxlite::ops());  // the kernels of this library
     return accelerator;
   } catch (const std::exception& error) {
     *why_not = mxlite::str("the CUDA plug-in failed: ", error.what());

@@ -1,5 +1,5 @@
-// Arguments of a kernel, and the table entry that offers it. Candidates of an operator are tried in
-// the order of registration; the first whose `supports` has no objection runs.
+// What a kernel sees, and the table entry that offers it. Candidates of an operator are tried in
+// the order of registration (registration.h); the first whose `supports` has no objection runs.
 #pragma once
 #include <span>
 

@@ -6,7 +6,7 @@
 #include "cpp/base/env.h"
 #include "cpp/base/suggest.h"
 #include "cpp/core/accelerator.h"
-#include "cpp/ops/register_ops.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -159,7 +159,18 @@ OpSchema& OpRegistry::add(OpSchema schema) {
 void OpRegistry::add_kernel(std::string_view op, DeviceType device, const Kernel& kernel) {
   const auto it = by_name_.find(std::string(op));
   if (it == by_name_.end()) fail(ErrorKind::kError, "kernel for an unknown operator: ", op);
-  it->second->kernels[device].push_back(kernel);
+  std::vector<Kernel>& candidates = it->second->kernels[device];
+  for (const Kernel& other : candidates)
+    if (std::string_view(other.name) == kernel.name)
+      fail(ErrorKind::kError, "two ", kernel.name, " kernels for operator ", op, " on ",
+           device_type_name(device));
+  candidates.push_back(kernel);
+}
+
+void OpRegistry::check_complete() const {
+  for (const OpSchema* op : order_)
+    if (op->kernels[DeviceType::kCPU].empty())
+      fail(ErrorKind::kError, "operator without a CPU kernel: ", op->name);
 }
 
 const OpSchema* OpRegistry::find(std::string_view name) const {
@@ -184,7 +195,8 @@ const OpSchema& OpRegistry::get_public(std::string_view name) const {
 OpRegistry& ops() {
   static auto* registry = [] {  // leaked: worker threads may outlive static destructors
     auto* r = new OpRegistry;
-    register_all_ops(*r);
+    Registration::run_all(*r);
+    r->check_complete();
     return r;
   }();
   return *registry;

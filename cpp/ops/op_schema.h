@@ -235,18 +235,21 @@ class OpBuilder {
 
 class OpRegistry {
  public:
-  OpSchema& add(OpSchema schema);
+  OpSchema& add(OpSchema schema);  // throws if a name or alias is taken
   // Fn is void(KernelContext&, const P&, Inputs, Outputs).
   template <auto Fn>
   void kernel(std::string_view op, DeviceType device, Kernel k = {}) {
     k.run = &Erase<Fn>::call;
     add_kernel(op, device, k);
   }
+  // Throws if there is no such operator, or if it has a candidate of this name on the device.
   void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
   const OpSchema* find(std::string_view name_or_alias) const;
   const OpSchema& get(std::string_view name_or_alias) const;  // throws with a suggestion
   // Like get, for names from programs and files; throws a value error for internal operators.
   const OpSchema& get_public(std::string_view name_or_alias) const;
+  // Throws if an operator has no CPU kernel.
+  void check_complete() const;
   // Every operator once, in order of registration.
   const std::vector<OpSchema*>& all() const { return order_; }
 
@@ -255,7 +258,7 @@ class OpRegistry {
   std::unordered_map<std::string, OpSchema*> by_name_;
 };
 
-// Filled on first use by register_all_ops (register_ops.cc).
+// Filled on first use by all registrations (registration.h).
 OpRegistry& ops();
 
 }  // namespace mxlite

@@ -1,81 +1,67 @@
 #include "cpp/ops/planned_kernel.h"
 
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 namespace mxlite {
 
-void register_onednn_plans();             // cpu/onednn
-void register_pointwise_chain_planner();  // cpu/pointwise
-
 namespace {
 
 struct Table {
   std::unordered_map<std::string, PlannedKernel> kernels;
+  PlannedKernel any_pointwise;  // for pointwise operators without a row of their own
   PlanChainFn chain = nullptr;
   LayoutBackend layouts;
 };
 
+// Filled while the operators are registered, those of a device while its plug-in is loaded.
 Table& table(DeviceType device) {
   static auto* const tables = new DeviceMap<Table>;  // leaked: executables outlive statics
   return (*tables)[device];
 }
 
-// For pointwise operators without a row of their own; kernels are registered before the first look.
-constexpr const char* kAnyPointwise = "*";
-
-void register_all() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    register_onednn_plans();
-    register_pointwise_chain_planner();
-  });
-}
-
-const LayoutBackend& layouts_of(DeviceType device) {
-  register_all();
-  return table(device).layouts;
+const Table& registered(DeviceType device) {
+  ops();
+  return table(device);
 }
 
 }  // namespace
 
 bool same_layout(const Layout& a, const Layout& b) {
   if (a.is_plain() || b.is_plain()) return a.is_plain() && b.is_plain();
-  return a.backend == b.backend && layouts_of(a.backend).same(a, b);
+  return a.backend == b.backend && registered(a.backend).layouts.same(a, b);
 }
 
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to) {
   const DeviceType backend = from.is_plain() ? to.backend : from.backend;
-  return layouts_of(backend).reorder(from_spec, from, to_spec, to);
+  return registered(backend).layouts.reorder(from_spec, from, to_spec, to);
 }
 
 void set_layout_backend(DeviceType device, LayoutBackend backend) {
   table(device).layouts = backend;
 }
 
-void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel) {
-  table(device).kernels[std::string(op)] = kernel;
+void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
+                        PlannedKernel kernel) {
+  if (!ops.find(op)) fail(ErrorKind::kError, "planned kernel for an unknown operator: ", op);
+  if (!table(device).kernels.try_emplace(std::string(op), kernel).second)
+    fail(ErrorKind::kError, "two planned kernels for ", op, " on ", device_type_name(device));
 }
 
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel) {
-  add_planned_kernel(kAnyPointwise, device, kernel);
+  table(device).any_pointwise = kernel;
 }
 
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device) {
-  register_all();
-  const auto& kernels = table(device).kernels;
-  auto it = kernels.find(op.name);
-  if (it == kernels.end() && op.pointwise) it = kernels.find(kAnyPointwise);
-  return it == kernels.end() ? nullptr : &it->second;
+  const Table& known = registered(device);
+  const auto found = known.kernels.find(op.name);
+  if (found != known.kernels.end()) return &found->second;
+  return op.pointwise && known.any_pointwise.plan ? &known.any_pointwise : nullptr;
 }
 
 void set_chain_planner(DeviceType device, PlanChainFn planner) { table(device).chain = planner; }
 
-PlanChainFn find_chain_planner(DeviceType device) {
-  register_all();
-  return table(device).chain;
-}
+PlanChainFn find_chain_planner(DeviceType device) { return registered(device).chain; }
 
 }  // namespace mxlite

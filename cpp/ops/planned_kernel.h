@@ -68,9 +68,11 @@ struct PlannedKernel {
   PlanFn plan = nullptr;
   FuseFn can_fuse = nullptr;  // null: takes no post-ops
 };
-// Kept outside of the schemas so that op_schema.h does not depend on this file.
-void add_planned_kernel(std::string_view op, DeviceType device, PlannedKernel kernel);
-// Used for every operator with the trait pointwise that has none of its own.
+// Kept beside the schemas so that op_schema.h does not depend on this file. Called at
+// Stage::kPlans; throws if there is no such operator or it has a planned kernel for the device.
+void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
+                        PlannedKernel kernel);
+// For every operator with the trait pointwise that has none of its own.
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 

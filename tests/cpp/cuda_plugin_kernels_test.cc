@@ -5,21 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "cpp/ops/cuda/register_ops_cuda.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"
 
 namespace mxlite {
 namespace {
 
-const OpRegistry& registry() {
-  static const bool once = [] {
-    register_all_ops_cuda(ops());
-    return true;
-  }();
-  (void)once;
-  return ops();
-}
+// The plug-in is linked, so that its kernels register themselves before main.
+const OpRegistry& registry() { return ops(); }
 
 const std::vector<Kernel>& kernels_of(const OpSchema& op, DeviceType device) {
   return op.kernels[device];

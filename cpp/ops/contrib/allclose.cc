@@ -1,10 +1,11 @@
 #include "cpp/ops/contrib/allclose.h"
 
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
-void register_allclose(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AllcloseParams>("_contrib_allclose")
               .inputs({"a", "b"})
               .doc("1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.")
@@ -14,6 +15,6 @@ void register_allclose(OpRegistry& ops) {
               })
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

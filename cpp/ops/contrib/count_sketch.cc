@@ -1,6 +1,7 @@
 #include "cpp/ops/contrib/count_sketch.h"
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -41,7 +42,7 @@ std::vector<ValueRef> gradient_of_backward(GradBuilder& g) {
 
 }  // namespace
 
-void register_count_sketch(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CountSketchParams>(kOp)
               .doc("Count sketch: out[..., h[i]] is the sum of s[i] * data[..., i].")
               .inputs({"data", "h", "s"})
@@ -60,6 +61,6 @@ void register_count_sketch(OpRegistry& ops) {
               })
               .gradient(gradient_of_backward)
               .build());
-}
+});
 
 }  // namespace mxlite

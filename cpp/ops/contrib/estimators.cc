@@ -2,6 +2,7 @@
 
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -31,7 +32,7 @@ void add(OpRegistry& ops, const char* name, const char* doc, GradFn gradient) {
 
 }  // namespace
 
-void register_estimators(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add<NoParams>(ops, "_contrib_round_ste",
                 "round(data); the gradient passes as if nothing had been rounded.",
                 straight_through);
@@ -41,6 +42,6 @@ void register_estimators(OpRegistry& ops) {
                     "data; its gradient is multiplied by scalar.", scaled_gradient);
   add<QuadraticParams>(ops, "_contrib_quadratic", "a * data * data + b * data + c.",
                        quadratic_gradient);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 #include "cpp/ops/contrib/fft.h"
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -33,7 +34,7 @@ Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_fft(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FftParams>(kForward)
               .doc("Fourier transform of the last axis, as (real, imaginary) pairs.")
               .inputs({"data"})
@@ -52,6 +53,6 @@ void register_fft(OpRegistry& ops) {
               })
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

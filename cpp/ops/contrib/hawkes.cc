@@ -2,6 +2,7 @@
 // one before and of kind marks[i, j] in [0, K). The second output is the state at the end, which a
 // following stretch of the same process starts from.
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -45,7 +46,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_hawkes(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>(kOp)
               .doc("Log likelihood of marked Hawkes processes, and their states at the end.")
               .inputs(kInputs)
@@ -65,6 +66,6 @@ void register_hawkes(OpRegistry& ops) {
                 return Specs{in[2], in[3], in[4], in[5], in[6], in[9]};
               })
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -16,11 +16,6 @@ bool same_channels_last(const Layout& a, const Layout& b);
 Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
                                 const TensorSpec& to_spec, const Layout& to);
 
-// Planned kernels and the layout itself; called when the plug-in is loaded.
-void register_cuda_plans();
-void register_chain_planner();  // pointwise/chain.cu
-void register_dense_plan();     // nn/dense_plan.cc
-
 bool is_relu(const PostOp& p);
 
 }  // namespace mxlite::cuda

@@ -8,6 +8,7 @@
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 
 namespace mxlite::cuda {
@@ -227,22 +228,20 @@ std::optional<Plan> plan_pointwise(const PlanRequest& r) {
 
 }  // namespace
 
-void register_cuda_plans() {
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   set_layout_backend(kCUDA, {same_channels_last, plan_channels_last_reorder});
-  add_planned_kernel("Convolution", kCUDA, {plan_forward, can_fuse});
-  add_planned_kernel("_convolution_backward_data", kCUDA, {plan_backward_data});
-  add_planned_kernel("_convolution_backward_weight", kCUDA, {plan_backward_weight});
-  add_planned_kernel("BatchNorm", kCUDA, {plan_batch_norm<BatchNormParams>});
-  add_planned_kernel("_batch_norm_backward", kCUDA, {plan_batch_norm<BatchNormGradParams>});
-  add_planned_kernel("Pooling", kCUDA, {plan_pooling<PoolingParams>});
-  add_planned_kernel("_pooling_backward", kCUDA, {plan_pooling<PoolingGradParams>});
-  add_planned_kernel("Concat", kCUDA, {plan_concat});
+  add_planned_kernel(ops, "Convolution", kCUDA, {plan_forward, can_fuse});
+  add_planned_kernel(ops, "_convolution_backward_data", kCUDA, {plan_backward_data});
+  add_planned_kernel(ops, "_convolution_backward_weight", kCUDA, {plan_backward_weight});
+  add_planned_kernel(ops, "BatchNorm", kCUDA, {plan_batch_norm<BatchNormParams>});
+  add_planned_kernel(ops, "_batch_norm_backward", kCUDA, {plan_batch_norm<BatchNormGradParams>});
+  add_planned_kernel(ops, "Pooling", kCUDA, {plan_pooling<PoolingParams>});
+  add_planned_kernel(ops, "_pooling_backward", kCUDA, {plan_pooling<PoolingGradParams>});
+  add_planned_kernel(ops, "Concat", kCUDA, {plan_concat});
   for (const char* op : {"Activation", "_activation_backward", "Cast", "amp_cast"})
-    add_planned_kernel(op, kCUDA, {plan_pointwise});
+    add_planned_kernel(ops, op, kCUDA, {plan_pointwise});
   add_pointwise_planned_kernel(kCUDA, {plan_pointwise});
-  register_chain_planner();
-  register_dense_plan();
-}
+});
 
 }  // namespace mxlite::cuda

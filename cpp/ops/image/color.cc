@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cpp/ops/image/image.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -44,7 +45,7 @@ OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc)
 
 }  // namespace
 
-void register_image_color(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       factor_op("_image_random_brightness", "Multiplies each image by a random factor.").build());
   ops.add(factor_op("_image_random_contrast",
@@ -71,6 +72,6 @@ void register_image_color(OpRegistry& ops) {
   ops.add(random_op<ImageRandomLightingParams>(
               "_image_random_lighting", "Adds a random mixture of ImageNet's principal colours.")
               .build());
-}
+});
 
 }  // namespace mxlite

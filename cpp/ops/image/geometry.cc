@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cpp/ops/image/image.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/slice.h"
 
 namespace mxlite {
@@ -115,7 +116,7 @@ uint64_t count_random(const NoParams&, std::span<const TensorSpec> out) {
 
 }  // namespace
 
-void register_image_geometry(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_image_to_tensor")
           .inputs({"data"})
@@ -166,6 +167,6 @@ void register_image_geometry(OpRegistry& ops) {
               .infer(infer_flip<NoParams>)
               .random(count_random)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -161,7 +162,7 @@ std::vector<ValueRef> grad_matmul(GradBuilder& g) {
 
 }  // namespace
 
-void register_dot(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DotParams>("dot")
               .inputs({"lhs", "rhs"})
               .doc("Sums products over the last axis of lhs and the first axis of rhs.")
@@ -183,6 +184,6 @@ void register_dot(OpRegistry& ops) {
               .gradient(grad_matmul)
               .amp(AmpClass::kLowPrecision)
               .build());
-}
+});
 
 }  // namespace mxlite

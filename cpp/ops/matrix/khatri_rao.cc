@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -51,13 +52,13 @@ std::vector<ValueRef> grad_khatri_rao(GradBuilder& g) {
 
 }  // namespace
 
-void register_khatri_rao(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("khatri_rao")
               .variadic("args")
               .doc("Column-wise Kronecker product of matrices with equally many columns.")
               .infer(infer_khatri_rao)
               .gradient(grad_khatri_rao)
               .build());
-}
+});
 
 }  // namespace mxlite

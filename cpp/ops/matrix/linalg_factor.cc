@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -147,7 +148,7 @@ OpBuilder<P> factor(const char* name, const char* alias, const char* doc) {
 
 }  // namespace
 
-void register_linalg_factor(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(factor<LinalgFactorParams>(
               "linalg_potrf", "_linalg_potrf",
               "Cholesky factor of a positive definite A: triangular L with L * L^T = A, or "
@@ -194,6 +195,6 @@ void register_linalg_factor(OpRegistry& ops) {
               .doc("Inner matrix of linalg_syevd's gradient, in the basis of the eigenvectors.")
               .infer(infer_syevd_backward)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -108,7 +109,7 @@ std::vector<ValueRef> grad_syrk(GradBuilder& g) {
 
 }  // namespace
 
-void register_linalg_gemm(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LinalgGemmParams>("linalg_gemm")
               .alias({"_linalg_gemm"})
               .inputs({"A", "B", "C"})
@@ -131,6 +132,6 @@ void register_linalg_gemm(OpRegistry& ops) {
               .infer(infer_syrk)
               .gradient(grad_syrk)
               .build());
-}
+});
 
 }  // namespace mxlite

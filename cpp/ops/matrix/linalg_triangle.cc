@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -168,7 +169,7 @@ std::vector<ValueRef> grad_sumlogdiag(GradBuilder& g) {
 
 }  // namespace
 
-void register_linalg_triangle(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LinalgTriangularParams>("linalg_trmm")
               .alias({"_linalg_trmm"})
               .inputs({"A", "B"})
@@ -226,6 +227,6 @@ void register_linalg_triangle(OpRegistry& ops) {
               .infer(infer_sumlogdiag)
               .gradient(grad_sumlogdiag)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/activation.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -52,7 +52,7 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 
 }  // namespace
 
-void register_activation(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ActivationParams>("Activation")
               .doc("Activation function, element by element.")
               .inputs({"data"})
@@ -70,6 +70,6 @@ void register_activation(OpRegistry& ops) {
               .inplace(0, 0)
               .pointwise()
               .build());
-}
+});
 
 }  // namespace mxlite

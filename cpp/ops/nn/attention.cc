@@ -4,7 +4,7 @@
 
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -99,7 +99,7 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
 
 }  // namespace
 
-void register_attention(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
                "Scaled products of queries and keys, self-attention.");
   add<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
@@ -121,6 +121,6 @@ void register_attention(OpRegistry& ops) {
               })
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -3,7 +3,7 @@
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -148,7 +148,7 @@ OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
 
 }  // namespace
 
-void register_batch_norm(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   OpSchema schema = batch_norm_schema(
       "BatchNorm", "Normalizes every channel over the batch; updates the running statistics.",
       gradient);
@@ -223,6 +223,6 @@ void register_batch_norm(OpRegistry& ops) {
               })
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/convolution.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -117,7 +117,7 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
 
 }  // namespace
 
-void register_convolution(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ConvolutionParams>(kOp)
               .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
               .alias({"Convolution_v1"})
@@ -152,6 +152,6 @@ void register_convolution(OpRegistry& ops) {
               .gradient(gradient_of_weight_grad)
               .amp(AmpClass::kLowPrecision)
               .build());
-}
+});
 
 }  // namespace mxlite

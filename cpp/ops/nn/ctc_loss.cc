@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/ctc_loss.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -34,7 +34,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_ctc_loss(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CTCLossParams>(kOp)
               .doc("Connectionist temporal classification loss of every sequence of a batch.")
               .alias({"ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"})
@@ -48,6 +48,6 @@ void register_ctc_loss(OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

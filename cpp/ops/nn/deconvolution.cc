@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -135,7 +135,7 @@ ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Sha
   return conv;
 }
 
-void register_deconvolution(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DeconvolutionParams>(kOp)
               .doc("Transposed convolution over 1 to 3 spatial dimensions.")
               .inputs({"data", "weight", "bias"})
@@ -145,6 +145,6 @@ void register_deconvolution(OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/dropout.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -24,7 +24,7 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 
 }  // namespace
 
-void register_dropout(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DropoutParams>("Dropout")
               .doc("Sets random elements to zero and scales the others by 1 / (1 - p).")
               .inputs({"data"})
@@ -46,6 +46,6 @@ void register_dropout(OpRegistry& ops) {
               .gradient(second_order)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

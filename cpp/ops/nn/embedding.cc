@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/embedding.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -31,7 +31,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_embedding(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<EmbeddingParams>("Embedding")
               .doc("Rows of the table weight that data's indices name.")
               .alias({"_contrib_SparseEmbedding"})
@@ -53,6 +53,6 @@ void register_embedding(OpRegistry& ops) {
                 return {g.emit("Embedding", {g.input(1), g.output_grad(0)}, g.params_ref()), {}};
               })
               .build());
-}
+});
 
 }  // namespace mxlite

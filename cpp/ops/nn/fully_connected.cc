@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/fully_connected.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -63,7 +63,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_fully_connected(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FullyConnectedParams>(kOp)
               .doc("Linear layer: data @ weight.T + bias.")
               .inputs({"data", "weight", "bias"})
@@ -73,6 +73,6 @@ void register_fully_connected(OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
               .build());
-}
+});
 
 }  // namespace mxlite

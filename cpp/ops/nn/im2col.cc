@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/im2col.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -41,7 +41,7 @@ Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_im2col(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Im2colParams>("im2col")
               .doc("Windows of an image as columns of a matrix.")
               .inputs({"data"})
@@ -62,6 +62,6 @@ void register_im2col(OpRegistry& ops) {
                 return {g.emit("im2col", {g.output_grad(0)}, std::make_shared<Im2colParams>(p))};
               })
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/image_resize.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -69,7 +69,7 @@ Specs infer_backward(const ImageResizeGradParams& p, std::span<const TensorSpec>
 
 }  // namespace
 
-void register_image_resize(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AdaptiveAvgPoolingParams>(kPooling)
               .doc("Average pooling to a given height and width.")
               .inputs({"data"})
@@ -116,6 +116,6 @@ void register_image_resize(OpRegistry& ops) {
                                {{"height", s[2]}, {"width", s[3]}, {"align_corners", align}})};
               })
               .build());
-}
+});
 
 }  // namespace mxlite

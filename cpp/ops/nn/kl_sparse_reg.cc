@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/kl_sparse_reg.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -32,7 +32,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_kl_sparse_reg(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<KlSparseRegParams>(kOp)
               .doc("Identity whose gradient makes sigmoid activations sparse.")
               .inputs({"data", "moving_avg"})
@@ -48,6 +48,6 @@ void register_kl_sparse_reg(OpRegistry& ops) {
               .training_dependent()
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

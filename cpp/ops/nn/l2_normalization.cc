@@ -3,7 +3,7 @@
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -35,7 +35,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_l2_normalization(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<L2NormalizationParams>("L2Normalization")
               .doc("Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.")
               .inputs({"data"})
@@ -51,6 +51,6 @@ void register_l2_normalization(OpRegistry& ops) {
               .infer(same_as_input<1, L2NormalizationParams>)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

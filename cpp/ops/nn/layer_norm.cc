@@ -3,7 +3,7 @@
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -107,7 +107,7 @@ void add_backward(OpRegistry& ops, const char* name, const char* doc) {
 
 }  // namespace
 
-void register_layer_norm(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   const std::vector<std::string> inputs = {"data", "gamma", "beta"};
   ops.add(
       OpBuilder<LayerNormParams>("LayerNorm")
@@ -147,6 +147,6 @@ void register_layer_norm(OpRegistry& ops) {
   add_backward<LayerNormParams>(ops, "_layer_norm_backward", "Gradients of LayerNorm.");
   add_backward<GroupNormParams>(ops, "_group_norm_backward", "Gradients of GroupNorm.");
   add_backward<InstanceNormParams>(ops, "_instance_norm_backward", "Gradients of InstanceNorm.");
-}
+});
 
 }  // namespace mxlite

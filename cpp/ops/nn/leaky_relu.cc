@@ -3,7 +3,7 @@
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -101,7 +101,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_leaky_relu(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LeakyReLUParams>(kOp)
               .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.")
               .inputs({"data", "gamma"})
@@ -134,6 +134,6 @@ void register_leaky_relu(OpRegistry& ops) {
                 return out;
               })
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -46,7 +46,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_lrn(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LRNParams>("LRN")
               .doc("Local response normalization across channels.")
               .inputs({"data"})
@@ -61,6 +61,6 @@ void register_lrn(OpRegistry& ops) {
               .infer(same_as_input<1, LRNParams>)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -66,7 +66,7 @@ ValueRef cross_entropy_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_output_loss(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_regression(ops, "LinearRegressionOutput", "data, with the gradient of a squared error.",
                  regression_gradient<false>);
   add_regression(ops, "LogisticRegressionOutput",
@@ -140,6 +140,6 @@ void register_output_loss(OpRegistry& ops) {
               .infer(same_as_input<1, NoParams>)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

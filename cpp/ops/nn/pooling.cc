@@ -2,7 +2,7 @@
 
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -93,7 +93,7 @@ std::vector<ValueRef> backward_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_pooling(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PoolingParams>(kOp)
               .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
               .alias({"Pooling_v1"})
@@ -111,6 +111,6 @@ void register_pooling(OpRegistry& ops) {
               })
               .gradient(backward_gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

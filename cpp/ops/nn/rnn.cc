@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/rnn.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -174,7 +174,7 @@ int state_count(const RnnParams& p) { return p.is_lstm() ? 2 : 1; }
 
 }  // namespace
 
-void register_rnn(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RnnParams>(kOp)
               .doc("Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, "
                    "inputs).")
@@ -202,6 +202,6 @@ void register_rnn(OpRegistry& ops) {
           .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
           .infer(infer_backward)
           .build());
-}
+});
 
 }  // namespace mxlite

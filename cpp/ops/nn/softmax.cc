@@ -3,7 +3,7 @@
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -110,7 +110,7 @@ std::vector<ValueRef> activation_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_softmax(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add<0>(ops, "exp(data / temperature), divided by its sum along one axis.");
   add<1>(ops, "Logarithm of softmax, computed without overflow.");
   add<2>(ops, "softmax of the negated data.");
@@ -135,6 +135,6 @@ void register_softmax(OpRegistry& ops) {
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

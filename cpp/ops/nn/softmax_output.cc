@@ -1,7 +1,7 @@
 #include "cpp/ops/nn/softmax_output.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -37,7 +37,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_softmax_output(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SoftmaxOutputParams>(kOp)
               .doc("softmax with the gradient of the cross entropy with label.")
               .alias({"Softmax"})
@@ -60,6 +60,6 @@ void register_softmax_output(OpRegistry& ops) {
               .infer(same_as_input<0, SoftmaxOutputParams>)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/nn/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -88,7 +88,7 @@ std::vector<ValueRef> backward_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_upsampling(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<UpSamplingParams>(kOp)
               .doc("Enlarges height and width by a whole factor.")
               .variadic("data")
@@ -111,6 +111,6 @@ void register_upsampling(OpRegistry& ops) {
               })
               .gradient(backward_gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

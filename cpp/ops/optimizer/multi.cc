@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cpp/ops/registration.h"
+
 namespace mxlite {
 namespace optimizer {
 
@@ -135,7 +137,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
 }  // namespace
 }  // namespace optimizer
 
-void register_multi_updates(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
   for_each_update([&](const auto& update) {
     add_multi(ops, update, false);
@@ -187,6 +189,6 @@ void register_multi_updates(OpRegistry& ops) {
               })
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

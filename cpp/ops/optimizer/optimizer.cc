@@ -1,6 +1,7 @@
 // Weight updates (1.x names and formulas). States are inputs that the kernel changes; the new
 // weight is the output, usually given as out=weight.
 #include "cpp/ops/optimizer/updates.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace optimizer {
@@ -110,9 +111,7 @@ Specs infer_group_adagrad(const GroupAdagradParams&, std::span<const TensorSpec>
 }  // namespace
 }  // namespace optimizer
 
-void register_multi_updates(OpRegistry&);
-
-void register_optimizer(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
   for_each_update([&](const auto& update) {
     add_update(ops, update, false);
@@ -127,7 +126,6 @@ void register_optimizer(OpRegistry& ops) {
               .mutates({2})
               .inplace(0, 0)
               .build());
-  register_multi_updates(ops);
-}
+});
 
 }  // namespace mxlite

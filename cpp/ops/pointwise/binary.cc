@@ -1,6 +1,7 @@
 // Element-wise operators of two arrays, with NumPy's broadcasting (broadcast_*) or without
 // (elemwise_*), and add_n.
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -118,7 +119,7 @@ Grads add_n_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_binary(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kBroadcast)
     ops.add(two_inputs(row).infer(broadcast_rule(row.name)).build());
   for (const Row& row : kSameShape) ops.add(two_inputs(row).infer(same_shapes(row.name)).build());
@@ -134,6 +135,6 @@ void register_binary(OpRegistry& ops) {
               .amp(AmpClass::kWidest)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -80,7 +81,7 @@ Specs infer_scalar(const ScalarParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_scalar(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
     op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(infer_scalar).inplace(0, 0);
@@ -91,6 +92,6 @@ void register_scalar(OpRegistry& ops) {
       op.zero_gradient();
     ops.add(op.build());
   }
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 // Element-wise operators of one input: a row gives name, meaning and derivative.
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -185,7 +186,7 @@ OpSchema finish(const Row& row, OpBuilder<NoParams> op) {
 
 }  // namespace
 
-void register_unary(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kRows) ops.add(finish(row, one_input<NoParams>(row.name, row.doc)));
   for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
@@ -203,6 +204,6 @@ void register_unary(OpRegistry& ops) {
   add_backward(ops, "_relu_backward", relu_backward_gradient);
   add_backward(ops, "_sigmoid_backward", sigmoid_backward_gradient);
   add_backward(ops, "_tanh_backward", tanh_backward_gradient);
-}
+});
 
 }  // namespace mxlite

@@ -7,6 +7,7 @@
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/quantization/quantization.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 
 namespace mxlite {
@@ -153,7 +154,7 @@ Specs infer_batch_norm(const BatchNormParams& p, std::span<const TensorSpec> in)
 }  // namespace
 }  // namespace quantization
 
-void register_quantized_layers(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   add_product<ConvolutionParams>(ops, "_contrib_quantized_conv",
                                  "Convolution of quantized data: int32 sums and their range.",
@@ -225,6 +226,6 @@ void register_quantized_layers(OpRegistry& ops) {
             complete_ranges(in.subspan(5));
           })
           .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Between floats and quantized numbers, and the choice of ranges.
 #include "cpp/ops/quantization/quantization.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace quantization {
@@ -102,9 +103,7 @@ void add(OpRegistry& ops, const char* name, std::vector<std::string> inputs, int
 }  // namespace
 }  // namespace quantization
 
-void register_quantized_layers(OpRegistry&);
-
-void register_quantization(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   const std::vector<std::string> ranged = {"data", "min_range", "max_range"};
   add<QuantizeParams>(ops, "_contrib_quantize", ranged, 3, infer_quantize,
@@ -120,7 +119,6 @@ void register_quantization(OpRegistry& ops) {
   add<EntropyParams>(ops, "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
                      "The range whose quantization changes a histogram least, by its divergence, "
                      "and that divergence.");
-  register_quantized_layers(ops);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "cpp/ops/registration.h"
+
 namespace mxlite {
 namespace random {
 namespace {
@@ -170,7 +172,7 @@ Grads dirichlet_gradient(GradBuilder& g) {
 }  // namespace
 }  // namespace random
 
-void register_random_pdf(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
   for (const auto& [row, gradient] : kRows) {
     const std::string name = str("_random_pdf_", row.name);
@@ -193,6 +195,6 @@ void register_random_pdf(OpRegistry& ops) {
               .infer(infer_dirichlet)
               .gradient(dirichlet_gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "cpp/ops/random/distributions.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace random {
@@ -141,11 +142,8 @@ Specs infer_shuffle(const NoParams&, std::span<const TensorSpec> in) {
 }  // namespace
 }  // namespace random
 
-void register_random_pdf(OpRegistry&);
-
-void register_random(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
-  register_random_pdf(ops);
   for_each_distribution([&](auto d) {
     using D = decltype(d);
     ops.add(draw_schema<D>());
@@ -186,6 +184,6 @@ void register_random(OpRegistry& ops) {
               })
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Positions of extremes.
 #include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -31,7 +32,7 @@ Specs infer_channel(const NoParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_arg(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ArgParams>("argmax")
               .inputs({"data"})
               .doc("Index of the first largest value along an axis (a NaN counts as largest), "
@@ -52,6 +53,6 @@ void register_arg(OpRegistry& ops) {
               .infer(infer_channel)
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Repeats values along axes of length 1; the gradient adds up over them.
 #include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -85,7 +86,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_broadcast(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BroadcastToParams>("broadcast_to")
               .inputs({"data"})
               .doc("data repeated to a shape.")
@@ -105,6 +106,6 @@ void register_broadcast(OpRegistry& ops) {
               .infer(infer_like)
               .gradient(gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Running sums. The gradient runs the other way, so both directions are operators.
 #include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -25,7 +26,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_cumsum(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CumsumParams>("cumsum")
               .inputs({"a"})
               .doc("Sum of the elements up to each position.")
@@ -40,6 +41,6 @@ void register_cumsum(OpRegistry& ops) {
               .gradient(gradient<false>)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

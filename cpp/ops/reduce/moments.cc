@@ -1,5 +1,6 @@
 // Mean and variance in one operator.
 #include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -35,7 +36,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_moments(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MomentsParams>("moments")
               .inputs({"data"})
               .doc("Mean and (biased) variance over axes.")
@@ -44,6 +45,6 @@ void register_moments(OpRegistry& ops) {
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

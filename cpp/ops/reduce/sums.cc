@@ -1,6 +1,7 @@
 // Sums, products, means, extremes and norms over axes.
 #include "cpp/ops/higher_order.h"
 #include "cpp/ops/reduce/reduce.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -149,7 +150,7 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
 
 }  // namespace
 
-void register_sums(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}).build());
   ops.add(reduction("mean", "Mean over axes.", false, mean_gradient).build());
   ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient).build());
@@ -171,6 +172,6 @@ void register_sums(OpRegistry& ops) {
               .gradient(norm_gradient)
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

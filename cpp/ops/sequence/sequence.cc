@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -84,7 +85,7 @@ std::vector<ValueRef> grad_last_backward(GradBuilder& g) {
 
 }  // namespace
 
-void register_sequence_ops(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SequenceMaskParams>("SequenceMask")
               .inputs({"data", "sequence_length"})
               .input_count(count_inputs<SequenceMaskParams>)
@@ -115,6 +116,6 @@ void register_sequence_ops(OpRegistry& ops) {
               .infer(infer_reverse)
               .gradient(grad_reverse)
               .build());
-}
+});
 
 }  // namespace mxlite

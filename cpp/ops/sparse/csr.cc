@@ -1,4 +1,5 @@
 // Products, sums and conversions of csr arrays.
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -164,9 +165,9 @@ void register_conversions(OpRegistry& ops) {
 }  // namespace
 }  // namespace sparse
 
-void register_csr(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   sparse::register_products(ops);
   sparse::register_conversions(ops);
-}
+});
 
 }  // namespace mxlite

@@ -1,4 +1,5 @@
 // Row-sparse arrays: values holds the rows that indices names.
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -91,9 +92,9 @@ void register_selection(OpRegistry& ops) {
 }  // namespace
 }  // namespace sparse
 
-void register_rows(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   sparse::register_conversions(ops);
   sparse::register_selection(ops);
-}
+});
 
 }  // namespace mxlite

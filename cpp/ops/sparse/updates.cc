@@ -1,6 +1,7 @@
 // Weight updates that touch only the rows of a row-sparse gradient (1.x: lazy_update). Rows of one
 // index are added up first, so gradients need no normal form.
 #include "cpp/ops/optimizer/params.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -46,7 +47,7 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
 }  // namespace
 }  // namespace sparse
 
-void register_row_updates(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: the parameters of the dense updates
   sparse::add_update<SgdParams>(ops, "_rows_sgd_update", {});
   sparse::add_update<SgdMomParams>(ops, "_rows_sgd_mom_update", {"mom"});
@@ -54,6 +55,6 @@ void register_row_updates(OpRegistry& ops) {
   sparse::add_update<FtrlParams>(ops, "_rows_ftrl_update", {"z", "n"});
   sparse::add_update<AdagradParams>(ops, "_rows_adagrad_update", {"history"});
   sparse::add_update<GroupAdagradParams>(ops, "_rows_group_adagrad_update", {"history"}, true);
-}
+});
 
 }  // namespace mxlite

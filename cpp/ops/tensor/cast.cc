@@ -1,6 +1,8 @@
 // Conversions between element types.
 #include "cpp/ops/tensor/cast.h"
 
+#include "cpp/ops/registration.h"
+
 namespace mxlite {
 namespace {
 
@@ -59,7 +61,7 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_cast(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CastParams>("Cast")
               .inputs({"data"})
               .alias({"cast"})
@@ -80,6 +82,6 @@ void register_cast(OpRegistry& ops) {
               .infer(infer_multicast)
               .gradient(multicast_gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

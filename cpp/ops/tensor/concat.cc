@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -166,7 +167,7 @@ std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
 
 }  // namespace
 
-void register_concat(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ConcatParams>("Concat")
               .alias({"concat", "_rnn_param_concat"})
               .variadic("data")
@@ -197,6 +198,6 @@ void register_concat(OpRegistry& ops) {
               .infer(infer_split_v2)
               .gradient(grad_split_v2)
               .build());
-}
+});
 
 }  // namespace mxlite

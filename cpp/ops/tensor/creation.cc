@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -60,7 +61,7 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 
 }  // namespace
 
-void register_creation(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(from_nothing<FillParams>("_zeros", "Zeros.").infer(kFillRule).build());
   ops.add(from_nothing<FillParams>("_ones", "Ones.").infer(kFillRule).build());
   ops.add(from_nothing<FullParams>("_full", "One value.").infer(kFillRule).build());
@@ -75,6 +76,6 @@ void register_creation(OpRegistry& ops) {
               .build());
   ops.add(like("zeros_like", "Zeros of data's shape and dtype.").build());
   ops.add(like("ones_like", "Ones of data's shape and dtype.").build());
-}
+});
 
 }  // namespace mxlite

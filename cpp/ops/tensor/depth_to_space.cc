@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -41,7 +42,7 @@ std::vector<ValueRef> grad_space_to_depth(GradBuilder& g) {
 
 }  // namespace
 
-void register_depth_to_space(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BlockSizeParams>("depth_to_space")
               .inputs({"data"})
               .doc("Moves blocks of channels to blocks of height and width.")
@@ -54,6 +55,6 @@ void register_depth_to_space(OpRegistry& ops) {
               .infer(infer_space_to_depth)
               .gradient(grad_space_to_depth)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -63,7 +64,7 @@ std::vector<ValueRef> grad_diag_backward(GradBuilder& g) {
 
 }  // namespace
 
-void register_diag(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DiagParams>("diag")
               .inputs({"data"})
               .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
@@ -77,6 +78,6 @@ void register_diag(OpRegistry& ops) {
               .infer(infer_diag_backward)
               .gradient(grad_diag_backward)
               .build());
-}
+});
 
 }  // namespace mxlite

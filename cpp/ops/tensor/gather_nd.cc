@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -85,7 +86,7 @@ std::vector<ValueRef> grad_scatter_set_nd(GradBuilder& g) {
 
 }  // namespace
 
-void register_gather_nd(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("gather_nd")
               .inputs({"data", "indices"})
               .doc("The elements or slices of data at the given coordinates.")
@@ -112,6 +113,6 @@ void register_gather_nd(OpRegistry& ops) {
               .gradient(grad_scatter_set_nd)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

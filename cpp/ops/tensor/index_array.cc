@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -46,7 +47,7 @@ std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
 
 }  // namespace
 
-void register_index_array(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
               .inputs({"data"})
               .doc("At every position of data its own coordinates, int64.")
@@ -66,6 +67,6 @@ void register_index_array(OpRegistry& ops) {
               .gradient(grad_index_copy)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

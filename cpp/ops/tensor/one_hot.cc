@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -49,7 +50,7 @@ Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_one_hot(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<OneHotParams>("one_hot")
               .inputs({"indices"})
               .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
@@ -77,6 +78,6 @@ void register_one_hot(OpRegistry& ops) {
               .infer(infer_fill_element)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

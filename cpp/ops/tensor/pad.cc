@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/slice.h"
 
 namespace mxlite {
@@ -52,7 +53,7 @@ std::vector<ValueRef> grad_pad_backward(GradBuilder& g) {
 
 }  // namespace
 
-void register_pad(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PadParams>("Pad")
               .alias({"pad"})
               .inputs({"data"})
@@ -68,6 +69,6 @@ void register_pad(OpRegistry& ops) {
               .infer(infer_pad_backward)
               .gradient(grad_pad_backward)
               .build());
-}
+});
 
 }  // namespace mxlite

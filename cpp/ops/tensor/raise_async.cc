@@ -1,9 +1,10 @@
 // _raise_async: fails while it runs, so that tests can see what becomes of errors of tasks.
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
-void register_raise_async(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_raise_async")
           .inputs({"data"})
@@ -11,6 +12,6 @@ void register_raise_async(OpRegistry& ops) {
           .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; })
           .zero_gradient()
           .build());
-}
+});
 
 }  // namespace mxlite

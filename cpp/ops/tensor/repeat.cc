@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -66,7 +67,7 @@ std::vector<ValueRef> grad_tile(GradBuilder& g) {
 
 }  // namespace
 
-void register_repeat(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RepeatParams>("repeat")
               .inputs({"data"})
               .doc("Repeats every element along one axis.")
@@ -79,6 +80,6 @@ void register_repeat(OpRegistry& ops) {
               .infer(infer_tile)
               .gradient(grad_tile)
               .build());
-}
+});
 
 }  // namespace mxlite

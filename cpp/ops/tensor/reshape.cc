@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -199,7 +200,7 @@ Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
   return to;
 }
 
-void register_reshape(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeParams>("Reshape")
               .alias({"reshape"})
               .inputs({"data"})
@@ -250,6 +251,6 @@ void register_reshape(OpRegistry& ops) {
               .inplace(0, 0)
               .aliases_input()
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,8 @@
 // _reshape_to: the target shape spelt out, without Reshape's codes. What gradients and views emit.
 #include "cpp/ops/tensor/reshape_to.h"
 
+#include "cpp/ops/registration.h"
+
 namespace mxlite {
 namespace {
 
@@ -17,7 +19,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_reshape_to(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeToParams>("_reshape_to")
               .inputs({"data"})
               .doc("Same elements in another shape, every dimension given.")
@@ -26,6 +28,6 @@ void register_reshape_to(OpRegistry& ops) {
               .inplace(0, 0)
               .aliases_input()
               .build());
-}
+});
 
 }  // namespace mxlite

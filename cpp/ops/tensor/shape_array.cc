@@ -1,5 +1,6 @@
 // shape_array and size_array.
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -14,7 +15,7 @@ Specs infer_size_array(const NoParams&, std::span<const TensorSpec>) {
 
 }  // namespace
 
-void register_shape_array(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("shape_array")
               .inputs({"data"})
               .doc("The shape of an array as int64 numbers.")
@@ -27,6 +28,6 @@ void register_shape_array(OpRegistry& ops) {
               .infer(infer_size_array)
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -180,7 +181,7 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
 
 }  // namespace
 
-void register_slice(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SliceParams>("slice")
               .alias({"crop"})
               .inputs({"data"})
@@ -223,6 +224,6 @@ void register_slice(OpRegistry& ops) {
               .gradient(grad_slice_assign_scalar)
               .inplace(0, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

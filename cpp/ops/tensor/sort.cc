@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -114,7 +115,7 @@ std::vector<ValueRef> grad_put_along_axis(GradBuilder& g) {
 
 }  // namespace
 
-void register_sort(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SortParams>("sort")
               .inputs({"data"})
               .doc("Sorted values along one axis; NaN counts as the largest.")
@@ -150,6 +151,6 @@ void register_sort(OpRegistry& ops) {
               .infer(infer_put_along_axis)
               .gradient(grad_put_along_axis)
               .build());
-}
+});
 
 }  // namespace mxlite

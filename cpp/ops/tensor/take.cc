@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -109,7 +110,7 @@ std::vector<ValueRef> grad_pick_backward(GradBuilder& g) {
 
 }  // namespace
 
-void register_take(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TakeParams>("take")
               .inputs({"a", "indices"})
               .doc("The slices of a that indices name along one axis.")
@@ -143,6 +144,6 @@ void register_take(OpRegistry& ops) {
               .infer(infer_pick_backward)
               .gradient(grad_pick_backward)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
@@ -67,7 +68,7 @@ std::vector<ValueRef> grad_reverse(GradBuilder& g) {
 
 }  // namespace
 
-void register_transpose(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TransposeParams>("transpose")
               .inputs({"data"})
               .doc("Permutes the axes.")
@@ -88,6 +89,6 @@ void register_transpose(OpRegistry& ops) {
               .infer(infer_reverse)
               .gradient(grad_reverse)
               .build());
-}
+});
 
 }  // namespace mxlite

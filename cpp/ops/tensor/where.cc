@@ -1,5 +1,6 @@
 // where: values of x or y, chosen by a condition of the same shape or one value per row.
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -28,7 +29,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_where(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("where")
               .inputs({"condition", "x", "y"})
               .doc("x where condition is not 0, else y.")
@@ -38,6 +39,6 @@ void register_where(OpRegistry& ops) {
               .inplace(1, 0)
               .inplace(2, 0)
               .build());
-}
+});
 
 }  // namespace mxlite

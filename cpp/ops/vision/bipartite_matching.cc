@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -21,7 +21,7 @@ Specs infer(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_bipartite_matching(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BipartiteMatchingParams>(kName)
               .inputs({"data"})
               .doc("Pairs rows and columns of score matrices, best score first: the column of "
@@ -30,6 +30,6 @@ void register_bipartite_matching(OpRegistry& ops) {
               .infer(infer)
               .zero_gradient()
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -59,7 +59,7 @@ Specs infer_decode(const BoxDecodeParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_box(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<BoxIouParams>(kIou)
           .inputs({"lhs", "rhs"})
@@ -85,6 +85,6 @@ void register_box(OpRegistry& ops) {
           .zero_gradient()
           .inplace(0, 0)
           .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -43,7 +43,7 @@ std::vector<ValueRef> grad_nms(GradBuilder& g) {
 
 }  // namespace
 
-void register_box_nms(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BoxNmsParams>(kName)
               .alias({"_contrib_box_non_maximum_suppression"})
               .inputs({"data"})
@@ -62,6 +62,6 @@ void register_box_nms(OpRegistry& ops) {
               .doc("Gradient of _contrib_box_nms.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; })
               .build());
-}
+});
 
 }  // namespace mxlite

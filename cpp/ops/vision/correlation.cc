@@ -1,7 +1,7 @@
 #include "cpp/ops/vision/correlation.h"
 
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -30,7 +30,7 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-void register_correlation(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CorrelationParams>(kOp)
               .doc("Mean products of patches of two images at all displacements.")
               .inputs({"data1", "data2"})
@@ -50,6 +50,6 @@ void register_correlation(OpRegistry& ops) {
                 return Specs{in[1], in[2]};
               })
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/vision/crop.h"
 
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -50,13 +50,13 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_crop(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CropParams>(kOp)
               .doc("Part of an image, of size h_w or of the size of a second input.")
               .variadic("data")
               .infer(infer)
               .gradient(gradient)
               .build());
-}
+});
 
 }  // namespace mxlite

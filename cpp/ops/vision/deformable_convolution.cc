@@ -1,7 +1,7 @@
 #include "cpp/ops/vision/deformable_convolution.h"
 
 #include "cpp/ops/nn/layer_rules.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -111,13 +111,13 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
 
 }  // namespace
 
-void register_deformable_convolution(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   register_one<DeformableConvolutionParams>(
       ops, "Convolution whose window's elements are moved by offset.",
       {"data", "offset", "weight", "bias"});
   register_one<ModulatedDeformableConvolutionParams>(
       ops, "Convolution whose window's elements are moved by offset and multiplied by mask.",
       {"data", "offset", "mask", "weight", "bias"});
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -69,7 +69,7 @@ Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSp
 
 }  // namespace
 
-void register_multibox(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MultiBoxPriorParams>(kPrior)
               .inputs({"data"})
               .doc("Anchors around every position of a feature map, (1, anchors, 4): one per size "
@@ -95,6 +95,6 @@ void register_multibox(OpRegistry& ops) {
               .zero_gradient()
               .amp(AmpClass::kFloat32)
               .build());
-}
+});
 
 }  // namespace mxlite

@@ -2,7 +2,7 @@
 
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -53,9 +53,9 @@ void add(OpRegistry& ops, const char* images) {
 
 }  // namespace
 
-void register_proposal(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   add<kSingle>(ops, "one image");
   add<kMulti>(ops, "every image of a batch");
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,6 @@
 // Position-sensitive pooling: bin (i, j) of output channel c reads the channel of its own group,
 // (c * groups + i * groups / bins) * groups + j * groups / bins.
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi_rules.h"
 
 namespace mxlite {
@@ -46,7 +46,7 @@ std::vector<ValueRef> gradient_deformable(GradBuilder& g) {
 
 }  // namespace
 
-void register_ps_roi_pooling(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PsRoiPoolingParams>(kPooling)
               .doc("Mean of each bin of each region, every bin over channels of its own.")
               .inputs({"data", "rois"})
@@ -86,6 +86,6 @@ void register_ps_roi_pooling(OpRegistry& ops) {
                 return out;
               })
               .build());
-}
+});
 
 }  // namespace mxlite

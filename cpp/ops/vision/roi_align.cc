@@ -1,4 +1,4 @@
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi_rules.h"
 
 namespace mxlite {
@@ -30,7 +30,7 @@ Specs infer_rotated(const RotatedRoiAlignParams& p, std::span<const TensorSpec> 
 
 }  // namespace
 
-void register_roi_align(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiAlignParams>(kAlign)
               .doc("Mean of bilinear samples in each bin of each region.")
               .inputs({"data", "rois"})
@@ -65,6 +65,6 @@ void register_roi_align(OpRegistry& ops) {
                 return roi_second_gradient<RotatedRoiAlignParams>(g, kRotated);
               })
               .build());
-}
+});
 
 }  // namespace mxlite

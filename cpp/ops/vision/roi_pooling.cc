@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi_rules.h"
 
 namespace mxlite {
@@ -31,7 +31,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-void register_roi_pooling(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiPoolingParams>(kOp)
               .doc("Largest values of each bin of each region, on the pixel grid.")
               .inputs({"data", "rois"})
@@ -46,6 +46,6 @@ void register_roi_pooling(OpRegistry& ops) {
               .inputs({"output_grad", "rois", "positions"})
               .infer(infer_roi_backward<RoiPoolingParams>)
               .build());
-}
+});
 
 }  // namespace mxlite

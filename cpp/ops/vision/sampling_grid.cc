@@ -1,7 +1,7 @@
 #include "cpp/ops/vision/sampling_grid.h"
 
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -94,7 +94,7 @@ std::vector<ValueRef> gradient_transformer(GradBuilder& g) {
 
 }  // namespace
 
-void register_sampling_grid(OpRegistry& ops) {
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BilinearSamplerParams>(kSampler)
               .doc("Image at the points of a grid, by bilinear interpolation.")
               .inputs({"data", "grid"})
@@ -132,6 +132,6 @@ void register_sampling_grid(OpRegistry& ops) {
               .infer(infer_transformer)
               .gradient(gradient_transformer)
               .build());
-}
+});
 
 }  // namespace mxlite

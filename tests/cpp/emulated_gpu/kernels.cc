@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "cpp/ops/cuda/accumulate_rows.cuh"
-#include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/nn/deconvolution.h"
-#include "cpp/ops/cuda/register_ops_cuda.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
-
-void register_convolution_cuda(OpRegistry&) {}
-void register_cumsum_cuda(OpRegistry&) {}
-void register_sort_cuda(OpRegistry&) {}
 
 namespace cuda {
 
@@ -63,9 +58,6 @@ RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int6
   return {count, row, position};
 }
 
-// Planned kernels work on streams: only chains, below.
-void register_cuda_plans() { register_chain_planner(); }
-
 }  // namespace cuda
 
 namespace {
@@ -73,7 +65,7 @@ PlanChainFn own_planner = nullptr;
 }
 
 void register_own_kernels(OpRegistry& ops) {
-  register_all_ops_cuda(ops);
+  Registration::run_all(ops);
   own_planner = find_chain_planner(DeviceType::kCUDA);
 }
 

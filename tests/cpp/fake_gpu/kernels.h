@@ -5,7 +5,7 @@
 
 namespace mxlite {
 
-// Fills cuda_kernels; operators without any get the CPU's.
+// Registers kernels for DeviceType::kCUDA; operators without any get the CPU's.
 void register_own_kernels(OpRegistry& ops);
 Plan plan_own_chain(PointwiseChain chain);
 

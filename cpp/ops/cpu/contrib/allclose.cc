@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -35,8 +36,8 @@ void allclose_native(KernelContext&, const AllcloseParams& p, Inputs in, Outputs
 
 }  // namespace
 
-void register_allclose_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&allclose_native>("_contrib_allclose", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

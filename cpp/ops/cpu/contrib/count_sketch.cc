@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -57,10 +58,10 @@ void count_sketch_backward_native(KernelContext& ctx, const CountSketchParams& p
 
 }  // namespace
 
-void register_count_sketch_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<count_sketch_native>("_contrib_count_sketch", kCPU, {.inline_ok = false});
   ops.kernel<count_sketch_backward_native>("_count_sketch_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

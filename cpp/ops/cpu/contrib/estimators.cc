@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/pointwise/tables.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace pointwise {
@@ -27,13 +28,13 @@ void gradientmultiplier_native(KernelContext&, const ScalarParams&, Inputs in, O
 }  // namespace
 }  // namespace pointwise
 
-void register_estimators_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<&unary_kernel<Round>>("_contrib_round_ste", kCPU, kStrided);
   ops.kernel<&unary_kernel<Sign>>("_contrib_sign_ste", kCPU, kStrided);
   ops.kernel<&gradientmultiplier_native>("_contrib_gradientmultiplier", kCPU);
   ops.kernel<&quadratic_native>("_contrib_quadratic", kCPU, kStrided);
-}
+});
 
 }  // namespace mxlite

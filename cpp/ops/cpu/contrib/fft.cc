@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/contrib/fft_plan.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -85,10 +86,10 @@ void ifft_native(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_fft_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<fft_native>("_contrib_fft", kCPU, {.inline_ok = false});
   ops.kernel<ifft_native>("_contrib_ifft", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

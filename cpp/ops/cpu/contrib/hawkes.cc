@@ -4,6 +4,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -86,10 +87,10 @@ void hawkesll_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Ou
 
 }  // namespace
 
-void register_hawkes_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<hawkesll_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<hawkesll_backward_native>("_hawkesll_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

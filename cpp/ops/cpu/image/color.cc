@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/image/color_rules.h"
 #include "cpp/ops/image/image.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -157,7 +158,7 @@ void random_lighting_native(KernelContext& ctx, const ImageRandomLightingParams&
 
 }  // namespace
 
-void register_image_color_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const auto cpu = DeviceType::kCPU;
   ops.kernel<&random_change_native<Change::kBrightness>>("_image_random_brightness", cpu);
   ops.kernel<&random_change_native<Change::kContrast>>("_image_random_contrast", cpu);
@@ -166,6 +167,6 @@ void register_image_color_cpu(OpRegistry& ops) {
   ops.kernel<&jitter_native>("_image_random_color_jitter", cpu);
   ops.kernel<&adjust_lighting_native>("_image_adjust_lighting", cpu);
   ops.kernel<&random_lighting_native>("_image_random_lighting", cpu);
-}
+});
 
 }  // namespace mxlite

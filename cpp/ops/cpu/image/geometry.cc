@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/image/resample.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/image/image.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -94,7 +95,7 @@ void flip_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_image_geometry_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const auto cpu = DeviceType::kCPU;
   ops.kernel<&to_tensor_native>("_image_to_tensor", cpu);
   ops.kernel<&normalize_native>("_image_normalize", cpu);
@@ -104,6 +105,6 @@ void register_image_geometry_cpu(OpRegistry& ops) {
   ops.kernel<&flip_native<false, false>>("_image_flip_top_bottom", cpu);
   ops.kernel<&flip_native<true, true>>("_image_random_flip_left_right", cpu);
   ops.kernel<&flip_native<false, true>>("_image_random_flip_top_bottom", cpu);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -78,7 +79,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_dot_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   // Small products may run in the caller's thread; the others open parallel regions.
   const Kernel worker_only{.inline_ok = false};
   ops.kernel<&dot_native>("dot", DeviceType::kCPU,
@@ -88,6 +89,6 @@ void register_dot_cpu(OpRegistry& ops) {
                                 {.name = "small", .supports = supports_if<&small_batch_dot>()});
   ops.kernel<&batch_dot_native>("batch_dot", DeviceType::kCPU, worker_only);
   ops.kernel<&matmul_native>("_matmul", DeviceType::kCPU, worker_only);
-}
+});
 
 }  // namespace mxlite

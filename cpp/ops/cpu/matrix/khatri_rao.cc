@@ -1,6 +1,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -29,8 +30,8 @@ void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 }  // namespace
 
-void register_khatri_rao_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&khatri_rao_native>("khatri_rao", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

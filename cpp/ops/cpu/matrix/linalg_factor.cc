@@ -7,6 +7,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -280,7 +281,7 @@ void syevd_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outpu
 
 }  // namespace
 
-void register_linalg_factor_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
   ops.kernel<&potrf_native>("linalg_potrf", DeviceType::kCPU, worker_only);
   ops.kernel<&potri_native>("linalg_potri", DeviceType::kCPU, worker_only);
@@ -290,6 +291,6 @@ void register_linalg_factor_cpu(OpRegistry& ops) {
   ops.kernel<&gelqf_native>("linalg_gelqf", DeviceType::kCPU, worker_only);
   ops.kernel<&syevd_native>("linalg_syevd", DeviceType::kCPU, worker_only);
   ops.kernel<&syevd_backward_native>("_linalg_syevd_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -41,11 +42,11 @@ void syrk_native(KernelContext&, const LinalgSyrkParams& p, Inputs in, Outputs o
 
 }  // namespace
 
-void register_linalg_gemm_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
   ops.kernel<&gemm_native>("linalg_gemm", DeviceType::kCPU, worker_only);
   ops.kernel<&gemm2_native>("linalg_gemm2", DeviceType::kCPU, worker_only);
   ops.kernel<&syrk_native>("linalg_syrk", DeviceType::kCPU, worker_only);
-}
+});
 
 }  // namespace mxlite

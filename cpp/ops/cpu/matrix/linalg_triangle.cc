@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -182,7 +183,7 @@ void sumlogdiag_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 }  // namespace
 
-void register_linalg_triangle_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};
   ops.kernel<&trmm_native>("linalg_trmm", DeviceType::kCPU, worker_only);
   ops.kernel<&trsm_native>("linalg_trsm", DeviceType::kCPU, worker_only);
@@ -192,6 +193,6 @@ void register_linalg_triangle_cpu(OpRegistry& ops) {
   ops.kernel<&extracttrian_native>("linalg_extracttrian", DeviceType::kCPU);
   ops.kernel<&maketrian_native>("linalg_maketrian", DeviceType::kCPU);
   ops.kernel<&sumlogdiag_native>("linalg_sumlogdiag", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

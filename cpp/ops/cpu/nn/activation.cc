@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -87,9 +87,9 @@ void activation_backward_native(KernelContext&, const ActivationParams& p, Input
 
 }  // namespace
 
-void register_activation_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<activation_native>("Activation", DeviceType::kCPU);
   ops.kernel<activation_backward_native>("_activation_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -7,8 +7,8 @@
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/attention_parts.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -84,7 +84,7 @@ void div_sqrt_dim_native(KernelContext&, const NoParams&, Inputs in, Outputs out
 
 }  // namespace
 
-void register_attention_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel product{.inline_ok = false};
   const std::string prefix = "_contrib_interleaved_matmul_";
@@ -97,6 +97,6 @@ void register_attention_cpu(OpRegistry& ops) {
   ops.kernel<enc_qk_backward>(prefix + "encdec_qk_backward", kCPU, product);
   ops.kernel<enc_value_backward>(prefix + "encdec_valatt_backward", kCPU, product);
   ops.kernel<div_sqrt_dim_native>("_contrib_div_sqrt_dim", kCPU);
-}
+});
 
 }  // namespace mxlite

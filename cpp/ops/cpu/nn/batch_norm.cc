@@ -6,8 +6,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/activation.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -230,7 +230,7 @@ void batch_norm_backward_native(KernelContext&, const BatchNormGradParams& p, In
 
 }  // namespace
 
-void register_batch_norm_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<batch_norm_native<End::kPlain>>("BatchNorm", kCPU);
   ops.kernel<batch_norm_native<End::kRelu>>("_contrib_BatchNormWithReLU", kCPU);
@@ -241,6 +241,6 @@ void register_batch_norm_cpu(OpRegistry& ops) {
   ops.kernel<batch_norm_backward_native<End::kPlain>>("_batch_norm_backward", kCPU);
   ops.kernel<batch_norm_backward_native<End::kRelu>>("_batch_norm_relu_backward", kCPU);
   ops.kernel<batch_norm_backward_native<End::kAddRelu>>("_batch_norm_add_relu_backward", kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -6,8 +6,8 @@
 #include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/unfold.h"
 #include "cpp/ops/nn/deconvolution.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -229,7 +229,7 @@ void cpu::deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs
   });
 }
 
-void register_convolution_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel native{.inline_ok = false};
   ops.kernel<convolution_native>("Convolution", DeviceType::kCPU, native);
   ops.kernel<convolution_backward_data_native>("_convolution_backward_data", DeviceType::kCPU,
@@ -237,6 +237,6 @@ void register_convolution_cpu(OpRegistry& ops) {
   ops.kernel<convolution_backward_weight_native>("_convolution_backward_weight", DeviceType::kCPU,
                                                  native);
   ops.kernel<cpu::deconvolution>("Deconvolution", DeviceType::kCPU, native);
-}
+});
 
 }  // namespace mxlite

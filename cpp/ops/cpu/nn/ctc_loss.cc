@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/simd_math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -189,8 +189,8 @@ void ctc_loss_native(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outp
 
 }  // namespace
 
-void register_ctc_loss_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<ctc_loss_native>("CTCLoss", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -2,8 +2,8 @@
 
 #include "cpp/core/random.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -63,9 +63,9 @@ void dropout_backward_native(KernelContext&, const DropoutParams& p, Inputs in, 
 
 }  // namespace
 
-void register_dropout_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<dropout_native>("Dropout", DeviceType::kCPU);
   ops.kernel<dropout_backward_native>("_dropout_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

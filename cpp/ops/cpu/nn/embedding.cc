@@ -1,8 +1,8 @@
 #include "cpp/ops/nn/embedding.h"
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -78,9 +78,9 @@ void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inp
 
 }  // namespace
 
-void register_embedding_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<embedding_native>("Embedding", DeviceType::kCPU);
   ops.kernel<embedding_backward_native>("_embedding_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

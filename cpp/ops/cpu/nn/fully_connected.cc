@@ -2,8 +2,8 @@
 
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -24,8 +24,8 @@ void fully_connected_native(KernelContext&, const FullyConnectedParams& p, Input
 
 }  // namespace
 
-void register_fully_connected_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<fully_connected_native>("FullyConnected", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

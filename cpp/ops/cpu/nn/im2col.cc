@@ -1,8 +1,8 @@
 #include "cpp/ops/nn/im2col.h"
 
 #include "cpp/ops/cpu/nn/unfold.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -52,9 +52,9 @@ void col2im_native(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs
 
 }  // namespace
 
-void register_im2col_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<im2col_native>("im2col", DeviceType::kCPU, {.inline_ok = false});
   ops.kernel<col2im_native>("col2im", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

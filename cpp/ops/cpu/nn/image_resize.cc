@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/nn/resize_sample.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -123,7 +123,7 @@ void bilinear_resize_backward_native(KernelContext& ctx, const ImageResizeGradPa
 
 }  // namespace
 
-void register_image_resize_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<adaptive_pooling_native>("_contrib_AdaptiveAvgPooling2D", kCPU, {.inline_ok = false});
   ops.kernel<adaptive_pooling_backward_native>("_adaptive_avg_pooling_backward", kCPU,
@@ -131,6 +131,6 @@ void register_image_resize_cpu(OpRegistry& ops) {
   ops.kernel<bilinear_resize_native>("_contrib_BilinearResize2D", kCPU, {.inline_ok = false});
   ops.kernel<bilinear_resize_backward_native>("_bilinear_resize_backward", kCPU,
                                               {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -4,8 +4,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/channel_blocks.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -38,8 +38,8 @@ void kl_sparse_reg_native(KernelContext& ctx, const KlSparseRegParams& p, Inputs
 
 }  // namespace
 
-void register_kl_sparse_reg_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<kl_sparse_reg_native>("IdentityAttachKLSparseReg", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

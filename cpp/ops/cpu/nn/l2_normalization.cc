@@ -5,8 +5,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -81,9 +81,9 @@ void l2_normalization_backward_native(KernelContext&, const L2NormalizationParam
 
 }  // namespace
 
-void register_l2_normalization_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<l2_normalization_native>("L2Normalization", DeviceType::kCPU);
   ops.kernel<l2_normalization_backward_native>("_l2_normalization_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -8,8 +8,8 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
 #include "cpp/ops/nn/channel_blocks.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -228,7 +228,7 @@ void norm_backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out
 
 }  // namespace
 
-void register_layer_norm_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<norm_native<LayerNormParams>>("LayerNorm", kCPU);
   ops.kernel<norm_native<GroupNormParams>>("GroupNorm", kCPU);
@@ -236,6 +236,6 @@ void register_layer_norm_cpu(OpRegistry& ops) {
   ops.kernel<norm_backward_native<LayerNormParams>>("_layer_norm_backward", kCPU);
   ops.kernel<norm_backward_native<GroupNormParams>>("_group_norm_backward", kCPU);
   ops.kernel<norm_backward_native<InstanceNormParams>>("_instance_norm_backward", kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -4,9 +4,9 @@
 
 #include "cpp/core/random.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -162,9 +162,9 @@ void leaky_relu_backward_native(KernelContext& ctx, const LeakyReLUParams& p, In
 
 }  // namespace
 
-void register_leaky_relu_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<leaky_relu_native>("LeakyReLU", DeviceType::kCPU);
   ops.kernel<leaky_relu_backward_native>("_leaky_relu_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

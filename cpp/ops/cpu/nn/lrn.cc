@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -77,9 +77,9 @@ void lrn_backward_native(KernelContext& ctx, const LRNParams& p, Inputs in, Outp
 
 }  // namespace
 
-void register_lrn_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<lrn_native>("LRN", DeviceType::kCPU, {.inline_ok = false});
   ops.kernel<lrn_backward_native>("_lrn_backward", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

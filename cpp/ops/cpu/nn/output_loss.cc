@@ -5,9 +5,9 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -123,7 +123,7 @@ void softmax_cross_entropy_backward_native(KernelContext&, const NoParams&, Inpu
 
 }  // namespace
 
-void register_output_loss_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<copy_native<RegressionOutputParams>>("LinearRegressionOutput", kCPU);
   ops.kernel<logistic_native>("LogisticRegressionOutput", kCPU);
@@ -134,6 +134,6 @@ void register_output_loss_cpu(OpRegistry& ops) {
   ops.kernel<make_loss_backward_native>("_make_loss_backward", kCPU);
   ops.kernel<softmax_cross_entropy_native>("softmax_cross_entropy", kCPU);
   ops.kernel<softmax_cross_entropy_backward_native>("_softmax_cross_entropy_backward", kCPU);
-}
+});
 
 }  // namespace mxlite

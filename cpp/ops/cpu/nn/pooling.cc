@@ -5,8 +5,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -337,9 +337,9 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
 
 }  // namespace
 
-void register_pooling_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<pooling_native>("Pooling", DeviceType::kCPU, {.inline_ok = false});
   ops.kernel<pooling_backward_native>("_pooling_backward", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

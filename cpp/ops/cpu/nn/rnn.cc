@@ -1,8 +1,8 @@
 #include "cpp/ops/nn/rnn.h"
 
 #include "cpp/ops/cpu/nn/rnn_pass.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cpu {
@@ -183,11 +183,8 @@ void rnn_native(KernelContext& ctx, const RnnParams& p, Inputs in, Outputs out) 
 
 }  // namespace
 
-void register_rnn_backward_cpu(OpRegistry& ops);
-
-void register_rnn_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<rnn_native>("RNN", DeviceType::kCPU, {.inline_ok = false});
-  register_rnn_backward_cpu(ops);
-}
+});
 
 }  // namespace mxlite

@@ -2,8 +2,8 @@
 // weights and data as products over all steps at once.
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/nn/rnn_pass.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cpu {
@@ -231,8 +231,8 @@ void rnn_backward_native(KernelContext& ctx, const RnnGradParams& p, Inputs in, 
 }  // namespace
 }  // namespace cpu
 
-void register_rnn_backward_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<cpu::rnn_backward_native>("_rnn_backward", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -8,9 +8,9 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
 #include "cpp/ops/nn/channel_blocks.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -221,7 +221,7 @@ void cpu::softmax_forward(const ChannelBlocks& b, Inputs in, Outputs out) {
   run_forward<Form::kSoftmax>({}, b, in.first(1), out);
 }
 
-void register_softmax_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<softmax_native<Form::kSoftmax>>("softmax", kCPU);
   ops.kernel<softmax_native<Form::kLogSoftmax>>("log_softmax", kCPU);
@@ -231,6 +231,6 @@ void register_softmax_cpu(OpRegistry& ops) {
   ops.kernel<softmax_backward_native<Form::kSoftmin>>("_softmin_backward", kCPU);
   ops.kernel<softmax_activation_native>("SoftmaxActivation", kCPU);
   ops.kernel<softmax_activation_backward_native>("_softmax_activation_backward", kCPU);
-}
+});
 
 }  // namespace mxlite

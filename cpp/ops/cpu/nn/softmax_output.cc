@@ -4,8 +4,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/softmax.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -73,9 +73,9 @@ void softmax_output_backward_native(KernelContext&, const SoftmaxOutputParams& p
 
 }  // namespace
 
-void register_softmax_output_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<softmax_output_native>("SoftmaxOutput", DeviceType::kCPU);
   ops.kernel<softmax_output_backward_native>("_softmax_output_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -4,8 +4,8 @@
 
 #include "cpp/ops/cpu/nn/deconvolution.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/nn/register.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -86,9 +86,9 @@ void upsampling_backward_native(KernelContext&, const UpSamplingGradParams& p, I
 
 }  // namespace
 
-void register_upsampling_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<upsampling_native>("UpSampling", DeviceType::kCPU, {.inline_ok = false});
   ops.kernel<upsampling_backward_native>("_upsampling_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

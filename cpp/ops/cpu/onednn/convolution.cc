@@ -2,6 +2,7 @@
 #include "cpp/ops/cpu/onednn/convolution.h"
 
 #include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -112,13 +113,13 @@ const char* check_common(SpecSpan inputs, SpecSpan outputs) {
   return nullptr;
 }
 
-void register_convolution_onednn(OpRegistry& ops) {
+static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
   add_kernel<ConvolutionParams, prepare_forward, &forward>(ops, "Convolution");
   add_kernel<ConvolutionDataGradParams, prepare_backward_data, &backward_data>(
       ops, "_convolution_backward_data");
   add_kernel<ConvolutionParams, prepare_backward_weight, &backward_weight>(
       ops, "_convolution_backward_weight");
   add_kernel<DeconvolutionParams, prepare_deconvolution, &deconvolution>(ops, "Deconvolution");
-}
+});
 
 }  // namespace mxlite::onednn

@@ -37,7 +37,7 @@ CallRef cached_call(const char* op, const Key& key, F&& make) {
   return found->primitive() ? found : nullptr;
 }
 
-// Registration of one kernel.
+// Registers one kernel; at Stage::kLibraryKernels, so that it is tried before the native one.
 template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel(OpRegistry& ops, const char* op) {
   Kernel k;
@@ -46,12 +46,5 @@ void add_kernel(OpRegistry& ops, const char* op) {
   k.inline_ok = false;  // oneDNN opens parallel regions
   ops.kernel<Run>(op, DeviceType::kCPU, k);
 }
-
-// Every eager kernel of this folder; before the native ones.
-void register_convolution_onednn(OpRegistry& ops);
-void register_fully_connected_onednn(OpRegistry& ops);
-void register_pooling_onednn(OpRegistry& ops);
-void register_softmax_onednn(OpRegistry& ops);
-void register_lrn_onednn(OpRegistry& ops);
 
 }  // namespace mxlite::onednn

@@ -4,6 +4,7 @@
 #include "cpp/ops/cpu/gemm.h"
 #include "cpp/ops/cpu/onednn/eager.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 
@@ -54,8 +55,8 @@ void run(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs o
 
 }  // namespace
 
-void register_fully_connected_onednn(OpRegistry& ops) {
+static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
   add_kernel<FullyConnectedParams, prepare, &run>(ops, "FullyConnected");
-}
+});
 
 }  // namespace mxlite::onednn

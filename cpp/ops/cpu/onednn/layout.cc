@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpp/ops/cpu/onednn/winograd.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -175,5 +176,9 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
     return plan;
   });
 }
+
+static const Registration registration(Stage::kPlans, [](OpRegistry&) {
+  set_layout_backend(DeviceType::kCPU, {same_format, plan_format_reorder});
+});
 
 }  // namespace mxlite::onednn

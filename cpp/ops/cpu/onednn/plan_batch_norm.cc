@@ -9,6 +9,7 @@
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
 #include "cpp/ops/nn/batch_norm.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -147,9 +148,9 @@ std::optional<Plan> plan_backward(const PlanRequest& r) {
 
 }  // namespace
 
-void plan_batch_norm() {
-  add_planned_kernel("BatchNorm", DeviceType::kCPU, {plan_forward, can_fuse});
-  add_planned_kernel("_batch_norm_backward", DeviceType::kCPU, {plan_backward});
-}
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "BatchNorm", DeviceType::kCPU, {plan_forward, can_fuse});
+  add_planned_kernel(ops, "_batch_norm_backward", DeviceType::kCPU, {plan_backward});
+});
 
 }  // namespace mxlite::onednn

@@ -5,6 +5,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 #include "cpp/ops/tensor/slice.h"
 
@@ -108,9 +109,9 @@ std::optional<Plan> plan_slice_rows(const PlanRequest& r) {
 
 }  // namespace
 
-void plan_concat() {
-  add_planned_kernel("Concat", DeviceType::kCPU, {plan_concat_rows});
-  add_planned_kernel("slice_axis", DeviceType::kCPU, {plan_slice_rows});
-}
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "Concat", DeviceType::kCPU, {plan_concat_rows});
+  add_planned_kernel(ops, "slice_axis", DeviceType::kCPU, {plan_slice_rows});
+});
 
 }  // namespace mxlite::onednn

@@ -4,6 +4,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -152,12 +153,13 @@ bool is_plannable(const PlanRequest& r) {
   return true;
 }
 
-void plan_convolution() {
-  add_planned_kernel("Convolution", DeviceType::kCPU,
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "Convolution", DeviceType::kCPU,
                      {plan_convolution_forward, can_fuse_add_and_activation});
-  add_planned_kernel("Deconvolution", DeviceType::kCPU, {plan_deconvolution, can_fuse_activation});
-  add_planned_kernel("_convolution_backward_data", DeviceType::kCPU, {plan_backward_data});
-  add_planned_kernel("_convolution_backward_weight", DeviceType::kCPU, {plan_backward_weight});
-}
+  add_planned_kernel(ops, "Deconvolution", DeviceType::kCPU,
+                     {plan_deconvolution, can_fuse_activation});
+  add_planned_kernel(ops, "_convolution_backward_data", DeviceType::kCPU, {plan_backward_data});
+  add_planned_kernel(ops, "_convolution_backward_weight", DeviceType::kCPU, {plan_backward_weight});
+});
 
 }  // namespace mxlite::onednn

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -63,8 +64,8 @@ std::optional<Plan> plan(const PlanRequest& r) {
 
 }  // namespace
 
-void plan_fully_connected() {
-  add_planned_kernel("FullyConnected", DeviceType::kCPU, {plan, can_fuse_add_and_activation});
-}
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "FullyConnected", DeviceType::kCPU, {plan, can_fuse_add_and_activation});
+});
 
 }  // namespace mxlite::onednn

@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/onednn/norm.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/nn/batch_norm.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -144,13 +145,14 @@ std::optional<Plan> plan_own_norm_backward(const PlanRequest& r) {
   return plan_backward<NormEnd::kPlain>(r);
 }
 
-void plan_norm() {
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
-  add_planned_kernel("_batch_norm_relu", kCPU, {plan_forward<NormEnd::kRelu>});
-  add_planned_kernel("_batch_norm_add_relu", kCPU, {plan_forward<NormEnd::kAddRelu>});
-  add_planned_kernel("_batch_norm_relu_again", kCPU, {plan_relu_again});
-  add_planned_kernel("_batch_norm_relu_backward", kCPU, {plan_backward<NormEnd::kRelu>});
-  add_planned_kernel("_batch_norm_add_relu_backward", kCPU, {plan_backward<NormEnd::kAddRelu>});
-}
+  add_planned_kernel(ops, "_batch_norm_relu", kCPU, {plan_forward<NormEnd::kRelu>});
+  add_planned_kernel(ops, "_batch_norm_add_relu", kCPU, {plan_forward<NormEnd::kAddRelu>});
+  add_planned_kernel(ops, "_batch_norm_relu_again", kCPU, {plan_relu_again});
+  add_planned_kernel(ops, "_batch_norm_relu_backward", kCPU, {plan_backward<NormEnd::kRelu>});
+  add_planned_kernel(ops, "_batch_norm_add_relu_backward", kCPU,
+                     {plan_backward<NormEnd::kAddRelu>});
+});
 
 }  // namespace mxlite::onednn

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -154,17 +155,17 @@ std::optional<Plan> plan_sum(const PlanRequest& r) {
 
 }  // namespace
 
-void plan_pointwise() {
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for (const char* op :
        {"Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "clip", "hard_sigmoid"})
-    add_planned_kernel(op, kCPU, {plan_eltwise});
+    add_planned_kernel(ops, op, kCPU, {plan_eltwise});
   for (const char* op : {"elemwise_add", "broadcast_add", "elemwise_sub", "elemwise_mul",
                          "elemwise_div", "broadcast_sub", "broadcast_mul", "broadcast_div",
                          "broadcast_maximum", "broadcast_minimum"})
-    add_planned_kernel(op, kCPU, {plan_binary});
-  add_planned_kernel("add_n", kCPU, {plan_sum});
+    add_planned_kernel(ops, op, kCPU, {plan_binary});
+  add_planned_kernel(ops, "add_n", kCPU, {plan_sum});
   add_pointwise_planned_kernel(kCPU, {plan_any});
-}
+});
 
 }  // namespace mxlite::onednn

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/pooling.h"
 #include "cpp/ops/nn/lrn.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -152,10 +153,10 @@ std::optional<Plan> plan_lrn_forward(const PlanRequest& r) {
 
 }  // namespace
 
-void plan_pooling() {
-  add_planned_kernel("Pooling", DeviceType::kCPU, {plan_pooling_forward});
-  add_planned_kernel("_pooling_backward", DeviceType::kCPU, {plan_pooling_backward});
-  add_planned_kernel("LRN", DeviceType::kCPU, {plan_lrn_forward});
-}
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "Pooling", DeviceType::kCPU, {plan_pooling_forward});
+  add_planned_kernel(ops, "_pooling_backward", DeviceType::kCPU, {plan_pooling_backward});
+  add_planned_kernel(ops, "LRN", DeviceType::kCPU, {plan_lrn_forward});
+});
 
 }  // namespace mxlite::onednn

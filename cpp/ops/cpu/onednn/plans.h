@@ -1,16 +1,8 @@
-// Registration of the planned kernels, one function per file.
+// What the files of planned kernels share.
 #pragma once
 #include "cpp/ops/planned_kernel.h"
 
 namespace mxlite::onednn {
-
-void plan_batch_norm();
-void plan_concat();
-void plan_convolution();
-void plan_fully_connected();
-void plan_norm();
-void plan_pointwise();
-void plan_pooling();
 
 // Our own AVX-512 convolutions, where they beat oneDNN's: Winograd and first layers.
 std::optional<Plan> plan_own_convolution(const PlanRequest& r);

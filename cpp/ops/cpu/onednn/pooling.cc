@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cpp/ops/cpu/onednn/eager.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 
@@ -85,8 +86,8 @@ void run(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_pooling_onednn(OpRegistry& ops) {
+static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
   add_kernel<PoolingParams, prepare, &run>(ops, "Pooling");
-}
+});
 
 }  // namespace mxlite::onednn

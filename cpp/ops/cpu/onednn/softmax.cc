@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cpu/onednn/eager.h"
 #include "cpp/ops/nn/lrn.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -55,11 +56,10 @@ void lrn(KernelContext& ctx, const LRNParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_softmax_onednn(OpRegistry& ops) {
+static const Registration registration(Stage::kLibraryKernels, [](OpRegistry& ops) {
   add_kernel<SoftmaxParams, prepare_softmax<false>, &softmax<false>>(ops, "softmax");
   add_kernel<SoftmaxParams, prepare_softmax<true>, &softmax<true>>(ops, "log_softmax");
-}
-
-void register_lrn_onednn(OpRegistry& ops) { add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN"); }
+  add_kernel<LRNParams, prepare_lrn, &lrn>(ops, "LRN");
+});
 
 }  // namespace mxlite::onednn

@@ -5,6 +5,7 @@
 
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace optimizer {
@@ -162,7 +163,7 @@ void all_finite(KernelContext&, const P&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace optimizer
 
-void register_multi_updates_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
@@ -181,6 +182,6 @@ void register_multi_updates_cpu(OpRegistry& ops) {
   ops.kernel<&reset_arrays>("reset_arrays", kCPU);
   ops.kernel<&all_finite<FiniteParams>>("all_finite", kCPU);
   ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCPU);
-}
+});
 
 }  // namespace mxlite

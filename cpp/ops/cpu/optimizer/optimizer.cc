@@ -1,5 +1,6 @@
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace optimizer {
@@ -63,9 +64,7 @@ void group_adagrad(KernelContext&, const GroupAdagradParams& p, Inputs in, Outpu
 }  // namespace
 }  // namespace optimizer
 
-void register_multi_updates_cpu(OpRegistry&);
-
-void register_optimizer_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
@@ -78,7 +77,6 @@ void register_optimizer_cpu(OpRegistry& ops) {
   ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCPU);
   ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCPU);
   ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCPU);
-  register_multi_updates_cpu(ops);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/pointwise/tables.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -32,6 +33,8 @@ void add_n(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_add_n_cpu(OpRegistry& ops) { ops.kernel<&add_n>("add_n", DeviceType::kCPU); }
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.kernel<&add_n>("add_n", DeviceType::kCPU);
+});
 
 }  // namespace mxlite

@@ -1,6 +1,8 @@
 // Functions of two arrays, and of an array and a scalar.
 #include "cpp/ops/cpu/pointwise/binary.h"
 
+#include "cpp/ops/registration.h"
+
 namespace mxlite {
 namespace pointwise {
 namespace {
@@ -18,7 +20,7 @@ void multiply_or_root(KernelContext& ctx, const ScalarParams& p, Inputs in, Outp
 }  // namespace
 }  // namespace pointwise
 
-void register_binary_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_binary_kernels(ops, BinaryArithmetic{});
   ops.kernel<&binary_kernel<Add>>("elemwise_add", DeviceType::kCPU, kStrided);
@@ -38,6 +40,6 @@ void register_binary_cpu(OpRegistry& ops) {
   ops.kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", DeviceType::kCPU, kStrided);
   ops.kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", DeviceType::kCPU, kStrided);
   ops.kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", DeviceType::kCPU, kStrided);
-}
+});
 
 }  // namespace mxlite

@@ -6,6 +6,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/planned_kernel.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -136,6 +137,8 @@ Plan plan_chain(PointwiseChain c) {
 
 }  // namespace
 
-void register_pointwise_chain_planner() { set_chain_planner(DeviceType::kCPU, plan_chain); }
+static const Registration registration(Stage::kPlans, [](OpRegistry&) {
+  set_chain_planner(DeviceType::kCPU, plan_chain);
+});
 
 }  // namespace mxlite

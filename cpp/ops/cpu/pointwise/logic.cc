@@ -1,5 +1,6 @@
 // Comparisons and logic, and the backward functions that have kernels.
 #include "cpp/ops/cpu/pointwise/binary.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace pointwise {
@@ -29,11 +30,11 @@ void register_backward_kernels(OpRegistry& ops, FunctorList<F...>) {
 }  // namespace
 }  // namespace pointwise
 
-void register_logic_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_binary_kernels(ops, BinaryLogic{});
   register_scalar_logic(ops, BinaryLogic{});
   register_backward_kernels(ops, BinaryBackward{});
-}
+});
 
 }  // namespace mxlite

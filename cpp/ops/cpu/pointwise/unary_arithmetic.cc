@@ -1,6 +1,7 @@
 // Element-wise functions that every dtype has, and those with parameters.
 #include "cpp/ops/cpu/pointwise/tables.h"
 #include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace pointwise {
@@ -37,12 +38,12 @@ void hard_sigmoid(KernelContext&, const HardSigmoidParams& p, Inputs in, Outputs
 }  // namespace
 }  // namespace pointwise
 
-void register_unary_arithmetic_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_unary_kernels(ops, UnaryArithmetic{});
   ops.kernel<&clip>("clip", DeviceType::kCPU, kStrided);
   ops.kernel<&smooth_l1>("smooth_l1", DeviceType::kCPU, kStrided);
   ops.kernel<&hard_sigmoid>("hard_sigmoid", DeviceType::kCPU, kStrided);
-}
+});
 
 }  // namespace mxlite

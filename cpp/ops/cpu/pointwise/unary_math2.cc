@@ -1,9 +1,10 @@
 #include "cpp/ops/cpu/pointwise/tables.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 
-void register_unary_math2_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   pointwise::register_unary_kernels(ops, pointwise::UnaryMath2{});
-}
+});
 
 }  // namespace mxlite

@@ -6,6 +6,7 @@
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/embedding.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 
 namespace mxlite {
@@ -163,7 +164,7 @@ void batch_norm(KernelContext&, const BatchNormParams& p, Inputs in, Outputs out
 }  // namespace
 }  // namespace quantization
 
-void register_quantized_elementwise_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<&add>("_contrib_quantized_elemwise_add", kCPU);
@@ -173,6 +174,6 @@ void register_quantized_elementwise_cpu(OpRegistry& ops) {
   ops.kernel<&concat>("_contrib_quantized_concat", kCPU);
   ops.kernel<&embedding>("_contrib_quantized_embedding", kCPU);
   ops.kernel<&batch_norm>("_contrib_quantized_batch_norm", kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/cpu/quantization/convert.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace quantization {
@@ -84,9 +85,9 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace quantization
 
-void register_calibrate_entropy_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&quantization::calibrate>("_contrib_calibrate_entropy", DeviceType::kCPU,
                                        {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace quantization {
@@ -155,13 +156,13 @@ void pooling(KernelContext&, const PoolingParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace quantization
 
-void register_quantized_layers_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   constexpr Kernel kCostly{.inline_ok = false};
   ops.kernel<&convolution>("_contrib_quantized_conv", kCPU, kCostly);
   ops.kernel<&fully_connected>("_contrib_quantized_fully_connected", kCPU, kCostly);
   ops.kernel<&pooling>("_contrib_quantized_pooling", kCPU);
-}
+});
 
 }  // namespace mxlite

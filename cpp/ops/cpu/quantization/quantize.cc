@@ -1,4 +1,5 @@
 #include "cpp/ops/cpu/quantization/convert.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace quantization {
@@ -89,11 +90,7 @@ void quantize_asymmetric(KernelContext&, const RangeParams& p, Inputs in, Output
 }  // namespace
 }  // namespace quantization
 
-void register_calibrate_entropy_cpu(OpRegistry&);
-void register_quantized_elementwise_cpu(OpRegistry&);
-void register_quantized_layers_cpu(OpRegistry&);
-
-void register_quantization_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<&quantize>("_contrib_quantize", kCPU);
@@ -101,9 +98,6 @@ void register_quantization_cpu(OpRegistry& ops) {
   ops.kernel<&quantize_asymmetric>("_contrib_quantize_asym", kCPU);
   ops.kernel<&dequantize>("_contrib_dequantize", kCPU);
   ops.kernel<&requantize>("_contrib_requantize", kCPU);
-  register_calibrate_entropy_cpu(ops);
-  register_quantized_elementwise_cpu(ops);
-  register_quantized_layers_cpu(ops);
-}
+});
 
 }  // namespace mxlite

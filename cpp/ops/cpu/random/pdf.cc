@@ -5,6 +5,7 @@
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/random/densities.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace random {
@@ -80,12 +81,12 @@ void dirichlet(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace random
 
-void register_random_pdf_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_density(
       [&]<class D>(D) { ops.kernel<&density<D>>(std::string("_random_pdf_") + D::name, kCPU); });
   ops.kernel<&dirichlet>("_random_pdf_dirichlet", kCPU);
-}
+});
 
 }  // namespace mxlite

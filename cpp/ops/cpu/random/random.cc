@@ -1,6 +1,7 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/random/fast_fill.h"
 #include "cpp/ops/random/draw.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace random {
@@ -176,11 +177,8 @@ void shuffle(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace random
 
-void register_random_pdf_cpu(OpRegistry&);
-
-void register_random_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
-  register_random_pdf_cpu(ops);
   for_each_distribution([&](auto d) {
     using D = decltype(d);
     const std::string name = D::name;
@@ -193,6 +191,6 @@ void register_random_cpu(OpRegistry& ops) {
   ops.kernel<&multinomial>("sample_multinomial", DeviceType::kCPU);
   ops.kernel<&multinomial_backward>("_multinomial_backward", DeviceType::kCPU);
   ops.kernel<&shuffle>("shuffle", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

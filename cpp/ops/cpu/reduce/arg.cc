@@ -1,6 +1,7 @@
 // argmax and argmin: the extreme first, then its position.
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace reduce {
@@ -94,10 +95,10 @@ void channel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace reduce
 
-void register_arg_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&reduce::arg<reduce::Max>>("argmax", DeviceType::kCPU);
   ops.kernel<&reduce::arg<reduce::Min>>("argmin", DeviceType::kCPU);
   ops.kernel<&reduce::channel>("argmax_channel", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -17,9 +18,9 @@ void broadcast(KernelContext&, const void*, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_broadcast_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   for (const char* op : {"broadcast_to", "broadcast_axis", "broadcast_like"})
     ops.add_kernel(op, DeviceType::kCPU, {.run = &broadcast, .strided_inputs = true});
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace reduce {
@@ -73,9 +74,9 @@ void cumsum(KernelContext&, const CumsumParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace reduce
 
-void register_cumsum_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&reduce::cumsum<false>>("cumsum", DeviceType::kCPU);
   ops.kernel<&reduce::cumsum<true>>("_cumsum_reverse", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -1,4 +1,5 @@
 #include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace reduce {
@@ -37,8 +38,8 @@ void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out)
 }  // namespace
 }  // namespace reduce
 
-void register_moments_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&reduce::moments>("moments", DeviceType::kCPU, {.strided_inputs = true});
-}
+});
 
 }  // namespace mxlite

@@ -1,4 +1,5 @@
 #include "cpp/ops/cpu/reduce/run.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace reduce {
@@ -38,7 +39,7 @@ void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace reduce
 
-void register_sums_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace reduce;  // NOLINT: this folder's own names
   constexpr Kernel kStrided = {.strided_inputs = true};
   ops.kernel<&plain<Sum>>("sum", DeviceType::kCPU, kStrided);
@@ -49,6 +50,6 @@ void register_sums_cpu(OpRegistry& ops) {
   ops.kernel<&plain<Min>>("min", DeviceType::kCPU, kStrided);
   ops.kernel<&mean>("mean", DeviceType::kCPU, kStrided);
   ops.kernel<&norm>("norm", DeviceType::kCPU, kStrided);
-}
+});
 
 }  // namespace mxlite

@@ -8,6 +8,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -82,11 +83,11 @@ void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Output
 
 }  // namespace
 
-void register_sequence_ops_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&mask_native>("SequenceMask", DeviceType::kCPU);
   ops.kernel<&last_native>("SequenceLast", DeviceType::kCPU);
   ops.kernel<&last_backward_native>("_sequence_last_backward", DeviceType::kCPU);
   ops.kernel<&reverse_native>("SequenceReverse", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 // Parts of csr arrays come from users: rows are cut to the stored values and columns out of range
 // are left out, so that damaged arrays give wrong values but never touch foreign memory.
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -210,7 +211,7 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
 }  // namespace
 }  // namespace sparse
 
-void register_csr_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this file's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel worker_only{.inline_ok = false};  // cost and parallel regions depend on values
@@ -223,6 +224,6 @@ void register_csr_cpu(OpRegistry& ops) {
   ops.kernel<&csr_collect>("_csr_collect", kCPU);
   ops.kernel<&csr_rows>("_csr_rows", kCPU);
   ops.kernel<&csr_sum>("_csr_sum", kCPU);
-}
+});
 
 }  // namespace mxlite

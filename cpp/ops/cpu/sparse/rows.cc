@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/sparse/row_groups.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -132,7 +133,7 @@ void row_sparse_take(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace sparse
 
-void register_rows_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this file's own names
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<&row_sparse_to_dense>("_row_sparse_to_dense", kCPU);
@@ -142,6 +143,6 @@ void register_rows_cpu(OpRegistry& ops) {
   ops.kernel<&merge_rows>("_merge_rows", kCPU);
   ops.kernel<&find_rows>("_find_rows", kCPU);
   ops.kernel<&row_sparse_take>("_row_sparse_take", kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cpu/sparse/row_groups.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace optimizer {
@@ -122,7 +123,7 @@ void group_adagrad_rows(KernelContext& ctx, const GroupAdagradParams& p, Inputs 
 }  // namespace
 }  // namespace optimizer
 
-void register_row_updates_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: the rules of the dense updates
   constexpr DeviceType kCPU = DeviceType::kCPU;
   const Kernel worker_only{.inline_ok = false};  // the cost of one row is that of a whole rule
@@ -132,6 +133,6 @@ void register_row_updates_cpu(OpRegistry& ops) {
   ops.kernel<&update_rows<Ftrl, FtrlParams>>("_rows_ftrl_update", kCPU, worker_only);
   ops.kernel<&update_rows<Adagrad, AdagradParams>>("_rows_adagrad_update", kCPU, worker_only);
   ops.kernel<&group_adagrad_rows>("_rows_group_adagrad_update", kCPU, worker_only);
-}
+});
 
 }  // namespace mxlite

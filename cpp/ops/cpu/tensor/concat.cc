@@ -4,6 +4,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -60,11 +61,11 @@ void split_v2_native(KernelContext&, const SplitV2Params& p, Inputs in, Outputs 
 
 }  // namespace
 
-void register_concat_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&concat_native>("Concat", DeviceType::kCPU);
   ops.kernel<&stack_native>("stack", DeviceType::kCPU);
   ops.kernel<&slice_channel_native>("SliceChannel", DeviceType::kCPU);
   ops.kernel<&split_v2_native>("_split_v2", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include "cpp/ndarray/copy.h"
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/cast.h"
 
 namespace mxlite {
@@ -20,13 +21,13 @@ void copy_all(KernelContext&, const P&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_copy_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
     ops.kernel<&copy_all<NoParams>>(op, DeviceType::kCPU, kStrided);
   for (const char* op : {"Cast", "amp_cast"})
     ops.kernel<&copy_all<CastParams>>(op, DeviceType::kCPU, kStrided);
   ops.kernel<&copy_all<AmpMulticastParams>>("amp_multicast", DeviceType::kCPU, kStrided);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -88,7 +89,7 @@ void eye(KernelContext&, const EyeParams& p, Inputs, Outputs out) {
 
 }  // namespace
 
-void register_creation_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
   ops.kernel<&zeros>("_zeros", DeviceType::kCPU);
   ops.kernel<&ones>("_ones", DeviceType::kCPU);
@@ -98,6 +99,6 @@ void register_creation_cpu(OpRegistry& ops) {
   ops.kernel<&arange>("_arange", DeviceType::kCPU);
   ops.kernel<&eye>("_eye", DeviceType::kCPU);
   ops.kernel<&linspace>("_linspace", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

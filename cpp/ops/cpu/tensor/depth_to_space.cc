@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -38,9 +39,9 @@ void space_to_depth_native(KernelContext&, const BlockSizeParams& p, Inputs in, 
 
 }  // namespace
 
-void register_depth_to_space_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&depth_to_space_native>("depth_to_space", DeviceType::kCPU);
   ops.kernel<&space_to_depth_native>("space_to_depth", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -28,10 +29,10 @@ void diag_backward_native(KernelContext&, const DiagBackwardParams& p, Inputs in
 
 }  // namespace
 
-void register_diag_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&diag_native>("diag", DeviceType::kCPU, strided);
   ops.kernel<&diag_backward_native>("_diag_backward", DeviceType::kCPU, strided);
-}
+});
 
 }  // namespace mxlite

@@ -12,6 +12,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -93,11 +94,11 @@ void scatter_set_nd_native(KernelContext& ctx, const ScatterNdParams&, Inputs in
 
 }  // namespace
 
-void register_gather_nd_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&gather_nd_native>("gather_nd", DeviceType::kCPU);
   ops.kernel<&scatter_nd_native>("scatter_nd", DeviceType::kCPU);
   ops.kernel<&gather_nd_backward_native>("_gather_nd_backward", DeviceType::kCPU);
   ops.kernel<&scatter_set_nd_native>("_scatter_set_nd", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -50,11 +51,11 @@ void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 
 }  // namespace
 
-void register_index_array_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&index_array_native>("_contrib_index_array", DeviceType::kCPU, strided);
   ops.kernel<&arange_like_native>("_contrib_arange_like", DeviceType::kCPU, strided);
   ops.kernel<&index_copy_native>("_contrib_index_copy", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -64,11 +65,11 @@ void fill_element_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs
 
 }  // namespace
 
-void register_one_hot_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&one_hot_native>("one_hot", DeviceType::kCPU);
   ops.kernel<&ravel_native>("ravel_multi_index", DeviceType::kCPU);
   ops.kernel<&unravel_native>("unravel_index", DeviceType::kCPU);
   ops.kernel<&fill_element_native>("fill_element_0index", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

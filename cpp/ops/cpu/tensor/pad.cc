@@ -9,6 +9,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -135,9 +136,9 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
 
 }  // namespace
 
-void register_pad_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&pad_native>("Pad", DeviceType::kCPU);
   ops.kernel<&pad_backward_native>("_pad_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 #include "cpp/base/error.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -10,9 +11,9 @@ void raise_async_native(KernelContext&, const NoParams&, Inputs, Outputs) {
 
 }  // namespace
 
-void register_raise_async_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&raise_async_native>("_raise_async", DeviceType::kCPU,
                                   {.strided_inputs = true, .inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -32,9 +33,9 @@ void tile_native(KernelContext&, const TileParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_repeat_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&repeat_native>("repeat", DeviceType::kCPU);
   ops.kernel<&tile_native>("tile", DeviceType::kCPU, {.strided_inputs = true});
-}
+});
 
 }  // namespace mxlite

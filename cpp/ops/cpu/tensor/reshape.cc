@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -14,13 +15,13 @@ void reshape_native(KernelContext&, const P&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_reshape_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&reshape_native<ReshapeParams>>("Reshape", DeviceType::kCPU);
   for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
     ops.kernel<&reshape_native<NoParams>>(op, DeviceType::kCPU);
   ops.kernel<&reshape_native<ExpandDimsParams>>("expand_dims", DeviceType::kCPU);
   ops.kernel<&reshape_native<SqueezeParams>>("squeeze", DeviceType::kCPU);
   ops.kernel<&reshape_native<ReshapeLikeParams>>("reshape_like", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

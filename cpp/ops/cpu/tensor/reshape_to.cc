@@ -2,6 +2,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -14,8 +15,8 @@ void reshape_to_native(KernelContext&, const ReshapeToParams&, Inputs in, Output
 
 }  // namespace
 
-void register_reshape_to_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<reshape_to_native>("_reshape_to", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

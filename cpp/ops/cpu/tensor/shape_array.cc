@@ -1,4 +1,5 @@
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -13,10 +14,10 @@ void size_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 }  // namespace
 
-void register_shape_array_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&shape_array_native>("shape_array", DeviceType::kCPU, strided);
   ops.kernel<&size_array_native>("size_array", DeviceType::kCPU, strided);
-}
+});
 
 }  // namespace mxlite

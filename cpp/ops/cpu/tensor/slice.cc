@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -77,7 +78,7 @@ void slice_assign_scalar_native(KernelContext&, const SliceAssignScalarParams& p
 
 }  // namespace
 
-void register_slice_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&slice_native>("slice", DeviceType::kCPU, strided);
   ops.kernel<&slice_axis_native>("slice_axis", DeviceType::kCPU, strided);
@@ -85,6 +86,6 @@ void register_slice_cpu(OpRegistry& ops) {
   ops.kernel<&slice_backward_native>("_slice_backward", DeviceType::kCPU, strided);
   ops.kernel<&slice_assign_native>("_slice_assign", DeviceType::kCPU);
   ops.kernel<&slice_assign_scalar_native>("_slice_assign_scalar", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

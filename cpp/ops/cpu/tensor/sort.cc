@@ -13,6 +13,7 @@
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -193,13 +194,13 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 
 }  // namespace
 
-void register_sort_cpu(OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};  // far more work than the output's size suggests
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  const Kernel worker_only{.inline_ok = false};  // far more work than its output's size tells
   ops.kernel<&sort_native>("sort", DeviceType::kCPU, worker_only);
   ops.kernel<&argsort_native>("argsort", DeviceType::kCPU, worker_only);
   ops.kernel<&topk_native>("topk", DeviceType::kCPU, worker_only);
   ops.kernel<&take_along_axis_native>("_take_along_axis", DeviceType::kCPU);
   ops.kernel<&put_along_axis_native>("_put_along_axis", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -10,6 +10,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -121,12 +122,12 @@ void pick_backward_native(KernelContext& ctx, const PickBackwardParams& p, Input
 
 }  // namespace
 
-void register_take_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&take_native>("take", DeviceType::kCPU);
   ops.kernel<&take_backward_native>("_take_backward", DeviceType::kCPU);
   ops.kernel<&batch_take_native>("batch_take", DeviceType::kCPU);
   ops.kernel<&pick_native>("pick", DeviceType::kCPU);
   ops.kernel<&pick_backward_native>("_pick_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

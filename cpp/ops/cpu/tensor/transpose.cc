@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -32,11 +33,11 @@ void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs o
 
 }  // namespace
 
-void register_transpose_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&permute_native<TransposeParams>>("transpose", DeviceType::kCPU, strided);
   ops.kernel<&permute_native<SwapAxisParams>>("SwapAxis", DeviceType::kCPU, strided);
   ops.kernel<&reverse_native>("reverse", DeviceType::kCPU, strided);
-}
+});
 
 }  // namespace mxlite

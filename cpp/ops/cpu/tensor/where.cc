@@ -1,5 +1,6 @@
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -52,6 +53,8 @@ void where(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_where_cpu(OpRegistry& ops) { ops.kernel<&where>("where", DeviceType::kCPU); }
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.kernel<&where>("where", DeviceType::kCPU);
+});
 
 }  // namespace mxlite

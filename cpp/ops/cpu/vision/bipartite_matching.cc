@@ -5,7 +5,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -58,9 +58,9 @@ void matching_native(KernelContext& ctx, const BipartiteMatchingParams& p, Input
 
 }  // namespace
 
-void register_bipartite_matching_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&matching_native>("_contrib_bipartite_matching", DeviceType::kCPU,
                                {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -5,7 +5,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/vision/boxes.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -117,11 +117,11 @@ void decode_native(KernelContext&, const BoxDecodeParams& p, Inputs in, Outputs 
 
 }  // namespace
 
-void register_box_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel costly{.inline_ok = false};
   ops.kernel<&iou_native>("_contrib_box_iou", DeviceType::kCPU, costly);
   ops.kernel<&encode_native>("_contrib_box_encode", DeviceType::kCPU, costly);
   ops.kernel<&decode_native>("_contrib_box_decode", DeviceType::kCPU, costly);
-}
+});
 
 }  // namespace mxlite

@@ -7,7 +7,7 @@
 #include "cpp/ops/cpu/vision/boxes.h"
 #include "cpp/ops/cpu/vision/suppression.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -147,9 +147,9 @@ void nms_backward(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_box_nms_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&nms_native>("_contrib_box_nms", DeviceType::kCPU, {.inline_ok = false});
   ops.kernel<&nms_backward>("_box_nms_backward", DeviceType::kCPU);
-}
+});
 
 }  // namespace mxlite

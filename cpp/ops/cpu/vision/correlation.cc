@@ -4,7 +4,7 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -183,10 +183,10 @@ void correlation_backward_native(KernelContext& ctx, const CorrelationParams& p,
 
 }  // namespace
 
-void register_correlation_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<correlation_native>("Correlation", kCPU, {.inline_ok = false});
   ops.kernel<correlation_backward_native>("_correlation_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -4,7 +4,7 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -26,6 +26,8 @@ void crop_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_crop_cpu(OpRegistry& ops) { ops.kernel<crop_native>("Crop", DeviceType::kCPU); }
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.kernel<crop_native>("Crop", DeviceType::kCPU);
+});
 
 }  // namespace mxlite

@@ -10,7 +10,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -306,11 +306,11 @@ void register_one(OpRegistry& ops, const char* forward, const char* backward) {
 
 }  // namespace
 
-void register_deformable_convolution_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   register_one<DeformableConvolutionParams>(ops, "_contrib_DeformableConvolution",
                                             "_deformable_convolution_backward");
   register_one<ModulatedDeformableConvolutionParams>(ops, "_contrib_ModulatedDeformableConvolution",
                                                      "_modulated_deformable_convolution_backward");
-}
+});
 
 }  // namespace mxlite

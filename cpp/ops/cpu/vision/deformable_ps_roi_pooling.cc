@@ -1,7 +1,7 @@
 #include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cpu/vision/regions.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -140,11 +140,11 @@ void pooling_backward_native(KernelContext& ctx, const DeformablePsRoiPoolingPar
 
 }  // namespace
 
-void register_deformable_ps_roi_pooling_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<pooling_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<pooling_backward_native>("_deformable_psroi_pooling_backward", kCPU,
                                       {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

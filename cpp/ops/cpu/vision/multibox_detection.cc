@@ -4,8 +4,8 @@
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/vision/suppression.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
-#include "cpp/ops/vision/register.h"
 
 namespace mxlite {
 namespace {
@@ -183,9 +183,9 @@ void detection_native(KernelContext& ctx, const MultiBoxDetectionParams& p, Inpu
 
 }  // namespace
 
-void register_multibox_detection_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&detection_native>("_contrib_MultiBoxDetection", DeviceType::kCPU,
                                 {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

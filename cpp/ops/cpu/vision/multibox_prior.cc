@@ -3,8 +3,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
-#include "cpp/ops/vision/register.h"
 
 namespace mxlite {
 namespace {
@@ -62,9 +62,9 @@ void prior_native(KernelContext&, const MultiBoxPriorParams& p, Inputs in, Outpu
 
 }  // namespace
 
-void register_multibox_prior_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel kernel{.strided_inputs = true, .inline_ok = false};  // data is never read
   ops.kernel<&prior_native>("_contrib_MultiBoxPrior", DeviceType::kCPU, kernel);
-}
+});
 
 }  // namespace mxlite

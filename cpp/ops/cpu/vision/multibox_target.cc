@@ -6,8 +6,8 @@
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
-#include "cpp/ops/vision/register.h"
 
 namespace mxlite {
 namespace {
@@ -275,8 +275,8 @@ void target_native(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in,
 
 }  // namespace
 
-void register_multibox_target_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&target_native>("_contrib_MultiBoxTarget", DeviceType::kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -3,8 +3,8 @@
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/vision/suppression.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/proposal_rules.h"
-#include "cpp/ops/vision/register.h"
 
 namespace mxlite {
 namespace {
@@ -139,10 +139,10 @@ void proposal_native(KernelContext& ctx, const ProposalParams& p, Inputs in, Out
 
 }  // namespace
 
-void register_proposal_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel costly{.inline_ok = false};
   ops.kernel<&proposal_native>("_contrib_Proposal", DeviceType::kCPU, costly);
   ops.kernel<&proposal_native>("_contrib_MultiProposal", DeviceType::kCPU, costly);
-}
+});
 
 }  // namespace mxlite

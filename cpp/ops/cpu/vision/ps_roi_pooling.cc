@@ -1,6 +1,6 @@
 #include "cpp/ops/cpu/vision/separable_bins.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -55,10 +55,10 @@ void psroi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<PsRoi
 
 }  // namespace
 
-void register_ps_roi_pooling_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<psroi_pooling_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<psroi_pooling_backward_native>("_psroi_pooling_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

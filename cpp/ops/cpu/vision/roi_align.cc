@@ -1,6 +1,6 @@
 #include "cpp/ops/cpu/vision/separable_bins.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -105,10 +105,10 @@ void roi_align_backward_native(KernelContext& ctx, const RoiGradParams<RoiAlignP
 
 }  // namespace
 
-void register_roi_align_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<roi_align_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<roi_align_backward_native>("_roi_align_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,6 @@
 #include "cpp/ops/cpu/vision/regions.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -161,10 +161,10 @@ void roi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<RoiPool
 
 }  // namespace
 
-void register_roi_pooling_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<roi_pooling_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<roi_pooling_backward_native>("_roi_pooling_backward", kCPU, {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

@@ -1,7 +1,7 @@
 #include "cpp/ops/cpu/vision/regions.h"
 #include "cpp/ops/cpu/vision/rotated_grid.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -88,11 +88,11 @@ void rotated_align_backward_native(KernelContext& ctx,
 
 }  // namespace
 
-void register_rotated_roi_align_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<rotated_align_native>(kOp, kCPU, {.inline_ok = false});
   ops.kernel<rotated_align_backward_native>("_rotated_roi_align_backward", kCPU,
                                             {.inline_ok = false});
-}
+});
 
 }  // namespace mxlite

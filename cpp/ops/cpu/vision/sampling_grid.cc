@@ -5,7 +5,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/op_schema.h"
-#include "cpp/ops/vision/register.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace {
@@ -237,13 +237,13 @@ void generator_backward_native(KernelContext&, const GridGeneratorParams& p, Inp
 
 }  // namespace
 
-void register_sampling_grid_cpu(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   ops.kernel<sampler_native>("BilinearSampler", kCPU, {.inline_ok = false});
   ops.kernel<sampler_backward_native>("_bilinear_sampler_backward", kCPU, {.inline_ok = false});
   ops.kernel<transformer_native>("SpatialTransformer", kCPU, {.inline_ok = false});
   ops.kernel<generator_native>("GridGenerator", kCPU);
   ops.kernel<generator_backward_native>("_grid_generator_backward", kCPU);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/sums.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -75,9 +76,9 @@ void count_sketch_backward(KernelContext& ctx, const CountSketchParams& p, Input
 }  // namespace
 }  // namespace cuda
 
-void register_count_sketch_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::count_sketch>("_contrib_count_sketch", DeviceType::kCUDA);
   ops.kernel<&cuda::count_sketch_backward>("_count_sketch_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -35,8 +36,8 @@ void quadratic(KernelContext& ctx, const QuadraticParams& p, Inputs in, Outputs 
 }  // namespace
 }  // namespace cuda
 
-void register_estimators_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::quadratic>("_contrib_quadratic", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cpu/contrib/hawkes_process.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -113,9 +114,9 @@ void hawkesll_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 }  // namespace
 }  // namespace cuda
 
-void register_hawkes_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::hawkesll>(cuda::kOp, DeviceType::kCUDA);
   ops.kernel<&cuda::hawkesll_backward>("_hawkesll_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

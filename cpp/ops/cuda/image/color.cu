@@ -6,6 +6,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/image/color_rules.h"
 #include "cpp/ops/image/image.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -167,7 +168,7 @@ void random_lighting(KernelContext& ctx, const ImageRandomLightingParams& p, Inp
 }  // namespace
 }  // namespace cuda
 
-void register_image_color_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&random_change<Change::kBrightness>>("_image_random_brightness", kCUDA);
@@ -177,6 +178,6 @@ void register_image_color_cuda(OpRegistry& ops) {
   ops.kernel<&jitter>("_image_random_color_jitter", kCUDA);
   ops.kernel<&adjust_lighting>("_image_adjust_lighting", kCUDA);
   ops.kernel<&random_lighting>("_image_random_lighting", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/image/image.h"
 #include "cpp/ops/image/resampling.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -214,7 +215,7 @@ void resize(KernelContext& ctx, const ImageResizeParams& p, Inputs in, Outputs o
 }  // namespace
 }  // namespace cuda
 
-void register_image_geometry_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&to_tensor>("_image_to_tensor", kCUDA);
@@ -225,6 +226,6 @@ void register_image_geometry_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::flip<false, false>>("_image_flip_top_bottom", kCUDA);
   ops.kernel<&cuda::flip<true, true>>("_image_random_flip_left_right", kCUDA);
   ops.kernel<&cuda::flip<false, true>>("_image_random_flip_top_bottom", kCUDA);
-}
+});
 
 }  // namespace mxlite

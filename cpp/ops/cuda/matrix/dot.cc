@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -92,10 +93,10 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_dot_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::dot>("dot", DeviceType::kCUDA);
   ops.kernel<&cuda::batch_dot>("batch_dot", DeviceType::kCUDA);
   ops.kernel<&cuda::matmul>("_matmul", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -48,8 +49,8 @@ void khatri_rao(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_khatri_rao_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::khatri_rao>("khatri_rao", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

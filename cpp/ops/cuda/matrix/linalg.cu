@@ -5,6 +5,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -262,7 +263,7 @@ void sumlogdiag(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_linalg_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&linalg_gemm>("linalg_gemm", kCUDA);
@@ -276,6 +277,6 @@ void register_linalg_cuda(OpRegistry& ops) {
   ops.kernel<&extracttrian>("linalg_extracttrian", kCUDA);
   ops.kernel<&maketrian>("linalg_maketrian", kCUDA);
   ops.kernel<&sumlogdiag>("linalg_sumlogdiag", kCUDA);
-}
+});
 
 }  // namespace mxlite

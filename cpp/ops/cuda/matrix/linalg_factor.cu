@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/matrix/linalg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -391,7 +392,7 @@ void syevd_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
 }  // namespace
 }  // namespace cuda
 
-void register_linalg_factor_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&potrf>("linalg_potrf", kCUDA);
@@ -402,6 +403,6 @@ void register_linalg_factor_cuda(OpRegistry& ops) {
   ops.kernel<&gelqf>("linalg_gelqf", kCUDA);
   ops.kernel<&syevd>("linalg_syevd", kCUDA);
   ops.kernel<&syevd_backward>("_linalg_syevd_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

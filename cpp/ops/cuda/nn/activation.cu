@@ -1,6 +1,7 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/pointwise/activation_functors.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -50,10 +51,10 @@ void activation_backward(KernelContext& ctx, const ActivationParams& p, Inputs i
 
 }  // namespace cuda
 
-void register_activation_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   ops.kernel<&activation>("Activation", DeviceType::kCUDA, kStrided);
   ops.kernel<&activation_backward>("_activation_backward", DeviceType::kCUDA, kStrided);
-}
+});
 
 }  // namespace mxlite

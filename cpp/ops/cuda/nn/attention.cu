@@ -6,6 +6,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/nn/attention_parts.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -92,7 +93,7 @@ void div_sqrt_dim(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_attention_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const std::string prefix = "_contrib_interleaved_matmul_";
@@ -105,6 +106,6 @@ void register_attention_cuda(OpRegistry& ops) {
   ops.kernel<&enc_qk_backward>(prefix + "encdec_qk_backward", kCUDA);
   ops.kernel<&value_backward<2>>(prefix + "encdec_valatt_backward", kCUDA);
   ops.kernel<&div_sqrt_dim>("_contrib_div_sqrt_dim", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/nn/batch_norm.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -101,7 +102,7 @@ void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in
 
 }  // namespace cuda
 
-void register_batch_norm_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&batch_norm<false>>("BatchNorm", kCUDA);
@@ -113,6 +114,6 @@ void register_batch_norm_cuda(OpRegistry& ops) {
   ops.kernel<&relu_again>("_batch_norm_relu_again", kCUDA);
   ops.kernel<&batch_norm_grad<End::kRelu>>("_batch_norm_relu_backward", kCUDA);
   ops.kernel<&batch_norm_grad<End::kAddRelu>>("_batch_norm_add_relu_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/l2_normalization.h"
 #include "cpp/ops/nn/lrn.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -139,12 +140,12 @@ void lrn_gradient(KernelContext& ctx, const LRNParams& p, Inputs in, Outputs out
 }  // namespace
 }  // namespace cuda
 
-void register_channel_norms_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::l2_normalization>("L2Normalization", kCUDA);
   ops.kernel<&cuda::l2_normalization_backward>("_l2_normalization_backward", kCUDA);
   ops.kernel<&cuda::lrn>("LRN", kCUDA);
   ops.kernel<&cuda::lrn_gradient>("_lrn_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -10,6 +10,7 @@
 #include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/nn/deconvolution.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -74,12 +75,12 @@ void deconvolution(KernelContext& ctx, const DeconvolutionParams& p, Inputs in, 
 
 }  // namespace cuda
 
-void register_convolution_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::convolution>("Convolution", kCUDA);
   ops.kernel<&cuda::backward_data>("_convolution_backward_data", kCUDA);
   ops.kernel<&cuda::backward_weight>("_convolution_backward_weight", kCUDA);
   ops.kernel<&cuda::deconvolution>("Deconvolution", kCUDA);
-}
+});
 
 }  // namespace mxlite

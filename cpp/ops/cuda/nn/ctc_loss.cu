@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/ctc_loss.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -207,8 +208,8 @@ void ctc_loss(KernelContext& ctx, const CTCLossParams& p, Inputs in, Outputs out
 }  // namespace
 }  // namespace cuda
 
-void register_ctc_loss_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::ctc_loss>("CTCLoss", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/fully_connected.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -64,8 +65,8 @@ bool is_relu(const PostOp& p) {
          static_cast<const ActivationParams*>(p.params.get())->act_type == ActivationType::kRelu;
 }
 
-void register_dense_plan() {
-  add_planned_kernel("FullyConnected", DeviceType::kCUDA, {plan, can_fuse});
-}
+static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
+  add_planned_kernel(ops, "FullyConnected", DeviceType::kCUDA, {plan, can_fuse});
+});
 
 }  // namespace mxlite::cuda

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/walk.h"
 #include "cpp/ops/nn/dropout.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -81,9 +82,9 @@ void dropout_backward(KernelContext& ctx, const DropoutParams& p, Inputs in, Out
 }  // namespace
 }  // namespace cuda
 
-void register_dropout_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::dropout>("Dropout", DeviceType::kCUDA);
   ops.kernel<&cuda::dropout_backward>("_dropout_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/embedding.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -71,9 +72,9 @@ void embedding_backward(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
 }  // namespace
 }  // namespace cuda
 
-void register_embedding_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::embedding>("Embedding", DeviceType::kCUDA);
   ops.kernel<&cuda::embedding_backward>("_embedding_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -29,8 +30,8 @@ void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs i
 }  // namespace
 }  // namespace cuda
 
-void register_fully_connected_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::fully_connected>("FullyConnected", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

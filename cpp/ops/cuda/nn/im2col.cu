@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/im2col.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -97,9 +98,9 @@ void col2im(KernelContext& ctx, const Col2imParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_im2col_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::im2col>("im2col", DeviceType::kCUDA);
   ops.kernel<&cuda::col2im>("col2im", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include "cpp/ops/nn/image_resize.h"
 #include "cpp/ops/nn/resize_sample.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -155,12 +156,12 @@ void bilinear_backward(KernelContext& ctx, const ImageResizeGradParams& p, Input
 }  // namespace
 }  // namespace cuda
 
-void register_image_resize_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::adaptive_pooling>("_contrib_AdaptiveAvgPooling2D", kCUDA);
   ops.kernel<&cuda::adaptive_pooling_backward>("_adaptive_avg_pooling_backward", kCUDA);
   ops.kernel<&cuda::bilinear>("_contrib_BilinearResize2D", kCUDA);
   ops.kernel<&cuda::bilinear_backward>("_bilinear_resize_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/kl_sparse_reg.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -60,8 +61,8 @@ void kl_sparse_reg(KernelContext& ctx, const KlSparseRegParams& p, Inputs in, Ou
 }  // namespace
 }  // namespace cuda
 
-void register_kl_sparse_reg_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::kl_sparse_reg>("IdentityAttachKLSparseReg", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/channel_blocks.h"
 #include "cpp/ops/nn/layer_norm.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -216,7 +217,7 @@ void norm_backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_layer_norm_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&norm<LayerNormParams>>("LayerNorm", kCUDA);
@@ -225,6 +226,6 @@ void register_layer_norm_cuda(OpRegistry& ops) {
   ops.kernel<&norm_backward<LayerNormParams>>("_layer_norm_backward", kCUDA);
   ops.kernel<&norm_backward<GroupNormParams>>("_group_norm_backward", kCUDA);
   ops.kernel<&norm_backward<InstanceNormParams>>("_instance_norm_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

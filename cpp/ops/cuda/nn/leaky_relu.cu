@@ -1,6 +1,7 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/cuda/random.cuh"
 #include "cpp/ops/nn/leaky_relu.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -199,10 +200,10 @@ void leaky_relu_backward(KernelContext& ctx, const LeakyReLUParams& p, Inputs in
 
 }  // namespace cuda
 
-void register_leaky_relu_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   ops.kernel<&leaky_relu>("LeakyReLU", DeviceType::kCUDA);
   ops.kernel<&leaky_relu_backward>("_leaky_relu_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

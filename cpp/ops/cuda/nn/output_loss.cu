@@ -5,6 +5,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/output_loss.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -166,7 +167,7 @@ void softmax_cross_entropy_backward(KernelContext& ctx, const NoParams&, Inputs 
 }  // namespace
 }  // namespace cuda
 
-void register_output_loss_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&copy<RegressionOutputParams>>("LinearRegressionOutput", kCUDA);
@@ -178,6 +179,6 @@ void register_output_loss_cuda(OpRegistry& ops) {
   ops.kernel<&make_loss_backward>("_make_loss_backward", kCUDA);
   ops.kernel<&softmax_cross_entropy>("softmax_cross_entropy", kCUDA);
   ops.kernel<&softmax_cross_entropy_backward>("_softmax_cross_entropy_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -6,6 +6,7 @@
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -253,9 +254,9 @@ void pooling_backward(KernelContext& ctx, const PoolingGradParams& p, Inputs in,
 }  // namespace
 }  // namespace cuda
 
-void register_pooling_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::pooling>("Pooling", DeviceType::kCUDA);
   ops.kernel<&cuda::pooling_backward>("_pooling_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

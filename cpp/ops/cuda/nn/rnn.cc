@@ -7,6 +7,7 @@
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/nn/rnn_cells.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -324,9 +325,9 @@ void rnn_backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs
 }  // namespace
 }  // namespace cuda
 
-void register_rnn_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::rnn>("RNN", DeviceType::kCUDA);
   ops.kernel<&cuda::rnn_backward>("_rnn_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -8,6 +8,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/softmax.h"
 #include "cpp/ops/pointwise/math.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -190,7 +191,7 @@ void softmax_forward(KernelContext& ctx, const ChannelBlocks& b, Inputs in, Outp
 
 }  // namespace cuda
 
-void register_softmax_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&softmax<Form::kSoftmax>>("softmax", kCUDA);
@@ -201,6 +202,6 @@ void register_softmax_cuda(OpRegistry& ops) {
   ops.kernel<&softmax_backward<Form::kSoftmin>>("_softmin_backward", kCUDA);
   ops.kernel<&softmax_activation>("SoftmaxActivation", kCUDA);
   ops.kernel<&softmax_activation_backward>("_softmax_activation_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

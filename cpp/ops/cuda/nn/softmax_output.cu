@@ -2,6 +2,7 @@
 #include "cpp/ops/cuda/nn/softmax.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/softmax_output.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -104,9 +105,9 @@ void softmax_output_backward(KernelContext& ctx, const SoftmaxOutputParams& p, I
 }  // namespace
 }  // namespace cuda
 
-void register_softmax_output_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::softmax_output>("SoftmaxOutput", DeviceType::kCUDA);
   ops.kernel<&cuda::softmax_output_backward>("_softmax_output_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 #include "cpp/ops/cuda/nn/deconvolution.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/upsampling.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -75,9 +76,9 @@ void upsampling_backward(KernelContext& ctx, const UpSamplingGradParams& p, Inpu
 }  // namespace
 }  // namespace cuda
 
-void register_upsampling_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::upsampling>("UpSampling", DeviceType::kCUDA);
   ops.kernel<&cuda::upsampling_backward>("_upsampling_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

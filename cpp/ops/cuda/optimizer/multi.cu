@@ -1,6 +1,7 @@
 // Updates of many weights in few launches.
 #include "cpp/ops/cuda/optimizer/update.cuh"
 #include "cpp/ops/optimizer/multi.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -184,7 +185,7 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
 }  // namespace
 }  // namespace cuda
 
-void register_multi_updates_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
@@ -204,6 +205,6 @@ void register_multi_updates_cuda(OpRegistry& ops) {
   ops.kernel<&reset_arrays>("reset_arrays", kCUDA);
   ops.kernel<&all_finite<FiniteParams>>("all_finite", kCUDA);
   ops.kernel<&all_finite<MultiFiniteParams>>("multi_all_finite", kCUDA);
-}
+});
 
 }  // namespace mxlite

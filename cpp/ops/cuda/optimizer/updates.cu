@@ -1,4 +1,5 @@
 #include "cpp/ops/cuda/optimizer/update.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -79,7 +80,7 @@ void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, O
 }  // namespace
 }  // namespace cuda
 
-void register_updates_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
@@ -92,6 +93,6 @@ void register_updates_cuda(OpRegistry& ops) {
   ops.kernel<&lamb_phase2<false>>("lamb_update_phase2", kCUDA);
   ops.kernel<&lamb_phase2<true>>("mp_lamb_update_phase2", kCUDA);
   ops.kernel<&group_adagrad>("_contrib_group_adagrad_update", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Sum of many arrays in one pass: halves are rounded once.
 #include "cpp/ops/cuda/pointwise/loops.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -39,9 +40,9 @@ void add_n(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace cuda
 
-void register_add_n_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   ops.kernel<&add_n>("add_n", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

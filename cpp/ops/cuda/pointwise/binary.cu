@@ -1,6 +1,7 @@
 // Functions of two arrays, and of an array and a scalar.
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -22,7 +23,7 @@ void power_scalar(KernelContext& ctx, const ScalarParams& p, Inputs in, Outputs 
 
 }  // namespace cuda
 
-void register_binary_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;       // NOLINT: this folder's own names
   using namespace pointwise;  // NOLINT: functors
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
@@ -44,6 +45,6 @@ void register_binary_cuda(OpRegistry& ops) {
   ops.kernel<&scalar_kernel<Maximum, false>>("_maximum_scalar", kCUDA, kStrided);
   ops.kernel<&scalar_kernel<Minimum, false>>("_minimum_scalar", kCUDA, kStrided);
   ops.kernel<&scalar_kernel<Hypot, false>>("_hypot_scalar", kCUDA, kStrided);
-}
+});
 
 }  // namespace mxlite

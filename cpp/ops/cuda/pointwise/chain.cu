@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/chain_program.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -105,6 +106,8 @@ Plan plan_chain(PointwiseChain chain) {
 
 }  // namespace
 
-void register_chain_planner() { set_chain_planner(DeviceType::kCUDA, plan_chain); }
+static const Registration registration(Stage::kPlans, [](OpRegistry&) {
+  set_chain_planner(DeviceType::kCUDA, plan_chain);
+});
 
 }  // namespace mxlite::cuda

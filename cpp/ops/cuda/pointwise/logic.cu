@@ -2,6 +2,7 @@
 #include "cpp/ops/contrib/allclose.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -55,12 +56,12 @@ void allclose(KernelContext& ctx, const AllcloseParams& p, Inputs in, Outputs ou
 }  // namespace
 }  // namespace cuda
 
-void register_logic_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   register_binary_kernels(ops, pointwise::BinaryLogic{});
   register_scalar_logic(ops, pointwise::BinaryLogic{});
   register_backward_kernels(ops, pointwise::BinaryBackward{});
   ops.kernel<&allclose>("_contrib_allclose", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 // Element-wise functions that every dtype has, and those with parameters.
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/params.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -37,7 +38,7 @@ void gradientmultiplier(KernelContext& ctx, const ScalarParams&, Inputs in, Outp
 }  // namespace
 }  // namespace cuda
 
-void register_unary_arithmetic_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   register_unary_kernels(ops, pointwise::UnaryArithmetic{});
   ops.kernel<&clip>("clip", DeviceType::kCUDA, kStrided);
@@ -47,6 +48,6 @@ void register_unary_arithmetic_cuda(OpRegistry& ops) {
   ops.kernel<&unary_kernel<pointwise::Round>>("_contrib_round_ste", DeviceType::kCUDA, kStrided);
   ops.kernel<&unary_kernel<pointwise::Sign>>("_contrib_sign_ste", DeviceType::kCUDA, kStrided);
   ops.kernel<&gradientmultiplier>("_contrib_gradientmultiplier", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -5,6 +5,7 @@
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/embedding.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/concat.h"
 
 namespace mxlite {
@@ -178,7 +179,7 @@ void batch_norm(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs
 }  // namespace
 }  // namespace cuda
 
-void register_quantized_elementwise_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::add>("_contrib_quantized_elemwise_add", kCUDA);
@@ -188,6 +189,6 @@ void register_quantized_elementwise_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::concat>("_contrib_quantized_concat", kCUDA);
   ops.kernel<&cuda::embedding>("_contrib_quantized_embedding", kCUDA);
   ops.kernel<&cuda::batch_norm>("_contrib_quantized_batch_norm", kCUDA);
-}
+});
 
 }  // namespace mxlite

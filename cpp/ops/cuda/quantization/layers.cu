@@ -4,6 +4,7 @@
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -176,12 +177,12 @@ void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out)
 }  // namespace
 }  // namespace cuda
 
-void register_quantized_layers_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::convolution>("_contrib_quantized_conv", kCUDA);
   ops.kernel<&cuda::fully_connected>("_contrib_quantized_fully_connected", kCUDA);
   ops.kernel<&cuda::pooling>("_contrib_quantized_pooling", kCUDA);
-}
+});
 
 }  // namespace mxlite

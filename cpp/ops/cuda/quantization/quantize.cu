@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/quantization/convert.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -130,7 +131,7 @@ void quantize_asymmetric(KernelContext& ctx, const RangeParams& p, Inputs in, Ou
 }  // namespace
 }  // namespace cuda
 
-void register_quantize_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::quantize>("_contrib_quantize", kCUDA);
@@ -138,6 +139,6 @@ void register_quantize_cuda(OpRegistry& ops) {
   ops.kernel<&quantize_asymmetric>("_contrib_quantize_asym", kCUDA);
   ops.kernel<&dequantize>("_contrib_dequantize", kCUDA);
   ops.kernel<&requantize>("_contrib_requantize", kCUDA);
-}
+});
 
 }  // namespace mxlite

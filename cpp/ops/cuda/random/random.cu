@@ -6,6 +6,7 @@
 #include "cpp/ops/random/densities.h"
 #include "cpp/ops/random/draw.h"
 #include "cpp/ops/random/pdf.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -333,7 +334,7 @@ void dirichlet(KernelContext& ctx, const PdfParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_random_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   mxlite::random::for_each_distribution([&]<class D>(D) {
@@ -349,6 +350,6 @@ void register_random_cuda(OpRegistry& ops) {
   mxlite::random::for_each_density(
       [&]<class D>(D) { ops.kernel<&density<D>>(std::string("_random_pdf_") + D::name, kCUDA); });
   ops.kernel<&dirichlet>("_random_pdf_dirichlet", kCUDA);
-}
+});
 
 }  // namespace mxlite

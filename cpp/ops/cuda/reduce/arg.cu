@@ -1,6 +1,7 @@
 // argmax and argmin: one block per row where the axis is the last, else one thread per result.
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -69,10 +70,10 @@ void channel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_arg_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::arg<false>>("argmax", DeviceType::kCUDA);
   ops.kernel<&cuda::arg<true>>("argmin", DeviceType::kCUDA);
   ops.kernel<&cuda::channel>("argmax_channel", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

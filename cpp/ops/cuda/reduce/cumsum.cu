@@ -3,6 +3,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "cpp/ops/cuda/reduce/reduce.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -79,9 +80,9 @@ void cumsum(KernelContext& ctx, const CumsumParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_cumsum_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::cumsum<false>>("cumsum", DeviceType::kCUDA);
   ops.kernel<&cuda::cumsum<true>>("_cumsum_reverse", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/reduce/channel_sum.h"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -50,7 +51,7 @@ void channel_sum(KernelContext& ctx, const TensorRef& in, int axis, const Tensor
 
 }  // namespace cuda
 
-void register_sums_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kCUDA, kStrided);
@@ -58,6 +59,6 @@ void register_sums_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::mean>("mean", kCUDA, kStrided);
   ops.kernel<&cuda::norm>("norm", kCUDA, kStrided);
   ops.kernel<&cuda::moments>("moments", kCUDA, kStrided);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sequence/sequence.h"
 
 namespace mxlite {
@@ -120,13 +121,13 @@ void reverse_sequences(KernelContext& ctx, const SequenceParams&, Inputs in, Out
 }  // namespace
 }  // namespace cuda
 
-void register_sequence_ops_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::mask>("SequenceMask", kCUDA);
   ops.kernel<&cuda::last>("SequenceLast", kCUDA);
   ops.kernel<&last_backward>("_sequence_last_backward", kCUDA);
   ops.kernel<&reverse_sequences>("SequenceReverse", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -2,6 +2,7 @@
 // are left out, so that damaged arrays give wrong values but never touch foreign memory.
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -270,7 +271,7 @@ void csr_rows(KernelContext& ctx, const CountParams& p, Inputs in, Outputs out) 
 }  // namespace
 }  // namespace cuda
 
-void register_sparse_csr_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&csr_dot>("_csr_dot", kCUDA);
@@ -282,6 +283,6 @@ void register_sparse_csr_cuda(OpRegistry& ops) {
   ops.kernel<&csr_collect>("_csr_collect", kCUDA);
   ops.kernel<&csr_rows>("_csr_rows", kCUDA);
   ops.kernel<&csr_sum>("_csr_sum", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"
 
 namespace mxlite {
@@ -131,7 +132,7 @@ void row_sparse_take(KernelContext& ctx, const NoParams&, Inputs in, Outputs out
 }  // namespace
 }  // namespace cuda
 
-void register_sparse_rows_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&row_sparse_to_dense>("_row_sparse_to_dense", kCUDA);
@@ -141,6 +142,6 @@ void register_sparse_rows_cuda(OpRegistry& ops) {
   ops.kernel<&merge_rows>("_merge_rows", kCUDA);
   ops.kernel<&find_rows>("_find_rows", kCUDA);
   ops.kernel<&row_sparse_take>("_row_sparse_take", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/optimizer/update.cuh"
 #include "cpp/ops/cuda/sparse/rows.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -108,7 +109,7 @@ void group_adagrad(KernelContext& ctx, const GroupAdagradParams& p, Inputs in, O
 }  // namespace
 }  // namespace cuda
 
-void register_sparse_updates_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&update<Sgd, SgdParams>>("_rows_sgd_update", kCUDA);
@@ -117,6 +118,6 @@ void register_sparse_updates_cuda(OpRegistry& ops) {
   ops.kernel<&update<Ftrl, FtrlParams>>("_rows_ftrl_update", kCUDA);
   ops.kernel<&update<Adagrad, AdagradParams>>("_rows_adagrad_update", kCUDA);
   ops.kernel<&group_adagrad>("_rows_group_adagrad_update", kCUDA);
-}
+});
 
 }  // namespace mxlite

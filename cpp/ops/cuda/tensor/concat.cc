@@ -4,6 +4,7 @@
 
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -50,11 +51,11 @@ void split_v2(KernelContext& ctx, const SplitV2Params& p, Inputs in, Outputs out
 }  // namespace
 }  // namespace cuda
 
-void register_concat_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::concat>("Concat", DeviceType::kCUDA);
   ops.kernel<&cuda::stack>("stack", DeviceType::kCUDA);
   ops.kernel<&cuda::slice_channel>("SliceChannel", DeviceType::kCUDA);
   ops.kernel<&cuda::split_v2>("_split_v2", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 // Operators that move values: copies, conversions, reshapes, broadcasts.
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/cast.h"
 #include "cpp/ops/tensor/reshape.h"
 #include "cpp/ops/tensor/reshape_to.h"
@@ -29,7 +30,7 @@ void broadcast(KernelContext& ctx, const void*, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_copy_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr Kernel kStrided = {.strided_inputs = true};
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
@@ -47,6 +48,6 @@ void register_copy_cuda(OpRegistry& ops) {
   ops.kernel<&reshape<ReshapeToParams>>("_reshape_to", kCUDA);
   for (const char* op : {"broadcast_to", "broadcast_axis", "broadcast_like"})
     ops.add_kernel(op, kCUDA, {.run = &broadcast, .strided_inputs = true});
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/creation.h"
 
 namespace mxlite {
@@ -72,7 +73,7 @@ void size_array(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-void register_creation_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kStrided = {.strided_inputs = true};
   ops.kernel<&zeros>("_zeros", DeviceType::kCUDA);
   ops.kernel<&ones>("_ones", DeviceType::kCUDA);
@@ -81,6 +82,6 @@ void register_creation_cuda(OpRegistry& ops) {
   ops.kernel<&ones_like>("ones_like", DeviceType::kCUDA, kStrided);
   ops.kernel<&shape_array>("shape_array", DeviceType::kCUDA, kStrided);
   ops.kernel<&size_array>("size_array", DeviceType::kCUDA, kStrided);
-}
+});
 
 }  // namespace mxlite

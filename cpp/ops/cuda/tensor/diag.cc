@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/depth_to_space.h"
 
 namespace mxlite {
@@ -57,12 +58,12 @@ void space_to_depth(KernelContext& ctx, const BlockSizeParams& p, Inputs in, Out
 }  // namespace
 }  // namespace cuda
 
-void register_diag_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&cuda::diag>("diag", DeviceType::kCUDA, strided);
   ops.kernel<&cuda::diag_backward>("_diag_backward", DeviceType::kCUDA, strided);
   ops.kernel<&cuda::depth_to_space>("depth_to_space", DeviceType::kCUDA);
   ops.kernel<&cuda::space_to_depth>("space_to_depth", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/gather_nd.h"
 
 namespace mxlite {
@@ -101,13 +102,13 @@ void index_copy(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_gather_nd_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::gather_nd>("gather_nd", kCUDA);
   ops.kernel<&cuda::scatter_nd>("scatter_nd", kCUDA);
   ops.kernel<&cuda::gather_nd_backward>("_gather_nd_backward", kCUDA);
   ops.kernel<&cuda::scatter_set_nd>("_scatter_set_nd", kCUDA);
   ops.kernel<&cuda::index_copy>("_contrib_index_copy", kCUDA);
-}
+});
 
 }  // namespace mxlite

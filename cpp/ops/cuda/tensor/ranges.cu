@@ -5,6 +5,7 @@
 #include "cpp/ops/cuda/fill.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/walk.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/creation.h"
 #include "cpp/ops/tensor/index_array.h"
 
@@ -128,7 +129,7 @@ void fill_value(KernelContext& ctx, const TensorRef& out, Number value) {
 
 }  // namespace cuda
 
-void register_ranges_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const Kernel strided{.strided_inputs = true};
@@ -137,6 +138,6 @@ void register_ranges_cuda(OpRegistry& ops) {
   ops.kernel<&eye>("_eye", kCUDA);
   ops.kernel<&index_array>("_contrib_index_array", kCUDA, strided);
   ops.kernel<&arange_like>("_contrib_arange_like", kCUDA, strided);
-}
+});
 
 }  // namespace mxlite

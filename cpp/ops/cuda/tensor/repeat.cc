@@ -3,6 +3,7 @@
 
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -36,9 +37,9 @@ void tile(KernelContext& ctx, const TileParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_repeat_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::repeat>("repeat", DeviceType::kCUDA);
   ops.kernel<&cuda::tile>("tile", DeviceType::kCUDA, {.strided_inputs = true});
-}
+});
 
 }  // namespace mxlite

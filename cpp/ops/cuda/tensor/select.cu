@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/one_hot.h"
 #include "cpp/ops/tensor/pad.h"
 
@@ -223,7 +224,7 @@ void pad_backward(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out
 }  // namespace
 }  // namespace cuda
 
-void register_select_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&where>("where", kCUDA);
@@ -233,6 +234,6 @@ void register_select_cuda(OpRegistry& ops) {
   ops.kernel<&fill_element>("fill_element_0index", kCUDA);
   ops.kernel<&pad>("Pad", kCUDA);
   ops.kernel<&pad_backward>("_pad_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

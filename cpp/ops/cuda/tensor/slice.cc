@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/fill.h"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/crop.h"
 
 namespace mxlite {
@@ -76,7 +77,7 @@ void slice_assign_scalar(KernelContext& ctx, const SliceAssignScalarParams& p, I
 }  // namespace
 }  // namespace cuda
 
-void register_slice_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   const Kernel strided{.strided_inputs = true};
@@ -87,6 +88,6 @@ void register_slice_cuda(OpRegistry& ops) {
   ops.kernel<&slice_backward>("_slice_backward", kCUDA, strided);
   ops.kernel<&slice_assign>("_slice_assign", kCUDA);
   ops.kernel<&slice_assign_scalar>("_slice_assign_scalar", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -7,6 +7,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/sort.h"
 
 namespace mxlite {
@@ -190,10 +191,10 @@ void topk(KernelContext& ctx, const TopkParams& p, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace cuda
 
-void register_sort_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::sort>("sort", DeviceType::kCUDA);
   ops.kernel<&cuda::argsort>("argsort", DeviceType::kCUDA);
   ops.kernel<&cuda::topk>("topk", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/sort.h"
 #include "cpp/ops/tensor/take.h"
 
@@ -145,7 +146,7 @@ void put_along_axis(KernelContext& ctx, const PutAlongAxisParams& p, Inputs in, 
 }  // namespace
 }  // namespace cuda
 
-void register_take_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&take>("take", kCUDA, {.supports = supports_if<&not_raise>()});
@@ -155,6 +156,6 @@ void register_take_cuda(OpRegistry& ops) {
   ops.kernel<&pick_backward>("_pick_backward", kCUDA);
   ops.kernel<&take_along_axis>("_take_along_axis", kCUDA);
   ops.kernel<&put_along_axis>("_put_along_axis", kCUDA);
-}
+});
 
 }  // namespace mxlite

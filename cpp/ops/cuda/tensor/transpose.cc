@@ -2,6 +2,7 @@
 
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -33,12 +34,12 @@ void reverse(KernelContext& ctx, const ReverseParams& p, Inputs in, Outputs out)
 }  // namespace
 }  // namespace cuda
 
-void register_transpose_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   const Kernel strided{.strided_inputs = true};
   ops.kernel<&permute<TransposeParams>>("transpose", DeviceType::kCUDA, strided);
   ops.kernel<&permute<SwapAxisParams>>("SwapAxis", DeviceType::kCUDA, strided);
   ops.kernel<&cuda::reverse>("reverse", DeviceType::kCUDA, strided);
-}
+});
 
 }  // namespace mxlite

@@ -1,5 +1,6 @@
 // Overlaps of boxes, and boxes relative to anchors.
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/box.h"
 
 namespace mxlite {
@@ -142,10 +143,10 @@ void box_decode(KernelContext& ctx, const BoxDecodeParams& p, Inputs in, Outputs
 }  // namespace
 }  // namespace cuda
 
-void register_box_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::box_iou>("_contrib_box_iou", DeviceType::kCUDA);
   ops.kernel<&cuda::box_encode>("_contrib_box_encode", DeviceType::kCUDA);
   ops.kernel<&cuda::box_decode>("_contrib_box_decode", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

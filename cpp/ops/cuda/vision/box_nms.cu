@@ -1,5 +1,6 @@
 // Boxes and pairs of boxes by rank: suppression and matching.
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/bipartite_matching.h"
 #include "cpp/ops/vision/box_nms.h"
 
@@ -254,10 +255,10 @@ void bipartite_matching(KernelContext& ctx, const BipartiteMatchingParams& p, In
 }  // namespace
 }  // namespace cuda
 
-void register_box_nms_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::box_nms>("_contrib_box_nms", DeviceType::kCUDA);
   ops.kernel<&cuda::box_nms_backward>("_box_nms_backward", DeviceType::kCUDA);
   ops.kernel<&cuda::bipartite_matching>("_contrib_bipartite_matching", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

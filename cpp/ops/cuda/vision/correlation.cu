@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/correlation.h"
 
 namespace mxlite {
@@ -133,9 +134,9 @@ void correlation_backward(KernelContext& ctx, const CorrelationParams& params, I
 }  // namespace
 }  // namespace cuda
 
-void register_correlation_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::correlation>("Correlation", DeviceType::kCUDA);
   ops.kernel<&cuda::correlation_backward>("_correlation_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -10,6 +10,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/deformable_convolution.h"
 
 namespace mxlite {
@@ -294,11 +295,11 @@ void register_one(OpRegistry& ops, const char* forward_name, const char* backwar
 }  // namespace
 }  // namespace cuda
 
-void register_deformable_convolution_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   cuda::register_one<DeformableConvolutionParams>(ops, "_contrib_DeformableConvolution",
                                                   "_deformable_convolution_backward");
   cuda::register_one<ModulatedDeformableConvolutionParams>(
       ops, "_contrib_ModulatedDeformableConvolution", "_modulated_deformable_convolution_backward");
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/sums.h"
 #include "cpp/ops/cuda/vision/regions.cuh"
+#include "cpp/ops/registration.h"
 
 namespace mxlite {
 namespace cuda {
@@ -156,10 +157,10 @@ void moved_pooling_backward(KernelContext& ctx, const DeformablePsRoiPoolingPara
 }  // namespace
 }  // namespace cuda
 
-void register_deformable_psroi_pooling_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::moved_pooling>(cuda::kOp, DeviceType::kCUDA);
   ops.kernel<&cuda::moved_pooling_backward>("_deformable_psroi_pooling_backward",
                                             DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

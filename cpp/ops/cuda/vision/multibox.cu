@@ -1,5 +1,6 @@
 // Anchors and detections of single-shot detectors.
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
 namespace mxlite {
@@ -226,10 +227,10 @@ void detection(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, 
 }  // namespace
 }  // namespace cuda
 
-void register_multibox_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr Kernel kNeverRead = {.strided_inputs = true};
   ops.kernel<&cuda::prior>("_contrib_MultiBoxPrior", DeviceType::kCUDA, kNeverRead);
   ops.kernel<&cuda::detection>("_contrib_MultiBoxDetection", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,6 +1,7 @@
 // Training targets of single-shot detectors: a block per image goes through the steps of the CPU's
 // kernel, each over all anchors at once.
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/multibox.h"
 
 namespace mxlite {
@@ -296,8 +297,8 @@ void target(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, Output
 }  // namespace
 }  // namespace cuda
 
-void register_multibox_target_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::target>("_contrib_MultiBoxTarget", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

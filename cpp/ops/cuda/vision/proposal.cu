@@ -1,4 +1,5 @@
 #include "cpp/ops/cuda/vision/ranking.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/proposal_rules.h"
 
 namespace mxlite {
@@ -160,9 +161,9 @@ void proposal_op(KernelContext& ctx, const ProposalParams& p, Inputs in, Outputs
 }  // namespace
 }  // namespace cuda
 
-void register_proposal_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::proposal_op>("_contrib_Proposal", DeviceType::kCUDA);
   ops.kernel<&cuda::proposal_op>("_contrib_MultiProposal", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -4,6 +4,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/vision/regions.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -439,7 +440,7 @@ void psroi_pooling_backward(KernelContext& ctx, const RoiGradParams<PsRoiPooling
 }  // namespace
 }  // namespace cuda
 
-void register_roi_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&cuda::roi_align>("_contrib_ROIAlign", kCUDA);
   ops.kernel<&cuda::roi_align_backward>("_roi_align_backward", kCUDA);
@@ -447,6 +448,6 @@ void register_roi_cuda(OpRegistry& ops) {
   ops.kernel<&cuda::roi_pooling_backward>("_roi_pooling_backward", kCUDA);
   ops.kernel<&cuda::psroi_pooling>("_contrib_PSROIPooling", kCUDA);
   ops.kernel<&cuda::psroi_pooling_backward>("_psroi_pooling_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -3,6 +3,7 @@
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/sums.h"
 #include "cpp/ops/cuda/vision/regions.cuh"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite {
@@ -95,9 +96,9 @@ void rotated_align_backward(KernelContext& ctx, const RoiGradParams<RotatedRoiAl
 }  // namespace
 }  // namespace cuda
 
-void register_rotated_roi_align_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.kernel<&cuda::rotated_align>("_contrib_RROIAlign", DeviceType::kCUDA);
   ops.kernel<&cuda::rotated_align_backward>("_rotated_roi_align_backward", DeviceType::kCUDA);
-}
+});
 
 }  // namespace mxlite

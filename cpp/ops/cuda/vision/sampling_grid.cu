@@ -6,6 +6,7 @@
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/op_schema.h"
+#include "cpp/ops/registration.h"
 #include "cpp/ops/vision/sampling_grid.h"
 
 namespace mxlite {
@@ -218,7 +219,7 @@ void generator_backward(KernelContext& ctx, const GridGeneratorParams& p, Inputs
 }  // namespace
 }  // namespace cuda
 
-void register_sampling_grid_cuda(OpRegistry& ops) {
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace cuda;  // NOLINT: this folder's own names
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   ops.kernel<&sampler>("BilinearSampler", kCUDA);
@@ -226,6 +227,6 @@ void register_sampling_grid_cuda(OpRegistry& ops) {
   ops.kernel<&transformer>("SpatialTransformer", kCUDA);
   ops.kernel<&generator>("GridGenerator", kCUDA);
   ops.kernel<&generator_backward>("_grid_generator_backward", kCUDA);
-}
+});
 
 }  // namespace mxlite

@@ -1,0 +1,89 @@
+// How operators and kernels get into the registry, and which gradient rule of an operator is taken.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+#include "cpp/ops/planned_kernel.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace {
+
+std::vector<std::string> candidates(const char* op) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : ops().get(op).kernels[DeviceType::kCPU]) names.push_back(kernel.name);
+  return names;
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+OpSchema plain(const char* name) { return OpBuilder<NoParams>(name).inputs({"data"}).build(); }
+void no_kernel(KernelContext&, const NoParams&, Inputs, Outputs) {}
+
+TEST(OpRegistrationTest, LibraryKernelsAreTriedBeforeNativeOnes) {
+  for (const char* op : {"Convolution", "FullyConnected", "Pooling", "softmax", "LRN"})
+    EXPECT_EQ(candidates(op), (std::vector<std::string>{"onednn", "native"})) << op;
+}
+
+TEST(OpRegistrationTest, StagesRunInOrderWhateverTheOrderOfTheFiles) {
+  ops();  // calls those of the library
+  static std::string order;
+  // Static, as in the files of operators: the registry keeps pointers to them until it calls them.
+  static const Registration last(
+      Stage::kPlans, [](OpRegistry&) { order += "4"; }, "a.cc");
+  static const Registration second(
+      Stage::kKernels, [](OpRegistry&) { order += "3"; }, "b.cc");
+  static const Registration first(
+      Stage::kKernels, [](OpRegistry&) { order += "2"; }, "a.cc");
+  static const Registration schema(
+      Stage::kSchemas, [](OpRegistry&) { order += "1"; }, "z.cc");
+  OpRegistry registry;
+  Registration::run_all(registry);
+  EXPECT_EQ(order, "1234");
+  Registration::run_all(registry);
+  EXPECT_EQ(order, "1234") << "a registration ran twice";
+}
+
+TEST(OpRegistrationTest, MistakesOfFilesAreFoundWhenTheRegistryIsFilled) {
+  OpRegistry registry;
+  registry.add(plain("one"));
+  EXPECT_NE(message_of([&] { registry.add(plain("one")); }).find("twice: one"), std::string::npos);
+  EXPECT_NE(message_of([&] { registry.check_complete(); }).find("without a CPU kernel: one"),
+            std::string::npos);
+  registry.kernel<no_kernel>("one", DeviceType::kCPU);
+  registry.check_complete();
+  EXPECT_NE(message_of([&] {
+              registry.kernel<no_kernel>("two", DeviceType::kCPU);
+            }).find("unknown operator: two"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              registry.kernel<no_kernel>("one", DeviceType::kCPU);
+            }).find("two native kernels for operator one on cpu"),
+            std::string::npos);
+  registry.kernel<no_kernel>("one", DeviceType::kCUDA);  // another device, another list
+  EXPECT_NE(
+      message_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }).find("two"),
+      std::string::npos);
+}
+
+TEST(OpRegistrationTest, AllHostMemoryHasTheKernelsOfTheCpu) {
+  DeviceMap<int> map;
+  map[DeviceType::kCPU] = 1;
+  map[DeviceType::kCUDA] = 2;
+  EXPECT_EQ(map[DeviceType::kPinned], 1);
+  EXPECT_EQ(map[DeviceType::kShared], 1);
+  EXPECT_EQ(map[DeviceType::kCUDA], 2);
+}
+
+}  // namespace
+}  // namespace mxlite
