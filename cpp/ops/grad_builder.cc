@@ -48,6 +48,10 @@ ValueRef GradBuilder::reshape(ValueRef a, const Shape& shape) {
   return emit("_reshape_to", {a}, {{"shape", shape}});
 }
 
+ValueRef GradBuilder::cast(ValueRef a, DType dtype) {
+  return spec(a).dtype == dtype ? a : emit("Cast", {a}, {{"dtype", dtype}});
+}
+
 ValueRef GradBuilder::sum_to(ValueRef a, const Shape& target) {
   const Shape& from = spec(a).shape;
   if (from == target) return a;

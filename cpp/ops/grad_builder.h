@@ -65,6 +65,7 @@ class GradBuilder {
   ValueRef add_scalar(ValueRef a, double s);
   ValueRef mul_scalar(ValueRef a, double s);
   ValueRef reshape(ValueRef a, const Shape& shape);
+  ValueRef cast(ValueRef a, DType dtype);  // a itself if it has the type
   // Sums a over the axes along which `target` was broadcast.
   ValueRef sum_to(ValueRef a, const Shape& target);
   ValueRef zeros(const TensorSpec& spec);

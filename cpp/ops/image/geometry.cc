@@ -81,9 +81,8 @@ std::vector<ValueRef> grad_to_tensor(GradBuilder& g) {
   const TensorSpec& from = g.input_spec(0);
   if (!is_floating(from.dtype)) return {ValueRef{}};
   const Shape axes = from.shape.ndim() == 4 ? Shape{0, 2, 3, 1} : Shape{1, 2, 0};
-  ValueRef grad = g.emit("transpose", {g.output_grad(0)}, {{"axes", axes}});
-  if (from.dtype != DType::kFloat32) grad = g.emit("Cast", {grad}, {{"dtype", from.dtype}});
-  return {g.mul_scalar(grad, 1.0 / 255)};
+  const ValueRef grad = g.emit("transpose", {g.output_grad(0)}, {{"axes", axes}});
+  return {g.mul_scalar(g.cast(grad, from.dtype), 1.0 / 255)};
 }
 
 std::vector<ValueRef> grad_normalize(GradBuilder& g) {

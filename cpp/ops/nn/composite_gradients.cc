@@ -26,25 +26,20 @@ ValueRef log_softmax(GradBuilder& g, ValueRef dy, ValueRef y, int axis, double s
 
 namespace {
 
-ValueRef cast(GradBuilder& g, ValueRef v, DType dtype) {
-  if (g.spec(v).dtype == dtype) return v;
-  return g.emit("Cast", {v}, {{"dtype", dtype}});
-}
-
 // Parameters like input 1; mean and inv_std in view's shape.
 std::vector<ValueRef> finish(GradBuilder& g, ValueRef dy, const Normalization& n, ValueRef x_hat,
                              ValueRef inv_std, bool own_statistics) {
   const TensorSpec &data = g.input_spec(0), &gamma = g.input_spec(1);
   const ValueRef grad = g.reshape(dy, n.view);
   ValueRef scaled = grad;
-  if (!n.fix_gamma) scaled = g.mul(grad, g.reshape(cast(g, g.input(1), data.dtype), n.gamma_view));
+  if (!n.fix_gamma) scaled = g.mul(grad, g.reshape(g.cast(g.input(1), data.dtype), n.gamma_view));
   ValueRef dx = scaled;
   if (own_statistics) {
     const ValueRef along = g.mul(x_hat, mean_kept(g, g.mul(scaled, x_hat), n.axes));
     dx = g.sub(g.sub(scaled, mean_kept(g, scaled, n.axes)), along);
   }
   const auto like_gamma = [&](ValueRef v) {
-    return cast(g, g.reshape(g.sum_to(v, n.gamma_view), gamma.shape), gamma.dtype);
+    return g.cast(g.reshape(g.sum_to(v, n.gamma_view), gamma.shape), gamma.dtype);
   };
   return {g.reshape(g.mul(dx, inv_std), data.shape),
           n.fix_gamma ? g.zeros(gamma) : like_gamma(g.mul(grad, x_hat)), like_gamma(grad)};
@@ -63,7 +58,7 @@ std::vector<ValueRef> normalize(GradBuilder& g, ValueRef dy, const Normalization
 std::vector<ValueRef> normalize_with(GradBuilder& g, ValueRef dy, const Normalization& n,
                                      ValueRef mean, ValueRef inv_std) {
   const DType dtype = g.input_spec(0).dtype;
-  const auto view = [&](ValueRef v) { return g.reshape(cast(g, v, dtype), n.gamma_view); };
+  const auto view = [&](ValueRef v) { return g.reshape(g.cast(v, dtype), n.gamma_view); };
   const ValueRef x_hat = g.mul(g.sub(g.reshape(g.input(0), n.view), view(mean)), view(inv_std));
   return finish(g, dy, n, x_hat, view(inv_std), false);
 }

@@ -34,7 +34,7 @@ ValueRef max_gradient(GradBuilder& g, const PoolingParams& p) {
     x = transpose(g, x, moved(ndim, true));
     dy = transpose(g, dy, moved(ndim, true));
   }
-  if (is_half(g.spec(x).dtype)) x = g.emit("Cast", {x}, {{"dtype", DType::kFloat32}});
+  if (is_half(g.spec(x).dtype)) x = g.cast(x, DType::kFloat32);
   const Shape data = g.spec(x).shape, out = g.spec(dy).shape;
   const SpatialWindow w = p.window(g.input_spec(0).shape);
   Shape kernel, stride, padded, begin{0, 0}, end{data[0], data[1]}, pad_width{0, 0, 0, 0};

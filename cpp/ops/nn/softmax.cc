@@ -49,9 +49,7 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   const int axis = normalize_axis(Names<Which>::op, p.axis, g.input_spec(0).shape.ndim());
   const auto rule = Which == 1 ? composite::log_softmax : composite::softmax;
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
-  grads[0] = rule(g, g.output_grad(0), g.output(0), axis, scale);
-  const DType dtype = g.input_spec(0).dtype;
-  if (g.spec(grads[0]).dtype != dtype) grads[0] = g.emit("Cast", {grads[0]}, {{"dtype", dtype}});
+  grads[0] = g.cast(rule(g, g.output_grad(0), g.output(0), axis, scale), g.input_spec(0).dtype);
   return grads;
 }
 

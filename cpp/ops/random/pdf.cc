@@ -79,9 +79,7 @@ template <LogDerivatives derivatives>
 Grads gradient(GradBuilder& g) {
   const DType dtype = g.input_spec(0).dtype;
   // Differences of nearly equal terms need more digits than halves have.
-  const auto widen = [&](ValueRef v) {
-    return is_half(dtype) ? g.emit("Cast", {v}, {{"dtype", DType::kFloat32}}) : v;
-  };
+  const auto widen = [&](ValueRef v) { return is_half(dtype) ? g.cast(v, DType::kFloat32) : v; };
   const ValueRef x = widen(g.input(0)), h = widen(head(g));
   Grads params;
   for (int i = 1; i < g.num_inputs(); ++i) {
@@ -96,9 +94,8 @@ Grads gradient(GradBuilder& g) {
       continue;
     }
     const Shape& like = i == 0 ? g.input_spec(0).shape : g.spec(params[i - 1]).shape;
-    grads[i] =
-        g.reshape(g.sum_to(g.mul(h, grads[i]), like), g.input_spec(static_cast<int>(i)).shape);
-    if (is_half(dtype)) grads[i] = g.emit("Cast", {grads[i]}, {{"dtype", dtype}});
+    const Shape& shape = g.input_spec(static_cast<int>(i)).shape;
+    grads[i] = g.cast(g.reshape(g.sum_to(g.mul(h, grads[i]), like), shape), dtype);
   }
   return grads;
 }

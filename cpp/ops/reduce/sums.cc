@@ -54,9 +54,10 @@ ValueRef products_before(GradBuilder& g, ValueRef x) {
   return result;
 }
 
-// For gradients of gradients: product_of_others treats which elements are zero as fixed.
+// For composite gradients: product_of_others treats which elements are zero as fixed.
 ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
   const Shape shape = g.input_spec(0).shape;
+  if (shape.size() == 0) return x;
   const AxisMask mask = mask_of(g);
   Shape order, back = shape, turned;
   int64_t rows = 1, n = 1;
@@ -121,10 +122,7 @@ Grads norm_gradient(GradBuilder& g) {
   const auto& p = g.params<NormParams>();
   const TensorSpec& in = g.input_spec(0);
   const Shape kept = kept_shape(in.shape, reduced_axes("norm", p.axis, false, in.shape.ndim()));
-  const auto as_input = [&](ValueRef v) {
-    v = g.reshape(v, kept);
-    return g.spec(v).dtype == in.dtype ? v : g.emit("Cast", {v}, {{"dtype", in.dtype}});
-  };
+  const auto as_input = [&](ValueRef v) { return g.cast(g.reshape(v, kept), in.dtype); };
   const ValueRef x = g.input(0), dy = as_input(g.output_grad(0));
   if (p.ord == 1) return {g.mul(dy, g.emit("sign", {x}))};
   const double smallest = in.dtype == DType::kFloat16 ? 6.2e-5 : 1e-36;

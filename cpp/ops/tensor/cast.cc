@@ -17,7 +17,7 @@ Specs infer_amp_cast(const CastParams& p, std::span<const TensorSpec> in) {
 std::vector<ValueRef> cast_gradient(GradBuilder& g) {
   const DType from = g.input_spec(0).dtype;
   if (from == DType::kBool) return {{}};
-  return {g.emit("Cast", {g.output_grad(0)}, {{"dtype", from}})};
+  return {g.cast(g.output_grad(0), from)};
 }
 
 // float16 and bfloat16 together need float32: neither holds the other's values.
@@ -54,7 +54,7 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
     if (!is_floating(from) || !g.has_output_grad(i))
       grads.push_back({});
     else
-      grads.push_back(g.emit("Cast", {g.output_grad(i)}, {{"dtype", from}}));
+      grads.push_back(g.cast(g.output_grad(i), from));
   }
   return grads;
 }
