@@ -3,7 +3,6 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/sparse_grad.h"
-#include "cpp/ops/higher_order.h"
 
 namespace mxlite::autograd {
 
@@ -136,9 +135,8 @@ std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grad
   MX_CHECK_KIND(op_.gradient, ErrorKind::kNotSupported, op_.name, ": is not differentiable");
   EagerGradBuilder builder(*this, output_grads, needs);
   ModeScope scope({mode.recording, training_});
-  const HigherOrderScope higher_order(mode.recording);
   const GradientOf gradient_of(*this);
-  const std::vector<ValueRef> grads = op_.gradient(builder);
+  const std::vector<ValueRef> grads = op_.emit_gradient(builder, mode.recording);
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < grads.size() && i < needs.size(); ++i)
     if (needs[i] && grads[i]) result[i] = builder.array(grads[i]);

@@ -113,7 +113,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
                    const std::vector<uint8_t>& needs) {
   const OpSchema& op = *joint.node(node).op;
   GraphGradBuilder builder(joint, node, arrived, needs);
-  const std::vector<ValueRef> grads = op.gradient(builder);
+  const std::vector<ValueRef> grads = op.emit_gradient(builder, false);
   const std::vector<ValueId> inputs = joint.node(node).inputs;
   for (size_t k = 0; k < grads.size() && k < inputs.size(); ++k)
     if (grads[k] && needs[static_cast<size_t>(inputs[k].node)])

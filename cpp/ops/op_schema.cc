@@ -58,6 +58,14 @@ bool OpSchema::mutates(int input, bool training) const {
   return std::find(mutated_inputs.begin(), mutated_inputs.end(), input) != mutated_inputs.end();
 }
 
+std::vector<ValueRef> OpSchema::emit_gradient(GradBuilder& g, bool differentiable) const {
+  if (differentiable && composite_gradient) {
+    std::vector<ValueRef> grads = composite_gradient(g);
+    if (!grads.empty()) return grads;
+  }
+  return gradient(g);
+}
+
 namespace {
 
 std::string why_no_kernel(DeviceType device, const std::string& op) {

@@ -50,7 +50,11 @@ struct OpSchema {
   std::function<Specs(const void* params, std::span<const TensorSpec>)> infer;
   // Fills unknown dimensions of inputs that are parameters; null: nothing can be completed.
   std::function<void(const void* params, std::span<TensorSpec>)> complete;
-  GradFn gradient = nullptr;   // null: not differentiable
+  GradFn gradient = nullptr;  // null: not differentiable
+  // The same from operators that have gradients themselves, where `gradient` emits a fused kernel
+  // without one; used if the result will be differentiated (autograd.grad(create_graph=True)).
+  // Null, or an empty list of a call: `gradient`.
+  GradFn composite_gradient = nullptr;
   bool zero_gradient = false;  // differentiable, the gradient is zero (sign, floor, comparisons)
 
   std::vector<int> mutated_inputs;  // state that the kernel writes: running statistics, momentum
@@ -82,6 +86,9 @@ struct OpSchema {
   ParamsRef make_params_by_name(
       std::span<const std::pair<std::string_view, AttrValue>> attrs) const;
   bool mutates(int input, bool training) const;
+  // Gradients of the inputs; only for operators with a rule. `differentiable`: the result will be
+  // differentiated.
+  std::vector<ValueRef> emit_gradient(GradBuilder& g, bool differentiable) const;
   // First kernel that takes the call; throws a device or not-supported error when there is none.
   const Kernel& select_kernel(DeviceType device, const void* params, std::span<const TensorSpec> in,
                               std::span<const TensorSpec> out) const;
@@ -196,6 +203,7 @@ class OpBuilder {
     return *this;
   }
   OpBuilder& gradient(GradFn fn) { return set(schema_.gradient, fn); }
+  OpBuilder& composite_gradient(GradFn fn) { return set(schema_.composite_gradient, fn); }
   OpBuilder& zero_gradient() { return set(schema_.zero_gradient, true); }
   OpBuilder& mutates(std::vector<int> inputs, bool only_in_training = false) {
     schema_.mutates_only_in_training = only_in_training;

@@ -2,13 +2,12 @@
 
 #include <cmath>
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 
-// attention_gradient.cc: for gradients of gradients.
+// attention_gradient.cc
 std::vector<ValueRef> attention_gradients(GradBuilder& g, std::string_view op);
 
 namespace {
@@ -68,10 +67,14 @@ Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in
 // One backward operator per product, with gradients of all inputs.
 template <const char* const& kForward>
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  if (differentiates_gradient()) return attention_gradients(g, kForward);
   std::vector<ValueRef> inputs = {g.output_grad(0)};
   for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
   return g.emit_all(str(kForward, "_backward"), inputs, g.params_ref());
+}
+
+template <const char* const& kForward>
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  return attention_gradients(g, kForward);
 }
 
 template <const char* const& kForward, class Infer>
@@ -81,6 +84,7 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
               .inputs(inputs)
               .infer(infer)
               .gradient(gradient<kForward>)
+              .composite_gradient(composite_gradient<kForward>)
               .amp(AmpClass::kLowPrecision)
               .build());
   const int outputs = static_cast<int>(inputs.size());

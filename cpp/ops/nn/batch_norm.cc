@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/batch_norm.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -45,9 +44,10 @@ void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
 
-// For gradients of gradients.
-std::vector<ValueRef> composite_gradient(GradBuilder& g, const BatchNormParams& p,
-                                         ValueRef output_grad, int inv_std) {
+// P is the type of the operator's parameters; its output `inv_std` is the inverse deviation.
+template <class P>
+std::vector<ValueRef> composite_backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
+  const BatchNormParams& p = g.params<P>();
   const ChannelBlocks b = channel_blocks(g.input_spec(0).shape, p.axis);
   const composite::Normalization view{Shape{b.outer, b.channels, b.inner}, Shape{1, b.channels, 1},
                                       Shape{0, 2}, p.eps, p.fix_gamma};
@@ -67,22 +67,22 @@ ParamsRef gradient_params(GradBuilder& g) {
   return params;
 }
 
-// P is the type of the operator's parameters; its output `inv_std` is the inverse deviation.
 template <class P>
-std::vector<ValueRef> backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
-  if (differentiates_gradient()) return composite_gradient(g, g.params<P>(), output_grad, inv_std);
+std::vector<ValueRef> fused_backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
   const ValueRef inputs[] = {output_grad, g.input(0), g.input(1), g.output(1), g.output(inv_std)};
   std::vector<ValueRef> grads = g.emit_all("_batch_norm_backward", inputs, gradient_params<P>(g));
   grads.resize(5);
   return grads;
 }
 
+template <class P, int kInvStd>
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  return backward<BatchNormParams>(g, g.output_grad(0), 2);
+  return fused_backward<P>(g, g.output_grad(0), kInvStd);
 }
 
-std::vector<ValueRef> gradient_sync(GradBuilder& g) {
-  return backward<SyncBatchNormParams>(g, g.output_grad(0), 3);
+template <class P, int kInvStd>
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  return composite_backward<P>(g, g.output_grad(0), kInvStd);
 }
 
 ValueRef relu_gradient(GradBuilder& g) {
@@ -91,11 +91,14 @@ ValueRef relu_gradient(GradBuilder& g) {
 }
 
 std::vector<ValueRef> gradient_with_relu(GradBuilder& g) {
-  return backward<BatchNormParams>(g, relu_gradient(g), 2);
+  return fused_backward<BatchNormParams>(g, relu_gradient(g), 2);
+}
+
+std::vector<ValueRef> composite_with_relu(GradBuilder& g) {
+  return composite_backward<BatchNormParams>(g, relu_gradient(g), 2);
 }
 
 std::vector<ValueRef> gradient_relu(GradBuilder& g) {
-  if (differentiates_gradient()) return gradient_with_relu(g);
   const ValueRef inputs[] = {g.output_grad(0), g.input(0),  g.input(1),
                              g.input(2),       g.output(1), g.output(2)};
   std::vector<ValueRef> grads =
@@ -104,17 +107,18 @@ std::vector<ValueRef> gradient_relu(GradBuilder& g) {
   return grads;
 }
 
+std::vector<ValueRef> composite_add_relu(GradBuilder& g) {
+  const ValueRef passed = relu_gradient(g);
+  std::vector<ValueRef> grads = composite_backward<BatchNormParams>(g, passed, 2);
+  grads.push_back(passed);
+  return grads;
+}
+
 std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
-  std::vector<ValueRef> grads;
-  if (differentiates_gradient()) {
-    const ValueRef passed = relu_gradient(g);
-    grads = backward<BatchNormParams>(g, passed, 2);
-    grads.push_back(passed);
-    return grads;
-  }
   const ValueRef inputs[] = {g.output_grad(0), g.output(0), g.input(0),
                              g.input(1),       g.output(1), g.output(2)};
-  grads = g.emit_all("_batch_norm_add_relu_backward", inputs, gradient_params<BatchNormParams>(g));
+  std::vector<ValueRef> grads =
+      g.emit_all("_batch_norm_add_relu_backward", inputs, gradient_params<BatchNormParams>(g));
   const ValueRef added = grads[3];
   grads.resize(5);
   grads[3] = {};
@@ -131,7 +135,7 @@ Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
   return infer_named(kOp, p, in);
 }
 
-OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
+OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad, GradFn composite) {
   return OpBuilder<BatchNormParams>(name)
       .doc(doc)
       .inputs({kInputs, kInputs + 5})
@@ -140,6 +144,7 @@ OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
       .infer(infer)
       .complete(complete)
       .gradient(grad)
+      .composite_gradient(composite)
       .mutates({3, 4}, /*only_in_training=*/true)
       .training_dependent()
       .inplace(0, 0)
@@ -151,11 +156,11 @@ OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   OpSchema schema = batch_norm_schema(
       "BatchNorm", "Normalizes every channel over the batch; updates the running statistics.",
-      gradient);
+      gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>);
   schema.aliases = {"BatchNorm_v1"};
   ops.add(std::move(schema));
   ops.add(batch_norm_schema("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
-                            gradient_with_relu));
+                            gradient_with_relu, composite_with_relu));
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
           .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
@@ -165,14 +170,16 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               [](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_sync)
           .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete(p, in); })
-          .gradient(gradient_sync)
+          .gradient(gradient<SyncBatchNormParams, 3>)
+          .composite_gradient(composite_gradient<SyncBatchNormParams, 3>)
           .mutates({3, 4}, /*only_in_training=*/true)
           .training_dependent()
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
   // The fused ones of recorded graphs (graph/passes/fuse_norm.cc).
-  ops.add(batch_norm_schema("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu));
+  ops.add(batch_norm_schema("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
+                            composite_with_relu));
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
               .doc("BatchNorm, an addition of another array, and relu.")
               .inputs({kInputs, kInputs + 6})
@@ -181,6 +188,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_add)
               .complete(complete)
               .gradient(gradient_add_relu)
+              .composite_gradient(composite_add_relu)
               .mutates({3, 4}, /*only_in_training=*/true)
               .training_dependent()
               .inplace(5, 0)

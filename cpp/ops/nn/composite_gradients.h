@@ -1,5 +1,5 @@
-// Gradients of layers written with ordinary operators, for gradients of gradients
-// (cpp/ops/higher_order.h). `dy` is the output's gradient.
+// Parts of composite gradients (op_schema.h) of layers: ordinary operators, so that gradients of
+// gradients exist. `dy` is the output's gradient.
 #pragma once
 #include <vector>
 

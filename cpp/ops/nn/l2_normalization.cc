@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/l2_normalization.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -14,8 +13,7 @@ Specs infer(const L2NormalizationParams& p, std::span<const TensorSpec> in) {
   return Specs{in[0]};
 }
 
-// For gradients of gradients.
-ValueRef composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   const auto& p = g.params<L2NormalizationParams>();
   const Shape& shape = g.input_spec(0).shape;
   const ChannelBlocks b = p.blocks(shape);
@@ -25,11 +23,10 @@ ValueRef composite_gradient(GradBuilder& g) {
   const ValueRef inverse = g.emit("rsqrt", {g.add_scalar(squares, p.eps)});
   const ValueRef y = g.mul(x, inverse);
   const ValueRef along = g.mul(y, composite::sum_kept(g, g.mul(dy, y), axis));
-  return g.reshape(g.mul(g.sub(dy, along), inverse), shape);
+  return {g.reshape(g.mul(g.sub(dy, along), inverse), shape)};
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  if (differentiates_gradient()) return {composite_gradient(g)};
   return {g.emit("_l2_normalization_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
 }
 
@@ -41,6 +38,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
+              .composite_gradient(composite_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());

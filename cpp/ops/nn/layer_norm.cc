@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/layer_norm.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -59,7 +58,7 @@ void complete_instance(const InstanceNormParams&, std::span<TensorSpec> in) {
   for (int i : {1, 2}) complete_shape(in[i], Shape{in[0].shape[1]});
 }
 
-// How each operator sees its data, for gradients of gradients.
+// How each operator sees its data, for composite gradients.
 composite::Normalization layer_view(GradBuilder& g) {
   const auto& p = g.params<LayerNormParams>();
   const Shape& data = g.input_spec(0).shape;
@@ -84,9 +83,12 @@ composite::Normalization instance_view(GradBuilder& g) {
           g.params<InstanceNormParams>().eps};
 }
 
-std::vector<ValueRef> backward(GradBuilder& g, const char* op,
-                               composite::Normalization (*view)(GradBuilder&)) {
-  if (differentiates_gradient()) return composite::normalize(g, g.output_grad(0), view(g));
+template <composite::Normalization (*view)(GradBuilder&)>
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  return composite::normalize(g, g.output_grad(0), view(g));
+}
+
+std::vector<ValueRef> fused_gradient(GradBuilder& g, const char* op) {
   const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
   return g.emit_all(op, inputs, g.params_ref());
 }
@@ -117,7 +119,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .visible_outputs_if([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_layer)
           .complete(complete_layer)
-          .gradient([](GradBuilder& g) { return backward(g, "_layer_norm_backward", layer_view); })
+          .gradient([](GradBuilder& g) { return fused_gradient(g, "_layer_norm_backward"); })
+          .composite_gradient(composite_gradient<layer_view>)
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
@@ -129,7 +132,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .visible_outputs_if([](const GroupNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_group)
           .complete(complete_group)
-          .gradient([](GradBuilder& g) { return backward(g, "_group_norm_backward", group_view); })
+          .gradient([](GradBuilder& g) { return fused_gradient(g, "_group_norm_backward"); })
+          .composite_gradient(composite_gradient<group_view>)
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
           .build());
@@ -138,9 +142,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs(inputs)
               .infer(infer_instance)
               .complete(complete_instance)
-              .gradient([](GradBuilder& g) {
-                return backward(g, "_instance_norm_backward", instance_view);
-              })
+              .gradient([](GradBuilder& g) { return fused_gradient(g, "_instance_norm_backward"); })
+              .composite_gradient(composite_gradient<instance_view>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());

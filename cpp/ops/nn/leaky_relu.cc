@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/leaky_relu.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -69,7 +68,6 @@ std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
           g.reshape(g.sum_to(g.mul(dy, below), view), gamma)};
 }
 
-// For gradients of gradients.
 std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   constexpr double kSeluScale = 1.0507009873554805, kSeluAlpha = 1.6732632423543772;
   const auto& p = g.params<LeakyReLUParams>();
@@ -93,7 +91,6 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const Type type = g.params<LeakyReLUParams>().act_type;
   if (type == Type::kRrelu) return {g.mul(g.output_grad(0), g.output(1))};
-  if (differentiates_gradient()) return composite_gradient(g);
   std::vector<ValueRef> inputs = {g.output_grad(0), g.input(0)};
   if (type == Type::kPrelu) inputs.push_back(g.input(1));
   return g.emit_all("_leaky_relu_backward", inputs, g.params_ref());
@@ -115,6 +112,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                   complete_shape(in[1], gamma_shape(in[0].shape));
               })
               .gradient(gradient)
+              .composite_gradient(composite_gradient)
               .inplace(0, 0)
               .training_dependent()
               .random([](const LeakyReLUParams& p, std::span<const TensorSpec> out) -> uint64_t {

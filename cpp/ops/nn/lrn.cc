@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/lrn.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -26,9 +25,10 @@ ValueRef window_sum(GradBuilder& g, ValueRef v) {
   return g.reshape(sums, shape);
 }
 
-// For gradients of gradients. With base = knorm + alpha / nsize * sum of squares:
+// With base = knorm + alpha / nsize * sum of squares:
 // dx = dy * base^-beta - 2 alpha beta / nsize * x * sum(dy * x * base^(-beta - 1)).
-ValueRef composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+  if (g.input_spec(0).shape.size() == 0) return {};
   const auto& p = g.params<LRNParams>();
   const ValueRef x = g.input(0), dy = g.output_grad(0);
   const double share = static_cast<double>(p.alpha) / static_cast<double>(p.nsize);
@@ -36,11 +36,10 @@ ValueRef composite_gradient(GradBuilder& g) {
   const ValueRef base = g.add_scalar(g.mul_scalar(squares, share), p.knorm);
   const ValueRef scale = g.emit("_power_scalar", {base}, {{"scalar", -double{p.beta}}});
   const ValueRef others = window_sum(g, g.mul(g.mul(dy, x), g.div(scale, base)));
-  return g.sub(g.mul(dy, scale), g.mul_scalar(g.mul(x, others), 2 * share * p.beta));
+  return {g.sub(g.mul(dy, scale), g.mul_scalar(g.mul(x, others), 2 * share * p.beta))};
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  if (differentiates_gradient() && g.input_spec(0).shape.size() > 0) return {composite_gradient(g)};
   return {g.emit("_lrn_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
 }
 
@@ -52,6 +51,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
+              .composite_gradient(composite_gradient)
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<LRNParams>("_lrn_backward")

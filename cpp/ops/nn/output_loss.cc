@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/output_loss.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -56,12 +55,11 @@ Specs infer_svm(const SVMOutputParams&, std::span<const TensorSpec> in) {
   return Specs{in[0]};
 }
 
-// For gradients of gradients.
-ValueRef cross_entropy_gradient(GradBuilder& g) {
+std::vector<ValueRef> cross_entropy_gradient(GradBuilder& g) {
   const TensorSpec& data = g.input_spec(0);
   const ValueRef right =
       g.emit("one_hot", {g.input(1)}, {{"depth", data.shape[1]}, {"dtype", data.dtype}});
-  return g.mul(g.output_grad(0), g.sub(g.emit("softmax", {g.input(0)}), right));
+  return {g.mul(g.output_grad(0), g.sub(g.emit("softmax", {g.input(0)}), right)), {}};
 }
 
 }  // namespace
@@ -126,11 +124,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return Specs{TensorSpec{Shape{1}, in[0].dtype}};
               })
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
-                if (differentiates_gradient()) return {cross_entropy_gradient(g), {}};
                 return {g.emit("_softmax_cross_entropy_backward",
                                {g.output_grad(0), g.input(0), g.input(1)}),
                         {}};
               })
+              .composite_gradient(cross_entropy_gradient)
               .amp(AmpClass::kFloat32)
               .build());
   ops.add(OpBuilder<NoParams>("_softmax_cross_entropy_backward")

@@ -1,12 +1,12 @@
 #include "cpp/ops/nn/pooling.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
 
-ValueRef composite_pooling_gradient(GradBuilder& g);  // pooling_gradient.cc: max and lp
+// Rule for maxima and p-norms (pooling_gradient.cc); empty for the others.
+std::vector<ValueRef> composite_pooling_gradient(GradBuilder& g);
 
 SpatialWindow PoolingParams::window(const Shape& data) const {
   if (!global_pool) return make_window(kernel, stride, Shape{}, pad);
@@ -75,8 +75,6 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   params->data_shape = g.input_spec(0).shape;
   std::vector<ValueRef> inputs = {g.output_grad(0)};
   const int count = backward_inputs(params->pool_type);
-  if (count > 1 && differentiates_gradient() && g.input_spec(0).shape.size() > 0)
-    return {composite_pooling_gradient(g)};
   if (count >= 2) inputs.push_back(g.input(0));
   if (count >= 3) inputs.push_back(g.output(0));
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
@@ -100,6 +98,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .infer(infer)
               .gradient(gradient)
+              .composite_gradient(composite_pooling_gradient)
               .build());
   ops.add(OpBuilder<PoolingGradParams>("_pooling_backward")
               .internal()

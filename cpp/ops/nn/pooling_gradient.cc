@@ -89,9 +89,12 @@ ValueRef lp_gradient(GradBuilder& g, const PoolingParams& p) {
 
 }  // namespace
 
-ValueRef composite_pooling_gradient(GradBuilder& g) {
+std::vector<ValueRef> composite_pooling_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingParams>();
-  return p.pool_type == PoolType::kMax ? max_gradient(g, p) : lp_gradient(g, p);
+  if (g.input_spec(0).shape.size() == 0) return {};
+  if (p.pool_type == PoolType::kMax) return {max_gradient(g, p)};
+  if (p.pool_type == PoolType::kLp) return {lp_gradient(g, p)};
+  return {};
 }
 
 }  // namespace mxlite

@@ -1,6 +1,5 @@
 #include "cpp/ops/nn/softmax.h"
 
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/nn/composite_gradients.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
@@ -41,10 +40,11 @@ struct Names<2> {
   static constexpr const char *op = "softmin", *backward = "_softmin_backward";
 };
 
-// For gradients of gradients; log_softmax gives 0 beyond a length, whose gradient is not this one.
+// log_softmax gives 0 beyond a length, whose gradient is not this one.
 template <int Which>
 std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   const auto& p = g.params<SoftmaxParams>();
+  if (Which == 1 && p.use_length) return {};
   const double scale = (Which == 2 ? -1 : 1) / p.temperature.value_or(1.0);
   const int axis = normalize_axis(Names<Which>::op, p.axis, g.input_spec(0).shape.ndim());
   const auto rule = Which == 1 ? composite::log_softmax : composite::softmax;
@@ -55,8 +55,6 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
 
 template <int Which>
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  if (differentiates_gradient() && (Which != 1 || !g.params<SoftmaxParams>().use_length))
-    return composite_gradient<Which>(g);
   auto params = std::make_shared<SoftmaxGradParams>();
   static_cast<SoftmaxParams&>(*params) = g.params<SoftmaxParams>();
   params->data_dtype = g.input_spec(0).dtype;
@@ -78,6 +76,7 @@ void add(OpRegistry& ops, const char* doc) {
                 return check(kOp, p, in);
               })
               .gradient(gradient<Which>)
+              .composite_gradient(composite_gradient<Which>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());
@@ -95,9 +94,10 @@ void add(OpRegistry& ops, const char* doc) {
 }
 
 std::vector<ValueRef> activation_gradient(GradBuilder& g) {
-  if (!differentiates_gradient())
-    return {
-        g.emit("_softmax_activation_backward", {g.output_grad(0), g.output(0)}, g.params_ref())};
+  return {g.emit("_softmax_activation_backward", {g.output_grad(0), g.output(0)}, g.params_ref())};
+}
+
+std::vector<ValueRef> composite_activation_gradient(GradBuilder& g) {
   const Shape& shape = g.input_spec(0).shape;
   const ChannelBlocks b = g.params<SoftmaxActivationParams>().blocks(shape);
   const Shape view{b.outer, b.channels, b.inner};
@@ -122,6 +122,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return Specs{in[0]};
               })
               .gradient(activation_gradient)
+              .composite_gradient(composite_activation_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .build());

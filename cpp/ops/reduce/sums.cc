@@ -1,5 +1,4 @@
 // Sums, products, means, extremes and norms over axes.
-#include "cpp/ops/higher_order.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -81,8 +80,6 @@ ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
 
 // Product of the other elements, exact where elements are zero.
 ValueRef product_of_others(GradBuilder& g, ValueRef x) {
-  if (differentiates_gradient() && g.input_spec(0).shape.size() > 0)
-    return product_of_others_exactly(g, x);
   const auto& p = g.params<ReduceParams>();
   const AttrValue axis = AttrTraits<std::optional<Shape>>::to(p.axis);
   const auto over_axes = [&](const char* op, ValueRef v) {
@@ -97,13 +94,19 @@ ValueRef product_of_others(GradBuilder& g, ValueRef x) {
   return g.mul(over_axes("prod", filled), share);
 }
 
-Grads prod_gradient(GradBuilder& g) { return {g.mul(dy(g), product_of_others(g, g.input(0)))}; }
+using OthersFn = ValueRef (*)(GradBuilder&, ValueRef);
 
+template <OthersFn others>
+Grads prod_gradient(GradBuilder& g) {
+  return {g.mul(dy(g), others(g, g.input(0)))};
+}
+
+template <OthersFn others>
 Grads nanprod_gradient(GradBuilder& g) {
   const ValueRef x = g.input(0);
   const ValueRef is_number = g.emit("broadcast_equal", {x, x});
   const ValueRef numbers = g.emit("where", {is_number, x, g.emit("ones_like", {x})});
-  return {g.mul(g.mul(dy(g), is_number), product_of_others(g, numbers))};
+  return {g.mul(g.mul(dy(g), is_number), others(g, numbers))};
 }
 
 // Every element equal to the extreme gets the whole gradient, as in 1.x.
@@ -152,9 +155,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}).build());
   ops.add(reduction("mean", "Mean over axes.", false, mean_gradient).build());
   ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient).build());
-  ops.add(reduction("prod", "Product over axes.", false, prod_gradient).build());
-  ops.add(
-      reduction("nanprod", "Product over axes; NaN counts as 1.", false, nanprod_gradient).build());
+  ops.add(reduction("prod", "Product over axes.", false, prod_gradient<product_of_others>)
+              .composite_gradient(prod_gradient<product_of_others_exactly>)
+              .build());
+  ops.add(reduction("nanprod", "Product over axes; NaN counts as 1.", false,
+                    nanprod_gradient<product_of_others>)
+              .composite_gradient(nanprod_gradient<product_of_others_exactly>)
+              .build());
   ops.add(reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient)
               .alias({"max_axis"})
               .amp(AmpClass::kNeutral)
