@@ -21,28 +21,23 @@ struct DeconvolutionParams {
 
   static constexpr auto fields() {
     using P = DeconvolutionParams;
-    return std::tuple(
-        required_field("kernel", &P::kernel, "Size of the window: (w,), (h, w) or (d, h, w).")
-            .between(1, kMaxSize),
-        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty.")
-            .between(1, kMaxSize),
-        field("pad", &P::pad, "Rows cut off on both sides; 0 where empty.").between(0, kMaxSize),
-        field("adj", &P::adj, "Rows added at the end; below stride. 0 where empty.")
-            .between(0, kMaxSize),
-        field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj.")
-            .between(0, kMaxSize),
-        required_field("num_filter", &P::num_filter, "Number of output channels.")
-            .between(1, kMaxSize),
-        field("num_group", &P::num_group, "Number of groups that channels are divided into.")
-            .between(1, kMaxSize),
-        field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
-            .at_least(0),
-        field("no_bias", &P::no_bias, "Take no bias input."),
-        field("cudnn_tune", &P::cudnn_tune,
-              "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
-        field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
-        field("layout", &P::layout, "Order of data's dimensions; None is channels first."));
+    return std::tuple_cat(
+        window_fields<P>("Size of the window: (w,), (h, w) or (d, h, w).",
+                         "Rows cut off on both sides; 0 where empty."),
+        std::tuple(
+            field("adj", &P::adj, "Rows added at the end; below stride. 0 where empty.")
+                .between(0, kMaxSize),
+            field("target_shape", &P::target_shape, "Spatial size of the output; sets pad and adj.")
+                .between(0, kMaxSize)),
+        filter_fields<P>(),
+        std::tuple(
+            field("workspace", &P::workspace, "MiB that cuDNN may use; no effect on the CPU.")
+                .at_least(0),
+            field("no_bias", &P::no_bias, "Take no bias input."),
+            field("cudnn_tune", &P::cudnn_tune,
+                  "off, limited_workspace or fastest; None: MXNET_CUDNN_AUTOTUNE_DEFAULT."),
+            field("cudnn_off", &P::cudnn_off, "Accepted for compatibility, without effect."),
+            field("layout", &P::layout, "Order of data's dimensions; None is channels first.")));
   }
   bool channels_last() const { return is_channels_last(layout); }
 };

@@ -9,15 +9,7 @@ namespace mxlite {
 
 struct Im2colParams {
   Shape kernel, stride, dilate, pad;
-  static constexpr auto fields() {
-    using P = Im2colParams;
-    return std::tuple(
-        required_field("kernel", &P::kernel, "Size of the window.").between(1, kMaxSize),
-        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-        field("dilate", &P::dilate, "Distance between its elements; 1 where empty.")
-            .between(1, kMaxSize),
-        field("pad", &P::pad, "Zeros added on both sides; 0 where empty.").between(0, kMaxSize));
-  }
+  static constexpr auto fields() { return window_fields<Im2colParams>(); }
   SpatialWindow window() const { return make_window(kernel, stride, dilate, pad); }
 };
 

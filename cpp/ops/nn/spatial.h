@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 #include "cpp/ops/attr.h"
 
@@ -32,6 +33,28 @@ struct SpatialWindow {
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, dilate[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
   int64_t kernel_size() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
+// Fields of a window: members kernel, stride, dilate and pad of P.
+template <class P>
+constexpr auto window_fields(
+    const char* kernel_doc = "Size of the window: (w,), (h, w) or (d, h, w).",
+    const char* pad_doc = "Zeros added on both sides; 0 where empty.") {
+  return std::tuple(
+      required_field("kernel", &P::kernel, kernel_doc).between(1, kMaxSize),
+      field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
+      field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty.")
+          .between(1, kMaxSize),
+      field("pad", &P::pad, pad_doc).between(0, kMaxSize));
+}
+// Fields of the filters behind a window: members num_filter and num_group of P.
+template <class P>
+constexpr auto filter_fields() {
+  return std::tuple(
+      required_field("num_filter", &P::num_filter, "Number of output channels.")
+          .between(1, kMaxSize),
+      field("num_group", &P::num_group, "Number of groups that channels are divided into.")
+          .between(1, kMaxSize));
+}
+
 // Empty stride and dilate mean 1, empty pad 0.
 SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape& dilate,
                           const Shape& pad);

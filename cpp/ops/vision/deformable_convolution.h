@@ -17,22 +17,13 @@ struct DeformableConvolutionParams {
 
   static constexpr auto first_fields() {
     using P = DeformableConvolutionParams;
-    return std::tuple(
-        required_field("kernel", &P::kernel, "Height and width of the window.")
-            .between(1, kMaxSize),
-        field("stride", &P::stride, "Step of the window; 1 where empty.").between(1, kMaxSize),
-        field("dilate", &P::dilate, "Distance between the window's elements; 1 where empty.")
-            .between(1, kMaxSize),
-        field("pad", &P::pad, "Zeros added on both sides; 0 where empty.").between(0, kMaxSize),
-        required_field("num_filter", &P::num_filter, "Number of output channels.")
-            .between(1, kMaxSize),
-        field("num_group", &P::num_group, "Number of groups that channels are divided into.")
-            .between(1, kMaxSize),
-        field("num_deformable_group", &P::num_deformable_group,
-              "Number of groups of channels with offsets of their own.")
-            .between(1, kMaxSize),
-        field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
-        field("no_bias", &P::no_bias, "Take no bias input."));
+    return std::tuple_cat(
+        window_fields<P>("Height and width of the window."), filter_fields<P>(),
+        std::tuple(field("num_deformable_group", &P::num_deformable_group,
+                         "Number of groups of channels with offsets of their own.")
+                       .between(1, kMaxSize),
+                   field("workspace", &P::workspace, "Accepted for compatibility, without effect."),
+                   field("no_bias", &P::no_bias, "Take no bias input.")));
   }
   static constexpr auto layout_field() {
     return std::tuple(field("layout", &DeformableConvolutionParams::layout, "NCHW or None."));
