@@ -33,6 +33,11 @@ int OpSchema::param_index(std::string_view param) const {
   return -1;
 }
 
+const SymbolTraits& OpSchema::symbol_traits(std::string_view file_name) const {
+  const auto kept = kept_aliases.find(file_name);
+  return kept == kept_aliases.end() ? symbol : kept->second;
+}
+
 ParamsRef OpSchema::make_params_by_name(
     std::span<const std::pair<std::string_view, AttrValue>> attrs) const {
   if (attrs.empty() && default_params) return default_params;

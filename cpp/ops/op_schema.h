@@ -2,6 +2,7 @@
 // Python, graphs, stubs, docs and tests know of an operator is read from here.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "cpp/ops/attr.h"
 #include "cpp/ops/grad_builder.h"
 #include "cpp/ops/kernel.h"
+#include "cpp/ops/symbol_traits.h"
 
 namespace mxlite {
 
@@ -71,6 +73,10 @@ struct OpSchema {
   // Random counters used by a call; null: deterministic.
   std::function<uint64_t(const void* params, std::span<const TensorSpec> outputs)> random_count;
 
+  SymbolTraits symbol;
+  // Aliases under which 1.x has operators of their own: files keep these names.
+  std::map<std::string, SymbolTraits, std::less<>> kept_aliases;
+
   std::function<ParamsRef(std::span<const AttrValue> values, uint64_t given)> make_params;
   std::function<std::vector<AttrValue>(const void* params)> params_values;  // in `params` order
   ParamsRef default_params;  // null when one is required
@@ -82,6 +88,8 @@ struct OpSchema {
   int count_outputs(const void* p, int num_inputs) const;
   int count_visible_outputs(const void* p, int num_inputs) const;
   int param_index(std::string_view name) const;  // -1: none of that name
+  // Traits of the operator that files call `file_name`: this one or one of kept_aliases.
+  const SymbolTraits& symbol_traits(std::string_view file_name) const;
   // Attributes by name, for graphs and gradients. Throws a type error for unknown names.
   ParamsRef make_params_by_name(
       std::span<const std::pair<std::string_view, AttrValue>> attrs) const;
@@ -230,7 +238,89 @@ class OpBuilder {
     };
     return *this;
   }
-  OpSchema build() { return std::move(schema_); }
+
+  // What symbols know besides; the members of SymbolTraits say what each means.
+  OpBuilder& output_names(std::vector<std::string> names) {
+    return set(schema_.symbol.output_names, std::move(names));
+  }
+  OpBuilder& names_single_input() { return set(schema_.symbol.names_single_input, true); }
+  OpBuilder& total_outputs(int count) {
+    schema_.symbol.total_outputs = [count](const void*, int) { return count; };
+    return *this;
+  }
+  // int fn(const P&, int visible)
+  template <class F>
+  OpBuilder& total_outputs_if(F fn) {
+    schema_.symbol.total_outputs = [fn](const void* p, int visible) {
+      return fn(*static_cast<const P*>(p), visible);
+    };
+    return *this;
+  }
+  // std::vector<std::string> fn(const P&)
+  template <class F>
+  OpBuilder& named_inputs(F fn) {
+    schema_.symbol.named_inputs = [fn](const void* p) { return fn(*static_cast<const P*>(p)); };
+    return *this;
+  }
+  OpBuilder& count_attribute(std::string name) {
+    return set(schema_.symbol.count_attribute, std::move(name));
+  }
+  // The alias keeps its name in files. Its traits are the operator's, but for the rule if given.
+  OpBuilder& keeps_alias(std::string name, RefineFn refine = nullptr) {
+    kept_aliases_.emplace_back(std::move(name), refine);
+    return *this;
+  }
+  OpBuilder& input_init(std::map<std::string, std::string> init) {
+    return set(schema_.symbol.input_init, std::move(init));
+  }
+  OpBuilder& read_states(std::vector<int> inputs) {
+    return set(schema_.symbol.read_states, std::move(inputs));
+  }
+  OpBuilder& constant_output() { return set(schema_.symbol.constant_output, true); }
+  OpBuilder& shape_from_users() { return set(schema_.symbol.shape_from_users, true); }
+  OpBuilder& free_types(std::vector<int> inputs) {
+    return set(schema_.symbol.free_types, std::move(inputs));
+  }
+  OpBuilder& typed_by_parameter(bool dtype_keeps = false) {
+    schema_.symbol.typed_by_parameter = true;
+    return set(schema_.symbol.dtype_keeps, dtype_keeps);
+  }
+  OpBuilder& output_type_apart() { return set(schema_.symbol.output_type_apart, true); }
+  OpBuilder& inputs_apart() { return set(schema_.symbol.inputs_apart, true); }
+  // void fn(const P&, KnownTypes in, KnownTypes out)
+  template <class F>
+  OpBuilder& types(F fn) {
+    schema_.symbol.types = [fn](const void* p, KnownTypes in, KnownTypes out) {
+      fn(*static_cast<const P*>(p), in, out);
+    };
+    return *this;
+  }
+  OpBuilder& completes_blindly() { return set(schema_.symbol.completes_blindly, true); }
+  OpBuilder& refine(RefineFn shared) { return set(schema_.symbol.refine, shared); }
+  // void fn(const P&, PartialShapes&)
+  template <class F>
+  OpBuilder& refine_with(F fn) {
+    schema_.symbol.refine = [fn](const void* p, PartialShapes& shapes) {
+      fn(*static_cast<const P*>(p), shapes);
+    };
+    return *this;
+  }
+  // void fn(std::span<const Shape> in, std::span<Shape> out)
+  template <class F>
+  OpBuilder& forward_shapes(F fn) {
+    schema_.symbol.forward = [fn](const void*, std::span<const Shape> in, std::span<Shape> out) {
+      fn(in, out);
+    };
+    return *this;
+  }
+
+  OpSchema build() {
+    for (auto& [name, rule] : kept_aliases_) {
+      SymbolTraits& traits = schema_.kept_aliases[name] = schema_.symbol;
+      if (rule) traits.refine = rule;
+    }
+    return std::move(schema_);
+  }
 
  private:
   template <class T>
@@ -239,6 +329,7 @@ class OpBuilder {
     return *this;
   }
   OpSchema schema_;
+  std::vector<std::pair<std::string, RefineFn>> kept_aliases_;
 };
 
 class OpRegistry {

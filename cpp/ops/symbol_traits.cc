@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-namespace mxlite {
+#include "cpp/ops/op_schema.h"
 
-void add_layer_traits(SymbolTraitsTable& table);
-void add_pointwise_traits(SymbolTraitsTable& table);
-void add_quantization_traits(SymbolTraitsTable& table);
-void add_random_traits(SymbolTraitsTable& table);
-void add_tensor_traits(SymbolTraitsTable& table);
-void add_vision_traits(SymbolTraitsTable& table);
+namespace mxlite {
 
 namespace {
 
@@ -52,39 +47,6 @@ void PartialShapes::refine(Shape& known, const Shape& shape) {
   }
 }
 
-const SymbolTraits& SymbolTraitsTable::find(std::string_view file_name, const OpSchema& op) const {
-  auto found = traits_.find(file_name);
-  if (found == traits_.end()) found = traits_.find(op.name);
-  static const SymbolTraits defaults;
-  return found == traits_.end() ? defaults : found->second;
-}
-
-bool SymbolTraitsTable::keeps_alias(std::string_view alias) const {
-  const auto found = traits_.find(alias);
-  return found != traits_.end() && found->second.keeps_alias;
-}
-
-void SymbolTraitsTable::check_names() const {
-  for (const auto& [name, traits] : traits_)
-    if (!traits.keeps_alias && !ops().find(name))
-      fail(ErrorKind::kError, "symbol traits: there is no operator '", name, "'");
-}
-
-const SymbolTraitsTable& symbol_traits() {
-  static const SymbolTraitsTable* table = [] {
-    auto* made = new SymbolTraitsTable;
-    add_layer_traits(*made);
-    add_pointwise_traits(*made);
-    add_quantization_traits(*made);
-    add_random_traits(*made);
-    add_tensor_traits(*made);
-    add_vision_traits(*made);
-    made->check_names();
-    return made;
-  }();
-  return *table;
-}
-
 void fill_types(const OpSchema* op, const SymbolTraits& traits, const void* params, KnownTypes in,
                 KnownTypes out) {
   if (traits.types) traits.types(params, in, out);
@@ -123,6 +85,14 @@ void refine_all_alike(const void*, PartialShapes& shapes) {
 void refine_like_first(const void*, PartialShapes& shapes) {
   shapes.refine_output(0, shapes.input(0));
   shapes.refine_input(0, shapes.output(0));
+}
+
+void refine_batch_size(const void*, PartialShapes& shapes) {
+  Shape data = shapes.input(0);
+  const Shape& out = shapes.output(0);
+  if (data.ndim() < 2 || out.ndim() != data.ndim()) return;
+  data[0] = out[0];
+  shapes.refine_input(0, data);
 }
 
 }  // namespace mxlite

@@ -1,6 +1,6 @@
 // What symbols know of an operator beyond its call: 1.x's names of outputs, types that inputs and
-// outputs share, and shapes that follow from other inputs or from outputs. Each folder of operators
-// has a file symbol_traits.cc beside its schemas; an operator without an entry has the defaults.
+// outputs share, and shapes that follow from other inputs or from outputs. OpBuilder sets them
+// where the operator is declared; most operators have the defaults.
 #pragma once
 #include <functional>
 #include <map>
@@ -10,9 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cpp/ops/op_schema.h"
+#include "cpp/core/dtype.h"
+#include "cpp/core/shape.h"
 
 namespace mxlite {
+
+struct OpSchema;
 
 // The shapes of one call as far as they are known: a rule adds what it can tell.
 class PartialShapes {
@@ -53,8 +56,6 @@ struct SymbolTraits {
   std::function<std::vector<std::string>(const void* params)> named_inputs;
   // The attribute in which files write how many inputs a variadic operator has.
   std::string count_attribute;
-  // Files keep this alias, under which 1.x has an operator of its own.
-  bool keeps_alias = false;
   // How variables begin that are made for inputs: __init__ by input.
   std::map<std::string, std::string> input_init;
   // Inputs that are auxiliary states although the operator only reads them.
@@ -81,41 +82,17 @@ struct SymbolTraits {
   // Corrects what `infer` says of data with unknown extents; null: extents that do not depend on
   // them hold.
   std::function<void(const void* params, std::span<const Shape> in, std::span<Shape> out)> forward;
-
-  template <class P, class F>
-  void set_refine(F fn) {
-    refine = [fn](const void* p, PartialShapes& s) { fn(*static_cast<const P*>(p), s); };
-  }
-  template <class P, class F>
-  void set_types(F fn) {
-    types = [fn](const void* p, KnownTypes in, KnownTypes out) {
-      fn(*static_cast<const P*>(p), in, out);
-    };
-  }
 };
-
-class SymbolTraitsTable {
- public:
-  // By an operator's name, or by an alias that has traits of its own.
-  SymbolTraits& operator[](const char* name) { return traits_[name]; }
-  const SymbolTraits& find(std::string_view file_name, const OpSchema& op) const;
-  bool keeps_alias(std::string_view alias) const;
-  // A name that no operator has is our mistake.
-  void check_names() const;
-
- private:
-  std::map<std::string, SymbolTraits, std::less<>> traits_;
-};
-
-// Filled on first use.
-const SymbolTraitsTable& symbol_traits();
 
 // Fills unknown types of a call by its traits; `op` is null for calls that have no schema.
 void fill_types(const OpSchema* op, const SymbolTraits& traits, const void* params, KnownTypes in,
                 KnownTypes out);
 
 // Rules that many operators share.
+using RefineFn = void (*)(const void* params, PartialShapes& shapes);
 void refine_all_alike(const void* params, PartialShapes& shapes);   // one shape for everything
 void refine_like_first(const void* params, PartialShapes& shapes);  // output 0 is like input 0
+void refine_batch_size(const void* params,
+                       PartialShapes& shapes);  // axis 0 of output 0 and input 0
 
 }  // namespace mxlite

@@ -107,7 +107,7 @@ class Arguments {
     if (const int at = op_.param_index(key); at >= 0) {
       param(at, value);
     } else if (op_.variadic && is_tensor(value) && !is_numbered(key) &&
-               symbol_traits().find(file_op_, op_).named_inputs) {
+               op_.symbol_traits(file_op_).named_inputs) {
       by_name_.emplace_back(key, py::reinterpret_borrow<py::object>(value));
     } else if (op_.variadic && is_numbered(key)) {
       input(std::stoi(key.substr(3)), value, key);
@@ -161,7 +161,7 @@ class Arguments {
 
  private:
   std::string count_attribute() const {
-    const std::string& own = symbol_traits().find(file_op_, op_).count_attribute;
+    const std::string& own = op_.symbol_traits(file_op_).count_attribute;
     return own.empty() ? "num_args" : own;
   }
 

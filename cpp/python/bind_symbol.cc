@@ -195,7 +195,7 @@ void bind_node(py::module_& m) {
       [](const std::string& op) -> std::optional<std::string> {
         if (!ops().find(symbol::engine_name(op))) return std::nullopt;
         const OpSchema& schema = ops().get(symbol::engine_name(op));
-        const std::string& count = symbol_traits().find(op, schema).count_attribute;
+        const std::string& count = schema.symbol_traits(op).count_attribute;
         return count.empty() ? std::nullopt : std::optional(count);
       },
       py::arg("op"), "The attribute in which files write how many inputs a call has, or None.");

@@ -49,7 +49,7 @@ void OpCall::fill_types(const SymbolTraits& traits, KnownTypes in, KnownTypes ou
 }
 
 const SymbolTraits& OpCall::traits(const std::string& file_name) const {
-  return symbol_traits().find(file_name, op_);
+  return op_.symbol_traits(file_name);
 }
 
 Shape OpCall::shape_param() const {

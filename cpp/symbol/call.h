@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cpp/ops/symbol_traits.h"
+#include "cpp/ops/op_schema.h"
 
 namespace mxlite::symbol {
 

@@ -39,12 +39,8 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
-const SymbolTraits& traits_of(const OpSchema& op, const std::string& file_op) {
-  return symbol_traits().find(file_op, op);
-}
-
 std::string count_attribute(const OpSchema& op, const std::string& file_op) {
-  const std::string& own = traits_of(op, file_op).count_attribute;
+  const std::string& own = op.symbol_traits(file_op).count_attribute;
   return own.empty() ? "num_args" : own;
 }
 
@@ -65,7 +61,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
     labels.resize(std::min(labels.size(), static_cast<size_t>(call.num_inputs())));
     return labels;
   }
-  const SymbolTraits& traits = traits_of(op, file_op);
+  const SymbolTraits& traits = op.symbol_traits(file_op);
   if (traits.named_inputs)
     if (std::vector<std::string> names = traits.named_inputs(call.params()); !names.empty())
       return names;
@@ -79,7 +75,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
 
 const std::string* initial_value(const std::string& file_op, const OpSchema& op,
                                  const std::string& label) {
-  const auto& values = traits_of(op, file_op).input_init;
+  const auto& values = op.symbol_traits(file_op).input_init;
   const auto found = values.find(label);
   return found == values.end() ? nullptr : &found->second;
 }
@@ -98,7 +94,7 @@ std::shared_ptr<const OpCall> make_op_call(const std::string& file_op, const Att
 
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs) {
-  const SymbolTraits& traits = traits_of(op, file_op);
+  const SymbolTraits& traits = op.symbol_traits(file_op);
   if (!traits.named_inputs) return {};
   return traits.named_inputs(make_op_call(file_op, attrs)->params());
 }
@@ -112,7 +108,7 @@ Attributes variable_attrs(const std::string& file_op, const std::string& input, 
 NodeRef compose(Given given, const std::string& name) {
   const std::string file_op = file_name(given.alias);
   const OpSchema& op = ops().get_public(engine_name(file_op));
-  const std::string& count_key = traits_of(op, file_op).count_attribute;
+  const std::string& count_key = op.symbol_traits(file_op).count_attribute;
   if (op.variadic && !given.inputs.empty() && !count_key.empty())
     given.attrs[count_key] = std::to_string(given.inputs.rbegin()->first + 1);
 

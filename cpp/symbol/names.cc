@@ -4,7 +4,7 @@
 #include <cctype>
 #include <map>
 
-#include "cpp/ops/symbol_traits.h"
+#include "cpp/ops/op_schema.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -52,9 +52,10 @@ std::string engine_name(std::string_view op) {
 }
 
 std::string file_name(std::string_view alias) {
-  const std::string lowered = lower(alias);
-  if (symbol_traits().keeps_alias(lowered)) return lowered;
-  if (symbol_traits().keeps_alias(alias)) return std::string(alias);
+  for (const std::string& name : {lower(alias), std::string(alias)}) {
+    const OpSchema* op = ops().find(engine_name(name));
+    if (op && op->kept_aliases.contains(name)) return name;
+  }
   const std::string& canonical = ops().get(engine_name(alias)).name;
   for (const char* prefix : {"linalg_", "random_", "sample_"})
     if (canonical.starts_with(prefix)) return "_" + canonical;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpp/base/json.h"
-#include "cpp/ops/symbol_traits.h"
+#include "cpp/ops/op_schema.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/files.h"
 #include "cpp/symbol/inference.h"

@@ -58,6 +58,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Column-wise Kronecker product of matrices with equally many columns.")
               .infer(infer_khatri_rao)
               .gradient(grad_khatri_rao)
+              .count_attribute("num_args")
               .build());
 });
 

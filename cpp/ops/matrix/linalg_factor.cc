@@ -169,12 +169,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")
               .infer(infer_det)
               .gradient(grad_det)
+              .total_outputs(3)
               .build());
   ops.add(factor("linalg_slogdet", "_linalg_slogdet",
                  "Sign and logarithm of the absolute value of every matrix's determinant.")
               .outputs(2)
               .infer(infer_slogdet)
               .gradient(grad_slogdet)
+              .total_outputs(4)
               .build());
   ops.add(factor("linalg_gelqf", "_linalg_gelqf",
                  "LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q.")

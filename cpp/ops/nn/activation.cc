@@ -60,6 +60,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .pointwise()
+              .refine(refine_all_alike)
               .build());
   ops.add(OpBuilder<ActivationParams>("_activation_backward")
               .internal()

@@ -135,7 +135,24 @@ Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
   return infer_named(kOp, p, in);
 }
 
-OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad, GradFn composite) {
+// Statistics and factors of half-precision data are float32.
+void norm_types(const BatchNormParams&, KnownTypes in, KnownTypes out) {
+  KnownType known;
+  for (const KnownType& type : in)
+    if (!known) known = type;
+  if (!known && !out.empty()) known = out[0];
+  if (!known) return;
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i]) in[i] = i > 0 && is_half(*known) ? DType::kFloat32 : *known;
+}
+
+// In symbols.
+const std::vector<std::string> kOutputs = {"output", "mean", "var"};
+const std::map<std::string, std::string> kStates = {{"moving_mean", R"(["zero", {}])"},
+                                                    {"moving_var", R"(["one", {}])"}};
+
+OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn grad,
+                                      GradFn composite) {
   return OpBuilder<BatchNormParams>(name)
       .doc(doc)
       .inputs({kInputs, kInputs + 5})
@@ -148,19 +165,24 @@ OpSchema batch_norm_schema(const char* name, const char* doc, GradFn grad, GradF
       .mutates({3, 4}, /*only_in_training=*/true)
       .training_dependent()
       .inplace(0, 0)
-      .build();
+      .refine(refine_like_first);
 }
 
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  OpSchema schema = batch_norm_schema(
-      "BatchNorm", "Normalizes every channel over the batch; updates the running statistics.",
-      gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>);
-  schema.aliases = {"BatchNorm_v1"};
-  ops.add(std::move(schema));
-  ops.add(batch_norm_schema("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
-                            gradient_with_relu, composite_with_relu));
+  ops.add(batch_norm("BatchNorm",
+                     "Normalizes every channel over the batch; updates the running statistics.",
+                     gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>)
+              .alias({"BatchNorm_v1"})
+              .output_names(kOutputs)
+              .types(norm_types)
+              .input_init(kStates)
+              .build());
+  ops.add(batch_norm("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
+                     gradient_with_relu, composite_with_relu)
+              .output_names(kOutputs)
+              .build());
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
           .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
@@ -176,10 +198,16 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .training_dependent()
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
+          .output_names(kOutputs)
+          .total_outputs(3)
+          .types(norm_types)
+          .input_init(kStates)
+          .refine(refine_like_first)
           .build());
   // The fused ones of recorded graphs (graph/passes/fuse_norm.cc).
-  ops.add(batch_norm_schema("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
-                            composite_with_relu));
+  ops.add(batch_norm("_batch_norm_relu", "BatchNorm followed by relu.", gradient_relu,
+                     composite_with_relu)
+              .build());
   ops.add(OpBuilder<BatchNormParams>("_batch_norm_add_relu")
               .doc("BatchNorm, an addition of another array, and relu.")
               .inputs({kInputs, kInputs + 6})

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/convolution.h"
 
+#include "cpp/base/checked_math.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -115,6 +116,25 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
   return grads;
 }
 
+// The batch size stays; so do the extents of data under a stride of 1, channels first.
+void refine_convolution(const ConvolutionParams& p, PartialShapes& shapes) {
+  const Shape data = shapes.input(0), out = shapes.output(0);
+  if (data.ndim() < 2 || out.ndim() != data.ndim()) return;
+  Shape before = data;
+  before[0] = out[0];
+  if (!p.channels_last() && p.kernel.ndim() == data.ndim() - 2) {
+    const SpatialWindow window = p.window();
+    for (int axis = 2, at = 5 - data.ndim(); axis < data.ndim(); ++axis, ++at) {
+      if (out[axis] == -1 || window.stride[at] != 1) continue;
+      const int64_t reach = checked_mul(window.dilate[at], window.kernel[at] - 1);
+      const int64_t extent =
+          checked_add(checked_add(out[axis], reach), -checked_mul(2, window.pad[at]));
+      if (extent > 0) before[axis] = extent;
+    }
+  }
+  shapes.refine_input(0, before);
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -127,6 +147,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete(complete)
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
+              .refine_with(refine_convolution)
               .build());
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
               .internal()

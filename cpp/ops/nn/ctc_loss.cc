@@ -47,6 +47,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .amp(AmpClass::kFloat32)
+              .total_outputs(2)
+              .free_types({1, 2, 3})
               .build());
 });
 

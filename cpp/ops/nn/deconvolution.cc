@@ -144,6 +144,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete(complete)
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
+              .refine(refine_batch_size)
               .build());
 });
 

@@ -37,6 +37,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .random([](const DropoutParams&, std::span<const TensorSpec> out) {
                 return static_cast<uint64_t>(out[1].shape.size() + 3) / 4;
               })
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs(2)
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<DropoutParams>("_dropout_backward")
               .internal()

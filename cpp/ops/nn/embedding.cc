@@ -41,6 +41,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 complete_shape(in[1], Shape{p.input_dim, p.output_dim});
               })
               .gradient(gradient)
+              .keeps_alias("_contrib_SparseEmbedding")
+              .completes_blindly()
+              .typed_by_parameter()
+              .free_types({0})
+              .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
+                if (in.size() > 1 && !in[1]) in[1] = p.dtype;
+              })
               .build());
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
               .internal()

@@ -61,6 +61,31 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return grads;
 }
 
+void refine_fully_connected(const FullyConnectedParams& p, PartialShapes& shapes) {
+  const Shape data = shapes.input(0), weight = shapes.input(1), out = shapes.output(0);
+  if (p.flatten) {
+    int64_t rows = out.ndim() > 0 ? out[0] : -1;
+    if (data.ndim() > 0 && data[0] != -1) rows = data[0];
+    shapes.refine_output(0, Shape{rows, p.num_hidden});
+    if (rows == -1) return;
+    if (data.ndim() > 0) {
+      Shape whole = data;
+      whole[0] = rows;
+      shapes.refine_input(0, whole);
+    } else if (data.ndim() < 0 && weight.ndim() == 2) {
+      shapes.refine_input(0, Shape{rows, weight[1]});
+    }
+  } else if (data.ndim() > 0) {
+    Shape result = data;
+    result[result.ndim() - 1] = p.num_hidden;
+    shapes.refine_output(0, result);
+    if (out.ndim() != data.ndim()) return;
+    Shape before = out;
+    before[before.ndim() - 1] = data.back();
+    shapes.refine_input(0, before);
+  }
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -72,6 +97,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .complete(complete)
               .gradient(gradient)
               .amp(AmpClass::kLowPrecision)
+              .refine_with(refine_fully_connected)
               .build());
 });
 

@@ -41,6 +41,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs(2)
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<L2NormalizationParams>("_l2_normalization_backward")
               .internal()

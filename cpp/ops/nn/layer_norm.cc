@@ -123,6 +123,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .composite_gradient(composite_gradient<layer_view>)
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
+          .output_names({"output", "mean", "std"})
+          .total_outputs(3)
+          .refine(refine_like_first)
           .build());
   ops.add(
       OpBuilder<GroupNormParams>("GroupNorm")
@@ -136,6 +139,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .composite_gradient(composite_gradient<group_view>)
           .inplace(0, 0)
           .amp(AmpClass::kFloat32)
+          .output_names({"output", "mean", "std"})
+          .total_outputs(3)
+          .refine(refine_like_first)
           .build());
   ops.add(OpBuilder<InstanceNormParams>("InstanceNorm")
               .doc("Normalizes each channel of each sample, then * gamma + beta.")
@@ -146,6 +152,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_gradient<instance_view>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .output_names({"output", "mean", "var"})
+              .total_outputs(3)
+              .refine(refine_like_first)
               .build());
   add_backward<LayerNormParams>(ops, "_layer_norm_backward", "Gradients of LayerNorm.");
   add_backward<GroupNormParams>(ops, "_group_norm_backward", "Gradients of GroupNorm.");

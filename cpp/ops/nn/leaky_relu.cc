@@ -119,6 +119,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 if (p.act_type != Type::kRrelu) return 0;
                 return static_cast<uint64_t>(out[0].shape.size() + 3) / 4;
               })
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs_if(
+                  [](const LeakyReLUParams& p, int) { return p.act_type == Type::kRrelu ? 2 : 1; })
+              .input_init({{"gamma", R"(["Constant", {"value": 0.25}])"}})
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")
               .internal()

@@ -53,6 +53,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .composite_gradient(composite_gradient)
               .amp(AmpClass::kFloat32)
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs(2)
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<LRNParams>("_lrn_backward")
               .internal()

@@ -44,6 +44,7 @@ void add_regression(OpRegistry& ops, const char* name, const char* doc, GradFn g
               .complete(complete_regression)
               .gradient(gradient)
               .inplace(0, 0)
+              .refine(refine_all_alike)
               .build());
 }
 
@@ -85,6 +86,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             return {g.emit("_svm_output_backward", {g.input(0), g.input(1)}, g.params_ref()), {}};
           })
           .inplace(0, 0)
+          .refine(refine_like_first)
           .build());
   ops.add(OpBuilder<SVMOutputParams>("_svm_output_backward")
               .internal()
@@ -103,6 +105,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return {g.emit("_make_loss_backward", {g.input(0)}, g.params_ref())};
               })
               .inplace(0, 0)
+              .refine(refine_all_alike)
               .build());
   ops.add(OpBuilder<MakeLossParams>("_make_loss_backward")
               .internal()

@@ -99,6 +99,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer)
               .gradient(gradient)
               .composite_gradient(composite_pooling_gradient)
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs_if(
+                  [](const PoolingParams& p, int) { return p.pool_type == PoolType::kMax ? 2 : 1; })
+              .refine(refine_batch_size)
               .build());
   ops.add(OpBuilder<PoolingGradParams>("_pooling_backward")
               .internal()

@@ -192,6 +192,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return masks * (static_cast<uint64_t>(out[0].shape.size()) / 4 + 1);
               })
               .amp(AmpClass::kLowPrecision)
+              .output_names({"output", "state_output", "statecell_output"})
+              .total_outputs_if([](const RnnParams&, int visible) { return visible; })
               .build());
   ops.add(
       OpBuilder<RnnGradParams>("_rnn_backward")

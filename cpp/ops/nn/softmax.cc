@@ -79,6 +79,13 @@ void add(OpRegistry& ops, const char* doc) {
               .composite_gradient(composite_gradient<Which>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .names_single_input()
+              .refine(refine_like_first)  // lengths, the second input, have another shape
+              .free_types({1})
+              .types([](const SoftmaxParams&, KnownTypes in, KnownTypes) {
+                if (in.size() > 1 && !in[1]) in[1] = DType::kInt32;
+              })
+              .typed_by_parameter(/*dtype_keeps=*/true)
               .build());
   ops.add(OpBuilder<SoftmaxGradParams>(Names<Which>::backward)
               .internal()
@@ -125,6 +132,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .composite_gradient(composite_activation_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .refine(refine_all_alike)
               .build());
   ops.add(OpBuilder<SoftmaxActivationParams>("_softmax_activation_backward")
               .internal()

@@ -51,6 +51,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
+              .output_names({"output"})
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<SoftmaxOutputParams>("_softmax_output_backward")
               .internal()

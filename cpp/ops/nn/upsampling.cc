@@ -101,6 +101,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 complete_shape(in[1], deconvolution_weight_shape(p.deconvolution(data[1]), data));
               })
               .gradient(gradient)
+              .total_outputs(1)
+              .count_attribute("num_args")
+              .input_init({{"weight", R"(["bilinear", {}])"}})
+              .named_inputs([](const UpSamplingParams& p) {
+                using Names = std::vector<std::string>;
+                return p.sample_type == SampleType::kBilinear ? Names{"data", "weight"} : Names{};
+              })
               .build());
   ops.add(OpBuilder<UpSamplingGradParams>("_upsampling_backward")
               .internal()

@@ -1,5 +1,7 @@
 // Element-wise operators of two arrays, with NumPy's broadcasting (broadcast_*) or without
 // (elemwise_*), and add_n.
+#include <cctype>
+
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
 
@@ -54,6 +56,7 @@ struct Row {
   const char* doc;
   GradFn gradient;  // null: zero gradient
   std::vector<std::string> aliases = {};
+  const char* kept_alias = nullptr;  // OpBuilder::keeps_alias
 };
 
 const Row kBroadcast[] = {
@@ -96,10 +99,14 @@ const Row kBroadcast[] = {
 };
 
 const Row kSameShape[] = {
-    {"elemwise_add", "lhs + rhs of one shape.", kAdd, {"_plus", "_Plus", "_add", "_grad_add"}},
+    {"elemwise_add",
+     "lhs + rhs of one shape.",
+     kAdd,
+     {"_plus", "_Plus", "_add", "_grad_add"},
+     "_grad_add"},
     {"elemwise_sub", "lhs - rhs of one shape.", kSub, {"_minus", "_Minus", "_sub"}},
     {"elemwise_mul", "lhs * rhs of one shape.", kMul, {"_mul", "_Mul"}},
-    {"elemwise_div", "lhs / rhs of one shape.", kDiv, {"_div", "_Div"}},
+    {"elemwise_div", "lhs / rhs of one shape.", kDiv, {"_div", "_Div"}, "_scatter_elemwise_div"},
 };
 
 OpBuilder<NoParams> two_inputs(const Row& row) {
@@ -120,9 +127,19 @@ Grads add_n_gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  for (const Row& row : kBroadcast)
-    ops.add(two_inputs(row).infer(broadcast_rule(row.name)).build());
-  for (const Row& row : kSameShape) ops.add(two_inputs(row).infer(same_shapes(row.name)).build());
+  for (const Row& row : kBroadcast) {
+    OpBuilder<NoParams> op = two_inputs(row);
+    // 1.x's element-wise operators, whose engine broadcasts: their arrays have one shape.
+    for (const std::string& alias : row.aliases)
+      if (alias[0] == '_' && std::islower(alias[1])) op.keeps_alias(alias, refine_all_alike);
+    ops.add(op.infer(broadcast_rule(row.name)).build());
+  }
+  for (const Row& row : kSameShape) {
+    OpBuilder<NoParams> op = two_inputs(row);
+    op.infer(same_shapes(row.name)).refine(refine_all_alike);
+    if (row.kept_alias) op.keeps_alias(row.kept_alias);
+    ops.add(op.build());
+  }
   ops.add(OpBuilder<NoParams>("add_n")
               .variadic("args")
               .alias({"ElementWiseSum", "_sum"})
@@ -134,6 +151,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(add_n_gradient)
               .amp(AmpClass::kWidest)
               .inplace(0, 0)
+              .refine(refine_all_alike)
+              .count_attribute("num_args")
               .build());
 });
 

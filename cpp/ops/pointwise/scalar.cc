@@ -36,11 +36,12 @@ struct Row {
   const char* doc;
   GradFn gradient;  // null: zero gradient
   const char* alias;
+  const char* kept_alias = nullptr;  // OpBuilder::keeps_alias
 };
 
 const Row kRows[] = {
-    {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar"},
-    {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar"},
+    {"_plus_scalar", "data + scalar.", MX_GRAD(dy(g)), "_PlusScalar", "_scatter_plus_scalar"},
+    {"_minus_scalar", "data - scalar.", MX_GRAD(dy(g)), "_MinusScalar", "_scatter_minus_scalar"},
     {"_rminus_scalar", "scalar - data.", MX_GRAD(g.neg(dy(g))), "_RMinusScalar"},
     {"_mul_scalar", "data * scalar.", MX_GRAD(g.mul_scalar(dy(g), scalar(g))), "_MulScalar"},
     {"_div_scalar", "data / scalar.", MX_GRAD(with_scalar(g, "_div_scalar", dy(g), scalar(g))),
@@ -86,6 +87,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     OpBuilder<ScalarParams> op(row.name);
     op.inputs({"data"}).doc(row.doc).alias({row.alias}).infer(infer_scalar).inplace(0, 0);
     op.pointwise();
+    if (row.kept_alias) op.keeps_alias(row.kept_alias);
     if (row.gradient)
       op.gradient(row.gradient);
     else

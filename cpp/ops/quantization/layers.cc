@@ -50,6 +50,34 @@ void complete_ranges(std::span<TensorSpec> ends) {
   for (TensorSpec& end : ends) complete_shape(end, Shape{1});
 }
 
+// Types in symbols: int8 data behind the first `arrays` inputs, float32 ends of ranges.
+void fill_inputs(KnownTypes in, int arrays) {
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i]) in[i] = static_cast<int>(i) < arrays ? DType::kInt8 : DType::kFloat32;
+}
+
+void fill_outputs(KnownTypes out, KnownType first) {
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!out[i]) out[i] = i == 0 ? first : DType::kFloat32;
+}
+
+// `source` is the input that the output has the type of.
+template <class P>
+auto types_like_input(int arrays, size_t source = 0) {
+  return [=](const P&, KnownTypes in, KnownTypes out) {
+    fill_inputs(in, arrays);
+    fill_outputs(out, in[source]);
+  };
+}
+
+DType pair_type(const RangeParams& p, KnownTypes in, bool is_sum) {
+  if (!p.min_calib_range) return DType::kInt32;
+  const bool unsigned_pair = in[0] == DType::kUInt8 && in[1] == DType::kUInt8;
+  return is_sum && unsigned_pair ? DType::kUInt8 : DType::kInt8;
+}
+
+const std::vector<std::string> kOutputs = {"output", "min_output", "max_output"};
+
 template <class P>
 void add_product(OpRegistry& ops, const char* name, const char* doc, const char* of,
                  Specs (*infer)(const P&, std::span<const TensorSpec>)) {
@@ -64,6 +92,11 @@ void add_product(OpRegistry& ops, const char* name, const char* doc, const char*
                 const size_t arrays = p.no_bias ? 2 : 3;
                 mxlite::ops().get(of).complete(&p, in.first(arrays));
                 complete_ranges(in.subspan(arrays));
+              })
+              .output_names(kOutputs)
+              .types([](const P& p, KnownTypes in, KnownTypes out) {
+                fill_inputs(in, p.no_bias ? 2 : 3);
+                fill_outputs(out, DType::kInt32);
               })
               .build());
 }
@@ -80,6 +113,8 @@ void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped
                 return with_range({shaped(p, in), in[0].dtype});
               })
               .complete([](const P&, std::span<TensorSpec> in) { complete_ranges(in.subspan(1)); })
+              .output_names(kOutputs)
+              .types(types_like_input<P>(1))
               .build());
 }
 
@@ -189,6 +224,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
                    "the ends of each range.")
               .infer(infer_concat)
+              .output_names(kOutputs)
               .build());
   ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
               .inputs(kPair)
@@ -196,6 +232,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
               .infer(infer_add)
               .complete(complete_pair<RangeParams>)
+              .output_names(kOutputs)
+              .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
+                fill_inputs(in, 2);
+                fill_outputs(out, pair_type(p, in, true));
+              })
               .build());
   ops.add(
       OpBuilder<MultiplyParams>("_contrib_quantized_elemwise_mul")
@@ -204,6 +245,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
           .infer(infer_multiply)
           .complete(complete_pair<MultiplyParams>)
+          .output_names(kOutputs)
+          .types([](const MultiplyParams& p, KnownTypes in, KnownTypes out) {
+            fill_inputs(in, 2);
+            fill_outputs(out, p.enable_float_output ? DType::kFloat32 : pair_type(p, in, false));
+          })
           .build());
   ops.add(OpBuilder<EmbeddingParams>("_contrib_quantized_embedding")
               .inputs({"data", "weight", "min_weight", "max_weight"})
@@ -214,6 +260,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 complete_shape(in[1], Shape{p.input_dim, p.output_dim});
                 complete_ranges(in.subspan(2));
               })
+              .output_names(kOutputs)
+              .types(types_like_input<EmbeddingParams>(2, 1))
               .build());
   ops.add(
       OpBuilder<BatchNormParams>("_contrib_quantized_batch_norm")
@@ -225,6 +273,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
             mxlite::ops().get("BatchNorm").complete(&p, in.first(5));
             complete_ranges(in.subspan(5));
           })
+          .output_names(kOutputs)
+          .types(types_like_input<BatchNormParams>(1))
+          .read_states({3, 4})  // the running statistics are BatchNorm's
           .build());
 });
 

@@ -94,10 +94,11 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
 }
 
 template <class P, class Infer>
-void add(OpRegistry& ops, const char* name, std::vector<std::string> inputs, int outputs,
-         Infer infer, const char* doc) {
-  ops.add(
-      OpBuilder<P>(name).inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer).build());
+OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outputs, Infer infer,
+                    const char* doc) {
+  OpBuilder<P> op(name);
+  op.inputs(std::move(inputs)).outputs(outputs).doc(doc).infer(infer);
+  return op;
 }
 
 }  // namespace
@@ -105,20 +106,30 @@ void add(OpRegistry& ops, const char* name, std::vector<std::string> inputs, int
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
-  const std::vector<std::string> ranged = {"data", "min_range", "max_range"};
-  add<QuantizeParams>(ops, "_contrib_quantize", ranged, 3, infer_quantize,
-                      "data as int8 or uint8, and the range that these stand for.");
-  add<CalibratedParams>(ops, "_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
-                        "data as int8 or uint8 with a given range or that of data.");
-  add<RangeParams>(ops, "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
-                   "data * scale + shift as uint8, with scale and shift: the whole range is used.");
-  add<DequantizeParams>(ops, "_contrib_dequantize", ranged, 1, infer_dequantize,
-                        "The floats that quantized data stand for.");
-  add<CalibratedParams>(ops, "_contrib_requantize", ranged, 3, infer_requantize,
-                        "int32 sums as int8 or uint8 with a given range or that of data.");
-  add<EntropyParams>(ops, "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
-                     "The range whose quantization changes a histogram least, by its divergence, "
-                     "and that divergence.");
+  const std::vector<std::string> inputs = {"data", "min_range", "max_range"};
+  ops.add(ranged<QuantizeParams>("_contrib_quantize", inputs, 3, infer_quantize,
+                                 "data as int8 or uint8, and the range that these stand for.")
+              .build());
+  ops.add(ranged<CalibratedParams>("_contrib_quantize_v2", {"data"}, 3, infer_quantize_v2,
+                                   "data as int8 or uint8 with a given range or that of data.")
+              .typed_by_parameter()
+              .build());
+  ops.add(ranged<RangeParams>(
+              "_contrib_quantize_asym", {"data"}, 3, infer_asymmetric,
+              "data * scale + shift as uint8, with scale and shift: the whole range is used.")
+              .build());
+  ops.add(ranged<DequantizeParams>("_contrib_dequantize", inputs, 1, infer_dequantize,
+                                   "The floats that quantized data stand for.")
+              .build());
+  ops.add(
+      ranged<CalibratedParams>("_contrib_requantize", inputs, 3, infer_requantize,
+                               "int32 sums as int8 or uint8 with a given range or that of data.")
+          .build());
+  ops.add(ranged<EntropyParams>(
+              "_contrib_calibrate_entropy", {"hist", "hist_edges"}, 2, infer_entropy,
+              "The range whose quantization changes a histogram least, by its divergence, "
+              "and that divergence.")
+              .build());
 });
 
 }  // namespace mxlite

@@ -38,6 +38,7 @@ OpSchema draw_schema() {
       })
       .random(kCount)
       .zero_gradient()
+      .typed_by_parameter()
       .build();
 }
 
@@ -81,6 +82,7 @@ OpSchema sample_schema() {
       })
       .random(kCount)
       .zero_gradient()
+      .typed_by_parameter()
       .build();
 }
 
@@ -156,6 +158,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_randint)
               .random(kCount)
               .zero_gradient()
+              .typed_by_parameter()
               .build());
   ops.add(OpBuilder<MultinomialParams>("sample_multinomial")
               .inputs({"data"})
@@ -166,6 +169,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_multinomial)
               .gradient(multinomial_gradient)
               .random(kCount)
+              .typed_by_parameter()
+              .free_types({0})
               .build());
   ops.add(
       OpBuilder<NoParams>("_multinomial_backward")
@@ -183,6 +188,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                 return counters_for(out[0].shape[0]);
               })
               .zero_gradient()
+              .refine(refine_like_first)
               .build());
 });
 

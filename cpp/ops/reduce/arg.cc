@@ -39,6 +39,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "as float32 unless data is float64, int32 or int64.")
               .infer(rule("argmax"))
               .zero_gradient()
+              .constant_output()
               .build());
   ops.add(OpBuilder<ArgParams>("argmin")
               .inputs({"data"})
@@ -46,12 +47,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "as float32 unless data is float64, int32 or int64.")
               .infer(rule("argmin"))
               .zero_gradient()
+              .constant_output()
               .build());
   ops.add(OpBuilder<NoParams>("argmax_channel")
               .inputs({"data"})
               .doc("argmax over axis 1.")
               .infer(infer_channel)
               .zero_gradient()
+              .constant_output()
               .build());
 });
 

@@ -93,6 +93,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_mask)
               .gradient(grad_mask)
               .inplace(0, 0)
+              .free_types({1})
+              .refine(refine_like_first)
               .build());
   ops.add(OpBuilder<SequenceParams>("SequenceLast")
               .inputs({"data", "sequence_length"})
@@ -100,6 +102,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The last time step of every sequence.")
               .infer(infer_last)
               .gradient(grad_last)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<SequenceLastBackwardParams>("_sequence_last_backward")
               .internal()
@@ -115,6 +118,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Reverses every sequence; what lies behind its end stays.")
               .infer(infer_reverse)
               .gradient(grad_reverse)
+              .free_types({1})
+              .refine(refine_like_first)
               .build());
 });
 

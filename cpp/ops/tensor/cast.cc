@@ -59,6 +59,30 @@ std::vector<ValueRef> multicast_gradient(GradBuilder& g) {
   return grads;
 }
 
+// For symbols: the widest of the floating inputs; integers keep their type.
+void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
+  KnownType widest;
+  bool all_known = true, mixed_halves = false;
+  for (const KnownType& type : in) {
+    all_known &= type.has_value();
+    if (!type || !is_floating(*type)) continue;
+    if (!widest || dtype_size(*type) > dtype_size(*widest)) {
+      mixed_halves = false;
+      widest = type;
+    } else if (is_half(*type) && is_half(*widest) && *type != *widest) {
+      mixed_halves = true;
+    }
+  }
+  if (mixed_halves) widest = DType::kFloat32;
+  for (size_t i = 0; i < out.size() && i < in.size(); ++i) {
+    if (out[i]) continue;
+    if (in[i] && !is_floating(*in[i]))
+      out[i] = in[i];
+    else if (all_known)
+      out[i] = widest;
+  }
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -68,12 +92,21 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("data with another element type.")
               .infer(infer_cast)
               .gradient(cast_gradient)
+              .refine(refine_all_alike)
+              .free_types({0})
+              .typed_by_parameter(/*dtype_keeps=*/true)
               .build());
   ops.add(OpBuilder<CastParams>("amp_cast")
               .inputs({"data"})
               .doc("Cast of floating types; integers stay.")
               .infer(infer_amp_cast)
               .gradient(cast_gradient)
+              .refine(refine_all_alike)
+              .free_types({0})
+              .typed_by_parameter(/*dtype_keeps=*/true)
+              .types([](const CastParams&, KnownTypes in, KnownTypes out) {
+                if (in[0] && !is_floating(*in[0]) && !out[0]) out[0] = in[0];
+              })
               .build());
   ops.add(OpBuilder<AmpMulticastParams>("amp_multicast")
               .variadic("data")
@@ -81,6 +114,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .output_count([](const AmpMulticastParams& p, int) { return p.num_outputs; })
               .infer(infer_multicast)
               .gradient(multicast_gradient)
+              .types(multicast_types)
+              .inputs_apart()
+              .count_attribute("num_outputs")
               .build());
 });
 

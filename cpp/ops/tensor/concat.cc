@@ -165,6 +165,56 @@ std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
                     p.squeeze_axis);
 }
 
+// The axis counted from the front; partial shapes come before the checks of `infer`.
+int wrapped(int axis, int ndim) { return ((axis % ndim) + ndim) % ndim; }
+
+// Extents other than those along `axis` are equal in all arrays.
+void refine_other_axes(PartialShapes& shapes, int axis) {
+  int ndim = -1;
+  std::vector<const Shape*> all;
+  for (int i = 0; i < shapes.num_outputs(); ++i) all.push_back(&shapes.output(i));
+  for (int i = 0; i < shapes.num_inputs(); ++i) all.push_back(&shapes.input(i));
+  for (const Shape* shape : all) {
+    if (shape->ndim() < 0) continue;
+    if (ndim >= 0 && shape->ndim() != ndim) return;
+    ndim = shape->ndim();
+  }
+  if (ndim <= 0) return;
+  axis = wrapped(axis, ndim);
+  Shape joint = Shape::filled(ndim, -1);
+  for (const Shape* shape : all)
+    for (int i = 0; i < shape->ndim(); ++i)
+      if (i != axis && (*shape)[i] != -1) joint[i] = (*shape)[i];
+  const auto with_joint = [&](const Shape& old) {
+    Shape shape = joint;
+    shape[axis] = old.ndim() < 0 ? -1 : old[axis];
+    return shape;
+  };
+  for (int i = 0; i < shapes.num_outputs(); ++i)
+    shapes.refine_output(i, with_joint(shapes.output(i)));
+  for (int i = 0; i < shapes.num_inputs(); ++i) shapes.refine_input(i, with_joint(shapes.input(i)));
+}
+
+// The input of a split into equal parts follows from the parts.
+void refine_slice_channel(const SliceChannelParams& p, PartialShapes& shapes) {
+  for (int i = 0; i < shapes.num_outputs(); ++i) {
+    Shape part = shapes.output(i);
+    if (part.ndim() < 0) continue;
+    const int ndim = part.ndim() + (p.squeeze_axis ? 1 : 0);
+    if (ndim == 0) continue;
+    const int axis = wrapped(p.axis, ndim);
+    if (p.squeeze_axis) {
+      const Shape& whole = shapes.input(0);
+      if (whole.ndim() != ndim) continue;
+      part.insert(axis, whole[axis]);
+    } else if (part[axis] != -1) {
+      part[axis] = checked_mul(part[axis], p.num_outputs);
+    }
+    shapes.refine_input(0, part);
+  }
+  if (!p.squeeze_axis) refine_other_axes(shapes, p.axis);
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -175,6 +225,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_concat)
               .gradient(grad_concat)
               .amp(AmpClass::kWidest)
+              .count_attribute("num_args")
+              .refine_with([](const ConcatParams& p, PartialShapes& shapes) {
+                refine_other_axes(shapes, p.dim);
+              })
               .build());
   ops.add(OpBuilder<StackParams>("stack")
               .variadic("data")
@@ -182,6 +236,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_stack)
               .gradient(grad_stack)
               .amp(AmpClass::kWidest)
+              .count_attribute("num_args")
               .build());
   ops.add(OpBuilder<SliceChannelParams>("SliceChannel")
               .alias({"split"})
@@ -190,6 +245,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .output_count([](const SliceChannelParams& p, int) { return p.num_outputs; })
               .infer(infer_slice_channel)
               .gradient(grad_slice_channel)
+              .names_single_input()
+              .refine_with(refine_slice_channel)
               .build());
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
               .inputs({"data"})
@@ -197,6 +254,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .output_count([](const SplitV2Params& p, int) { return count_parts(p); })
               .infer(infer_split_v2)
               .gradient(grad_split_v2)
+              .refine_with([](const SplitV2Params& p, PartialShapes& shapes) {
+                if (!p.squeeze_axis) refine_other_axes(shapes, p.axis);
+              })
               .build());
 });
 

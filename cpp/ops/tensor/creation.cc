@@ -16,7 +16,7 @@ TensorSpec spec(const Shape& shape, OptionalDType dtype) {
 template <class P>
 OpBuilder<P> from_nothing(const char* name, const char* doc) {
   OpBuilder<P> op(name);
-  op.doc(doc).zero_gradient();
+  op.doc(doc).zero_gradient().typed_by_parameter();
   return op;
 }
 
@@ -54,17 +54,21 @@ Specs infer_linspace(const LinspaceParams& p, std::span<const TensorSpec>) {
 
 OpBuilder<LikeParams> like(const char* name, const char* doc) {
   OpBuilder<LikeParams> op(name);
-  op.inputs({"data"}).doc(doc).zero_gradient().infer(
-      [](const LikeParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; });
+  op.inputs({"data"})
+      .doc(doc)
+      .zero_gradient()
+      .refine(refine_all_alike)
+      .infer([](const LikeParams&, std::span<const TensorSpec> in) { return Specs{in[0]}; });
   return op;
 }
 
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(from_nothing<FillParams>("_zeros", "Zeros.").infer(kFillRule).build());
-  ops.add(from_nothing<FillParams>("_ones", "Ones.").infer(kFillRule).build());
-  ops.add(from_nothing<FullParams>("_full", "One value.").infer(kFillRule).build());
+  ops.add(from_nothing<FillParams>("_zeros", "Zeros.").infer(kFillRule).shape_from_users().build());
+  ops.add(from_nothing<FillParams>("_ones", "Ones.").infer(kFillRule).shape_from_users().build());
+  ops.add(
+      from_nothing<FullParams>("_full", "One value.").infer(kFillRule).shape_from_users().build());
   ops.add(from_nothing<ArangeParams>("_arange", "start, start + step, ... below stop.")
               .infer(infer_arange)
               .build());

@@ -92,12 +92,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The elements or slices of data at the given coordinates.")
               .infer(infer_gather_nd)
               .gradient(grad_gather_nd)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<ScatterNdParams>("scatter_nd")
               .inputs({"data", "indices"})
               .doc("Zeros with data at the given coordinates; the last of equal ones wins.")
               .infer(infer_scatter_nd)
               .gradient(grad_scatter_nd)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<ScatterNdParams>("_gather_nd_backward")
               .alias({"_backward_gather_nd"})
@@ -112,6 +114,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_scatter_set_nd)
               .gradient(grad_scatter_set_nd)
               .inplace(0, 0)
+              .free_types({2})
               .build());
 });
 

@@ -53,12 +53,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)
               .zero_gradient()
+              .constant_output()
               .build());
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
               .inputs({"data"})
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
               .zero_gradient()
+              .output_type_apart()
               .build());
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")
               .inputs({"old_tensor", "index_vector", "new_tensor"})
@@ -66,6 +68,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_index_copy)
               .gradient(grad_index_copy)
               .inplace(0, 0)
+              .free_types({1})
               .build());
 });
 

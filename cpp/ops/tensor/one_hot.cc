@@ -57,6 +57,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "outside gives off_value only.")
               .infer(infer_one_hot)
               .zero_gradient()
+              .typed_by_parameter()
+              .free_types({0})
+              .constant_output()
               .build());
   ops.add(OpBuilder<RavelParams>("ravel_multi_index")
               .alias({"_ravel_multi_index"})

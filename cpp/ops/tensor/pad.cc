@@ -61,6 +61,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
                    "image.")
               .infer(infer_pad)
               .gradient(grad_pad)
+              .names_single_input()
               .build());
   ops.add(OpBuilder<PadParams>("_pad_backward")
               .internal()

@@ -189,6 +189,27 @@ std::vector<ValueRef> grad_reshape_like(GradBuilder& g) {
   return {g.reshape(g.output_grad(0), g.input_spec(0).shape), {}};
 }
 
+void refine_expand_dims(const ExpandDimsParams& p, PartialShapes& shapes) {
+  Shape out = shapes.output(0);
+  if (out.ndim() <= 0) return;
+  out.erase(((p.axis % out.ndim()) + out.ndim()) % out.ndim());
+  shapes.refine_input(0, out);
+}
+
+// The number of elements stays, so that one unknown extent follows from the others.
+void refine_reshape(const ReshapeParams&, PartialShapes& shapes) {
+  const Shape &data = shapes.input(0), &out = shapes.output(0);
+  if (data.ndim() < 0 || !out.is_known() || std::count(data.begin(), data.end(), -1) != 1) return;
+  int64_t known = 1;
+  for (const int64_t extent : data)
+    if (extent != -1) known = checked_mul(known, extent);
+  const int64_t whole = out.size();
+  if (known == 0 || whole % known != 0) return;
+  Shape before = data;
+  std::replace(before.begin(), before.end(), int64_t{-1}, whole / known);
+  shapes.refine_input(0, before);
+}
+
 }  // namespace
 
 Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
@@ -209,6 +230,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
+              .refine_with(refine_reshape)
               .build());
   ops.add(OpBuilder<NoParams>("Flatten")
               .alias({"flatten"})
@@ -226,6 +248,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape)
               .inplace(0, 0)
               .aliases_input()
+              .refine_with(refine_expand_dims)
               .build());
   ops.add(OpBuilder<SqueezeParams>("squeeze")
               .inputs({"data"})
@@ -250,6 +273,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_reshape_like)
               .inplace(0, 0)
               .aliases_input()
+              .refine(refine_all_alike)
               .build());
 });
 

@@ -13,6 +13,11 @@ Specs infer_size_array(const NoParams&, std::span<const TensorSpec>) {
   return {{{1}, DType::kInt64}};
 }
 
+// In symbols.
+void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
+  if (!out[0]) out[0] = DType::kInt64;
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -21,12 +26,20 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The shape of an array as int64 numbers.")
               .infer(infer_shape_array)
               .zero_gradient()
+              .free_types({0})
+              .output_type_apart()
+              .types(integer_type)
+              .constant_output()
               .build());
   ops.add(OpBuilder<NoParams>("size_array")
               .inputs({"data"})
               .doc("The number of elements of an array, int64.")
               .infer(infer_size_array)
               .zero_gradient()
+              .free_types({0})
+              .output_type_apart()
+              .types(integer_type)
+              .constant_output()
               .build());
 });
 

@@ -179,6 +179,13 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
   return {g.emit("_slice_assign_scalar", {g.output_grad(0)}, params)};
 }
 
+// In symbols: what is cut from an axis of unknown length has an unknown length.
+void keep_unknown(std::span<const Shape> in, std::span<Shape> out) {
+  for (Shape& shape : out)
+    for (int i = 0; i < shape.ndim() && i < in[0].ndim(); ++i)
+      if (in[0][i] == -1) shape[i] = -1;
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -188,12 +195,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The part of an array between begin and end, with steps.")
               .infer(infer_slice)
               .gradient(grad_slice)
+              .forward_shapes(keep_unknown)
               .build());
   ops.add(OpBuilder<SliceAxisParams>("slice_axis")
               .inputs({"data"})
               .doc("The part of an array between two indices of one axis.")
               .infer(infer_slice_axis)
               .gradient(grad_slice_axis)
+              .forward_shapes(keep_unknown)
               .build());
   ops.add(OpBuilder<SliceLikeParams>("slice_like")
               .inputs({"data", "shape_like"})

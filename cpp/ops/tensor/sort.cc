@@ -121,6 +121,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sorted values along one axis; NaN counts as the largest.")
               .infer(infer_sort)
               .gradient(grad_sort)
+              .total_outputs(2)
               .build());
   ops.add(OpBuilder<ArgsortParams>("argsort")
               .inputs({"data"})
@@ -128,6 +129,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_argsort)
               .amp(AmpClass::kFloat32)
               .zero_gradient()
+              .typed_by_parameter()
+              .free_types({0})
+              .constant_output()
               .build());
   ops.add(OpBuilder<TopkParams>("topk")
               .inputs({"data"})
@@ -137,6 +141,16 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_topk)
               .amp(AmpClass::kFloat32)
               .gradient(grad_topk)
+              .free_types({0})
+              .constant_output()
+              .types([](const TopkParams& p, KnownTypes in, KnownTypes out) {
+                for (size_t i = 0; i < out.size(); ++i) {
+                  const bool values = p.ret_typ == TopkResult::kValue ||
+                                      p.ret_typ == TopkResult::kMask ||
+                                      (p.ret_typ == TopkResult::kBoth && i == 0);
+                  if (!out[i]) out[i] = values ? in[0] : p.dtype;
+                }
+              })
               .build());
   ops.add(OpBuilder<AlongAxisParams>("_take_along_axis")
               .inputs({"data", "indices"})

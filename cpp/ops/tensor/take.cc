@@ -116,6 +116,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("The slices of a that indices name along one axis.")
               .infer(infer_take)
               .gradient(grad_take)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<TakeBackwardParams>("_take_backward")
               .internal()
@@ -129,6 +130,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("One element of every row: output[i] = a[i, indices[i]].")
               .infer(infer_batch_take)
               .gradient(grad_batch_take)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<PickParams>("pick")
               .alias({"choose_element_0index"})
@@ -136,6 +138,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("One element along an axis for every position of the other axes.")
               .infer(infer_pick)
               .gradient(grad_pick)
+              .free_types({1})
               .build());
   ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
               .internal()

@@ -66,6 +66,15 @@ std::vector<ValueRef> grad_reverse(GradBuilder& g) {
   return {g.emit("reverse", {g.output_grad(0)}, g.params_ref())};
 }
 
+void refine_transpose(const TransposeParams& p, PartialShapes& shapes) {
+  const Shape& out = shapes.output(0);
+  if (out.ndim() < 0) return;
+  const Shape axes = resolve_axes(p, out.ndim());
+  Shape before = out;
+  for (int i = 0; i < out.ndim(); ++i) before[static_cast<int>(axes[i])] = out[i];
+  shapes.refine_input(0, before);
+}
+
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
@@ -74,6 +83,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Permutes the axes.")
               .infer(infer_permuted<TransposeParams>)
               .gradient(grad_transpose)
+              .refine_with(refine_transpose)
               .build());
   ops.add(OpBuilder<SwapAxisParams>("SwapAxis")
               .alias({"swapaxes"})
@@ -81,6 +91,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Exchanges two axes.")
               .infer(infer_permuted<SwapAxisParams>)
               .gradient(grad_swap_axis)
+              .names_single_input()
               .build());
   ops.add(OpBuilder<ReverseParams>("reverse")
               .alias({"flip"})

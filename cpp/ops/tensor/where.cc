@@ -38,6 +38,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .amp(AmpClass::kWidest)
               .inplace(1, 0)
               .inplace(2, 0)
+              .free_types({0})
+              .forward_shapes([](std::span<const Shape> in, std::span<Shape> out) {
+                if (in[0].is_known()) return;  // a condition of few dimensions may choose rows
+                for (Shape& shape : out) shape = Shape::unknown();
+              })
               .build());
 });
 

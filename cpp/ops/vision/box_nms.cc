@@ -55,6 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_nms)
               .gradient(grad_nms)
               .amp(AmpClass::kWidest)
+              .total_outputs(2)
               .build());
   ops.add(OpBuilder<NoParams>("_box_nms_backward")
               .internal()

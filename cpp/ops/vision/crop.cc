@@ -56,6 +56,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .variadic("data")
               .infer(infer)
               .gradient(gradient)
+              .names_single_input()
+              .count_attribute("num_args")
               .build());
 });
 

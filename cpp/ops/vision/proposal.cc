@@ -48,6 +48,9 @@ void add(OpRegistry& ops, const char* images) {
               .complete(complete)
               .zero_gradient()
               .amp(AmpClass::kWidest)
+              .output_names({"output", "score"})
+              .total_outputs(2)
+              .constant_output()
               .build());
 }
 

@@ -100,6 +100,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "grid"})
               .infer(infer_sampler)
               .gradient(gradient_sampler)
+              .output_names({"output"})
+              .total_outputs(2)
               .build());
   ops.add(OpBuilder<NoParams>("_bilinear_sampler_backward")
               .internal()
@@ -115,6 +117,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .infer(infer_generator)
               .gradient(gradient_generator)
+              .output_names({"output"})
+              .names_single_input()
+              .total_outputs(2)
               .build());
   ops.add(OpBuilder<GridGeneratorParams>("_grid_generator_backward")
               .internal()
@@ -131,6 +136,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "loc"})
               .infer(infer_transformer)
               .gradient(gradient_transformer)
+              .output_names({"output"})
+              .total_outputs(3)
               .build());
 });
 
