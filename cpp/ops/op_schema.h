@@ -36,6 +36,7 @@ struct InplacePair {
 
 struct OpSchema {
   std::string name, doc;
+  std::string shapes;  // "inputs -> output" for the reference; empty: element-wise
   std::vector<std::string> aliases;
   std::vector<std::string> inputs;
   std::vector<std::string> input_docs;
@@ -161,6 +162,7 @@ class OpBuilder {
   }
 
   OpBuilder& doc(std::string text) { return set(schema_.doc, std::move(text)); }
+  OpBuilder& shapes(std::string text) { return set(schema_.shapes, std::move(text)); }
   OpBuilder& alias(std::vector<std::string> names) {
     return set(schema_.aliases, std::move(names));
   }

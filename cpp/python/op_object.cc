@@ -368,7 +368,7 @@ py::dict describe_op(const OpSchema& op) {
                                                                  : "many",
       py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
       py::arg("hidden") = op.name.starts_with("_"), py::arg("amp") = amp::class_name(op.amp),
-      py::arg("cpu_kernels") = kernels);
+      py::arg("shapes") = op.shapes, py::arg("cpu_kernels") = kernels);
 }
 
 }  // namespace
@@ -427,8 +427,7 @@ void bind_ops(py::module_& m) {
         return list;
       },
       "All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, "
-      "params, signature, "
-      "outputs, differentiable, hidden, cpu_kernels.");
+      "params, signature, outputs, differentiable, hidden, shapes, cpu_kernels in order.");
 }
 
 }  // namespace mxlite::python

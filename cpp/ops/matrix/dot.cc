@@ -163,16 +163,20 @@ std::vector<ValueRef> grad_matmul(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<DotParams>("dot")
-              .inputs({"lhs", "rhs"})
-              .doc("Sums products over the last axis of lhs and the first axis of rhs.")
-              .infer(infer_dot)
-              .gradient(grad_dot)
-              .amp(AmpClass::kLowPrecision)
-              .build());
+  ops.add(
+      OpBuilder<DotParams>("dot")
+          .inputs({"lhs", "rhs"})
+          .doc("Sums products over the last axis of lhs and the first axis of rhs.")
+          .shapes(
+              "lhs: (..., k), rhs: (k, ...) -> lhs without its last, rhs without its first axis")
+          .infer(infer_dot)
+          .gradient(grad_dot)
+          .amp(AmpClass::kLowPrecision)
+          .build());
   ops.add(OpBuilder<DotParams>("batch_dot")
               .inputs({"lhs", "rhs"})
               .doc("Matrix products of the last two axes, one for every index of the others.")
+              .shapes("lhs: (..., m, k), rhs: (..., k, n) -> (..., m, n)")
               .infer(infer_batch_dot)
               .gradient(grad_batch_dot)
               .amp(AmpClass::kLowPrecision)

@@ -56,6 +56,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("khatri_rao")
               .variadic("args")
               .doc("Column-wise Kronecker product of matrices with equally many columns.")
+              .shapes("(m_i, n) each -> (product of m_i, n)")
               .infer(infer_khatri_rao)
               .gradient(grad_khatri_rao)
               .count_attribute("num_args")

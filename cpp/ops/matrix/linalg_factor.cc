@@ -153,26 +153,31 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               "linalg_potrf", "_linalg_potrf",
               "Cholesky factor of a positive definite A: triangular L with L * L^T = A, or "
               "L^T * L = A for an upper one.")
+              .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potrf)
               .gradient(grad_potrf)
               .build());
   ops.add(factor<LinalgFactorParams>(
               "linalg_potri", "_linalg_potri",
               "(A * A^T)^-1 of a lower triangular A, the Cholesky factor of what is inverted.")
+              .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_potri)
               .gradient(grad_potri)
               .build());
   ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
+              .shapes("(..., n, n) -> (..., n, n)")
               .infer(infer_inverse)
               .gradient(grad_inverse)
               .build());
   ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")
+              .shapes("(..., n, n) -> (...)")
               .infer(infer_det)
               .gradient(grad_det)
               .total_outputs(3)
               .build());
   ops.add(factor("linalg_slogdet", "_linalg_slogdet",
                  "Sign and logarithm of the absolute value of every matrix's determinant.")
+              .shapes("(..., n, n) -> sign: (...), logarithm: (...)")
               .outputs(2)
               .infer(infer_slogdet)
               .gradient(grad_slogdet)
@@ -180,6 +185,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(factor("linalg_gelqf", "_linalg_gelqf",
                  "LQ factors (Q, L): A = L * Q with lower triangular L and orthonormal rows in Q.")
+              .shapes("(..., m, n) with m <= n -> Q: (..., m, n), L: (..., m, m)")
               .outputs(2)
               .infer(infer_gelqf)
               .gradient(grad_gelqf)
@@ -187,6 +193,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(factor("linalg_syevd", "_linalg_syevd",
                  "Eigenvectors as rows of U and ascending eigenvalues L of symmetric A: A = U^T * "
                  "diag(L) * U.")
+              .shapes("(..., n, n) -> U: (..., n, n), L: (..., n)")
               .outputs(2)
               .infer(infer_syevd)
               .gradient(grad_syevd)

@@ -114,6 +114,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_gemm"})
               .inputs({"A", "B", "C"})
               .doc("alpha * op(A) * op(B) + beta * C for every matrix.")
+              .shapes("A: (..., m, k), B: (..., k, n), C: (..., m, n) -> (..., m, n)")
               .infer(infer_gemm)
               .gradient(grad_product<LinalgGemmParams>)
               .inplace(2, 0)
@@ -122,6 +123,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_gemm2"})
               .inputs({"A", "B"})
               .doc("alpha * op(A) * op(B) for every pair of matrices.")
+              .shapes("A: (..., m, k), B: (..., k, n) -> (..., m, n)")
               .infer(infer_gemm2)
               .gradient(grad_product<LinalgGemm2Params>)
               .build());
@@ -129,6 +131,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_syrk"})
               .inputs({"A"})
               .doc("alpha * A * A^T, or alpha * A^T * A, for every matrix.")
+              .shapes("(..., m, n) -> (..., m, m); transpose: (..., n, n)")
               .infer(infer_syrk)
               .gradient(grad_syrk)
               .build());

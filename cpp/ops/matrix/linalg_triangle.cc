@@ -174,6 +174,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_trmm"})
               .inputs({"A", "B"})
               .doc("alpha * op(A) * B with triangular A, or alpha * B * op(A).")
+              .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: B A")
               .infer(infer_trmm)
               .gradient(grad_trmm)
               .build());
@@ -183,6 +184,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .inputs({"A", "B"})
           .doc("The X that solves op(A) * X = alpha * B with triangular A, or X * op(A) = alpha "
                "* B.")
+          .shapes("A: (..., m, m), B: (..., m, n) -> (..., m, n); rightside: X A = B")
           .infer(infer_trsm)
           .gradient(grad_trsm)
           .build());
@@ -196,6 +198,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_extractdiag"})
               .inputs({"A"})
               .doc("A diagonal of every matrix.")
+              .shapes("(..., n, n) -> (..., n - |offset|)")
               .infer(infer_extractdiag)
               .gradient(grad_extractdiag)
               .build());
@@ -203,6 +206,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_makediag"})
               .inputs({"A"})
               .doc("Matrices that are zero but for one diagonal.")
+              .shapes("(..., n) -> (..., n + |offset|, n + |offset|)")
               .infer(infer_makediag)
               .gradient(grad_makediag)
               .build());
@@ -210,6 +214,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_extracttrian"})
               .inputs({"A"})
               .doc("A triangle of every matrix, row after row.")
+              .shapes("(..., n, n) -> (..., entries of the triangle)")
               .infer(infer_extracttrian)
               .gradient(grad_extracttrian)
               .build());
@@ -217,6 +222,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_maketrian"})
               .inputs({"A"})
               .doc("Matrices that are zero but for one triangle, given row after row.")
+              .shapes("(..., entries of the triangle) -> (..., n, n)")
               .infer(infer_maketrian)
               .gradient(grad_maketrian)
               .build());
@@ -224,6 +230,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_linalg_sumlogdiag"})
               .inputs({"A"})
               .doc("Sum of the logarithms of every matrix's diagonal.")
+              .shapes("(..., n, n) -> (...)")
               .infer(infer_sumlogdiag)
               .gradient(grad_sumlogdiag)
               .build());

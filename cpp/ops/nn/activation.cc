@@ -55,6 +55,7 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ActivationParams>("Activation")
               .doc("Activation function, element by element.")
+              .shapes("any shape -> the same shape")
               .inputs({"data"})
               .infer(infer)
               .gradient(gradient)

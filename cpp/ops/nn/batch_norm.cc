@@ -174,6 +174,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(batch_norm("BatchNorm",
                      "Normalizes every channel over the batch; updates the running statistics.",
                      gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>)
+              .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .alias({"BatchNorm_v1"})
               .output_names(kOutputs)
               .types(norm_types)

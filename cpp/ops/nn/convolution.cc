@@ -138,17 +138,21 @@ void refine_convolution(const ConvolutionParams& p, PartialShapes& shapes) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<ConvolutionParams>(kOp)
-              .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
-              .alias({"Convolution_v1"})
-              .inputs({"data", "weight", "bias"})
-              .input_count([](const ConvolutionParams& p) { return p.no_bias ? 2 : 3; })
-              .infer(infer)
-              .complete(complete)
-              .gradient(gradient)
-              .amp(AmpClass::kLowPrecision)
-              .refine_with(refine_convolution)
-              .build());
+  ops.add(
+      OpBuilder<ConvolutionParams>(kOp)
+          .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
+          .shapes(
+              "data: (N, C, [D, H,] W), weight: (num_filter, C / num_group, *kernel), bias: "
+              "(num_filter,) -> (N, num_filter, [oD, oH,] oW); layouts with C last move it in all")
+          .alias({"Convolution_v1"})
+          .inputs({"data", "weight", "bias"})
+          .input_count([](const ConvolutionParams& p) { return p.no_bias ? 2 : 3; })
+          .infer(infer)
+          .complete(complete)
+          .gradient(gradient)
+          .amp(AmpClass::kLowPrecision)
+          .refine_with(refine_convolution)
+          .build());
   ops.add(OpBuilder<ConvolutionDataGradParams>("_convolution_backward_data")
               .internal()
               .doc("Gradient of Convolution for its data.")

@@ -37,6 +37,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CTCLossParams>(kOp)
               .doc("Connectionist temporal classification loss of every sequence of a batch.")
+              .shapes("data: (steps, N, classes), label: (N, length), lengths: (N,) -> (N,)")
               .alias({"ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"})
               .inputs({"data", "label", "data_lengths", "label_lengths"})
               .input_count([](const CTCLossParams& p) {

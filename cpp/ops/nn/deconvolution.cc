@@ -138,6 +138,8 @@ ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Sha
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DeconvolutionParams>(kOp)
               .doc("Transposed convolution over 1 to 3 spatial dimensions.")
+              .shapes("data: (N, C, [D, H,] W), weight: (C, num_filter / num_group, *kernel), "
+                      "bias: (num_filter,) -> (N, num_filter, [oD, oH,] oW)")
               .inputs({"data", "weight", "bias"})
               .input_count([](const DeconvolutionParams& p) { return p.no_bias ? 2 : 3; })
               .infer(infer)

@@ -32,23 +32,25 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<EmbeddingParams>("Embedding")
-              .doc("Rows of the table weight that data's indices name.")
-              .alias({"_contrib_SparseEmbedding"})
-              .inputs({"data", "weight"})
-              .infer(infer)
-              .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
-                complete_shape(in[1], Shape{p.input_dim, p.output_dim});
-              })
-              .gradient(gradient)
-              .keeps_alias("_contrib_SparseEmbedding")
-              .completes_blindly()
-              .typed_by_parameter()
-              .free_types({0})
-              .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
-                if (in.size() > 1 && !in[1]) in[1] = p.dtype;
-              })
-              .build());
+  ops.add(
+      OpBuilder<EmbeddingParams>("Embedding")
+          .doc("Rows of the table weight that data's indices name.")
+          .shapes("data: any shape, weight: (input_dim, output_dim) -> (*data.shape, output_dim)")
+          .alias({"_contrib_SparseEmbedding"})
+          .inputs({"data", "weight"})
+          .infer(infer)
+          .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
+            complete_shape(in[1], Shape{p.input_dim, p.output_dim});
+          })
+          .gradient(gradient)
+          .keeps_alias("_contrib_SparseEmbedding")
+          .completes_blindly()
+          .typed_by_parameter()
+          .free_types({0})
+          .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
+            if (in.size() > 1 && !in[1]) in[1] = p.dtype;
+          })
+          .build());
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
               .internal()
               .doc("Gradient of Embedding for weight.")

@@ -91,6 +91,8 @@ void refine_fully_connected(const FullyConnectedParams& p, PartialShapes& shapes
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FullyConnectedParams>(kOp)
               .doc("Linear layer: data @ weight.T + bias.")
+              .shapes("data: (N, ...), weight: (num_hidden, inputs), bias: (num_hidden,) -> (N, "
+                      "num_hidden); flatten=False: (..., inputs) -> (..., num_hidden)")
               .inputs({"data", "weight", "bias"})
               .input_count([](const FullyConnectedParams& p) { return p.no_bias ? 2 : 3; })
               .infer(infer)

@@ -44,6 +44,7 @@ Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Im2colParams>("im2col")
               .doc("Windows of an image as columns of a matrix.")
+              .shapes("(N, C, [D, H,] W) -> (N, C * product of kernel, windows)")
               .inputs({"data"})
               .infer(infer_im2col)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
@@ -55,6 +56,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<Col2imParams>("col2im")
               .doc("Image from the columns of im2col; overlapping windows are added.")
+              .shapes("(N, C * product of kernel, windows) -> (N, C, *output_size)")
               .inputs({"data"})
               .infer(infer_col2im)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {

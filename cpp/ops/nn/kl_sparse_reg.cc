@@ -35,6 +35,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<KlSparseRegParams>(kOp)
               .doc("Identity whose gradient makes sigmoid activations sparse.")
+              .shapes("data: (N, ...), moving_avg: (features,) -> shape of data")
               .inputs({"data", "moving_avg"})
               .outputs(2)
               .visible_outputs(1)

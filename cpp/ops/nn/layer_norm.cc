@@ -114,6 +114,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<LayerNormParams>("LayerNorm")
           .doc("Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.")
+          .shapes("data of any shape; parameters: (size of `axis`,) -> shape of data")
           .inputs(inputs)
           .outputs(3)
           .visible_outputs_if([](const LayerNormParams& p) { return p.output_mean_var ? 3 : 1; })
@@ -130,6 +131,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<GroupNormParams>("GroupNorm")
           .doc("Normalizes groups of channels of each sample, then * gamma + beta.")
+          .shapes("data: (N, C, ...), gamma, beta: (num_groups,) or (C,) -> shape of data")
           .inputs(inputs)
           .outputs(3)
           .visible_outputs_if([](const GroupNormParams& p) { return p.output_mean_var ? 3 : 1; })
@@ -145,6 +147,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .build());
   ops.add(OpBuilder<InstanceNormParams>("InstanceNorm")
               .doc("Normalizes each channel of each sample, then * gamma + beta.")
+              .shapes("data: (N, C, ...), gamma, beta: (C,) -> shape of data")
               .inputs(inputs)
               .infer(infer_instance)
               .complete(complete_instance)

@@ -101,6 +101,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LeakyReLUParams>(kOp)
               .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu.")
+              .shapes("data: (N, C, ...), gamma (prelu): (C,) or (1,) -> shape of data")
               .inputs({"data", "gamma"})
               .input_count(input_count)
               .output_count(

@@ -48,6 +48,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LRNParams>("LRN")
               .doc("Local response normalization across channels.")
+              .shapes("(N, C, H, W) -> the same shape")
               .inputs({"data"})
               .infer(infer)
               .gradient(gradient)

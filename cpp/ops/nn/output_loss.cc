@@ -76,6 +76,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<SVMOutputParams>("SVMOutput")
           .doc("data, with the gradient of a hinge loss with class label.")
+          .shapes("data: (N, classes), label: (N,) -> shape of data")
           .inputs({"data", "label"})
           .infer(infer_svm)
           .complete([](const SVMOutputParams&, std::span<TensorSpec> in) {
@@ -115,6 +116,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<NoParams>("softmax_cross_entropy")
               .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
+              .shapes("data: (N, classes), label: (N,) -> (1,)")
               .inputs({"data", "label"})
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 const Shape& data = in[0].shape;

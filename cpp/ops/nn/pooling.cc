@@ -94,6 +94,7 @@ std::vector<ValueRef> backward_gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PoolingParams>(kOp)
               .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
+              .shapes("(N, C, [D, H,] W) -> (N, C, [oD, oH,] oW)")
               .alias({"Pooling_v1"})
               .inputs({"data"})
               .infer(infer)

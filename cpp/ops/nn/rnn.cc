@@ -178,6 +178,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RnnParams>(kOp)
               .doc("Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, "
                    "inputs).")
+              .shapes("data: (steps, N, inputs), parameters: (all weights, then all biases), "
+                      "state, state_cell: (layers * directions, N, state_size) -> (steps, N, "
+                      "directions * state_size)")
               .inputs(input_names(false))
               .input_count(input_count)
               .output_count([](const RnnParams& p, int) { return 2 + state_count(p); })

@@ -70,6 +70,7 @@ void add(OpRegistry& ops, const char* doc) {
   constexpr const char* kOp = Names<Which>::op;
   ops.add(OpBuilder<SoftmaxParams>(kOp)
               .doc(doc)
+              .shapes("data of any shape; length: data's shape without `axis` -> shape of data")
               .inputs({"data", "length"})
               .input_count([](const SoftmaxParams& p) { return p.use_length ? 2 : 1; })
               .infer([](const SoftmaxParams& p, std::span<const TensorSpec> in) {

@@ -91,6 +91,7 @@ std::vector<ValueRef> backward_gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<UpSamplingParams>(kOp)
               .doc("Enlarges height and width by a whole factor.")
+              .shapes("(N, C, H, W) each -> (N, C, scale * H, scale * W)")
               .variadic("data")
               .infer(infer)
               .complete([](const UpSamplingParams& p, std::span<TensorSpec> in) {

@@ -148,6 +148,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NumArraysParams>("multi_sum_sq")
               .variadic("data")
               .doc("Sum of the squares of each array, as one float32 array.")
+              .shapes("any shapes -> (count,)")
               .infer([](const NumArraysParams& p, std::span<const TensorSpec> in) -> Specs {
                 check_count("multi_sum_sq", p, in.size());
                 return {{Shape{p.num_arrays}, DType::kFloat32}};
@@ -158,11 +159,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .inputs({"lrs", "weights_sum_sq", "grads_sum_sq", "wds"})
           .doc("LARS learning rates: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), or "
                "lr where a norm is 0.")
+          .shapes("(count,) each -> (count,)")
           .infer(infer_lars)
           .build());
   ops.add(OpBuilder<NumArraysParams>("reset_arrays")
               .variadic("data")
               .doc("Sets all arrays to 0.")
+              .shapes("any shapes -> set to 0 in place")
               .outputs(0)
               .mutates_every(1, {0})
               .infer([](const NumArraysParams& p, std::span<const TensorSpec> in) -> Specs {
@@ -173,6 +176,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FiniteParams>("all_finite")
               .inputs({"data"})
               .doc("1 if no element is NaN or infinite, else 0.")
+              .shapes("any shape -> (1,)")
               .infer([](const FiniteParams& p, std::span<const TensorSpec>) -> Specs {
                 check_init("all_finite", p);
                 return {kFlag};
@@ -182,6 +186,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MultiFiniteParams>("multi_all_finite")
               .variadic("data")
               .doc("1 if no element of any array is NaN or infinite, else 0.")
+              .shapes("any shapes -> (1,)")
               .infer([](const MultiFiniteParams& p, std::span<const TensorSpec> in) -> Specs {
                 check_init("multi_all_finite", p);
                 check_count("multi_all_finite", p, in.size());

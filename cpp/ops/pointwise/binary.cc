@@ -144,6 +144,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .variadic("args")
               .alias({"ElementWiseSum", "_sum"})
               .doc("Sum of arrays of one shape and dtype.")
+              .shapes("equal shapes -> the same shape")
               .infer([](const NoParams& p, std::span<const TensorSpec> in) {
                 MX_CHECK(!in.empty(), "add_n: no arrays given, at least one expected");
                 return same_shapes("add_n")(p, in);

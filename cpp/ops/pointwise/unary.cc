@@ -191,6 +191,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const Row& row : kNumberRows) ops.add(finish(row, one_number<NoParams>(row.name, row.doc)));
   ops.add(one_number<NoParams>("_trigamma", "Second derivative of gammaln.").build());
   ops.add(one_input<ClipParams>("clip", "data limited to [a_min, a_max]; a NaN stays.")
+              .shapes("any shape -> the same shape")
               .gradient(clip_gradient)
               .build());
   ops.add(one_number<SmoothL1Params>("smooth_l1",

@@ -165,6 +165,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_sample_multinomial"})
               .doc("Indices drawn with the probabilities along data's last axis, which are divided "
                    "by their sum.")
+              .shapes("(classes,) or (N, classes) -> (*shape) or (N, *shape)")
               .output_count([](const MultinomialParams& p, int) { return p.get_prob ? 2 : 1; })
               .infer(infer_multinomial)
               .gradient(multinomial_gradient)

@@ -33,25 +33,32 @@ Specs infer_channel(const NoParams&, std::span<const TensorSpec> in) {
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<ArgParams>("argmax")
-              .inputs({"data"})
-              .doc("Index of the first largest value along an axis (a NaN counts as largest), "
-                   "as float32 unless data is float64, int32 or int64.")
-              .infer(rule("argmax"))
-              .zero_gradient()
-              .constant_output()
-              .build());
-  ops.add(OpBuilder<ArgParams>("argmin")
-              .inputs({"data"})
-              .doc("Index of the first smallest value along an axis (a NaN counts as smallest), "
-                   "as float32 unless data is float64, int32 or int64.")
-              .infer(rule("argmin"))
-              .zero_gradient()
-              .constant_output()
-              .build());
+  ops.add(
+      OpBuilder<ArgParams>("argmax")
+          .inputs({"data"})
+          .doc("Index of the first largest value along an axis (a NaN counts as largest), "
+               "as float32 unless data is float64, int32 or int64.")
+          .shapes(
+              "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
+          .infer(rule("argmax"))
+          .zero_gradient()
+          .constant_output()
+          .build());
+  ops.add(
+      OpBuilder<ArgParams>("argmin")
+          .inputs({"data"})
+          .doc("Index of the first smallest value along an axis (a NaN counts as smallest), "
+               "as float32 unless data is float64, int32 or int64.")
+          .shapes(
+              "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)")
+          .infer(rule("argmin"))
+          .zero_gradient()
+          .constant_output()
+          .build());
   ops.add(OpBuilder<NoParams>("argmax_channel")
               .inputs({"data"})
               .doc("argmax over axis 1.")
+              .shapes("(N, C, ...) -> (N, ...)")
               .infer(infer_channel)
               .zero_gradient()
               .constant_output()

@@ -90,6 +90,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BroadcastToParams>("broadcast_to")
               .inputs({"data"})
               .doc("data repeated to a shape.")
+              .shapes("sizes equal to `shape`, or 1 -> `shape`")
               .infer(infer_to)
               .gradient(gradient)
               .build());

@@ -30,6 +30,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CumsumParams>("cumsum")
               .inputs({"a"})
               .doc("Sum of the elements up to each position.")
+              .shapes("any shape -> the same shape; without `axis` (size,)")
               .infer(rule("cumsum"))
               .gradient(gradient<true>)
               .amp(AmpClass::kFloat32)

@@ -134,10 +134,14 @@ Grads norm_gradient(GradBuilder& g) {
   return {g.mul(dy, g.div(x, length))};
 }
 
+constexpr const char* kReduced =
+    "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)";
+
 OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_values,
                                   GradFn gradient) {
   OpBuilder<ReduceParams> op(name);
   op.inputs({"data"}).doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
+  op.shapes(kReduced);
   op.infer([name, needs_values](const ReduceParams& p, std::span<const TensorSpec> in) -> Specs {
     const Shape& shape = in[0].shape;
     const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());
@@ -173,6 +177,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NormParams>("norm")
               .inputs({"data"})
               .doc("Norm of the elements along axes, taken as one vector.")
+              .shapes(kReduced)
               .infer(infer_norm)
               .gradient(norm_gradient)
               .amp(AmpClass::kFloat32)

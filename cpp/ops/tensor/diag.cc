@@ -68,6 +68,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DiagParams>("diag")
               .inputs({"data"})
               .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
+              .shapes("(n,) -> (n, n); (..., m, n) -> the diagonal of two axes, last")
               .infer(infer_diag)
               .gradient(grad_diag)
               .build());

@@ -55,6 +55,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"indices"})
               .doc("on_value at every index along a new last axis, off_value elsewhere; an index "
                    "outside gives off_value only.")
+              .shapes("any shape -> (*indices.shape, depth)")
               .infer(infer_one_hot)
               .zero_gradient()
               .typed_by_parameter()
@@ -65,6 +66,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_ravel_multi_index"})
               .inputs({"data"})
               .doc("Flat indices of coordinates, one row of data per dimension of shape.")
+              .shapes("(len(shape), count) -> (count,)")
               .infer(infer_ravel)
               .zero_gradient()
               .build());
@@ -72,12 +74,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"_unravel_index"})
               .inputs({"data"})
               .doc("Coordinates of flat indices, one row per dimension of shape.")
+              .shapes("(count,) -> (len(shape), count)")
               .infer(infer_unravel)
               .zero_gradient()
               .build());
   ops.add(OpBuilder<NoParams>("fill_element_0index")
               .inputs({"lhs", "mhs", "rhs"})
               .doc("lhs with one element per row replaced: output[i, rhs[i]] = mhs[i].")
+              .shapes("lhs: (N, n), mhs, rhs: (N,) -> (N, n)")
               .infer(infer_fill_element)
               .inplace(0, 0)
               .build());

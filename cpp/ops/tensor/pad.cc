@@ -59,6 +59,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data"})
               .doc("Adds elements before and after every axis: a constant, the edge or a mirror "
                    "image.")
+              .shapes("(N, C, H, W) or (N, C, D, H, W) -> sizes plus both entries of `pad_width`")
               .infer(infer_pad)
               .gradient(grad_pad)
               .names_single_input()

@@ -136,6 +136,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TopkParams>("topk")
               .inputs({"data"})
               .doc("The k largest or smallest values along one axis, sorted.")
+              .shapes("any shape -> `k` along `axis`; ret_typ='both': two arrays")
               .output_count(
                   [](const TopkParams& p, int) { return p.ret_typ == TopkResult::kBoth ? 2 : 1; })
               .infer(infer_topk)

@@ -114,6 +114,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TakeParams>("take")
               .inputs({"a", "indices"})
               .doc("The slices of a that indices name along one axis.")
+              .shapes("a: any shape, indices: any shape -> a with `axis` replaced by indices.shape")
               .infer(infer_take)
               .gradient(grad_take)
               .free_types({1})
@@ -128,18 +129,22 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("batch_take")
               .inputs({"a", "indices"})
               .doc("One element of every row: output[i] = a[i, indices[i]].")
+              .shapes("a: (N, n), indices: (N,) -> (N,)")
               .infer(infer_batch_take)
               .gradient(grad_batch_take)
               .free_types({1})
               .build());
-  ops.add(OpBuilder<PickParams>("pick")
-              .alias({"choose_element_0index"})
-              .inputs({"data", "index"})
-              .doc("One element along an axis for every position of the other axes.")
-              .infer(infer_pick)
-              .gradient(grad_pick)
-              .free_types({1})
-              .build());
+  ops.add(
+      OpBuilder<PickParams>("pick")
+          .alias({"choose_element_0index"})
+          .inputs({"data", "index"})
+          .doc("One element along an axis for every position of the other axes.")
+          .shapes(
+              "data: any shape, index: data without `axis` -> shape of index, or size 1 at `axis`")
+          .infer(infer_pick)
+          .gradient(grad_pick)
+          .free_types({1})
+          .build());
   ops.add(OpBuilder<PickBackwardParams>("_pick_backward")
               .internal()
               .inputs({"output_grad", "index"})

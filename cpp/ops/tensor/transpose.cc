@@ -81,6 +81,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TransposeParams>("transpose")
               .inputs({"data"})
               .doc("Permutes the axes.")
+              .shapes("any shape -> sizes in the order `axes`, reversed by default")
               .infer(infer_permuted<TransposeParams>)
               .gradient(grad_transpose)
               .refine_with(refine_transpose)
@@ -97,6 +98,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"flip"})
               .inputs({"data"})
               .doc("Reverses the order of elements along some axes.")
+              .shapes("any shape -> the same shape")
               .infer(infer_reverse)
               .gradient(grad_reverse)
               .build());

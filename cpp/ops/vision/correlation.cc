@@ -33,6 +33,7 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CorrelationParams>(kOp)
               .doc("Mean products of patches of two images at all displacements.")
+              .shapes("data1, data2: (N, C, H, W) -> (N, displacements, oH, oW)")
               .inputs({"data1", "data2"})
               .infer(infer)
               .gradient([](GradBuilder& g) {

@@ -53,6 +53,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CropParams>(kOp)
               .doc("Part of an image, of size h_w or of the size of a second input.")
+              .shapes("data: (N, C, H, W), and one to take the size from -> (N, C, oH, oW)")
               .variadic("data")
               .infer(infer)
               .gradient(gradient)

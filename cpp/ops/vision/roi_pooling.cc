@@ -34,6 +34,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiPoolingParams>(kOp)
               .doc("Largest values of each bin of each region, on the pixel grid.")
+              .shapes("data: (N, C, H, W), rois: (count, 5) -> (count, C, *pooled_size)")
               .inputs({"data", "rois"})
               .outputs(2)
               .visible_outputs(1)

@@ -97,6 +97,7 @@ std::vector<ValueRef> gradient_transformer(GradBuilder& g) {
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BilinearSamplerParams>(kSampler)
               .doc("Image at the points of a grid, by bilinear interpolation.")
+              .shapes("data: (N, C, H, W), grid: (N, 2, oH, oW) -> (N, C, oH, oW)")
               .inputs({"data", "grid"})
               .infer(infer_sampler)
               .gradient(gradient_sampler)
@@ -114,6 +115,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<GridGeneratorParams>(kGenerator)
               .doc("Sampling grid of an affine transformation or of a flow in pixels.")
+              .shapes("affine: (N, 6), warp: (N, 2, H, W) -> (N, 2, H, W)")
               .inputs({"data"})
               .infer(infer_generator)
               .gradient(gradient_generator)
@@ -133,6 +135,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .build());
   ops.add(OpBuilder<SpatialTransformerParams>(kTransformer)
               .doc("Image under an affine transformation per batch entry, bilinear.")
+              .shapes("data: (N, C, H, W), loc: (N, 6) -> (N, C, *target_shape)")
               .inputs({"data", "loc"})
               .infer(infer_transformer)
               .gradient(gradient_transformer)
