@@ -53,7 +53,8 @@ bool allowed(const Box& crop, const Box& box, const CropSampler& s) {
 }
 
 bool stays(const Box& crop, const Box& box, const DetectionParams& p) {
-  if (!p.emit_center) return (crop & box).area() > p.emit_overlap_thresh * box.area();
+  if (p.crop_emit_mode == CropEmit::kOverlap)
+    return (crop & box).area() > p.emit_overlap_thresh * box.area();
   return crop.contains({box.x + box.width / 2, box.y + box.height / 2});
 }
 

@@ -13,13 +13,35 @@ struct CropSampler {
   int trials = 25;
 };
 
-enum class ResizeMode : uint8_t { kForce, kShrink, kFit };
+}  // namespace mxlite::io
+namespace mxlite {
 
-// Names and defaults are those of MXNet 1.x.
+namespace io {
+enum class ResizeMode : uint8_t { kForce, kShrink, kFit };
+enum class CropEmit : uint8_t { kCenter, kOverlap };
+}  // namespace io
+
+template <>
+struct EnumNames<io::ResizeMode> {
+  using E = io::ResizeMode;
+  static constexpr std::array<std::pair<const char*, E>, 3> names = {
+      {{"force", E::kForce}, {"shrink", E::kShrink}, {"fit", E::kFit}}};
+};
+template <>
+struct EnumNames<io::CropEmit> {
+  using E = io::CropEmit;
+  static constexpr std::array<std::pair<const char*, E>, 2> names = {
+      {{"center", E::kCenter}, {"overlap", E::kOverlap}}};
+};
+
+}  // namespace mxlite
+namespace mxlite::io {
+
+// Options of 1.x's ImageDetRecordIter, under its names and with its defaults.
 struct DetectionParams {
-  float rand_crop_prob = 0;
   std::vector<CropSampler> samplers;
-  bool emit_center = true;  // after a crop boxes go whose center is outside, else by the next
+  float rand_crop_prob = 0;
+  CropEmit crop_emit_mode = CropEmit::kCenter;
   float emit_overlap_thresh = 0.3F;
   float rand_pad_prob = 0, max_pad_scale = 1;
   int max_random_hue = 0, max_random_saturation = 0, max_random_illumination = 0;
@@ -27,6 +49,29 @@ struct DetectionParams {
   float max_random_contrast = 0, random_contrast_prob = 0;
   float rand_mirror_prob = 0;
   ResizeMode resize_mode = ResizeMode::kForce;
+
+  static constexpr auto fields() {
+    using P = DetectionParams;
+    return std::tuple(
+        field("rand_crop_prob", &P::rand_crop_prob, "Share of images that are cropped."),
+        field("crop_emit_mode", &P::crop_emit_mode,
+              "Which boxes go after a crop: those whose center is outside, or by overlap."),
+        field("emit_overlap_thresh", &P::emit_overlap_thresh,
+              "Boxes of which not more than this share is left go."),
+        field("rand_pad_prob", &P::rand_pad_prob, "Share of images that get borders."),
+        field("max_pad_scale", &P::max_pad_scale, "Largest factor of the sides by borders."),
+        field("max_random_hue", &P::max_random_hue, "Range of random hue."),
+        field("random_hue_prob", &P::random_hue_prob, "Share of images with it."),
+        field("max_random_saturation", &P::max_random_saturation, "Range of random saturation."),
+        field("random_saturation_prob", &P::random_saturation_prob, "Share of images with it."),
+        field("max_random_illumination", &P::max_random_illumination, "Range of random lightness."),
+        field("random_illumination_prob", &P::random_illumination_prob, "Share of images with it."),
+        field("max_random_contrast", &P::max_random_contrast, "Range of random contrast."),
+        field("random_contrast_prob", &P::random_contrast_prob, "Share of images with it."),
+        field("rand_mirror_prob", &P::rand_mirror_prob, "Share of images that are mirrored."),
+        field("resize_mode", &P::resize_mode,
+              "To data_shape; only smaller, keeping the ratio; to fit, keeping the ratio."));
+  }
 };
 
 // Label of a record: header width, object width, ..., objects; an object is class, left, top,

@@ -57,7 +57,7 @@ Region drawn_rectangle(Extent image, const ImageParams& p, Random& random) {
 }
 
 bool warps(const ImageParams& p) {
-  return p.max_rotate_angle > 0 || p.rotate > 0 || !p.rotate_list.empty() ||
+  return p.max_rotate_angle > 0 || p.rotate > 0 || p.rotate_list.ndim() > 0 ||
          p.max_shear_ratio > 0 || p.max_random_scale != 1 || p.min_random_scale != 1 ||
          (!p.random_resized_crop && p.max_aspect_ratio != 0) || p.max_img_size != 1e10F ||
          p.min_img_size != 0;

@@ -35,6 +35,29 @@ struct PipelineOptions {
   DetectionParams boxes;
   int64_t label_pad_width = 0;  // 0: as wide as the widest label
   float label_pad_value = -1;
+
+  // Those that Python hands on under the same name.
+  static constexpr auto fields() {
+    using P = PipelineOptions;
+    return std::tuple(
+        field("batch_size", &P::batch_size, "Samples of a batch.").at_least(1),
+        field("label_width", &P::label_width, "Labels of each record; -1: any, with boxes."),
+        field("threads", &P::threads, "Threads that decode."),
+        field("prefetch", &P::prefetch, "Batches made ahead."),
+        field("part_index", &P::part_index, "Which part of the records is read."),
+        field("num_parts", &P::num_parts, "Parts that the records are divided into."),
+        field("shuffle", &P::shuffle, "Read in random order."),
+        field("round_batch", &P::round_batch, "Fill the last batch with the first samples."),
+        field("skip_bad", &P::skip_bad, "Leave damaged records out."),
+        field("bad_limit", &P::bad_limit, "Share of an epoch's records that may be skipped."),
+        field("shuffle_bytes", &P::shuffle_bytes, "Size of stretches that change places; 0: none."),
+        field("seed", &P::seed, "Seed of the order."),
+        field("augment_seed", &P::augment_seed, "Seed of the augmentation."),
+        field("shuffle_bytes_seed", &P::shuffle_bytes_seed, "Seed of the order of stretches."),
+        field("detection", &P::detection, "Labels hold boxes."),
+        field("label_pad_width", &P::label_pad_width, "Length of labels; 0: the longest."),
+        field("label_pad_value", &P::label_pad_value, "Value behind shorter labels."));
+  }
 };
 
 struct ImageBatch {

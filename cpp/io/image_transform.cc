@@ -22,9 +22,8 @@ cv::Mat warped(const cv::Mat& image, const ImageParams& p, Random& random) {
   const float shear = uniform(random, -p.max_shear_ratio, p.max_shear_ratio);
   int angle = uniform_int(random, -p.max_rotate_angle, p.max_rotate_angle);
   if (p.rotate > 0) angle = p.rotate;
-  if (!p.rotate_list.empty())
-    angle = p.rotate_list[static_cast<size_t>(
-        uniform_int(random, 0, static_cast<int>(p.rotate_list.size()) - 1))];
+  if (p.rotate_list.ndim() > 0)
+    angle = static_cast<int>(p.rotate_list[uniform_int(random, 0, p.rotate_list.ndim() - 1)]);
   const float radians = static_cast<float>(angle) * std::numbers::pi_v<float> / 180;
   const float c = std::cos(radians), s = std::sin(radians);
   const float scale = uniform(random, p.min_random_scale, p.max_random_scale);
@@ -108,22 +107,17 @@ void check_image_params(const ImageParams& p) {
                                       p.min_random_scale == 1 && p.max_crop_size <= 0),
            "ImageRecordIter: random_resized_crop given together with rand_crop, random scale or "
            "crop size");
-  MX_CHECK(
-      p.min_random_area > 0 && p.min_random_area <= p.max_random_area && p.max_random_area <= 1,
-      "ImageRecordIter: min_random_area ", p.min_random_area, " and max_random_area ",
-      p.max_random_area, " given, 0 < min <= max <= 1 expected");
-  MX_CHECK(p.min_random_scale > 0 && p.min_random_scale <= p.max_random_scale,
-           "ImageRecordIter: min_random_scale ", p.min_random_scale, " and max_random_scale ",
-           p.max_random_scale, " given, 0 < min <= max expected");
+  MX_CHECK(p.min_random_area <= p.max_random_area, "ImageRecordIter: min_random_area ",
+           p.min_random_area, " and max_random_area ", p.max_random_area,
+           " given, min <= max expected");
+  MX_CHECK(p.min_random_scale <= p.max_random_scale, "ImageRecordIter: min_random_scale ",
+           p.min_random_scale, " and max_random_scale ", p.max_random_scale,
+           " given, min <= max expected");
   const float low = p.min_aspect_ratio < 0 ? 1 - p.max_aspect_ratio : p.min_aspect_ratio;
   MX_CHECK(
       !p.random_resized_crop || (low > 0 && (p.min_aspect_ratio < 0 || low <= p.max_aspect_ratio)),
       "ImageRecordIter: min_aspect_ratio ", low, " and max_aspect_ratio ", p.max_aspect_ratio,
       " given, 0 < min <= max expected");
-  MX_CHECK(p.max_rotate_angle >= 0 && p.max_shear_ratio >= 0 && p.max_aspect_ratio >= 0 &&
-               p.pad >= 0 && p.random_h >= 0 && p.random_s >= 0 && p.random_l >= 0 &&
-               p.pca_noise >= 0 && p.max_random_contrast >= 0 && p.max_random_illumination >= 0,
-           "ImageRecordIter: a negative range given");
   for (const float s : p.std) MX_CHECK(s != 0, "ImageRecordIter: a standard deviation of 0 given");
 }
 

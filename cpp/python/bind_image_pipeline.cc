@@ -4,61 +4,43 @@
 #include "cpp/io/image_pipeline.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
+#include "cpp/python/fields.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
 namespace {
 
-io::PipelineOptions options_from(const py::dict& given) {
+// Parts that Python hands on in other forms than fields() has.
+template <class T>
+size_t read(const py::dict& given, const char* name, T& target) {
+  if (!given.contains(name)) return 0;
+  target = given[name].cast<T>();
+  return 1;
+}
+
+io::PipelineOptions options_from(const py::dict& given, const std::string& owner) {
   io::PipelineOptions o;
   io::ImageParams& image = o.image;
-  size_t used = 0;
-  const auto read = [&](const char* name, auto& field) {
-    if (!given.contains(name)) return;
-    field = given[name].cast<std::remove_reference_t<decltype(field)>>();
-    ++used;
-  };
-#define READ(target, name) read(#name, (target).name)
-  READ(o, paths), READ(o, offsets), READ(o, labels), READ(o, batch_size), READ(o, label_width);
-  READ(o, threads), READ(o, prefetch), READ(o, part_index), READ(o, num_parts), READ(o, shuffle);
-  READ(o, round_batch), READ(o, skip_bad), READ(o, seed), READ(o, augment_seed);
-  READ(o, bad_limit), READ(o, shuffle_bytes), READ(o, shuffle_bytes_seed);
-  READ(image, channels), READ(image, height), READ(image, width), READ(image, resize);
-  READ(image, rand_crop), READ(image, random_resized_crop), READ(image, max_rotate_angle);
-  READ(image, rotate), READ(image, rotate_list), READ(image, max_aspect_ratio);
-  READ(image, min_aspect_ratio), READ(image, max_shear_ratio), READ(image, max_crop_size);
-  READ(image, min_crop_size), READ(image, max_random_scale), READ(image, min_random_scale);
-  READ(image, max_random_area), READ(image, min_random_area), READ(image, max_img_size);
-  READ(image, min_img_size), READ(image, brightness), READ(image, contrast);
-  READ(image, saturation), READ(image, pca_noise), READ(image, random_h), READ(image, random_s);
-  READ(image, random_l), READ(image, fill_value), READ(image, inter_method), READ(image, pad);
-  READ(image, mirror), READ(image, rand_mirror), READ(image, mean), READ(image, std);
-  READ(image, mean_image), READ(image, scale), READ(image, max_random_contrast);
-  READ(image, max_random_illumination);
-  READ(o, detection), READ(o, label_pad_width), READ(o, label_pad_value);
-  io::DetectionParams& boxes = o.boxes;
-  READ(boxes, rand_crop_prob), READ(boxes, emit_center), READ(boxes, emit_overlap_thresh);
-  READ(boxes, rand_pad_prob), READ(boxes, max_pad_scale), READ(boxes, max_random_hue);
-  READ(boxes, max_random_saturation), READ(boxes, random_hue_prob);
-  READ(boxes, random_saturation_prob), READ(boxes, random_illumination_prob);
-  READ(boxes, random_contrast_prob), READ(boxes, rand_mirror_prob);
-  read("box_illumination", boxes.max_random_illumination);
-  read("box_contrast", boxes.max_random_contrast);
-#undef READ
-  std::vector<std::vector<float>> samplers;
-  read("samplers", samplers);
-  for (const std::vector<float>& s : samplers)
-    boxes.samplers.push_back({s.at(0), s.at(1), s.at(2), s.at(3), s.at(4), s.at(5), s.at(6),
-                              s.at(7), s.at(8), s.at(9), static_cast<int>(s.at(10))});
-  int mode = 0;
-  read("resize_mode", mode);
-  boxes.resize_mode = static_cast<io::ResizeMode>(mode);
+  size_t used = read_fields(given, owner, o);
+  used += read_fields<io::AugmentOptions>(given, owner, image);
+  used += read(given, "paths", o.paths) + read(given, "offsets", o.offsets);
+  used += read(given, "labels", o.labels) + read(given, "channels", image.channels);
+  used += read(given, "height", image.height) + read(given, "width", image.width);
+  used += read(given, "mean", image.mean) + read(given, "std", image.std);
+  used += read(given, "mean_image", image.mean_image);
   if (given.contains("dtype")) {
-    image.dtype = require_dtype(given["dtype"], "ImageRecordIter");
+    image.dtype = require_dtype(given["dtype"], owner.c_str());
     ++used;
   }
-  MX_ASSERT(used == given.size());
+  py::dict boxes;
+  used += read(given, "boxes", boxes);
+  std::vector<std::vector<float>> samplers;
+  const size_t known = read_fields(boxes, owner, o.boxes) + read(boxes, "samplers", samplers);
+  for (const std::vector<float>& s : samplers)
+    o.boxes.samplers.push_back({s.at(0), s.at(1), s.at(2), s.at(3), s.at(4), s.at(5), s.at(6),
+                                s.at(7), s.at(8), s.at(9), static_cast<int>(s.at(10))});
+  MX_ASSERT(used == given.size() && known == boxes.size());
   return o;
 }
 
@@ -66,12 +48,16 @@ io::PipelineOptions options_from(const py::dict& given) {
 
 void bind_image_pipeline(py::module_& m) {
   py::class_<io::ImagePipeline>(m, "ImagePipeline", "Batches of images from a record file.")
-      .def(py::init([](const py::dict& options) {
-             io::PipelineOptions read = options_from(options);
+      .def(py::init([](const py::dict& options, const std::string& owner) {
+             io::PipelineOptions read = options_from(options, owner);
              const GilRelease released;
              return std::make_unique<io::ImagePipeline>(std::move(read));
            }),
-           py::arg("options"))
+           py::arg("options"), py::arg("owner"), "owner: whom errors name.")
+      .def_static("augment_defaults", &default_fields<io::AugmentOptions>,
+                  "Options of the augmentation and their defaults.")
+      .def_static("box_defaults", &default_fields<io::DetectionParams>,
+                  "Options of the augmentation with boxes and their defaults.")
       .def(
           "next",
           [](io::ImagePipeline& self) -> py::object {

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..base import ValueError_
 from .image_record import _DEFAULTS, ImageRecordIter
 
@@ -25,20 +26,8 @@ _SAMPLER: dict[str, tuple[float, ...]] = {
     "max_crop_object_coverages": (1.0,),
     "max_crop_trials": (25.0,),
 }
-# Names that the core has too.
-_SINGLE: dict[str, Any] = {
-    "rand_crop_prob": 0.0,
-    "emit_overlap_thresh": 0.3,
-    "rand_pad_prob": 0.0,
-    "max_pad_scale": 1.0,
-    "max_random_hue": 0,
-    "random_hue_prob": 0.0,
-    "max_random_saturation": 0,
-    "random_saturation_prob": 0.0,
-    "random_illumination_prob": 0.0,
-    "random_contrast_prob": 0.0,
-    "rand_mirror_prob": 0.0,
-}
+# Handed on to the core by name, which declares and checks them.
+_BOXES: dict[str, Any] = _core.ImagePipeline.box_defaults()
 # Parameters shared with ImageRecordIter; the class below changes some defaults.
 _SHARED = (
     "path_imgrec path_imgidx path_imglist data_shape preprocess_threads verbose num_parts "
@@ -46,7 +35,6 @@ _SHARED = (
     "round_batch prefetch_buffer ctx dtype data_name label_name mean_img on_error on_error_limit "
     "mean_r mean_g mean_b mean_a scale resize inter_method"
 ).split()
-_MODES = ("force", "shrink", "fit")
 
 
 class ImageDetRecordIter(ImageRecordIter):
@@ -97,45 +85,27 @@ class ImageDetRecordIter(ImageRecordIter):
     _defaults = {
         **{name: _DEFAULTS[name] for name in _SHARED},
         **{f"std_{c}": 0.0 for c in "rgba"},
-        **_SINGLE,
+        **_BOXES,
         **_SAMPLER,
         "aug_seq": "det_aug_default",
         "label_width": -1,
         "label_pad_width": 0,
         "label_pad_value": -1.0,
         "num_crop_sampler": 1,
-        "crop_emit_mode": "center",
-        "max_random_illumination": 0,
-        "max_random_contrast": 0.0,
         "fill_value": 127,
-        "resize_mode": "force",
     }
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         for c in "rgba":  # 0 means as it is, in this iterator of 1.x
             given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
-        common = {**given, "max_random_illumination": None, "max_random_contrast": None}
-        options = super()._options(common)
-        mode, emit = given["resize_mode"], given["crop_emit_mode"]
-        if mode not in _MODES:
-            raise ValueError_(
-                f"ImageDetRecordIter: resize_mode {mode!r} given, one of {_MODES} expected"
-            )
-        if emit not in ("center", "overlap"):
-            raise ValueError_(
-                f"ImageDetRecordIter: crop_emit_mode {emit!r} given, 'center' or 'overlap' expected"
-            )
-        options.update({name: type(value)(given[name]) for name, value in _SINGLE.items()})
+        boxes = {name: given.pop(name) for name in _BOXES}  # some have names of other options
+        options = super()._options(given)
         options.update(
             detection=True,
             label_width=int(given["label_width"]),
             label_pad_width=int(given["label_pad_width"]),
             label_pad_value=float(given["label_pad_value"]),
-            box_illumination=int(given["max_random_illumination"]),
-            box_contrast=float(given["max_random_contrast"]),
-            emit_center=emit == "center",
-            resize_mode=_MODES.index(mode),
-            samplers=_samplers(given),
+            boxes={**boxes, "samplers": _samplers(given)},
         )
         return options
 

@@ -21,15 +21,8 @@ __all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
 # logging.info would set up the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
-# Handed on to the core by name; None leaves the core's default, which is 1.x's.
-_AUGMENT = (
-    "resize rand_crop random_resized_crop max_rotate_angle rotate rotate_list max_aspect_ratio "
-    "min_aspect_ratio max_shear_ratio max_crop_size min_crop_size max_random_scale "
-    "min_random_scale max_random_area min_random_area max_img_size min_img_size brightness "
-    "contrast saturation pca_noise random_h random_s random_l fill_value inter_method pad mirror "
-    "rand_mirror scale max_random_contrast max_random_illumination"
-).split()
-_SWITCHES = {"rand_crop", "random_resized_crop", "mirror", "rand_mirror"}
+# Handed on to the core by name, which declares and checks them.
+_AUGMENT: dict[str, Any] = _core.ImagePipeline.augment_defaults()
 _DEFAULTS: dict[str, Any] = {
     "path_imgrec": "",
     "path_imgidx": "",
@@ -59,7 +52,7 @@ _DEFAULTS: dict[str, Any] = {
     "on_error_limit": 0.5,
     **{f"mean_{c}": 0.0 for c in "rgba"},
     **{f"std_{c}": 1.0 for c in "rgba"},
-    **dict.fromkeys(_AUGMENT),
+    **_AUGMENT,
 }
 
 
@@ -171,7 +164,7 @@ class ImageRecordIter(MXDataIter):
                 f"{type(self).__name__}: batch_size is {given['batch_size']}, expected 1 or more"
             )
         super().__init__(int(given["batch_size"]))
-        self._pipeline = _core.ImagePipeline(self._options(given))
+        self._pipeline = _core.ImagePipeline(self._options(given), type(self).__name__)
         close_at_exit(self._pipeline)
         shape = (self.batch_size, *(int(side) for side in given["data_shape"]))
         width = int(self._pipeline.label_width)
@@ -230,9 +223,7 @@ class ImageRecordIter(MXDataIter):
             "mean": [float(given[f"mean_{c}"]) for c in "rgba"],
             "std": [float(given[f"std_{c}"]) for c in "rgba"],
         }
-        for key in _AUGMENT:
-            if given.get(key) is not None:
-                options[key] = bool(given[key]) if key in _SWITCHES else given[key]
+        options.update({key: given[key] for key in _AUGMENT if key in given})
         if given["path_imgidx"]:
             options["offsets"] = _read_index(given["path_imgidx"])
         if given["path_imglist"]:
@@ -300,7 +291,7 @@ def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None
         _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
     plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}
     numbers = {"dtype": "float32", "mean": [0.0] * 4, "std": [1.0] * 4, "scale": 1.0}
-    pipeline = _core.ImagePipeline({**options, **plain, **numbers})
+    pipeline = _core.ImagePipeline({**options, **plain, **numbers}, "ImageRecordIter")
     total, count = np.zeros((1,)), 0
     while (found := pipeline.next()) is not None:
         images = found[0].asnumpy()

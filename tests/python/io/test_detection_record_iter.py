@@ -159,7 +159,7 @@ def test_labels_that_are_none(tmp_path: Path) -> None:
         assert batches.bad_records == {"record": 0, "label": 3, "image": 0}
     with pytest.raises(mx.base.RecordError, match="6 labels with header width 2 and object"):
         make(path, batch_size=1).next()
-    with pytest.raises(ValueError, match="resize_mode 'stretch' given"):
+    with pytest.raises(ValueError, match="resize_mode: 'stretch' given"):
         make(path, resize_mode="stretch")
     with pytest.warns(UserWarning, match="unknown parameter 'rand_crop' is ignored"):
         make(path, rand_crop=1)

@@ -326,6 +326,29 @@ def test_unknown_options_are_ignored_with_a_warning(files: tuple[str, str]) -> N
     assert batches.next().data[0].shape[0] == batches.batch_size
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "error", "expected"),
+    [
+        ("resize", "large", ValueError, "'large' given, an int expected"),
+        ("resize", (1, 2), TypeError, "given, an int expected"),
+        ("pad", -1, ValueError, "-1 given, at least 0 expected"),
+        ("max_random_area", 1.5, ValueError, "1.5 given, at most 1 expected"),
+        ("min_random_scale", float("nan"), ValueError, "nan given, above 0 expected"),
+        ("rand_mirror", [1], TypeError, "given, a bool expected"),
+    ],
+)
+def test_errors_of_options_name_them_and_what_was_expected(
+    files: tuple[str, str], option: str, value: Any, error: type[Exception], expected: str
+) -> None:
+    with pytest.raises(error, match=f"ImageRecordIter: parameter {option}: .*{expected}"):
+        make(files[0], **{option: value})
+
+
+def test_options_that_are_none_keep_their_defaults(files: tuple[str, str]) -> None:
+    plain, given = make(files[0]), make(files[0], pad=None, rand_mirror=None, inter_method=None)
+    np.testing.assert_array_equal(plain.next().data[0].asnumpy(), given.next().data[0].asnumpy())
+
+
 def test_a_mean_image_that_is_missing_is_made(
     files: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
