@@ -148,10 +148,9 @@ size_t partial_count(const ReducePlan& plan) {
   return static_cast<size_t>(plan.splits * plan.kept.total());
 }
 
-// out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it.
+// Writes partial_count values: those of every result's parts, part by part.
 template <class R, class T>
-void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
-            const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {
+void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial) {
   const int64_t results = plan.kept.total();
   const int64_t tasks = plan.splits * (plan.columns ? (results + kWarp - 1) / kWarp : results);
   if (plan.columns) {
@@ -163,6 +162,14 @@ void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* par
         static_cast<unsigned>(std::clamp<int64_t>((per_task + 31) / 32 * 32, 32, kThreads));
     launch(ctx, reduce_rows<R, T>, blocks_per_task(ctx, tasks), threads, plan, centers, partial);
   }
+}
+
+// out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it.
+template <class R, class T>
+void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
+            const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {
+  const int64_t results = plan.kept.total();
+  reduce_parts<R>(ctx, plan, centers, partial);
   launch_items(ctx, join_splits<R, T>, results, results, plan.splits, partial, finish, out.data,
                out.dtype, centers_out);
 }
