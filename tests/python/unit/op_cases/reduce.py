@@ -70,6 +70,40 @@ for _name, _f in REDUCTIONS.items():
         fails(_name, rand(2, 3), axis=(0, -2), error=ValueError, match=_name + ".* axis 0 twice"),
     ]
 
+
+def _logsumexp(x: np.ndarray, **kw: Any) -> np.ndarray:
+    return np.log(np.exp(x).sum(**kw))
+
+
+CASES += [
+    op("logsumexp", rand(2, 3, 5), axis=a, ref=_reduced(_logsumexp, a), terms=30) for a in AXES
+]
+CASES += [
+    op("logsumexp", rand(2, 3, 5), axis=1, keepdims=True, ref=_reduced(_logsumexp, 1, True)),
+    op("logsumexp", rand(2, 3, 5), axis=1, exclude=True, ref=_reduced(_logsumexp, (0, 2))),
+    op("logsumexp", rand(70, 700), axis=0, ref=_reduced(_logsumexp, 0), grad=False, terms=70),
+    op("logsumexp", rand(3, 20000), axis=1, ref=_reduced(_logsumexp, 1), grad=False, terms=20000),
+    op("logsumexp", rand(3, 0, 2), axis=2, ref=np.zeros((3, 0)), grad=False),
+    # exp of these overflows or is 0.
+    op(
+        "logsumexp",
+        np.array([[1000.0, 1000.0], [-900.0, -900.0]]),
+        axis=1,
+        grad=False,
+        ref=np.array([1000 + np.log(2), -900 + np.log(2)]),
+    ),
+    op(
+        "logsumexp",
+        np.array([[-inf, -inf], [-inf, 1], [inf, 1], [nan, 1]]),
+        axis=1,
+        grad=False,
+        ref=np.array([-inf, 1, inf, nan]),
+    ),
+    fails("logsumexp", rand(2, 3), axis=2, error=IndexError, match="logsumexp: axis 2 .* 2 dim"),
+    fails("logsumexp", rand(0, 3), axis=0, error=mx.base.ShapeError, match=r"logsumexp: .*no elem"),
+    fails("logsumexp", ints([1, 2]), error=TypeError, match="logsumexp: data of dtype int32"),
+]
+
 CASES += [
     # Every way through memory: rows, columns, tiles, folded short rows, chunks for threads.
     op("sum", rand(5000), ref=_reduced(np.sum), grad=False, terms=5000),
