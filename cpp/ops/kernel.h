@@ -1,4 +1,4 @@
-// What a kernel sees, and the table entry that offers it. Candidates of an operator are tried in
+// Arguments of a kernel, and the table entry that offers it. Candidates of an operator are tried in
 // the order of registration (registration.h); the first whose `supports` has no objection runs.
 #pragma once
 #include <span>

@@ -99,7 +99,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     if (!reason) return kernel;
     reasons += str(reasons.empty() ? "" : "; ", kernel.name, ": ", reason);
   }
-  // Without a GPU that is what is wrong, not the operator.
+  // Without a GPU the error names the missing GPU, not the operator.
   MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,
                 name, ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
                 why_no_kernel(device, name));

@@ -72,7 +72,7 @@ struct PlannedKernel {
 // Stage::kPlans; throws if there is no such operator or it has a planned kernel for the device.
 void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
                         PlannedKernel kernel);
-// For every operator with the trait pointwise that has none of its own.
+// Used for every operator with the trait pointwise that has none of its own.
 void add_pointwise_planned_kernel(DeviceType device, PlannedKernel kernel);
 const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 

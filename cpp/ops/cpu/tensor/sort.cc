@@ -195,7 +195,7 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};  // far more work than its output's size tells
+  const Kernel worker_only{.inline_ok = false};  // far more work than the output's size suggests
   ops.kernel<&sort_native>("sort", DeviceType::kCPU, worker_only);
   ops.kernel<&argsort_native>("argsort", DeviceType::kCPU, worker_only);
   ops.kernel<&topk_native>("topk", DeviceType::kCPU, worker_only);
