@@ -25,10 +25,10 @@ def arity_error(error: TypeError, block: Block, args: tuple[Any, ...]) -> TypeEr
     Parameters
     ----------
     error : TypeError
-        What the call raised.
+        The error that the call raised.
     block : Block
     args : tuple
-        What the block was called with.
+        The arguments of the call.
 
     Returns
     -------

@@ -30,7 +30,7 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def _has_new(value: Any, known: set[int]) -> bool:
-    """Say whether containers in one another have a block that is not known."""
+    """Return whether nested containers have a block that is not registered."""
     if isinstance(value, Block):
         return id(value) not in known
     if isinstance(value, dict):
@@ -48,7 +48,7 @@ class Block(NeedsInit, TypedInit):
     Parameters
     ----------
     prefix : str, optional
-        Begin of the names of its parameters; default is the class name and a counter.
+        Prefix of the names of its parameters; default is the class name and a counter.
     params : ParameterDict, optional
         Parameters to share with another block: ``other.params`` or ``other.collect_params()``.
 
@@ -214,15 +214,15 @@ class Block(NeedsInit, TypedInit):
         ----------
         filename : str or path
         ctx : Context or list of Context, optional
-            Where uninitialized parameters go; default is the CPU.
+            Context of uninitialized parameters; default is the CPU.
         allow_missing : bool
-            Leave parameters that the file does not have as they are.
+            Keep the values of parameters that the file does not have.
         ignore_extra : bool
             Ignore names that this block does not have.
         cast_dtype : bool
             Convert types that differ.
         dtype_source : {'current', 'saved'}
-            Which type wins then.
+            Which type is used then.
 
         Raises
         ------
@@ -356,7 +356,7 @@ class Block(NeedsInit, TypedInit):
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(tensor_name, op_name, array)`` for each operator's outputs.
 
-        From now on the block and its children run operator by operator, hybridized or not, unless
+        From then on the block and its children run operator by operator, hybridized or not, unless
         they are part of a hybridized block that has no hook.
 
         Parameters

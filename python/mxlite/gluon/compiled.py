@@ -86,7 +86,7 @@ def traced_forward(
     arrays: list[NDArray],
     used: set[int] | None = None,
 ) -> tuple[list[NDArray], Layout]:
-    """Run a block's forward on traced arrays; ``used`` gets the ids of parameters it asks for."""
+    """Run a block's forward on traced arrays; ``used`` gets the ids of parameters that it reads."""
     _core.set_trace_owner(block._trace_owner)
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))

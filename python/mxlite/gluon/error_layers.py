@@ -47,7 +47,7 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
         Changed in place.
     block : Block
     args : tuple
-        What the block was called with.
+        The arguments of the call.
     """
     if len(error.args) != 1 or not isinstance(error.args[0], str):
         return

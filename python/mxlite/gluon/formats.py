@@ -61,7 +61,7 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 
 def regroup(args: Any, fmt: Format) -> Any:
-    """Put together what `flatten` took apart.
+    """Restore the structure that `flatten` removed.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class HookHandle:
     def attach(
         self, hooks_dict: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]
     ) -> None:
-        """Put a hook into a table; possible once.
+        """Register a hook in a table; this is possible once.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class OpHook:
         values : dict of str to NDArray
             Arrays of the variables by name.
         calls : dict of Node to _core.OpCall, optional
-            As `evaluate` takes them.
+            In the form that `evaluate` takes.
         """
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
@@ -113,7 +113,7 @@ class OpHook:
         Parameters
         ----------
         name : str
-            Of the block.
+            Name of the block.
         function : callable
             Runs the block's forward eagerly.
         """

@@ -75,7 +75,7 @@ class HybridBlock(Formats, Block):
         self._trace_owner = next(_OWNERS)  # by which traces of one block know each other
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
-        self._fast: Any = None  # the graph that __call__ may run at once
+        self._fast: Any = None  # the graph that __call__ may run directly
         self._fast_epoch = -1
         self._ready_epoch = -1
         self._op_hook: OpHook | None = None
@@ -238,10 +238,10 @@ class HybridBlock(Formats, Block):
         except InputError:
             if type(self).forward is HybridBlock.forward:
                 raise
-            # As in 1.x a forward of the class's own may take dicts and numbers apart by itself.
+            # As in 1.x, an overridden forward may accept dicts and numbers and unpack them itself.
             return self.forward(*args)
         if not args:
-            return self.forward()  # which needs an input, unless a class has its own
+            return self.forward()  # raises that an input is missing, unless a class overrides it
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
@@ -282,7 +282,7 @@ class HybridBlock(Formats, Block):
         return compiled
 
     def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
-        """Initialize own parameters whose shapes this input tells."""
+        """Initialize own parameters whose shapes follow from this input."""
         if self._ready_epoch == STATE.epoch:
             return
         if any(param._deferred_init for param in self._reg_params.values()):

@@ -558,7 +558,7 @@ class SDMLLoss(Loss):
     Parameters
     ----------
     smoothing_parameter : float
-        Probability mass given to the rows that are no pair.
+        Probability mass given to rows that are not a pair.
     weight : float, optional
     batch_axis : int
     """

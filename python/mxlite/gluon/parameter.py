@@ -40,7 +40,7 @@ _NOT_INITIALIZED = (
 
 
 class UninitializedParameterError(MXNetError):
-    """A parameter's value was asked for before it was initialized."""
+    """A parameter's value was read before it was initialized."""
 
 
 class StorageTypeError(ValueError_, AssertionError):
@@ -48,7 +48,7 @@ class StorageTypeError(ValueError_, AssertionError):
 
 
 class DeferredInitializationError(UninitializedParameterError):
-    """A parameter's value was asked for, and its shape is known only after the first forward."""
+    """A parameter's value was read before the first forward, which determines its shape."""
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
@@ -237,7 +237,7 @@ class Parameter(PrivateNames, TypedInit):
 
         Raises
         ------
-        ValueError_
+        ValueError
             If the shape is unknown and deferred initialization is not allowed.
         """
         if self._data is not None and not force_reinit:
@@ -292,7 +292,7 @@ class Parameter(PrivateNames, TypedInit):
         self._deferred_init = ()
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
-        """Take ``data``, which nobody else holds, as the value on the first matching context."""
+        """Use ``data``, which has no other handle, as the value on the first matching context."""
         self._shape = tuple(int(extent) for extent in data.shape)
         data = self._stored(data)
         arrays = []
@@ -391,7 +391,7 @@ class Parameter(PrivateNames, TypedInit):
 
         Raises
         ------
-        ValueError_
+        ValueError
             If it has not been initialized.
         """
         contexts = _as_context_list(ctx)
@@ -567,12 +567,12 @@ class Parameter(PrivateNames, TypedInit):
                 f"Cannot get row_sparse data for Parameter {self.name!r} when no Trainer is "
                 "created with it."
             )
-        self._trainer._ready()  # from here on all workers have the values of rank 0
+        self._trainer._ready()  # from now on all workers have the values of rank 0
 
     @staticmethod
     def _rows(array: NDArray, row_id: NDArray) -> NDArray:
         rows = nd.array(np.unique(row_id.asnumpy().astype(np.int64)), ctx=array.ctx, dtype=np.int64)
-        # Rows may be asked for before recording starts and still stand for the parameter.
+        # Rows may be read before recording starts and still refer to the parameter.
         with autograd.record(train_mode=autograd.is_training()):
             return nd.sparse.retain(array, rows)
 
@@ -625,7 +625,7 @@ class Parameter(PrivateNames, TypedInit):
         raise UninitializedParameterError(f"Parameter {self.name!r} has not been initialized")
 
     def _set_trainer(self, trainer: Any) -> None:
-        """Note who updates this parameter; None: nobody any more.
+        """Set the trainer that updates this parameter; None: no trainer any more.
 
         Raises
         ------
@@ -646,7 +646,7 @@ class Parameter(PrivateNames, TypedInit):
         Parameters
         ----------
         data : NDArray or array-like
-            Of the parameter's shape.
+            Value of the parameter's shape.
 
         Raises
         ------

@@ -32,9 +32,9 @@ class ParameterDict:
     Parameters
     ----------
     prefix : str
-        Put before the name given to `get`.
+        Text before the name given to `get`.
     shared : ParameterDict, optional
-        Where `get` looks for existing parameters.
+        Parameters among which `get` looks first.
 
     Notes
     -----
@@ -297,17 +297,17 @@ class ParameterDict:
         ----------
         filename : str or path
         ctx : Context or list of Context, optional
-            Where uninitialized parameters go; default is the CPU.
+            Context of uninitialized parameters; default is the CPU.
         allow_missing : bool
-            Leave parameters that the file does not have as they are.
+            Keep the values of parameters that the file does not have.
         ignore_extra : bool
             Ignore names that are not here.
         restore_prefix : str
-            Put before the names in the file.
+            Text before the names in the file.
         cast_dtype : bool
             Convert types that differ.
         dtype_source : {'current', 'saved'}
-            Which type wins.
+            Which type is used.
 
         Raises
         ------
@@ -336,7 +336,7 @@ class ParameterDict:
         ----------
         param_dict : mapping of str to NDArray
         filename : str, optional
-            Where the arrays come from, for messages.
+            Source of the arrays, for messages.
         ctx, allow_missing, ignore_extra, restore_prefix, cast_dtype, dtype_source
             As in `load`.
         """
@@ -387,7 +387,7 @@ def load_named(filename: str | os.PathLike[str]) -> dict[str, NDArray]:
 
     Raises
     ------
-    TypeError_
+    TypeError
         If the arrays of the file have no names.
     """
     arrays = nd.load(filename)
@@ -418,7 +418,7 @@ def load_into(
     params : mapping of str to sequence of Parameter
         The parameter of each name.
     arrays : mapping of str to NDArray
-        What was loaded, under the same kind of names.
+        Loaded arrays, under the same kind of names.
     source : str
         Named in messages.
     ctx, allow_missing, ignore_extra, cast_dtype, dtype_source

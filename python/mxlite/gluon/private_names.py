@@ -33,7 +33,7 @@ class PrivateNames:
 
     @_grad.setter
     def _grad(self, grads: Sequence[NDArray] | None) -> None:
-        # Whoever sets this has most likely replaced _data, too.
+        # Code that sets this has most likely replaced _data, too.
         STATE.handles_changed()
         if grads is None or self._data is None or self._grad_req == "null":
             return
@@ -49,7 +49,7 @@ class PrivateNames:
 
     @_ctx_list.setter
     def _ctx_list(self, contexts: Any) -> None:
-        """Change nothing: the arrays tell."""
+        """Change nothing: the value follows from the arrays."""
 
     @property
     def _ctx_map(self) -> list[list[int | None]] | None:
@@ -66,7 +66,7 @@ class PrivateNames:
 
     @_ctx_map.setter
     def _ctx_map(self, positions: Any) -> None:
-        """Change nothing: the arrays tell."""
+        """Change nothing: the value follows from the arrays."""
 
     def _check_and_get(self, arr_list: Sequence[NDArray] | None, ctx: Any) -> Any:
         """Return the entry of ``_data`` or ``_grad`` on a context.
@@ -76,7 +76,7 @@ class PrivateNames:
         arr_list : list of NDArray or None
             In the order of ``_data``; None raises why there is no value.
         ctx : Context, None or the type ``list``
-            None is the only context, else the current one; ``list`` asks for all.
+            None is the only context, else the current one; ``list`` returns all.
 
         Returns
         -------

@@ -176,7 +176,7 @@ def flatten_symbols(nested: Any, label: str) -> Symbol:
 
     Raises
     ------
-    TypeError_
+    TypeError
         For anything else.
     """
     if isinstance(nested, Symbol):

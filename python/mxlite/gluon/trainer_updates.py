@@ -22,7 +22,7 @@ def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
 
     Raises
     ------
-    ValueError_
+    ValueError
         Unless it is above 0, and where the store would update single parameters.
     """
     if max_norm is None:

@@ -26,12 +26,12 @@ class DeformableConvolution(HybridBlock):
     channels : int
         Number of outputs.
     kernel_size, strides, padding, dilation : int or tuple of 2 ints
-        Of both convolutions.
+        Settings of both convolutions.
     groups : int
     num_deformable_group : int
         Groups of input channels with offsets of their own.
     layout : str
-        Only 'NCHW'.
+        Only 'NCHW' is supported.
     use_bias, offset_use_bias : bool
     in_channels : int
         0: found at the first call.
@@ -51,7 +51,7 @@ class DeformableConvolution(HybridBlock):
     Matches ``mxnet.gluon.contrib.cnn.DeformableConvolution`` (Dai et al., 2017).
     """
 
-    _values_per_point = 2  # of the convolution that gives the offsets
+    _values_per_point = 2  # of the convolution that computes the offsets
 
     def __init__(
         self,

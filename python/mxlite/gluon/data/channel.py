@@ -1,7 +1,7 @@
 """Messages between the DataLoader and its workers: a socket, with large ones in shared memory.
 
 Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor travels
-with the message, so that whoever is killed at whatever moment, the system frees it.
+with the message, so that the system frees it whenever a process is killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles dense arrays as buffers beside the stream."""
+    """Pickles dense arrays as buffers outside of the stream."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is NDArray and obj.stype == "default":

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a data set, prepared by forked processes or threads if wanted."""
+"""DataLoader: batches of a data set, optionally prepared by forked processes or threads."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class DataLoader(TypedInit):
     batch_size : int, optional
         Needed without ``batch_sampler``.
     shuffle : bool
-        Read in an order drawn anew for each pass by ``numpy.random``.
+        Read in a random order, drawn for each pass by ``numpy.random``.
     sampler : Sampler, optional
         Instead of ``shuffle``.
     last_batch : {'keep', 'discard', 'rollover'}, optional
@@ -131,7 +131,7 @@ class DataLoader(TypedInit):
     pin_memory : bool, pin_device_id : int
         Copy batches to memory from which devices copy faster; the CPU's own memory without one.
     prefetch : int, optional
-        Number of batches asked for ahead; default is twice the number of workers.
+        Number of batches requested ahead; default is twice the number of workers.
     thread_pool : bool
         Threads instead of processes.
     timeout : float
@@ -206,7 +206,7 @@ class DataLoader(TypedInit):
             self._finish = functools.partial(_as_in_context, ctx=cpu_pinned(pin_device_id))
         self._processes: WorkerPool | None = None
         self._iter: Iterator[Any] | None = None
-        self._resumed: dict[str, Any] | None = None  # where the next pass begins
+        self._resumed: dict[str, Any] | None = None  # position at which the next pass begins
         self._refreshed: Any = None  # order of the pass that was started last
         self._pass: Any = None  # order of the pass that is iterated
         self.auto_reload = auto_reload
@@ -301,7 +301,7 @@ class DataLoader(TypedInit):
         return {"begin": running.begin, "taken": running.taken}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration go on where `state_dict` was called.
+        """Make the next iteration continue where `state_dict` was called.
 
         The samples before are not read. The random generators are not changed; restore them too.
 
@@ -318,7 +318,7 @@ class DataLoader(TypedInit):
 
 
 class _Prepare:
-    """What a worker needs of a loader: not the loader, whose end must end the workers."""
+    """State of a loader for its workers: not the loader itself, whose end must end them."""
 
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
         self._dataset = dataset
@@ -337,7 +337,7 @@ class _MultiWorkerIter:
     pool : Pool
     order : Order
     prefetch : int
-        Batches asked for at once; then one more for each that is taken.
+        Batches requested at first; then one more for each that is taken.
     timeout : float
     finish : callable
         Applied to each batch here.

@@ -183,7 +183,7 @@ class RecordFileDataset(Dataset):
     Parameters
     ----------
     filename : str
-        The ``.rec`` file; its ``.idx`` lies beside it.
+        The ``.rec`` file; its ``.idx`` is in the same folder.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What can go wrong with the workers of a DataLoader."""
+"""Errors of the workers of a DataLoader."""
 
 from __future__ import annotations
 

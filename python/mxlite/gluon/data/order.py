@@ -1,4 +1,4 @@
-"""The order of one pass over a data set, which can go on in its middle."""
+"""The order of one pass over a data set, which can be resumed in its middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who prepares the batches of one pass of a DataLoader: processes or threads.
+"""Processes or threads that prepare the batches of one pass of a DataLoader.
 
 Imported by the first loader that has workers: what processes need takes megabytes.
 """
@@ -24,10 +24,10 @@ class Pool(Protocol):
     """Prepares the batches of one pass."""
 
     def submit(self, indices: Any) -> None:
-        """Ask for a batch."""
+        """Request a batch."""
 
     def take(self, timeout: float) -> Any:
-        """Wait for the oldest batch that was asked for."""
+        """Wait for the oldest requested batch."""
 
     def end(self) -> None:
         """Forget batches that were not taken."""
@@ -43,7 +43,7 @@ class Processes:
         self._entropy = entropy
 
     def submit(self, indices: Any) -> None:
-        """Ask for a batch."""
+        """Request a batch."""
         try:
             number = self._workers.submit(self._count, indices, (*self._entropy, self._count))
         except WorkerDiedError:
@@ -53,7 +53,7 @@ class Processes:
         self._count += 1
 
     def take(self, timeout: float) -> Any:
-        """Wait for the oldest batch that was asked for."""
+        """Wait for the oldest requested batch."""
         try:
             batch = self._workers.result(self._numbers[0], timeout)
         except (WorkerDiedError, WorkerTimeoutError):
@@ -79,11 +79,11 @@ class Threads:
         self._futures: deque[concurrent.futures.Future[Any]] = deque()
 
     def submit(self, indices: Any) -> None:
-        """Ask for a batch."""
+        """Request a batch."""
         self._futures.append(self._executor.submit(self._prepare, indices))
 
     def take(self, timeout: float) -> Any:
-        """Wait for the oldest batch that was asked for."""
+        """Wait for the oldest requested batch."""
         future = self._futures.popleft()
         if not concurrent.futures.wait([future], timeout).done:
             raise WorkerTimeoutError(f"any of {self._size} threads", timeout)
@@ -99,7 +99,7 @@ class Threads:
 def draw_entropy() -> tuple[int, ...]:
     """Return numbers that follow the seeds of this process and differ from pass to pass.
 
-    NumPy's and Python's generators are only looked at: shuffling stays as without workers.
+    NumPy's and Python's generators are only read: shuffling stays as without workers.
     """
     drawn = int(mx_random.randint(0, 2**31 - 1, shape=(1,)).asscalar())
     numpy_state = np.random.get_state(legacy=False)["state"]

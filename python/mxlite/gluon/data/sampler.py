@@ -52,7 +52,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """All numbers below ``length`` in an order drawn anew for each pass by ``numpy.random``.
+    """All numbers below ``length`` in a random order, drawn for each pass by ``numpy.random``.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class IntervalSampler(Sampler):
     ----------
     length : int
     interval : int
-        At most ``length``.
+        Size of the interval, at most ``length``.
     rollover : bool
         Start again from 1, 2, ...; else stop after the first pass.
     """
@@ -125,7 +125,7 @@ class BatchSampler(Sampler):
     sampler : Sampler
     batch_size : int
     last_batch : {'keep', 'discard', 'rollover'}
-        What becomes of a last, smaller batch; rollover keeps it for the next pass.
+        How to treat a last, smaller batch; rollover keeps it for the next pass.
     """
 
     def __init__(self, sampler: Sampler, batch_size: int, last_batch: str = "keep") -> None:

@@ -35,11 +35,11 @@ __all__ = ["Task", "WorkerPool", "WorkerTraceback"]
 _POLL_SECONDS = 1.0
 _STOPPED_SECONDS = 2.0  # a stopped worker (SIGSTOP, debugger) is an error after that long
 _EXIT_SECONDS = 2.0
-_QUEUED = 2  # tasks at a worker: one under way and one to go on with
+_QUEUED = 2  # tasks per worker: one in progress and one waiting
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, as its text
-    """Where a worker's exception came from."""
+    """Location at which a worker's exception was raised."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -111,7 +111,7 @@ class WorkerPool:
             raise
 
     def submit(self, batch: int, indices: Any, entropy: tuple[int, ...]) -> int:
-        """Ask for a batch and return its number for `result`."""
+        """Request a batch and return its number for `result`."""
         with self._lock:
             task = Task(next(self._numbers), batch, indices, entropy)
             self._results[task.number] = None
@@ -120,7 +120,7 @@ class WorkerPool:
             return task.number
 
     def forget(self, numbers: list[int]) -> None:
-        """Drop tasks whose batches nobody wants."""
+        """Drop tasks whose batches are not needed any more."""
         with self._lock:
             for number in numbers:
                 self._results.pop(number, None)
@@ -132,7 +132,7 @@ class WorkerPool:
         Raises
         ------
         Exception
-            What the worker raised, with its traceback as the cause.
+            The worker's exception, with its traceback as the cause.
         WorkerDiedError
             If a worker is gone or stopped.
         WorkerTimeoutError
@@ -157,7 +157,7 @@ class WorkerPool:
 
     @property
     def usable(self) -> bool:
-        """Whether the workers are there and this process is the one that started them."""
+        """Whether the workers run and this process has started them."""
         return self._close.alive and os.getpid() == self._owner
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class WorkerPool:
                 raise self._death(worker) from None
 
     def _receive(self, timeout: float) -> None:
-        """Take the answers that are there, waiting for the first."""
+        """Take the available answers, waiting for the first."""
         ready = wait([worker.channel.socket for worker in self._workers], timeout)
         if not ready:
             self._check_alive()

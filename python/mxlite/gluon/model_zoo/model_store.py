@@ -1,4 +1,4 @@
-"""Where parameter files of the zoo are found on this machine.
+"""Finds parameter files of the zoo on this machine.
 
 mxlite never downloads them: it reads the files that MXNet 1.x left in its cache, or that the user
 put there. MXNet's own file names carry the first eight digits of the file's SHA-1.

@@ -25,7 +25,7 @@ def _scale_and_shift(
     beta_initializer: Any,
     in_channels: int,
 ) -> tuple[Parameter, Parameter]:
-    """Make gamma and beta; they have no gradient where they are not wanted."""
+    """Make gamma and beta; unused ones have no gradient."""
     gamma = block.params.get(
         "gamma",
         grad_req="write" if scale else "null",

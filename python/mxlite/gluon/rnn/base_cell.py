@@ -56,7 +56,7 @@ class RecurrentCell(Block):
         Returns
         -------
         list of dict
-            With the keys ``shape`` and ``__layout__``.
+            Dictionaries with the keys ``shape`` and ``__layout__``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define state_info")
 
@@ -79,7 +79,7 @@ class RecurrentCell(Block):
 
         Raises
         ------
-        ValueError_
+        ValueError
             If a modifier cell was made from this cell.
         """
         self._check_not_modified()
@@ -133,7 +133,7 @@ class RecurrentCell(Block):
         merge_outputs : bool, optional
             Return one array with a time axis, or a list; None: whatever is at hand.
         valid_length : NDArray, optional
-            (batch,): the number of steps of each sample. Outputs behind it are zero, the states
+            (batch,): the number of steps of each sample. Later outputs are zero, the states
             are those of its last step.
 
         Returns

@@ -148,7 +148,7 @@ class LSTMCell(_DenseCell):
     prefix : str, optional
     params : ParameterDict, optional
     activation, recurrent_activation : str or HybridBlock
-        Of g and c'; of the gates i, f and o.
+        Activations of g and c'; of the gates i, f and o.
 
     Notes
     -----

@@ -234,7 +234,7 @@ def check_can_step(cell: RecurrentCell, modifier: str) -> None:
 
     Raises
     ------
-    ValueError_
+    ValueError
         For a `BidirectionalCell`, also inside a stack.
     """
     if isinstance(cell, BidirectionalCell):

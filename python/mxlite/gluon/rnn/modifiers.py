@@ -68,7 +68,7 @@ class DropoutCell(HybridRecurrentCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[NDArray | Any, list[NDArray]]:
-        """Drop from the whole sequence at once where it is one array."""
+        """Apply dropout to the whole sequence at once if it is one array."""
         self.reset()
         check_length(length, inputs, layout)
         inputs = formatted(inputs, length, layout, merge_outputs)
@@ -188,7 +188,7 @@ class ZoneoutCell(_RememberingCell):
         self._prev_output = None
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Step the wrapped cell and put old values back."""
+        """Step the wrapped cell and restore old values."""
         output, next_states = self.base_cell(inputs, states)
 
         def choose(rate: float, new: Any, old: Any) -> Any:

@@ -128,7 +128,7 @@ class _RNNLayer(HybridBlock):
         Returns
         -------
         list of dict
-            With the keys ``shape``, ``__layout__`` and ``dtype``.
+            Dictionaries with the keys ``shape``, ``__layout__`` and ``dtype``.
         """
         first = (self._num_layers * self._dir, batch_size)
         sizes = [self._projection_size or self._hidden_size]
@@ -278,7 +278,7 @@ class _RNNLayer(HybridBlock):
             )
 
     def _find_input_size(self, inputs: NDArray, params: dict[str, Any]) -> None:
-        """Let a product that nothing uses tell the width of unknown input weights."""
+        """Infer the width of unknown input weights from an unused product."""
         for side in "lr"[: self._dir]:
             weight = params[f"{side}0_i2h_weight"]
             if not is_known(weight.shape):
@@ -333,7 +333,7 @@ class RNN(_RNNLayer):
     num_layers : int
     activation : {'relu', 'tanh'}
     layout : {'TNC', 'NTC'}
-        Of inputs and outputs; ``NTC`` costs a transpose each way.
+        Layout of inputs and outputs; ``NTC`` costs a transpose each way.
     dropout : float
         Fraction dropped between the layers in training.
     bidirectional : bool
@@ -386,7 +386,7 @@ class LSTM(_RNNLayer):
     hidden_size : int
     num_layers : int
     layout : {'TNC', 'NTC'}
-        Of inputs and outputs; ``NTC`` costs a transpose each way.
+        Layout of inputs and outputs; ``NTC`` costs a transpose each way.
     dropout : float
         Fraction dropped between the layers in training.
     bidirectional : bool
@@ -397,7 +397,7 @@ class LSTM(_RNNLayer):
     projection_size : int, optional
         Size to which h' is projected.
     h2r_weight_initializer : str or Initializer, optional
-        Of the projection.
+        Initializer of the projection.
     state_clip_min, state_clip_max : float, optional
         Bounds of c', given together.
     state_clip_nan : bool
@@ -454,7 +454,7 @@ class GRU(_RNNLayer):
     hidden_size : int
     num_layers : int
     layout : {'TNC', 'NTC'}
-        Of inputs and outputs; ``NTC`` costs a transpose each way.
+        Layout of inputs and outputs; ``NTC`` costs a transpose each way.
     dropout : float
         Fraction dropped between the layers in training.
     bidirectional : bool

@@ -29,7 +29,7 @@ def time_axis(layout: str) -> int:
 
     Raises
     ------
-    ValueError_
+    ValueError
         If the layout has no ``T`` or no ``N``.
     """
     axis = layout.find("T")
@@ -90,7 +90,7 @@ def check_length(length: int | None, inputs: Any, layout: str) -> None:
 
     Raises
     ------
-    TypeError_
+    TypeError
         If inputs is None.
     ShapeError
         If the lengths differ.

@@ -1,4 +1,4 @@
-"""What an estimator does with one batch."""
+"""Processes one batch for an estimator."""
 
 from __future__ import annotations
 

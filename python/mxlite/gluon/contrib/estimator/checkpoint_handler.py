@@ -35,7 +35,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         Made if it does not exist.
     model_prefix : str
     monitor : EvalMetric, optional
-        Tells which model is the best.
+        Metric that decides which model is the best.
     verbose : int
         Above 0: a log line for each file.
     save_best : bool
@@ -50,7 +50,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     Notes
     -----
-    Matches ``mxnet.gluon.contrib.estimator.CheckpointHandler``. To go on bit for bit, use
+    Matches ``mxnet.gluon.contrib.estimator.CheckpointHandler``. To continue bit for bit, use
     `mxlite.checkpoint`.
     """
 
@@ -127,7 +127,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _save_checkpoint(self, estimator: Estimator) -> None:
         epoch, batch = self.current_epoch, self.current_batch
-        if self.resume_from_checkpoint:  # numbers go on
+        if self.resume_from_checkpoint:  # numbering continues
             epoch += self.trained_epoch + 1
             batch += self.trained_batch + (0 if estimator.max_epoch else 1)
         prefix = f"{self.model_prefix}-epoch{epoch}batch{batch}"

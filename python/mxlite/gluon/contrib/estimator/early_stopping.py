@@ -1,4 +1,4 @@
-"""When a metric is better than before, and ending a training when it no longer gets better."""
+"""Compares values of a metric, and ends a training when they no longer get better."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
     monitor : EvalMetric
         One of the estimator's metrics.
     min_delta : float
-        Smaller changes are none.
+        Smaller changes do not count.
     patience : int
         Epochs without a better value.
     mode : {'auto', 'min', 'max'}

@@ -121,7 +121,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         None: never after an epoch or batch.
     priority : int
     event_handlers : EventHandler or list of EventHandler, optional
-        Handed to eval_fn.
+        Passed to eval_fn.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     log_interval : int or 'epoch'
         A line after every so many batches besides those of the epochs.
     metrics : EvalMetric or list of EvalMetric, optional
-        What the lines show.
+        Metrics that the lines show.
     priority : float
         Called last, when all others are done.
     """
@@ -214,7 +214,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.log_interval_time = 0.0
 
     def train_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Say how long it took and what came of it."""
+        """Log the duration and the results of the training."""
         seconds = int(time.time() - self.train_start)
         text = f"Train finished using total {seconds}s with {self.current_epoch} epochs. "
         estimator.logger.info((text + self._values()).rstrip(", "))

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class EventHandler:
-    """Base of all handlers: what they are called for is told by the classes below."""
+    """Base of all handlers; the classes below name the events for which a handler is called."""
 
 
 class TrainBegin(EventHandler):
@@ -51,7 +51,7 @@ class EpochEnd(EventHandler):
     """Called after each epoch; true ends the training."""
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
-        """Let the training go on."""
+        """Continue the training."""
         return False
 
 
@@ -66,7 +66,7 @@ class BatchEnd(EventHandler):
     """Called after each batch with batch, pred, label and loss; true ends the epoch."""
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> bool | None:
-        """Let the epoch go on."""
+        """Continue the epoch."""
         return False
 
 
@@ -81,7 +81,7 @@ def checked_handlers(
 
     Raises
     ------
-    ValueError_
+    ValueError
         If something else is among them.
     """
     if isinstance(handlers, EventHandler):

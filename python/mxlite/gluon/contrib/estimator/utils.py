@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 def checked_metrics(metrics: Any) -> list[EvalMetric]:
-    """Return metrics as a list; composites are taken apart.
+    """Return metrics as a list; composites are replaced by their members.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def checked_metrics(metrics: Any) -> list[EvalMetric]:
 
     Raises
     ------
-    ValueError_
+    ValueError
         If something else is among them.
     """
     if isinstance(metrics, CompositeEvalMetric):
@@ -52,7 +52,7 @@ def check_known_metrics(handler: Any, known: Iterable[EvalMetric]) -> None:
 
     Raises
     ------
-    ValueError_
+    ValueError
         Its values would never change.
     """
     ids = {id(metric) for metric in known}

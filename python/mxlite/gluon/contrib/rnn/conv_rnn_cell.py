@@ -47,7 +47,7 @@ class _ConvCell(HybridRecurrentCell):
 
     Raises
     ------
-    ValueError_
+    ValueError
         For an even kernel of h2h, or settings of the wrong length.
     """
 

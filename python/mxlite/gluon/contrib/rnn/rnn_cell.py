@@ -80,7 +80,7 @@ class VariationalDropoutCell(_RememberingCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[NDArray | Any, list[NDArray]]:
-        """Drop from the whole sequence at once where no state is dropped."""
+        """Apply dropout to the whole sequence at once if it does not affect states."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
@@ -106,7 +106,7 @@ class LSTMPCell(_DenseCell):
     hidden_size, projection_size : int
     i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
     h2r_weight_initializer : str or Initializer, optional
-        Of the projection.
+        Initializer of the projection.
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     input_size : int
         0: found at the first call.
@@ -201,7 +201,7 @@ def dynamic_unroll(
         Fractions dropped in training, the same elements in all steps.
     layout : {'TNC', 'NTC'}
     valid_length : NDArray, optional
-        (batch,): the number of steps of each sample. Outputs behind it are zero, the states are
+        (batch,): the number of steps of each sample. Later outputs are zero, the states are
         those of its last step.
 
     Returns

@@ -101,7 +101,7 @@ class MNIST(_Images):
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes in the format of `MNIST`.
+    """Images of clothes in the format of `MNIST`.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class ImageRecordDataset(RecordFileDataset):
     Parameters
     ----------
     filename : str
-        The ``.rec`` file; its ``.idx`` lies beside it.
+        The ``.rec`` file; its ``.idx`` is in the same folder.
     flag : {0, 1}
         1: color (RGB), 0: gray.
     transform : callable, optional

@@ -28,7 +28,7 @@ def idx_array(folder: str, name: str, ndim: int) -> Array:
     ----------
     folder : str
     name : str
-        Without ``.gz``.
+        File name without ``.gz``.
     ndim : int
 
     Returns
@@ -124,7 +124,7 @@ def _archived_files(archive: str, files: Sequence[str]) -> list[bytes] | None:
             packed: Any = file
             if file.peek(2)[:2] == b"\x1f\x8b":
                 packed = opened.enter_context(gzip.open(file, "rb"))
-            # Every byte goes through the limit, those of members that are not asked for as well.
+            # Every byte counts for the limit, also bytes of members that are not requested.
             limited = LimitedStream(packed, os.path.getsize(archive), repr(archive))
             stream = io.BufferedReader(limited)
             tar = opened.enter_context(tarfile.open(fileobj=stream, mode="r|"))

@@ -1,4 +1,4 @@
-"""What every family of the zoo shares: loading, and the convolution + BatchNorm + ReLU group."""
+"""Shared by every family of the zoo: loading, and the convolution + BatchNorm + ReLU group."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def pick(family: str, argument: str, key: Key, table: Mapping[Key, Value]) -> Va
     argument : str
         Name of the argument that ``key`` came from.
     key : hashable
-        What was given.
+        The given value.
     table : mapping
-        What exists.
+        The existing names.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def finish(net: Net, name: str, pretrained: bool, ctx: Any, root: str | None) ->
     pretrained : bool
         Whether to read the parameter file.
     ctx : Context or list of Context, optional
-        Where parameters go; the CPU by default.
+        Context of the parameters; the CPU by default.
     root : str, optional
         Folder of parameter files.
 
@@ -125,7 +125,7 @@ def chain(*layers: HybridBlock) -> nn.HybridSequential:
     Parameters
     ----------
     *layers : HybridBlock
-        What is applied, in order.
+        Blocks to apply, in order.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def parallel(*branches: HybridBlock, prefix: str = "") -> HybridConcurrent:
     Parameters
     ----------
     *branches : HybridBlock
-        What is applied; the order is that of the output's channels.
+        Blocks to apply; the order is that of the output's channels.
     prefix : str
         Prefix of the group's name. Layers get their names where they are made, so a group with
         a prefix is filled inside its own ``name_scope()``.

@@ -361,7 +361,7 @@ class ResNetV2(HybridBlock):
 
 _NARROW = [64, 64, 128, 256, 512]
 _WIDE = [64, 256, 512, 1024, 2048]
-# Depth: is it made of bottlenecks, and how many blocks has each stage.
+# For each depth: whether it uses bottlenecks, and the number of blocks of each stage.
 DEPTHS = {
     18: (False, [2, 2, 2, 2]),
     34: (False, [3, 4, 6, 3]),

@@ -36,7 +36,7 @@ class BasicBlockV1b(HybridBlock):
     strides : int
         Of the first convolution.
     downsample : HybridBlock, optional
-        What the shortcut applies.
+        Block that the shortcut applies.
     in_channels : int
         Input channels.
     last_gamma : bool
@@ -88,11 +88,11 @@ class BottleneckV1b(HybridBlock):
     Parameters
     ----------
     planes : int
-        Inner channels; four times as many come out.
+        Inner channels; the output has four times as many.
     strides : int
         Of the 3 x 3 convolution.
     downsample : HybridBlock, optional
-        What the shortcut applies.
+        Block that the shortcut applies.
     in_channels : int
         Input channels.
     last_gamma : bool

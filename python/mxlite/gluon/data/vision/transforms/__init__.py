@@ -1,4 +1,4 @@
-"""What prepares images: blocks on (height, width, channels) arrays, and `ToTensor`."""
+"""Transforms of images: blocks on (height, width, channels) arrays, and `ToTensor`."""
 
 from __future__ import annotations
 

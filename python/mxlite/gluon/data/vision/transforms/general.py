@@ -34,7 +34,7 @@ class Compose(Sequential):
     Notes
     -----
     Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
-    are: a graph for each size of image would cost more than it saves. `hybridize` is there.
+    are: a graph for each size of image would cost more than it saves. `hybridize` exists.
     """
 
     def __init__(self, transforms: Sequence[Block]) -> None:
@@ -146,7 +146,7 @@ class RandomApply(Sequential):
 
 
 class HybridRandomApply(HybridSequential):
-    """A hybrid transform that is applied with a probability, drawn anew by each call.
+    """A hybrid transform that is applied with a probability; each call draws again.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ class RandomResizedCrop(Block):
 
 
 class CropResize(HybridBlock):
-    """Cuts a rectangle and, if wanted, resizes it.
+    """Cuts a rectangle and optionally resizes it.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class CenterCrop(Block):
 
 
 class RandomCrop(Block):
-    """Cuts a rectangle at a random place, of the image with a border if wanted.
+    """Cuts a rectangle at a random place, of the image with an optional border.
 
     Parameters
     ----------
