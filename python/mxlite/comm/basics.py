@@ -105,7 +105,7 @@ def _chosen(comm: Any) -> tuple[list[int], int]:
 
 
 def _install_hooks() -> None:
-    """Leave the job at exit, and tell the others when an exception ends this process."""
+    """Leave the job at exit, and notify the other ranks if an exception ends this process."""
     global _hooks_installed
     if _hooks_installed:
         return
@@ -132,7 +132,7 @@ def _at_exit() -> None:
         _core.comm_stop()
     else:
         if JOB.info is not None:
-            # What was called last takes part, too; who cares for its error has read the result.
+            # The last call takes part, too; its error was raised if the caller read the result.
             with contextlib.suppress(MXNetError):
                 _core.waitall()
         _core.comm_finalize()
@@ -152,7 +152,7 @@ def shutdown() -> None:
 
 
 def forget() -> None:
-    """Forget a job that is being formed anew; process sets are to be added again."""
+    """Forget a job that is formed again; process sets are to be added again."""
     JOB.info = None
     sets.left()
 

@@ -1,4 +1,4 @@
-"""What this process knows of the job that it has joined."""
+"""State of the job that this process has joined."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InitError(ValueError_):
 
 
 class _Job:
-    """What this process knows of its job; one object, `JOB`."""
+    """State of this process's job; there is one object, `JOB`."""
 
     def __init__(self) -> None:
         self.info: dict[str, Any] | None = None

@@ -184,7 +184,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     Returns
     -------
     ProcessSet
-        With its number.
+        The process set with its number.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What all named collectives share: names, process sets, checks, submission."""
+"""Shared by all named collectives: names, process sets, checks, submission."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
 def reduction(
     op: int, prescale: float, postscale: float, process_set: ProcessSet
 ) -> dict[str, Any]:
-    """Return a reduction as the core wants it; an average is a scaled sum."""
+    """Return a reduction in the form that the core takes; an average is a scaled sum."""
     if op == Average:
         postscale = postscale / (process_set.size() or 1)
     return {"op": _REDUCTIONS[op], "prescale": float(prescale), "postscale": float(postscale)}
@@ -163,7 +163,7 @@ def reduce_in_buckets(entries: Sequence[tuple[str, NDArray]], **terms: Any) -> N
 
 
 def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-    """Return the results of an operation when they are there, on the tensors' context."""
+    """Return the results of an operation when they are computed, on the tensors' context."""
     try:
         pending.wait()
     except MXNetError:

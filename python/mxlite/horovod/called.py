@@ -1,4 +1,4 @@
-"""What the processes of `mxlite.horovod.run` run: the function of the caller."""
+"""The program that the processes of `mxlite.horovod.run` run: it calls the caller's function."""
 
 from __future__ import annotations
 

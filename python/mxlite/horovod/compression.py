@@ -37,7 +37,7 @@ class Compressor:
         ----------
         tensor : NDArray
         ctx : object
-            From `compress`.
+            Context that `compress` returned.
 
         Returns
         -------
@@ -47,7 +47,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
+    """Leaves tensors unchanged."""
 
     @staticmethod
     def compress(tensor: NDArray) -> tuple[NDArray, Any]:

@@ -156,7 +156,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     Raises
     ------
     MXNetError
-        As `broadcast_object`, on all ranks.
+        As in `broadcast_object`, on all ranks.
     """
     name = name or "allgather_object"
     content = b""

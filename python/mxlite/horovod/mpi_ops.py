@@ -69,7 +69,7 @@ def allreduce(
     Parameters
     ----------
     tensor : NDArray
-        Of the same shape and type on all ranks.
+        Tensor of the same shape and type on all ranks.
     average : bool, optional
         Deprecated: True is op=Average, False op=Sum.
     name : str, optional
@@ -90,7 +90,7 @@ def allreduce(
     Raises
     ------
     MXNetError
-        Where the result is read: ranks disagree on shape, type or op, or a rank is lost.
+        Raised where the result is read: ranks disagree on shape, type or op, or a rank is lost.
 
     Notes
     -----
@@ -213,7 +213,7 @@ def broadcast(
     Parameters
     ----------
     tensor : NDArray
-        Of the same shape and type on all ranks.
+        Tensor of the same shape and type on all ranks.
     root_rank : int
         Rank of the job whose array is sent, also within a process set.
     name, priority, process_set
@@ -226,7 +226,7 @@ def broadcast(
     Raises
     ------
     MXNetError
-        Where the result is read: ranks disagree, or a rank is lost.
+        Raised where the result is read: ranks disagree, or a rank is lost.
 
     Notes
     -----

@@ -65,7 +65,7 @@ class DistributedOptimizer(opt.Optimizer):
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     num_groups : int
-        Above 0: gradients given in one call are reduced in so many groups.
+        Above 0: gradients given in one call are reduced in this many groups.
     process_set : ProcessSet
         Ranks whose gradients are averaged; other ranks update alone.
 

@@ -36,11 +36,11 @@ def broadcast_parameters(
     Parameters
     ----------
     params : dict or ParameterDict
-        Of Parameter (``Block.collect_params()``) or NDArray (``Module.get_params()``). A parameter
-        whose shape is not known yet is broadcast when its first forward pass initializes it.
+        Values are Parameter (``Block.collect_params()``) or NDArray (``Module.get_params()``).
+        A parameter of unknown shape is broadcast when its first forward pass initializes it.
     root_rank : int
     prefix : str, optional
-        Of the tensors' names; two networks with the same names need different ones.
+        Prefix of the tensors' names; two networks with the same names need different ones.
 
     Raises
     ------

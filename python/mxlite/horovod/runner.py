@@ -33,7 +33,7 @@ __all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
 ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
 _PROGRAM = "mxlite.horovod.called"
 _FIRST_WORD_SECONDS = 10.0
-_LAST_WORDS_SECONDS = 15.0  # of the other ranks, when one has failed
+_LAST_OUTPUT_SECONDS = 15.0  # of the other ranks, when one has failed
 _END_SECONDS = 60.0  # from the last result to the end of the processes
 
 
@@ -77,7 +77,7 @@ def run(
         processes can import, or of the main script, which then needs
         ``if __name__ == '__main__':``.
     args : sequence
-        Its arguments; picklable, as what it returns.
+        Arguments of the function; they and its result must be picklable.
     kwargs : dict, optional
     num_proc : int
         Number of processes; ``np`` is its old name.
@@ -86,7 +86,7 @@ def run(
     hostfile : str, optional
         A file with lines ``host slots=N`` instead.
     start_timeout, ssh_port, ssh_identity_file, output_filename, mpi_args, network_interface
-        As the options of ``mxlite-run``.
+        As in the options of ``mxlite-run``.
     verbose : int, optional
         Print the command that is started.
     executable : str, optional
@@ -106,7 +106,7 @@ def run(
     RunError
         If the function raised, with rank and traceback, or a process ended before it returned.
     TypeError, ValueError
-        For arguments that make no job.
+        For arguments that do not describe a job.
     MXNetError
         If Open MPI is missing, or hosts cannot be reached.
 
@@ -166,7 +166,7 @@ def packed(value: Any) -> tuple[bytes, bool]:
     -------
     content : bytes
     whole : bool
-        With functions of the main script; False without cloudpickle, which then go by name.
+        Pickle functions of the main script by value; False without cloudpickle: by name.
     """
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
@@ -257,14 +257,14 @@ class _Call:
             except queue.Empty:
                 break
             if rank < 0:
-                # What was sent before the end may still be on its way.
+                # Messages sent before the end may still arrive.
                 deadline = min(deadline or float("inf"), time.monotonic() + 1)
                 ended = f"mpirun ended with {content}"
             elif good:
                 answers[rank] = content
             else:
                 failures[rank] = content
-                deadline = deadline or time.monotonic() + _LAST_WORDS_SECONDS
+                deadline = deadline or time.monotonic() + _LAST_OUTPUT_SECONDS
         if len(answers) == self._count:
             return [pickle.loads(answers[rank]) for rank in range(self._count)]
         raise RunError(_report(failures, set(range(self._count)) - set(answers), ended))
@@ -290,7 +290,7 @@ class _Call:
                 good, content = pickle.loads(channel.receive())
                 self._events.put((rank, good, content))
         except (ChannelError, EOFError, OSError) as error:
-            if rank >= 0:  # else a stranger
+            if rank >= 0:  # else an unknown process
                 self._events.put((rank, False, f"the process is gone ({error!r})"))
 
 

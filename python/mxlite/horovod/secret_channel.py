@@ -1,4 +1,4 @@
-"""Messages between a process and those that it started: only who has the job's key is heard.
+"""Messages between a process and its children, accepted only with the key of the job.
 
 Each message carries an HMAC-SHA256 of its content, its place in the conversation and a random
 number of each end, so that no other program can send, change, repeat or swap one. Nothing is
@@ -19,7 +19,7 @@ _NONCE, _MAC = 32, 32
 
 
 class ChannelError(MXNetError):
-    """The other end is silent, or is not who it should be."""
+    """The other end is silent, or does not have the key."""
 
 
 class Channel:
@@ -32,7 +32,7 @@ class Channel:
     key : bytes
         Both ends have it.
     role : str
-        Of this end: ``'caller'`` or ``'task'``, and the other one of the other end.
+        Role of this end: ``'caller'`` or ``'task'``; the other end has the other one.
     seconds : float
         How long the other end may take to say its first word.
 

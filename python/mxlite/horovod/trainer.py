@@ -40,9 +40,9 @@ class DistributedTrainer(Trainer):
     gradient_predivide_factor : float
         Gradients are divided by it before the sum, and by ``size / factor`` after.
     prefix : str, optional
-        Of the tensors' names; two trainers of one job need different ones.
+        Prefix of the tensors' names; two trainers of one job need different ones.
     num_groups : int
-        Above 0: gradients are reduced in so many groups, each all at once.
+        Above 0: gradients are reduced in this many groups, each by one operation.
     process_set : ProcessSet
         Ranks whose gradients are averaged; other ranks train alone.
 

@@ -20,7 +20,7 @@ __all__ = ["KVStoreBase", "TestStore", "create"]
 
 
 class KVStoreBase:
-    """What `gluon.Trainer` needs of a store; plug-ins derive from it and register.
+    """Interface that `gluon.Trainer` needs of a store; plug-ins derive from it and register.
 
     Notes
     -----
@@ -30,7 +30,7 @@ class KVStoreBase:
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
-    _spans_processes: bool = False  # also when its type has no "dist" in it
+    _spans_processes: bool = False  # may be True although the type has no "dist" in it
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Give the value of rank 0 to all outputs of all workers.
@@ -214,7 +214,7 @@ def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
     Parameters
     ----------
     values : sequence of NDArray
-        Of the same shape.
+        Array of the same shape.
 
     Returns
     -------

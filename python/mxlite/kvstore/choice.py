@@ -1,4 +1,4 @@
-"""Which store a training needs: the rules of `gluon.Trainer` and `mx.mod.Module`."""
+"""Chooses the store of a training by the rules of `gluon.Trainer` and `mx.mod.Module`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _takes(store: Any, optimizer: Any) -> bool:
         optimizer = Optimizer.opt_registry.get(optimizer.lower())
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     if not issubclass(kind, Optimizer) or not kind._same_everywhere:
-        return True  # if it cannot, it will say so
+        return True  # the store raises an error if it cannot
     refusal = store._refusal(kind) if hasattr(store, "_refusal") else None
     if refusal is None:
         return True

@@ -27,7 +27,7 @@ class Compression:
     Raises
     ------
     TypeError
-        If options are no dict.
+        If options are not a dict.
     ValueError
         For unknown options or types, or a bad threshold.
     """
@@ -73,7 +73,7 @@ class Compression:
         sender : hashable
             Key and device: the rest is kept for it.
         grad : NDArray
-            Not changed.
+            Array that is not changed.
 
         Returns
         -------

@@ -36,7 +36,7 @@ class KVStoreServer:
         Raises
         ------
         ValueError
-            For a variable of the job that is missing or wrong.
+            If a variable of the job is missing or wrong.
         MXNetError
             If the others cannot be reached, or one of them is lost.
         """

@@ -56,7 +56,7 @@ class KVStore(KVStoreBase):
     def __init__(self, name: str = "local") -> None:
         self._type = name
         self._arrays: dict[Any, NDArray] = {}
-        self._replicas: dict[Any, dict[str, NDArray]] = {}  # of the stored value, by context
+        self._replicas: dict[Any, dict[str, NDArray]] = {}  # copies of the stored value, by context
         self._updater: Any = None
         self._compression: Compression | None = None
 
@@ -174,7 +174,7 @@ class KVStore(KVStoreBase):
         out : NDArray, list of NDArray, or a list of these for a list of keys
         priority : int
         ignore_sparse : bool
-            Leave row-sparse outputs as they are.
+            Leave row-sparse outputs unchanged.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class KVStore(KVStoreBase):
             Row-sparse. Values of ``dist`` stores may be dense.
         priority : int
         row_ids : NDArray or list of NDArray
-            In any order, some of them several times, or none.
+            Row ids in any order, possibly repeated or empty.
 
         Raises
         ------
@@ -384,7 +384,7 @@ class KVStore(KVStoreBase):
         Raises
         ------
         KVStoreModeError
-            Without optimizer.
+            If no optimizer was set.
         """
         content = self._states_updater("save").get_states(dump_optimizer)
         with replacing_file(os.fspath(fname)) as stream:
@@ -400,7 +400,7 @@ class KVStore(KVStoreBase):
         Raises
         ------
         KVStoreModeError
-            Without optimizer.
+            If no optimizer was set.
         MissingFileError
             If there is no such file.
         FileFormatError

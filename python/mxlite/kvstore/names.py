@@ -36,7 +36,7 @@ def spans_processes(name: str) -> bool:
     Parameters
     ----------
     name : str
-        As `checked_name` returns it.
+        Name that `checked_name` returned.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def checked_name(name: str) -> str:
     Raises
     ------
     TypeError, NotSupportedError, ValueError
-        As `create`.
+        As in `create`.
     """
     if not isinstance(name, str):
         raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
@@ -89,7 +89,7 @@ def create(name: str = "local") -> KVStore:
     Parameters
     ----------
     name : str
-        Any case, words in any order.
+        Type of the store; case and order of its parts do not matter.
 
         ``'local'``, ``'device'``
             One process (also ``'local_update_cpu'``, ``'local_allreduce_cpu'``,
@@ -102,7 +102,7 @@ def create(name: str = "local") -> KVStore:
         ``'dist_async'``, ``'dist_async_device'``
             Servers update at every push of any worker.
         ``'p3'``
-            As ``'dist'``: pushes and pulls go by priority anyway.
+            As ``'dist'``: pushes and pulls are ordered by priority anyway.
         ``'horovod'``
             Sums over the processes of ``mpirun``, without optimizer.
 

@@ -108,7 +108,7 @@ class AllReduceStore(KVStore):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._group = _Group(name, ordered=True)
-        self._sums: dict[Any, NDArray] = {}  # what updaters get
+        self._sums: dict[Any, NDArray] = {}  # inputs of updaters
         if "async" in name and self._group.size > 1:
             raise NotSupportedError(
                 f"kvstore.create: {name!r} given, in a job of {self._group.size} processes without "

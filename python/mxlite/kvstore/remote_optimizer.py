@@ -21,7 +21,7 @@ _SCHEDULERS = (
     schedulers.CosineScheduler,
 )
 
-# By class: what servers call it, and the options that they need beside the common ones; an option
+# By class: its name on servers, and the options that it has besides the common ones; an option
 # with another name here has that after a colon.
 _KNOWN: dict[type[opt.Optimizer], tuple[str, tuple[str, ...]]] = {
     opt.SGD: ("sgd", ("momentum", "lazy_update")),
@@ -60,7 +60,7 @@ class RemoteOptimizer:
     Parameters
     ----------
     optimizer : Optimizer
-        Of one of the classes that servers have. Servers have the schedulers of
+        An optimizer of a class that servers have. Servers have the schedulers of
         `mx.lr_scheduler`; another one is asked here, with pushes counted as updates.
     name_of : callable
         Gives what the servers call a key.

@@ -1,4 +1,4 @@
-"""Rows of values: what row-sparse pulls ask for."""
+"""Rows of values, for row-sparse pulls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
     row_ids : NDArray
         Any shape and type; may be empty.
     shape : sequence of int
-        Of the value.
+        Shape of the value.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def rows_of(stored: Any, wanted: NDArray) -> NDArray:
     stored : NDArray
         Dense or row-sparse.
     wanted : NDArray of int64
-        In order, each once.
+        Sorted row ids without repetition.
 
     Returns
     -------

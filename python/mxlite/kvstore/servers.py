@@ -31,7 +31,7 @@ __all__ = ["ServerStore"]
 
 
 class _Value:
-    """What a worker knows of a value on the servers."""
+    """State of a worker about a value on the servers."""
 
     def __init__(self, array: NDArray) -> None:
         self.shape = tuple(array.shape)
@@ -109,14 +109,14 @@ class ServerStore(KVStore):
         self._optimizer: RemoteOptimizer | None = None
         if not self._others:
             self._client.set_sync("async" not in name)
-            self._client.barrier()  # nobody pushes before the servers know
+            self._client.barrier()  # no worker may push before the servers have the optimizer
         connection.stores.append(self)
         set_kvstore_handle(self)
 
     def _name(self, key: Any) -> str:
         """Return what the servers call a key."""
         if not self._prefix and re.match(r"\d+:", str(key)):
-            return f"0:{key}"  # it would be another store's
+            return f"0:{key}"  # another store's key
         return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
@@ -170,14 +170,14 @@ class ServerStore(KVStore):
             self._client.push_rows(self._name(name), rows, contiguous(mine.data), priority)
 
     def _follow_optimizer(self, name: Any) -> None:
-        """Tell the servers what has changed in the optimizer, before a push."""
+        """Send changed options of the optimizer to the servers, before a push."""
         if self._optimizer is None:
             return
         self._optimizer.count(name)
         news = self._optimizer.news()
         if news is None or self.rank:
             return
-        # What was pushed before is done by the old numbers: its pulls have been answered.
+        # Earlier pushes used the old numbers: their pulls have been answered.
         nd.waitall()
         self._client.update_optimizer(news, self._prefix)
 
@@ -271,7 +271,7 @@ class ServerStore(KVStore):
         Raises
         ------
         KVStoreModeError
-            Without optimizer.
+            If no optimizer was set.
         """
         self._need_optimizer("save")
         self._client.save_states(os.fspath(fname))
@@ -315,7 +315,7 @@ class ServerStore(KVStore):
         return self._client.report()
 
     def _profile_servers(self, name: str, text: str) -> None:
-        """Tell the servers' profilers what to do: see mxlite.profiler.serving."""
+        """Send a command to the servers' profilers: see mxlite.profiler.serving."""
         self._client.profile_servers(name, text)
 
     def barrier(self) -> None:

@@ -1,6 +1,6 @@
 """Start a job of several processes: ``mxlite-run -np 4 python train.py``.
 
-Finds Open MPI's ``mpirun``, spells its options as the found version wants them, shares the cores
+Finds Open MPI's ``mpirun``, passes the options of its version, shares the cores
 among the processes of a host, and passes Horovod's settings on.
 """
 

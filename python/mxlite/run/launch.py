@@ -34,7 +34,7 @@ __all__ = [
     "run",
 ]
 
-# What processes on other hosts need to know; on this host they inherit everything.
+# Variables for processes on other hosts; on this host they inherit the environment.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|DMLC|OMP|NCCL|CUDA|PYTHON|PS|KMP|MKL)_?|PATH$|LD_LIBRARY_PATH$|HOME$"
     r"|VIRTUAL_ENV$|CONDA_PREFIX$"
@@ -123,10 +123,10 @@ def mpirun_command(
     Parameters
     ----------
     args : Namespace
-        From `options.parse`.
+        Options from `options.parse`.
     mpirun : MpiRun
     environment : mapping
-        Of the processes.
+        Environment of the processes.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def _network_options(args: argparse.Namespace, five: bool, remote: bool) -> list
         options += [flag, name, args.network_interfaces]
     elif not (remote or args.tcp or args.elastic or "btl" in (args.mpi_args or "")):
         # The processes of one host talk through shared memory. Open MPI's TCP transport would
-        # listen on all interfaces, whatever interface it is told to use.
+        # listen on all interfaces, whatever interface its options name.
         options += ["--mca", "btl", "^tcp"]
     return options
 
@@ -228,7 +228,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
     Parameters
     ----------
     args : Namespace
-        From `options.parse`.
+        Options from `options.parse`.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
     """
     environment = dict(os.environ)
     environment.update(settings_of(args))
-    # Output in the order in which it is written, although it goes through a pipe.
+    # Keeps the order of writing, although the output goes through a pipe.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     if args.elastic:
         # A process that joins later cannot count those of its host.
@@ -297,7 +297,7 @@ def run(arguments: Sequence[str]) -> int:
     Parameters
     ----------
     arguments : sequence of str
-        As on the command line: ``['-np', '4', 'python', 'train.py']``.
+        Arguments as on the command line: ``['-np', '4', 'python', 'train.py']``.
 
     Returns
     -------
@@ -338,12 +338,12 @@ def check_reachable(args: argparse.Namespace) -> None:
     Parameters
     ----------
     args : Namespace
-        From `options.parse`.
+        Options from `options.parse`.
 
     Raises
     ------
     MXNetError
-        With all hosts that do not answer within 20 s, and what ssh says.
+        Names all hosts that do not answer within 20 s, and ssh's message.
     """
     hosts = [Host(name, args.ssh_port or 22, slots) for name, slots in _hosts_of(args).slots]
     identity = ["-i", args.ssh_identity_file] if args.ssh_identity_file else []
@@ -356,7 +356,7 @@ def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.terminate()  # mpirun ends its processes
 
-    # Only the main thread of a program may say what signals do.
+    # Only the main thread of a program may install signal handlers.
     numbers = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
     previous = {number: signal.signal(number, pass_on) for number in numbers}
     try:

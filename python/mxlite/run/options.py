@@ -136,7 +136,9 @@ def option_parser() -> argparse.ArgumentParser:
     )
     p.add_argument("-v", "--version", action="store_true", help="print the version and end")
     p.add_argument("-np", "--num-proc", type=int, help="number of processes")
-    p.add_argument("-cb", "--check-build", action="store_true", help="print what is there and end")
+    p.add_argument(
+        "-cb", "--check-build", action="store_true", help="print available features and exit"
+    )
     p.add_argument("--verbose", action="store_true", help="print the command that is started")
     p.add_argument("--start-timeout", type=int, help="seconds until all processes must be there")
     p.add_argument("--output-filename", help="folder for rank.N/stdout and rank.N/stderr")
@@ -190,7 +192,7 @@ def option_parser() -> argparse.ArgumentParser:
     mpi.add_argument("--gloo-timeout-seconds", type=int, help=argparse.SUPPRESS)
 
     elastic = p.add_argument_group("elastic training (Open MPI 5; mxlite.horovod.elastic)")
-    elastic.add_argument("--elastic", action="store_true", help="go on when processes are lost")
+    elastic.add_argument("--elastic", action="store_true", help="continue when processes are lost")
     elastic.add_argument("--min-np", "--min-num-proc", type=int, help="end with fewer; default 1")
     elastic.add_argument(
         "--max-np", "--max-num-proc", type=int, help="start processes while there are fewer"
@@ -202,7 +204,7 @@ def option_parser() -> argparse.ArgumentParser:
         "--elastic-timeout", type=float, help="seconds to wait for --min-np processes; default 600"
     )
     elastic.add_argument("--reset-limit", type=int, help="how often the job may change")
-    elastic.add_argument("--slots-per-host", type=int, help="accepted: -H tells the slots")
+    elastic.add_argument("--slots-per-host", type=int, help="accepted: -H has the slots")
     elastic.add_argument("--blacklist-cooldown-range", type=int, nargs=2, help="accepted")
     p.add_argument("command", nargs=argparse.REMAINDER, help="program and its arguments")
     return p

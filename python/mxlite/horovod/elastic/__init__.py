@@ -1,4 +1,4 @@
-"""Training that goes on when processes are lost or join (`mxlite-run --elastic`).
+"""Training that continues when processes are lost or join (`mxlite-run --elastic`).
 
     state = hvd.elastic.TrainState(net, trainer, sampler=sampler, epoch=0)
 

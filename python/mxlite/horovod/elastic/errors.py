@@ -1,4 +1,4 @@
-"""What interrupts a training that `run` then takes up again."""
+"""Interruptions of a training, after which `run` continues it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["HorovodInternalError", "HostsUpdatedInterrupt"]
 
 
 class HorovodInternalError(CommunicatorError):
-    """The job has lost a process; `run` goes on from the last commit.
+    """The job has lost a process; `run` continues from the last commit.
 
-    Scripts may raise it themselves, on all ranks. It leaves `run` when the job cannot go on.
+    Scripts may raise it themselves, on all ranks. `run` raises it when the job cannot continue.
     """
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The job gets more processes; `run` goes on where the training is.
+    """The job gets more processes; `run` continues from the current state.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _RETRY_SECONDS = 10.0
 
 
 class Settings:
-    """What `mxlite-run --elastic` was given, from its variables."""
+    """Options of `mxlite-run --elastic`, from its variables."""
 
     def __init__(self) -> None:
         self.least = _whole("MXLITE_ELASTIC_MIN", 1)
@@ -92,7 +92,7 @@ class _Discovery:
         threading.Thread(target=self._ask, name="mxlite-hosts", daemon=True).start()
 
     def slots(self) -> int | None:
-        """Return the number of slots that the script told last; None before."""
+        """Return the number of slots that the script printed last; None before."""
         return self._slots
 
     def _ask(self) -> None:
@@ -123,7 +123,7 @@ def _slots_of(line: str) -> int:
 
 
 class _Wish:
-    """What rank 0 knows of hosts."""
+    """State of the hosts, on rank 0."""
 
     discovery: _Discovery | None = None
     tried = 0.0  # when processes were started last
@@ -146,12 +146,12 @@ def wanted_processes() -> int:
 
 
 def note_start() -> None:
-    """Remember that processes were started: not again at once if they have not come."""
+    """Record that processes were started: not again soon if they have not joined."""
     _Wish.tried = time.monotonic()
 
 
 def check_updates() -> None:
-    """Raise on all ranks if rank 0 wants more processes; costs nothing in a job that is full.
+    """Raise on all ranks if rank 0 needs more processes; costs nothing in a job that is full.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def check_updates() -> None:
 
 
 def tell_success() -> None:
-    """Tell `mxlite-run` that the training has ended well, although processes were lost."""
+    """Report to `mxlite-run` that the training has succeeded although processes were lost."""
     folder = settings().status
     if folder and not JOB.failed:
         with contextlib.suppress(OSError):

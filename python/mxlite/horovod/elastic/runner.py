@@ -1,4 +1,4 @@
-"""The loop around a training: losses, new processes, and how it goes on."""
+"""The loop around a training: handles losses and new processes, and continues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WAIT_SECONDS = 1.0
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a training function go on after losses; for use as a decorator.
+    """Make a training function continue after losses; for use as a decorator.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     NotSupportedError
         When called in a job that cannot lose a process; the text says how to start one.
     HorovodInternalError
-        From the call: fewer processes than ``--min-np`` are left, or the reset limit is reached.
+        From the call, if fewer processes than ``--min-np`` are left or the reset limit is reached.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
         try:
             state.sync()
             result = func(state, *args, **kwargs)
-            # Nobody leaves while another may still need it.
+            # No rank leaves while another may still need it.
             allreduce(nd.ones((1,)), name="elastic.end").wait_to_read()
             _register_success()
             return result
@@ -102,7 +102,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
 
 
 def _saved(state: State) -> MXNetError | None:
-    """Save where the training is, which no rank may have committed; return a loss meanwhile."""
+    """Commit the current state, which no rank may have committed; return a loss meanwhile."""
     try:
         state.save()
     except MXNetError as error:
@@ -142,7 +142,7 @@ def _reset(lost: MXNetError | None) -> None:
     wanted = hosts.wanted_processes()
     while True:
         with contextlib.suppress(MXNetError):
-            _core.waitall()  # what was under way has failed, and is computed anew
+            _core.waitall()  # operations in flight have failed and are computed again
         basics.forget()
         try:
             _core.comm_rebuild(

@@ -19,16 +19,16 @@ class ElasticSampler(Sampler):
     Parameters
     ----------
     dataset : sized or int
-        Or the number of samples.
+        Data set, or the number of samples.
     shuffle : bool
-        In another order in each epoch, the same on all ranks.
+        Use another order in each epoch, the same on all ranks.
     seed : int
 
     Notes
     -----
     Matches ``horovod.torch.elastic.ElasticSampler``. What was recorded by `record_batch` is not
     dealt out again after a change of the job. The last ranks get a sample of the front again where
-    the number of samples is no multiple of that of the ranks.
+    the number of samples is not a multiple of the number of ranks.
     """
 
     def __init__(self, dataset: Sized | int, shuffle: bool = True, seed: int = 0) -> None:
@@ -39,7 +39,7 @@ class ElasticSampler(Sampler):
         self.shuffle = bool(shuffle)
         self.seed = int(seed)
         self.epoch = 0
-        self.processed_num = 0  # of the epoch, by all ranks
+        self.processed_num = 0  # samples of this epoch processed by all ranks
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
@@ -59,9 +59,9 @@ class ElasticSampler(Sampler):
         Parameters
         ----------
         batch_idx : int
-            Not used; Horovod's callers have it.
+            Not used; accepted because callers of Horovod pass it.
         batch_size : int
-            Of this rank; all ranks have the same.
+            Batch size of this rank; all ranks have the same.
         """
         self.record_indices(range(batch_size))
 

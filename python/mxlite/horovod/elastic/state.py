@@ -1,4 +1,4 @@
-"""What a training consists of, in memory: committed, restored, and sent to ranks that join."""
+"""State of a training in memory: committed, restored, and sent to ranks that join."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class State:
         Parameters
         ----------
         callbacks : sequence of callable
-            Without arguments; they adapt learning rates and the like.
+            Functions without arguments that adapt learning rates and the like.
         """
         self._reset_callbacks.extend(callbacks)
 
@@ -106,7 +106,7 @@ class ObjectState(State):
             if name.startswith("_") or hasattr(type(self), name):
                 raise ValueError_(f"{type(self).__name__}: {name!r} cannot be a state's attribute")
             setattr(self, name, kwargs[name])
-        self._commits = 0  # how often it was saved, by any rank it comes from
+        self._commits = 0  # number of commits, by whichever rank
         self._saved = self._snapshot()
 
     def _content(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class ObjectState(State):
         return {"values": {name: getattr(self, name) for name in self._names}}
 
     def _take(self, content: dict[str, Any]) -> None:
-        """Take over what `_content` gave here or on another rank."""
+        """Restore what `_content` returned here or on another rank."""
         for name, value in content["values"].items():
             setattr(self, name, value)
 
@@ -217,7 +217,7 @@ class TrainState(ObjectState):
                     f"TrainState: another rank has a parameter {name!r}, this network has none"
                 )
             params[name].set_data(value)
-            params[name]._finish_deferred_init()  # no forward pass has told the shape here
+            params[name]._finish_deferred_init()  # no forward pass has determined the shape here
             params[name].zero_grad()
         if self.trainer is not None and content["trainer"] is not None:
             self.trainer.load_state_dict(content["trainer"])

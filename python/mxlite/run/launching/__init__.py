@@ -1,1 +1,1 @@
-"""What ``mxlite.tools.launch`` consists of: hosts, plans of jobs, running processes."""
+"""Parts of ``mxlite.tools.launch``: hosts, plans of jobs, running processes."""

@@ -28,10 +28,10 @@ __all__ = [
     "ssh",
 ]
 
-_PORTS = range(9091, 9999)  # of schedulers, as in MXNet
+_PORTS = range(9091, 9999)  # ports of schedulers, as in MXNet
 _CONNECT_SECONDS = 10
 _PROBE_SECONDS = 20
-# Where one of them is set, mpirun reaches hosts by other means than ssh.
+# If one of them is set, mpirun reaches hosts by other means than ssh.
 _NOT_BY_SSH = (
     "SLURM_JOB_ID",
     "PBS_JOBID",
@@ -53,7 +53,7 @@ class Host(NamedTuple):
     """A line of a hostfile."""
 
     name: str
-    port: int  # of sshd
+    port: int  # port of sshd
     slots: int
 
     def label(self) -> str:
@@ -116,7 +116,7 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
     command = ["ssh", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes"]
     command += ["-o", f"ConnectTimeout={_CONNECT_SECONDS}", "-o", "ServerAliveInterval=5"]
     command += ["-o", "ServerAliveCountMax=3", *options]
-    if host.port != 22:  # else what ~/.ssh/config says of this host
+    if host.port != 22:  # else ssh's configuration decides
         command += ["-p", str(host.port)]
     return [*command, host.name]
 
@@ -141,14 +141,14 @@ def check_hosts_of_mpirun(hosts: Sequence[Host], folder: str, options: Sequence[
         This machine is not asked; nobody is where a scheduler of jobs, or a variable of Open MPI,
         names other means than ssh.
     folder : str
-        Where processes will run.
+        Hosts on which processes will run.
     options : sequence of str
         More options of ssh, beside those that Open MPI has from its variables.
 
     Raises
     ------
     LaunchError
-        As `check_hosts`.
+        As in `check_hosts`.
     """
     if any(os.environ.get(name) for name in _NOT_BY_SSH):
         return
@@ -165,7 +165,7 @@ def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ())
     ----------
     hosts : sequence of Host
     folder : str
-        Where processes will run.
+        Hosts on which processes will run.
     options : sequence of str
         More options of ssh.
 
@@ -207,12 +207,12 @@ def check_hosts(hosts: Sequence[Host], folder: str, options: Sequence[str] = ())
 
 
 def free_port(address: str) -> int:
-    """Return a port of this machine that nobody listens at.
+    """Return a free port of this machine.
 
     Parameters
     ----------
     address : str
-        Where the scheduler will listen.
+        Address on which the scheduler will listen.
 
     Returns
     -------
@@ -241,12 +241,12 @@ def free_port(address: str) -> int:
 
 
 def check_port(address: str, port: int) -> None:
-    """Raise if somebody listens at a port of this machine.
+    """Raise if a port of this machine is in use.
 
     Parameters
     ----------
     address : str
-        Where the scheduler will listen.
+        Address on which the scheduler will listen.
     port : int
 
     Raises
@@ -318,7 +318,7 @@ def reaching_address(hosts: Sequence[Host]) -> str:
     for host in hosts:
         try:
             found = _address_that_reaches(host)
-        except LaunchError as error:  # a name that only ssh knows, or a host that is not there
+        except LaunchError as error:  # a name that only ssh resolves, or a host that does not exist
             trouble = trouble or error
             continue
         if not found.startswith("127.") and found != "::1":
@@ -335,7 +335,7 @@ def _address_that_reaches(host: Host) -> str:
             host.name, host.port, type=socket.SOCK_DGRAM
         )[0]
         with socket.socket(family, kind) as probe:
-            probe.connect(address)  # of datagrams: chooses a route, sends nothing
+            probe.connect(address)  # connecting a datagram socket chooses a route and sends nothing
             return str(probe.getsockname()[0])
     except OSError as error:
         raise LaunchError(f"host {host.label()}: {error.strerror or error}") from error

@@ -23,11 +23,11 @@ from .plan import ProcessPlan, remote_script, table
 __all__ = ["Job", "end_with_parent"]
 
 # Others of the job say what they miss when one of them has failed; then they are ended.
-_LAST_WORDS_SECONDS = 15.0
+_LAST_OUTPUT_SECONDS = 15.0
 _TERM_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
-# What mpirun writes before a line: [prterun-host-4711@1,0]<stdout>: or [1,0]<stdout>:
+# Prefixes of lines from mpirun: [prterun-host-4711@1,0]<stdout>: or [1,0]<stdout>:
 _TAG = re.compile(rb"\[[^\]\s]*,(\d+)\](?:<\w+>)?:? ?")
 
 _libc = ctypes.CDLL(None)
@@ -56,9 +56,9 @@ class Job:
     plans : sequence of ProcessPlan
         The scheduler first.
     command : sequence of str, or mapping of role to that
-        What all of them run, or those of each role.
+        Command of all processes, or of each role.
     environment : mapping
-        Of processes on this machine; a plan's variables go over it.
+        Environment of processes on this machine; a plan's variables replace it.
     folder : str
         Working directory on other hosts.
     attempts : int
@@ -149,7 +149,7 @@ class Job:
         self._readers.append(reader)
 
     def _read(self, running: _Running) -> None:
-        """Copy output line by line, then tell that the process has ended."""
+        """Copy output line by line, then report that the process has ended."""
         stream: IO[bytes] | None = running.process.stdout
         plan = running.plan
         waiter = threading.Thread(target=self._wait_for, args=(running,), daemon=True)
@@ -192,13 +192,13 @@ class Job:
                     continue
                 logging.error("%s ended with exit code %d, the job ends", label, code)
                 failure = code
-                deadline = time.monotonic() + _LAST_WORDS_SECONDS
+                deadline = time.monotonic() + _LAST_OUTPUT_SECONDS
             if all(worker.ended is not None for worker in workers):
                 if failure is not None:
                     return failure
                 if all(running.ended is not None for running in self._running.values()):
                     return 0
-                deadline = deadline or time.monotonic() + _LAST_WORDS_SECONDS
+                deadline = deadline or time.monotonic() + _LAST_OUTPUT_SECONDS
 
     def _again(self, label: str, code: int) -> bool:
         """Start a failed process again, if that is allowed."""

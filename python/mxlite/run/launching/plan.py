@@ -23,7 +23,7 @@ __all__ = [
     "table",
 ]
 
-# What processes on other hosts are told without being asked.
+# Variables that processes on other hosts always get.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"
     r"|AWS_ACCESS_KEY_ID$|AWS_SECRET_ACCESS_KEY$"
@@ -36,7 +36,7 @@ class ProcessPlan(NamedTuple):
     role: str  # scheduler, server or worker
     rank: int
     host: Host | None  # None: this machine
-    variables: dict[str, str]  # beside the environment of the launcher, or of the host
+    variables: dict[str, str]  # in addition to the environment of the launcher, or of the host
     processes: int = 0  # more than 0: an mpirun that starts so many
 
     def label(self) -> str:
@@ -105,14 +105,14 @@ def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
     Parameters
     ----------
     args : Namespace
-        Of the command line.
+        Options of the command line.
     hosts : sequence of Host
         None for a job of this machine only.
 
     Raises
     ------
     LaunchError
-        With both numbers.
+        The message has both numbers.
     """
     slots = sum(host.slots for host in hosts)
     if hosts and slots < args.num_workers:
@@ -130,11 +130,11 @@ def plan_all_reduce(
     Parameters
     ----------
     args : Namespace
-        Of the command line.
+        Options of the command line.
     hosts : sequence of Host
         Empty: all processes on this machine.
     environment : mapping
-        Of the launcher.
+        Environment of the launcher.
 
     Returns
     -------
@@ -166,11 +166,11 @@ def plan_job(
     Parameters
     ----------
     args : Namespace
-        Of the command line.
+        Options of the command line.
     hosts : sequence of Host
         Empty: all processes on this machine. Servers and workers go round them.
     environment : mapping
-        Of the launcher.
+        Environment of the launcher.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def plan_job(
     port = environment.get("DMLC_PS_ROOT_PORT", "").strip()
     if not port:
         port = str(free_port(address))
-    elif port.isdigit() and int(port) < 1 << 16:  # else the scheduler says what is wrong
+    elif port.isdigit() and int(port) < 1 << 16:  # else the scheduler reports the error
         check_port(address, int(port))
     common = _forwarded(args.env, environment) if hosts else {}
     common.update(
@@ -195,7 +195,7 @@ def plan_job(
         DMLC_PS_ROOT_URI=address,
         DMLC_PS_ROOT_PORT=port,
         DMLC_JOB_CLUSTER=args.launcher,
-        # Processes of other jobs, and whoever else finds the port, do not know it.
+        # Processes of other jobs, and other programs that find the port, do not have it.
         MXLITE_PS_TOKEN=environment.get("MXLITE_PS_TOKEN") or secrets.token_hex(16),
         PYTHONUNBUFFERED="1",
     )
@@ -264,7 +264,7 @@ def remote_script(plan: ProcessPlan, folder: str, command: Sequence[str]) -> str
 
 
 def table(plans: Sequence[ProcessPlan], processes: Mapping[str, int]) -> str:
-    """Return who runs where, one line for each process.
+    """Return the host of each process, one line for each process.
 
     Parameters
     ----------
