@@ -1,7 +1,7 @@
 """Record files: sequences of byte strings, with or without an index (``mxnet.recordio``).
 
 Files are byte for byte those of MXNet 1.x. A damaged record raises a :class:`RecordError` that
-names file, record and offset; the next ``read()`` goes on with the next whole record.
+names file, record and offset; the next ``read()`` continues with the next whole record.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class MXRecordIO:
         Parameters
         ----------
         buf : bytes
-            Below 512 MiB.
+            Record of less than 512 MiB.
         """
         self._require(writable=True, method="write")
         self._check_pid()
@@ -130,7 +130,7 @@ class MXRecordIO:
         Raises
         ------
         RecordError
-            If the record is damaged. The next call goes on behind the damage.
+            If the record is damaged. The next call continues after the damage.
         """
         self._require(writable=False, method="read")
         self._check_pid()
@@ -201,7 +201,7 @@ class MXIndexedRecordIO(MXRecordIO):
     idx : dict
         Offsets by keys.
     keys : list
-        In the order of the index file.
+        Keys in the order of the index file.
 
     Notes
     -----
@@ -297,7 +297,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.handle.seek(self.idx[idx])
 
     def tell(self) -> int:
-        """Return the offset at which a writer will put the next record.
+        """Return the offset at which a writer will write the next record.
 
         Returns
         -------
@@ -347,12 +347,12 @@ class MXIndexedRecordIO(MXRecordIO):
 
 IRHeader = namedtuple("IRHeader", ["flag", "label", "id", "id2"])
 IRHeader.__name__ = "HEADER"  # what 1.x prints
-IRHeader.__doc__ = """What precedes the image in a record: labels and identity.
+IRHeader.__doc__ = """The header of an image record: labels and identity.
 
 Parameters
 ----------
 flag : int
-    Number of labels behind the header; 0: one label, inside it.
+    Number of labels after the header; 0: one label, inside it.
 label : float or array of float32
 id, id2 : int
 """
@@ -367,7 +367,7 @@ def pack(header: Any, s: bytes) -> bytes:
     Parameters
     ----------
     header : IRHeader
-        Its flag is ignored: a number as label is written into the header, several behind it.
+        Its flag is ignored: a number as label is written into the header, several after it.
     s : bytes
 
     Returns
@@ -396,12 +396,12 @@ def pack(header: Any, s: bytes) -> bytes:
 
 
 def unpack(s: bytes) -> tuple[Any, bytes]:
-    """Take a record apart.
+    """Split a record into header and content.
 
     Parameters
     ----------
     s : bytes
-        What :func:`pack` made.
+        A record from :func:`pack`.
 
     Returns
     -------
@@ -431,13 +431,13 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray[Any, Any]]:
-    """Take a record apart and decode its image.
+    """Split a record and decode its image.
 
     Parameters
     ----------
     s : bytes
     iscolor : int
-        1: three channels, 0: gray, both turned as the Exif tag says; -1: as it was written.
+        1: three channels, 0: gray, both rotated by the Exif tag; -1: as stored.
 
     Returns
     -------

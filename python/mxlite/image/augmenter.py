@@ -52,7 +52,7 @@ class Augmenter:
     Parameters
     ----------
     **kwargs
-        What `dumps` shows.
+        Arguments that `dumps` shows.
 
     Notes
     -----

@@ -61,7 +61,7 @@ def CreateAugmenter(  # noqa: N802
     Raises
     ------
     ValueError
-        If rand_resize is wanted without rand_crop.
+        If rand_resize is set without rand_crop.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Augmenters that keep boxes in step with the image.
+"""Augmenters that transform an image together with its boxes.
 
 Labels are arrays (objects, 5 or more): class, left, top, right, bottom as shares of width and
 height, and what else there is. Random numbers come from Python's generator.
@@ -42,7 +42,7 @@ class DetAugmenter:
     Parameters
     ----------
     **kwargs
-        What `dumps` shows.
+        Arguments that `dumps` shows.
 
     Notes
     -----
@@ -210,7 +210,7 @@ class DetRandomCropAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        """Return a rectangle (x, y, width, height) of a wanted area and ratio, if one came up."""
+        """Return a rectangle (x, y, width, height) of suitable area and ratio, if one was drawn."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -259,7 +259,7 @@ class DetRandomCropAug(DetAugmenter):
 
 
 class DetRandomPadAug(DetAugmenter):
-    """Puts the image at a random place of a larger, plain one.
+    """Places the image at random in a larger, plain one.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ class DetRandomPadAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int] | None:
-        """Return a larger (width, height) of a wanted area and ratio, if one came up."""
+        """Return a larger (width, height) of suitable area and ratio, if one was drawn."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -339,7 +339,7 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     Parameters
     ----------
     min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts
-        As of `DetRandomCropAug`; lists give one for each.
+        As in `DetRandomCropAug`; lists give one for each.
     skip_prob : float
         Probability of none.
 

@@ -271,7 +271,7 @@ class ImageDetIter(ImageIter):
             RGB; default is drawn at random for each box.
         thickness : int
         mean, std : numpy.ndarray, True or None
-            What `ColorNormalizeAug` took away, to be added again.
+            Mean and deviation that `ColorNormalizeAug` removed, to be restored.
         clip : bool
             Clip to 0 to 255.
         waitKey : int, optional
@@ -316,7 +316,7 @@ class ImageDetIter(ImageIter):
 
 
 def _draw_box(picture: Label, box: tuple[int, ...], color: Any, thickness: int) -> None:
-    """Draw the outline of (left, top, right, bottom), what lies outside is not drawn."""
+    """Draw the outline of (left, top, right, bottom), parts outside of the image are not drawn."""
     left, top, right, bottom = box
     outer, inner = thickness // 2, (thickness + 1) // 2
     mask = np.zeros(picture.shape[:2], bool)

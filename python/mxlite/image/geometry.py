@@ -44,7 +44,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
         0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos; 9 picks area for shrinking and bicubic
         for enlarging; 10 picks one at random.
     out : NDArray, optional
-        Where to write the result.
+        Array for the result.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def copyMakeBorder(  # noqa: N802
     values : tuple of float
         One for each channel, instead of value.
     out : NDArray, optional
-        Where to write the result.
+        Array for the result.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def copyMakeBorder(  # noqa: N802
 def imrotate(
     src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
-    """Turn images about their centers; what lies outside is 0.
+    """Rotate images about their centers; pixels from outside are 0.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def imrotate(
 def _rotation_grid(
     angles: np.ndarray[Any, Any], size: tuple[int, ...], zoom_in: bool, zoom_out: bool
 ) -> np.ndarray[Any, Any]:
-    """Return (n, 2, height, width): where each pixel comes from, edges at -1 and 1."""
+    """Return (n, 2, height, width): the source of each pixel, edges at -1 and 1."""
     height, width = size
     cos, sin = np.cos(angles), np.sin(angles)
     scale = np.ones_like(angles)

@@ -345,7 +345,7 @@ class ImageIter(DataIter):
             )
 
     def check_valid_image(self, data: Sequence[NDArray]) -> None:
-        """Raise ShapeError if the first of a list is no image."""
+        """Raise ShapeError if the first of a list is not an image."""
         if len(data[0].shape) == 0:
             raise ShapeError("Data shape is wrong")
 

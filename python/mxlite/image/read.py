@@ -25,7 +25,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     to_rgb : bool
         RGB instead of OpenCV's BGR.
     out : NDArray, optional
-        Where to write the result.
+        Array for the result.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
     Raises
     ------
     RecordError
-        If the bytes are no image or a damaged one.
+        If the bytes are not an image, or a damaged one.
     """
     return _decode(buf, flag, to_rgb, out, "imdecode")
 
@@ -73,7 +73,7 @@ def imread(
     MissingFileError
         If there is no such file.
     RecordError
-        If the file is no image or a damaged one.
+        If the file is not an image, or a damaged one.
     """
     try:
         with open(filename, "rb") as file:

@@ -92,7 +92,7 @@ class DataBatch:
     index : array, optional
         Positions of the samples in their source.
     bucket_key : hashable, optional
-        Which network of a bucketing module takes the batch.
+        Key of the bucketing module's network for this batch.
     provide_data, provide_label : list of DataDesc, optional
 
     Notes
@@ -198,7 +198,7 @@ class DataIter(NeedsInit):
         Returns
         -------
         dict
-            Numbers, strings and arrays; `load_state_dict` of an iterator made alike goes on there.
+            Numbers, strings and arrays; `load_state_dict` of an equal iterator continues there.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class DataIter(NeedsInit):
 
         Raises
         ------
-        ValueError_
+        ValueError
             If it is the position of another data set or batch size.
         """
         raise NotSupportedError(

@@ -50,7 +50,7 @@ class ImageDetRecordIter(ImageRecordIter):
     Parameters
     ----------
     label_width : int
-        What every label must have; -1: any.
+        Width that every label must have; -1: any.
     label_pad_width : int
         Length of labels in a batch; 0: that of the longest in the file.
     label_pad_value : float
@@ -67,7 +67,7 @@ class ImageDetRecordIter(ImageRecordIter):
         Ranges of colors, each applied with ``random_..._prob``.
     rand_mirror_prob : float
     resize_mode : {'force', 'shrink', 'fit'}
-        To data_shape; only smaller, keeping the ratio; smaller or larger, keeping the ratio.
+        Resize to data_shape; only shrink, keeping the ratio; smaller or larger, keeping the ratio.
 
     Raises
     ------

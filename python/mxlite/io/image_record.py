@@ -265,7 +265,7 @@ class ImageRecordIter(MXDataIter):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned: only what comes behind it is decoded."""
+        """Move to a position that `state_dict` returned: only later samples are decoded."""
         self._check_state(state, num_records=self.num_records, batch_size=self.batch_size)
         self._pipeline.seek(*state["position"])
 

@@ -160,12 +160,12 @@ class NDArrayIter(DataIter, TypedInit):
 
     @property
     def provide_data(self) -> list[DataDesc]:
-        """What the data of a batch looks like."""
+        """Descriptions of a batch's data."""
         return self._descriptions(self.data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """What the labels of a batch look like."""
+        """Descriptions of a batch's labels."""
         return self._descriptions(self.label)
 
     @property
@@ -276,7 +276,7 @@ class NDArrayIter(DataIter, TypedInit):
         return [self._rows(value) for _, value in sources]
 
     def getpad(self) -> int:
-        """Return how many samples are there twice: at the end, or (roll_over) at the beginning."""
+        """Return how many samples appear twice: at the end, or (roll_over) at the beginning."""
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:

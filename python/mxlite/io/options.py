@@ -19,7 +19,7 @@ def known_options(name: str, given: Mapping[str, Any], known: Iterable[str]) -> 
     Parameters
     ----------
     name : str
-        Of the iterator.
+        Name of the iterator.
     given : dict
     known : iterable of str
 

@@ -68,7 +68,7 @@ class _RowIter(MXDataIter):
                 break
         if self._row != state["row"]:
             raise ValueError_(
-                f"{type(self).__name__}: the saved position is behind row {state['row']}, the file "
+                f"{type(self).__name__}: the saved position is after row {state['row']}, the file "
                 f"has {self._row} rows"
             )
 
@@ -80,7 +80,7 @@ class CSVIter(_RowIter):
     ----------
     data_csv : str
     data_shape : tuple of int
-        Of one row's data; a line has as many numbers.
+        Shape of one row's data; a line has as many numbers.
     label_csv : str
         ``'NULL'``: the labels are 0.
     label_shape : tuple of int
@@ -88,7 +88,7 @@ class CSVIter(_RowIter):
     round_batch : bool
         Fill the last batch with the first rows, else with zeros; ``pad`` says how many.
     dtype : dtype, optional
-        Of data and labels: float32, float64, int32 or int64.
+        Type of data and labels: float32, float64, int32 or int64.
     data_name, label_name : str
     **kwargs
         prefetch_buffer, ctx: taken and not needed.
@@ -170,7 +170,7 @@ class LibSVMIter(_RowIter):
     data_shape : tuple of int
         ``(columns,)``; columns are counted from 0.
     label_libsvm : str
-        Where the labels are, as rows; ``'NULL'``: the numbers that begin the lines of data.
+        File of the labels, as rows; ``'NULL'``: the numbers that begin the lines of data.
     label_shape : tuple of int
     num_parts, part_index : int
         Read one of several parts of the files.

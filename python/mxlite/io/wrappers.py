@@ -103,7 +103,7 @@ class ResizeIter(DataIter, TypedInit):
 
 
 def _state_of(source: Any) -> dict[str, Any] | None:
-    """Return an iterator's position, None if it cannot tell."""
+    """Return an iterator's position, None if it has none."""
     try:
         state: dict[str, Any] = source.state_dict()
         return state
@@ -130,7 +130,7 @@ class _Fetcher(threading.Thread):
                 self.ready.put((self.source.next(), None))
         except StopIteration:
             self.ready.put((None, None))
-        except BaseException as error:  # it is raised where next() is called
+        except BaseException as error:  # raised where next() is called
             self.ready.put((None, error))
 
     def stop(self, timeout: float | None = None) -> None:
@@ -206,12 +206,12 @@ class PrefetchingIter(DataIter):
 
     @property
     def provide_data(self) -> list[DataDesc]:
-        """What the data of a batch looks like."""
+        """Descriptions of a batch's data."""
         return self._joined("provide_data", self.rename_data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """What the labels of a batch look like."""
+        """Descriptions of a batch's labels."""
         return self._joined("provide_label", self.rename_label)
 
     def state_dict(self) -> dict[str, Any]:

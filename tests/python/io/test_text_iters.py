@@ -83,9 +83,9 @@ def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
     [
         ("1,2\n3\n", "line 2: '3': 1 columns given, 2 expected"),
         ("1,2\n3,4,5\n", "line 2: '3,4,5': more than 2 columns"),
-        ("1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is no number"),
-        ("1;2\n", "line 1: '1;2': column 1 of 2 is no number"),
-        ("1,2e999\n", "column 2 of 2 is no number of the dtype"),
+        ("1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is not a number"),
+        ("1;2\n", "line 1: '1;2': column 1 of 2 is not a number"),
+        ("1,2e999\n", "column 2 of 2 is not a number of the dtype"),
     ],
 )
 def test_csv_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
@@ -302,5 +302,5 @@ def test_positions_of_other_data_are_refused(tmp_path: Path, kind: str) -> None:
 def test_positions_behind_the_end_are_refused(tmp_path: Path) -> None:
     state = made("csv", tmp_path).state_dict()
     state["row"] = 8
-    with pytest.raises(ValueError, match="behind row 8, the file has 7 rows"):
+    with pytest.raises(ValueError, match="after row 8, the file has 7 rows"):
         made("csv", tmp_path).load_state_dict(state)
