@@ -25,9 +25,9 @@ def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]
         ``__array_interface__``, ``__dlpack__`` or the buffer protocol (pandas, PyTorch).
         Objects and texts are read as numbers, None as NaN; of masked arrays the data are taken.
     who : str
-        What begins an error's text.
+        Begin of error texts.
     dtype : dtype, optional
-        What the numbers become in the end: objects are read as integers for an integer dtype.
+        Type to which the numbers are converted later: for integers, objects are read as integers.
 
     Returns
     -------

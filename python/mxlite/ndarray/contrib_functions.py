@@ -53,7 +53,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
     Raises
     ------
     DynamicShapeError
-        While a graph is made, whose shapes have to be known in advance. A hybridized block that
+        While a graph is traced, because its shapes must be known. A hybridized block that
         calls this runs operator by operator from then on; its children keep their graphs.
     """
     for name, value in (("data", data), ("index", index)):
@@ -139,7 +139,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     weight : NDArray, shape (input_dim, output_dim)
     input_dim, output_dim : int
     dtype : dtype
-        Of a weight that is made for this layer.
+        Options of a weight that is made for this layer.
     deterministic : bool
         Without effect: sums are always made in the same order.
     **kwargs
@@ -339,7 +339,7 @@ def multi_lamb_update(
         Number of each weight's update, from 1.
     lrs, wds : sequences of float
     out : list of NDArray
-        Where the new weights go.
+        Array for the new weights.
     **kwargs
         beta1=0.9, beta2=0.999, epsilon=1e-6, rescale_grad=1, lower_bound=-1, upper_bound=-1,
         clip_gradient=-1, bias_correction=True.

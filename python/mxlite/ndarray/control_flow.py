@@ -38,14 +38,14 @@ def foreach(
         Axis 0 has the same size, at least 1, in all of them.
     init_states : NDArray or nested lists of NDArray
     name : str, optional
-        Of the nodes, as in ``mx.sym.contrib``; not used.
+        Name of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
     outputs : NDArray or nested lists of NDArray
-        What the calls returned, stacked along a new axis 0.
+        Results of the calls, stacked along a new axis 0.
     states : NDArray or nested lists of NDArray
-        After the last call.
+        States after the last call.
 
     Raises
     ------
@@ -135,16 +135,16 @@ def while_loop(
     max_iterations : int
         The loop ends after so many steps in any case.
     name : str, optional
-        Of the nodes, as in ``mx.sym.contrib``; not used.
+        Name of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
     outputs : NDArray or nested lists of NDArray
-        What the steps returned, stacked along a new axis 0 of size max_iterations; the part for
+        Results of the steps, stacked along a new axis 0 of size max_iterations; the part for
         steps that were not made is 0. Without any step: an empty list, and inside the forward of a
         hybridized block zeros.
     loop_vars : NDArray or list of NDArray
-        After the last step.
+        Variables after the last step.
 
     Raises
     ------
@@ -265,12 +265,12 @@ def cond(
     then_func, else_func : callable
         Without arguments; return an array or nested lists of arrays.
     name : str, optional
-        Of the nodes, as in ``mx.sym.contrib``; not used.
+        Name of the nodes, as in ``mx.sym.contrib``; not used.
 
     Returns
     -------
     NDArray or nested lists of NDArray
-        What the function that was called returned.
+        Result of the function that was called.
 
     Raises
     ------

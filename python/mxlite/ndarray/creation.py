@@ -63,7 +63,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     Raises
     ------
     TypeError
-        If the values are no rectangular array of numbers.
+        If the values are not a rectangular array of numbers.
     """
     if isinstance(source_array, NDArray):
         if type(source_array) is not NDArray:
@@ -245,7 +245,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError_("from_numpy: zero_copy needs a C-contiguous array")
     if not (ndarray.flags.writeable or _owner_of(ndarray).flags.owndata):
-        return from_numpy(ndarray, zero_copy=False)  # a file or bytes that nobody may write
+        return from_numpy(ndarray, zero_copy=False)  # a file or bytes that must not be written
     result = _core.from_numpy(ndarray)
     ndarray.flags["WRITEABLE"] = False
     return result
@@ -259,12 +259,12 @@ def from_dlpack(dlpack: Any) -> NDArray:
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:
-    """Return a DLPack capsule of the array once its value is there."""
+    """Return a DLPack capsule of the array once its value is computed."""
     data.wait_to_read()
     return data.__dlpack__()
 
 
 def to_dlpack_for_write(data: NDArray) -> Any:
-    """Return a DLPack capsule of the array once nobody uses its memory."""
+    """Return a DLPack capsule of the array once its memory is not in use."""
     data.wait_to_write()
     return data.__dlpack__()

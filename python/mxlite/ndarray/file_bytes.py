@@ -18,7 +18,7 @@ _MOST_AT_ONCE = 1 << 30  # a single read of Linux ends at 2 GiB
 
 
 class FileBytes:
-    """A file whose slices are memoryviews, each read when it is asked for.
+    """A file whose slices are memoryviews, each read on demand.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def split_v2(
     Raises
     ------
     ValueError
-        If the parts would not be equal, or the number is no integer.
+        If the parts would not be equal, or the number is not an integer.
     """
     split = _core.op("_split_v2")
     if isinstance(indices_or_sections, (int, np.integer)):
@@ -53,7 +53,7 @@ def split_v2(
             f"split_v2: indices_or_sections is {indices_or_sections!r}, expected an int or a tuple "
             "of ints"
         )
-    # The operator wants the beginning of every part, the first one too.
+    # The operator takes the beginning of every part, including the first one.
     indices = (0, *indices_or_sections)
     return split(ary, indices=indices, axis=axis, squeeze_axis=squeeze_axis)
 

@@ -1,6 +1,6 @@
 """``a[key]`` and ``a[key] = value``.
 
-As in 1.x, what lies together in memory is a view of it, everything else is a copy, and the result
+As in 1.x, contiguous parts are views, everything else is a copy, and the result
 of an integer index never has zero dimensions.
 """
 
@@ -111,7 +111,7 @@ def _is_viewable(array: NDArray) -> bool:
 
 
 def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
-    """Say whether the elements that non-empty ranges select lie one after the other in memory."""
+    """Return whether the elements that non-empty ranges select are contiguous in memory."""
     inside = True  # so far all axes, from the last, are whole
     for numbers, size in zip(reversed(ranges), reversed(shape)):
         if len(numbers) > 1 and (numbers.step != 1 or not inside):

@@ -60,7 +60,7 @@ def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
 
 
 def _as_in_context(self: NDArray, context: Any) -> NDArray:
-    """Return the array on a device; itself when it is there already."""
+    """Return the array on a device; itself if it is on the device already."""
     if self._traced or self.ctx == context:
         return self
     return _copyto(self, context)
@@ -154,13 +154,13 @@ def _squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
 
 
 def _to_dlpack_for_read(self: NDArray) -> Any:
-    """Return a DLPack capsule of the array once its value is there."""
+    """Return a DLPack capsule of the array once its value is computed."""
     self.wait_to_read()
     return self.__dlpack__()
 
 
 def _to_dlpack_for_write(self: NDArray) -> Any:
-    """Return a DLPack capsule of the array once nobody uses its memory."""
+    """Return a DLPack capsule of the array once its memory is not in use."""
     self.wait_to_write()
     return self.__dlpack__()
 
@@ -236,7 +236,7 @@ def _to_numpy(self: NDArray, dtype: Any = None, copy: Any = None) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
-# What NumPy's operators call, and the operator that does it here.
+# Methods that NumPy's operators call, and the operator that implements each here.
 _UFUNC_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -344,7 +344,7 @@ def _setstate(self: NDArray, state: dict[str, Any]) -> None:
     Raises
     ------
     FileFormatError
-        If the bytes are no blob.
+        If the bytes are not a blob.
     ValueError
         If there is no array in them.
     """
@@ -363,7 +363,7 @@ def _setstate_sparse(self: BaseSparseNDArray, state: dict[str, Any]) -> None:
 
 
 def attach(methods: dict[str, Any]) -> None:
-    """Set attributes of the class NDArray; its stub is generated from what is there."""
+    """Set attributes of the class NDArray; its stub is generated from the attributes."""
     for name, method in methods.items():
         setattr(NDArray, name, method)
 

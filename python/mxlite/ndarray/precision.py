@@ -1,4 +1,4 @@
-"""Which precision operators get under mixed precision.
+"""Decides in which precision operators run under mixed precision.
 
 `ACTIVE` holds the rules that new symbols and calls follow (``mx.contrib.amp.init``); converting a
 finished symbol uses rules of its own.

@@ -71,7 +71,7 @@ def save(fname: str | os.PathLike[str], data: Any) -> None:
 
     Raises
     ------
-    TypeError_
+    TypeError
         If ``data`` is something else.
     FileAccessError
         If the file cannot be written; an old file of that name is unchanged.
@@ -98,7 +98,7 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Returns
     -------
     list of NDArray or dict of str to NDArray
-        What was saved; all arrays on the CPU.
+        The saved arrays, on the CPU.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def load_frombuffer(buf: Buffer) -> Any:
 
     Raises
     ------
-    TypeError_
+    TypeError
         If ``buf`` has no bytes.
     FileFormatError
         As `load`.
@@ -218,7 +218,7 @@ def array_from_bits(dtype: str, raw: memoryview, shape: tuple[int, ...]) -> NDAr
     Returns
     -------
     NDArray
-        On the CPU, with memory of its own.
+        Array on the CPU, with memory of its own.
     """
     code = _BFLOAT16 if dtype == "bfloat16" else _CODES[dtype]
     return _from_storage(code, raw, shape)
@@ -296,7 +296,7 @@ def _named_arrays(op: str, data: Any) -> tuple[list[str], list[NDArray]]:
         names, arrays = list(data.keys()), list(data.values())
         for name in names:
             if not isinstance(name, str):
-                raise TypeError_(f"{op}: the name {name!r} is no string")
+                raise TypeError_(f"{op}: the name {name!r} is not a string")
     elif isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         names, arrays = [], list(data)
     else:
@@ -440,7 +440,7 @@ def _from_storage(code: int, raw: memoryview, shape: tuple[int, ...]) -> NDArray
 
 
 class _Reader:
-    """A position in a buffer; every read checks that the bytes are there."""
+    """A position in a buffer; every read checks the size of the buffer."""
 
     def __init__(self, data: memoryview | FileBytes, source: str) -> None:
         self._data = data
@@ -448,7 +448,7 @@ class _Reader:
         self.offset = 0
 
     def left(self) -> int:
-        """Return the number of bytes behind the position."""
+        """Return the number of bytes after the position."""
         return len(self._data) - self.offset
 
     def error(self, what: str) -> FileFormatError:
@@ -494,7 +494,7 @@ class _Reader:
             return bytes(raw).decode("utf-8")
         except UnicodeDecodeError as error:
             self.offset -= size
-            raise self.error(f"{what} is no UTF-8 text: {error.reason}") from None
+            raise self.error(f"{what} is not UTF-8 text: {error.reason}") from None
 
     def shape(self, what: str, extent: str = "q") -> tuple[int, ...]:
         """Read a number of dimensions and the dimensions; ndim -1 (unknown) gives ``(-1,)``."""

@@ -1,4 +1,4 @@
-"""Nested lists of arrays: taken apart for a graph, put together again after it."""
+"""Nested lists of arrays: flattened for a graph and restored after it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
     -------
     arrays : list of NDArray
     layout : Layout
-        What `unflatten` needs.
+        The structure, for `unflatten`.
 
     Raises
     ------
     InputError
-        For anything that is no array.
+        For anything that is not an array.
     """
     arrays: list[NDArray] = []
     return arrays, _flatten(nested, label, arrays)
@@ -55,12 +55,12 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
 
 
 def unflatten(arrays: Sequence[Any], layout: Layout) -> Any:
-    """Put arrays together as they were before `flatten`; tuples come back as lists.
+    """Restore the structure that arrays had before `flatten`; tuples come back as lists.
 
     Parameters
     ----------
     arrays : sequence of NDArray
-        Or of what else stands for them, such as symbols.
+        Arrays, or objects in their place, such as symbols.
     layout : Layout
 
     Returns

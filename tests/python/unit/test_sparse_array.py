@@ -141,7 +141,7 @@ def test_damaged_arrays_are_found_and_touch_no_foreign_memory(data):
         ([1, 3, 0], [0, 2, 2, 9], "indptr from 0 to 9"),
         ([1, 3, 0], [1, 2, 2, 3], "indptr from 1 to 3"),
         ([1, 3, 0], [0, 2, 3], "indptr of 3 elements given for 3 rows"),
-        ([0.5, 1, 0], [0, 2, 2, 3], "no whole numbers"),
+        ([0.5, 1, 0], [0, 2, 2, 3], "not whole numbers"),
         ([1, 3], [0, 2, 2, 3], "vectors expected"),
     ],
 )

@@ -31,7 +31,7 @@ def _named(name: str) -> Any:
 
 
 class BaseSparseNDArray(NDArray):
-    """What csr and row-sparse arrays have in common; operators on them are in ``mx.nd.sparse``."""
+    """Base of csr and row-sparse arrays; operators on them are in ``mx.nd.sparse``."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -168,7 +168,7 @@ class BaseSparseNDArray(NDArray):
         Raises
         ------
         TypeError
-            From csr to row_sparse or back.
+            Convert from csr to row_sparse or back.
         """
         if isinstance(other, NDArray):
             storage.assign(other, self)
@@ -178,13 +178,13 @@ class BaseSparseNDArray(NDArray):
         return storage.of_parts(moved, self.shape)  # type: ignore[arg-type]
 
     def as_in_context(self, context: Any) -> NDArray:
-        """Return the array on a device; itself when it is there already."""
+        """Return the array on a device; itself if it is on the device already."""
         return self if self.context == context else self.copyto(context)
 
     as_in_ctx = as_in_context
 
     def wait_to_read(self) -> None:
-        """Block until the value is there."""
+        """Block until the value is computed."""
         for part in parts(self):
             if part is not None:
                 part.wait_to_read()
@@ -219,7 +219,7 @@ class BaseSparseNDArray(NDArray):
         Parameters
         ----------
         full_check : bool
-            Look at all indices; otherwise only at the shapes and at the ends of indptr.
+            Check all indices; otherwise only the shapes and the ends of indptr.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class CSRNDArray(BaseSparseNDArray):
         if (np.diff(indptr) < 0).any():
             raise MXNetError("check_format: indptr of a csr array has to ascend")
         inner = np.ones(len(indices), bool)
-        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # where a row begins
+        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # begin of a row
         if ((indices < 0) | (indices >= columns)).any() or (
             np.diff(indices, prepend=0)[inner] <= 0
         ).any():
@@ -359,7 +359,7 @@ class CSRNDArray(BaseSparseNDArray):
 class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
-    # Set where the rows of a definition were sorted; what it leaves behind is in order.
+    # Set while the rows of a definition are sorted; its results are in order.
     __slots__ = ("_was_unordered",)
     stype = "row_sparse"
 

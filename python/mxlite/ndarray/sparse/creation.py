@@ -31,7 +31,7 @@ def _array(source: Any, ctx: Any, dtype: Any) -> NDArray:
 
 
 def _values_dtype(source: Any, dtype: Any) -> Any:
-    """Return the dtype of values: the one asked for, an array's own, float32 for all others."""
+    """Return the dtype of values: the requested one, an array's own, float32 otherwise."""
     if dtype is not None:
         return dtype
     if isinstance(source, np.ndarray):
@@ -95,7 +95,7 @@ def csr_matrix(
     Raises
     ------
     ValueError
-        If the tuple has another length, the values are no matrix, or indices are negative, too
+        If the tuple has another length, the values are not a matrix, or indices are negative, too
         large or twice in a row.
     """
     if isinstance(arg1, CSRNDArray):
@@ -160,7 +160,7 @@ def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
     with np.errstate(invalid="ignore"):  # NaN and infinity are refused below.
         whole = given.astype(np.int64)
     if given.dtype.kind == "f" and not np.array_equal(whole, given):
-        raise ValueError_(f"{who}: values of dtype {given.dtype} given that are no whole numbers")
+        raise ValueError_(f"{who}: values of dtype {given.dtype} given that are not whole numbers")
     return whole
 
 

@@ -1,4 +1,4 @@
-"""Functions of ``mx.nd.sparse`` that are no operators of the core."""
+"""Functions of ``mx.nd.sparse`` that are not operators of the core."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def stype_of(array: NDArray) -> str:
-    """Return the storage type without a look at the parts."""
+    """Return the storage type without reading the parts."""
     return "default" if type(array) is NDArray else array.stype
 
 
@@ -101,7 +101,7 @@ def csr_of_dense(dense: NDArray) -> Parts:
 def parts(array: NDArray) -> Parts:
     """Return (values, indices, indptr or None) in the normal form.
 
-    Waits for values if the array is a gradient that nobody has looked at yet.
+    Waits for values if the array is a gradient that was not read yet.
     """
     form, values, indices, indptr = _core.sparse_parts(array)
     if form == _NORMAL:
@@ -126,7 +126,7 @@ def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def dense(array: NDArray) -> NDArray:
-    """Return the array in default storage; itself if it is there already. Not recorded."""
+    """Return the array in default storage, itself if it has that already. Not recorded."""
     if type(array) is NDArray:
         return array
     form, values, indices, indptr = _core.sparse_parts(array)
