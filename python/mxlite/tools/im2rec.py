@@ -4,7 +4,7 @@
 ``python -m mxlite.tools.im2rec PREFIX ROOT`` writes PREFIX.rec and PREFIX.idx. The images keep the
 order of the list. Images that cannot be read are left out and listed; the exit status is 1 then.
 A record file appears under its name when it is complete; called again after an interruption, the
-tool goes on where it was.
+tool continues where it was.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _write_list(path: str, items: Sequence[ListItem]) -> None:
 
 
 def make_list(options: argparse.Namespace) -> None:
-    """Write the lists that the options ask for.
+    """Write the lists that the options describe.
 
     Parameters
     ----------
     options : argparse.Namespace
-        What the command line was parsed to.
+        Parsed command line.
     """
     items = list(list_images(options.root, options.recursive, options.exts))
     if options.shuffle:
@@ -144,12 +144,12 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
     path : str
         The list.
     options : argparse.Namespace
-        What the command line was parsed to.
+        Parsed command line.
 
     Returns
     -------
     list of str
-        What is wrong with the images that were left out.
+        Errors of the images that were left out.
     """
     items = read_list(path)
     settings = {
@@ -176,7 +176,7 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
     with PartialRecord(stem, fingerprint(path, settings)) as output:
         begin = output.done
         if begin:
-            print(f"{stem}.rec: going on behind the first {begin} of {len(items)} images")
+            print(f"{stem}.rec: continuing after the first {begin} of {len(items)} images")
         with Progress(len(items), os.path.basename(stem) + ".rec", begin) as progress:
             # Two chunks are in the threads' hands: while one is written they have the next.
             chunks = [items[at : at + _CHUNK] for at in range(begin, len(items), _CHUNK)]
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"im2rec: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("im2rec: interrupted; the same command goes on from here", file=sys.stderr)
+        print("im2rec: interrupted; the same command continues from here", file=sys.stderr)
         return 130
     if not lists:
         print(f"Did not find and list file with prefix {prefix}")

@@ -69,7 +69,7 @@ def table(
     Parameters
     ----------
     epochs : dict of int to dict of str to float
-        From `parse`.
+        Result of `parse`.
     metrics : list of str
     style : {'markdown', 'none'}
         None: columns between tabs, ``nan`` where there is nothing.

@@ -1,4 +1,4 @@
-"""A record file that is being written: beside its place, with a journal to go on from."""
+"""A record file that is being written: under a temporary name, with a journal to continue from."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class PartialRecord:
     ----------
     stem : str
     key : str
-        Files that were begun with another key are begun anew.
+        Files with another key are written again from the start.
 
     Attributes
     ----------
     done : int
         Images that were dealt with.
     bad : list of str
-        What was wrong with some of them.
+        Errors of some of them.
     writer : RecordWriter
     """
 
@@ -59,7 +59,7 @@ class PartialRecord:
         self.done = 0
         self.bad: list[str] = []
         self._lines: list[str] = []
-        self._known = 0  # of bad: in the journal
+        self._known = 0  # entries of bad that are in the journal
         state = self._resume(key)
         if state is None:
             self._journal.write_text(json.dumps({"key": key}) + "\n", encoding="utf-8")
@@ -72,7 +72,7 @@ class PartialRecord:
         self._journal_file = open(self._journal, "a", encoding="utf-8")  # noqa: SIM115
 
     def _resume(self, key: str) -> dict[str, int] | None:
-        """Return the last state that the files still have; None: begin anew."""
+        """Return the last state that the files still have; None: begin again."""
         try:
             first, *lines = self._journal.read_text(encoding="utf-8").splitlines()
             if json.loads(first).get("key") != key:
@@ -140,7 +140,7 @@ class PartialRecord:
         self._journal_file.flush()
 
     def finish(self) -> None:
-        """Put the files in their places. There is never an index beside a record of another run."""
+        """Rename the files. An index never belongs to the record file of another run."""
         self.writer.sync()
         self.writer.close()
         os.fsync(self._index_file.fileno())

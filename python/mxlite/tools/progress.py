@@ -21,9 +21,9 @@ class Progress:
     what : str
         Title of the bar.
     done : int
-        What was done before.
+        Number of items done before.
     file : text file, optional
-        Where lines go; standard output by default.
+        Stream for the lines; standard output by default.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ def make_index(record: str, index: str) -> list[str]:
     Returns
     -------
     list of str
-        What is wrong with the records that were left out.
+        Errors of the records that were left out.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What is in a record file: ``python -m mxlite.tools.recinfo FILE``.
+"""Prints the contents of a record file: ``python -m mxlite.tools.recinfo FILE``.
 
 Counts records, sums up sizes, labels and image formats, and checks every record: its framing, its
 header and the header of its image, with ``--decode`` the whole image. Damaged ones are listed with
-their offset and reading goes on behind them; the exit status is 1 then.
+their offset and reading continues after them; the exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="recinfo", description="What is in a record file.")
     parser.add_argument("file", help="the .rec file")
     parser.add_argument("--decode", action="store_true", help="decode every image too")
-    parser.add_argument("--num-thread", type=int, default=1, help="threads that look at images")
+    parser.add_argument("--num-thread", type=int, default=1, help="threads that check images")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     try:

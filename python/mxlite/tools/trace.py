@@ -1,8 +1,8 @@
-"""Where the time of a profile went: ``python -m mxlite.tools.trace profile.json``.
+"""Prints how the time of a profile was spent: ``python -m mxlite.tools.trace profile.json``.
 
 Reads the trace that ``mx.profiler.dump`` (or MXNet 1.x) wrote, prints the operators that took most
 time and how the time is divided into computing, communication, waiting for input and idling, and
-writes a picture of it.
+draws it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OWN_BATCH = "DataLoader: batch"  # made by the thread that needs it
 
 
 class Trace(NamedTuple):
-    """What a file holds."""
+    """Contents of a file."""
 
     intervals: list[Interval]
     counters: dict[str, list[tuple[float, float]]]
@@ -70,7 +70,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     Raises
     ------
     TraceError
-        If the file is no Chrome trace.
+        If the file is not a Chrome trace.
     OSError
         If it cannot be read.
     """
@@ -79,7 +79,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     try:
         content = json.loads(raw)
     except ValueError as error:
-        raise TraceError(f"{os.fspath(path)!r} is no JSON text: {error}") from error
+        raise TraceError(f"{os.fspath(path)!r} is not JSON text: {error}") from error
     events = content.get("traceEvents") if isinstance(content, dict) else content
     if not isinstance(events, list):
         raise TraceError(f"{os.fspath(path)!r} has no list 'traceEvents'")
@@ -131,7 +131,7 @@ def top_operators(intervals: Iterable[Interval]) -> list[tuple[str, int, float]]
 def pieces(intervals: Iterable[Interval]) -> Iterator[tuple[int, float, float]]:
     """Yield (position in SHARES, begin, end) for the time from the first interval to the last.
 
-    What computes is not communication at the same time, and so on down the list.
+    Each moment counts for the first entry only: computing, then communication, and so on.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _percent(part: float, whole: float) -> str:
 
 
 def draw(trace: Trace, path: str, rows: int) -> None:
-    """Write a picture: shares over time, and the longest operators.
+    """Draw shares over time, and the longest operators.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def draw(trace: Trace, path: str, rows: int) -> None:
     Raises
     ------
     ImportError
-        Without matplotlib.
+        If matplotlib is missing.
     """
     import matplotlib
 
@@ -249,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("file", help="the trace, such as profile.json")
     parser.add_argument("--top", type=int, default=15, help="operators to list (15)")
-    parser.add_argument("--picture", help="where the picture goes (FILE.png)")
+    parser.add_argument("--picture", help="file of the drawing (FILE.png)")
     parser.add_argument("--no-picture", action="store_true", help="only print")
     args = parser.parse_args(argv)
     try:
@@ -267,9 +267,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         draw(trace, picture, args.top)
     except ImportError:
-        print("no picture: matplotlib is not installed (pip install matplotlib)")
+        print("no drawing: matplotlib is not installed (pip install matplotlib)")
         return 0
-    print(f"picture: {picture}")
+    print(f"drawing: {picture}")
     return 0
 
 

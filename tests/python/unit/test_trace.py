@@ -74,12 +74,12 @@ def test_without_matplotlib(
 
     monkeypatch.setattr(builtins, "__import__", refusing)
     assert trace.main([written(tmp_path / "p.json")]) == 0
-    assert "no picture: matplotlib is not installed" in capsys.readouterr().out
+    assert "no drawing: matplotlib is not installed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "is no JSON text"), ("{}", "no list 'traceEvents'"), ('{"traceEvents": []}', "no eve")],
+    [("{", "is not JSON text"), ("{}", "no list 'traceEvents'"), ('{"traceEvents": []}', "no eve")],
 )
 def test_files_without_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
