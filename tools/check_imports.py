@@ -1,6 +1,6 @@
 """Checks the imports inside ``python/mxlite``: they point down, in no circle, and stand at the top.
 
-A layer is a module or folder right below ``python/mxlite``, or below its folder ``contrib``. A layer
+A layer is a module or folder right below ``python/mxlite`` or its folder ``contrib``. A layer
 imports itself and the layers that the list below has before it. Imports for type checkers only do
 not count.
 """

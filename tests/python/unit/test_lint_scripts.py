@@ -44,8 +44,8 @@ def test_imports_are_told_apart(tmp_path, monkeypatch):
         ("mxlite.ndarray.sparse", 7, True, "# Here: it is large."),
         ("mxlite.gluon", 8, True, ""),
     ]
-    assert checks.room_of("mxlite.contrib.amp.lists") == "contrib.amp"
-    assert checks.room_of("mxlite") == "mxlite"
+    assert checks.layer_of("mxlite.contrib.amp.lists") == "contrib.amp"
+    assert checks.layer_of("mxlite") == "mxlite"
     loaded = list(checks._loaded("mxlite.gluon.block", "mxlite.ndarray.sparse.storage"))
     assert loaded == ["mxlite.ndarray.sparse.storage", "mxlite.ndarray.sparse", "mxlite.ndarray"]
 
