@@ -22,7 +22,7 @@ def check_number(who: str, name: str, value: Any) -> None:
     who : str
         Class or function, for the error.
     name : str
-        Of the argument.
+        Name of the argument.
     value : object
         A number of Python or NumPy, or an array of one value.
 
@@ -95,7 +95,7 @@ class TypedInit:
 
     Numbers must be numbers (not texts such as ``'0.1'``), integers whole numbers (2.0 is one) and
     texts texts; a switch must not be a text, because ``'False'`` is true. Classes outside mxlite
-    that derive from these are left alone.
+    that derive from these are not checked.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -109,7 +109,7 @@ class TypedInit:
 
 
 def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
-    """Return ``init`` behind checks of its arguments; None if it has none to check."""
+    """Return ``init`` wrapped in checks of its arguments; None if it has none to check."""
     by_name: dict[str, tuple[Callable[[Any], bool], str, bool]] = {}
     positions: list[str] = []
     for parameter in list(inspect.signature(init).parameters.values())[1:]:

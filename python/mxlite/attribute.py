@@ -33,7 +33,7 @@ class AttrScope(metaclass=_AttrScopeType):
 
     Raises
     ------
-    ValueError_
+    ValueError
         If a value is not a string.
     """
 
@@ -53,7 +53,7 @@ class AttrScope(metaclass=_AttrScopeType):
         Parameters
         ----------
         attrs : dict of str to str, or None
-            What the user gave for one symbol.
+            Attributes that the user gave for one symbol.
 
         Returns
         -------

@@ -44,8 +44,8 @@ Arrays = Union[NDArray, Sequence[NDArray]]
 
 GRAD_REQ = {"null": 0, "write": 1, "add": 2}
 
-recorded_symbol = Provided()  # by symbol/recorded.py
-graphs_out_of_date = Provided()  # by gluon/tracing.py
+recorded_symbol = Provided()  # provided by symbol/recorded.py
+graphs_out_of_date = Provided()  # provided by gluon/tracing.py
 
 
 def set_recording(is_recording: bool) -> bool:
@@ -278,7 +278,8 @@ def get_symbol(x: NDArray) -> Any:
     Returns
     -------
     Symbol
-        Its variables are ``var0``, ``var1``, ...; calls of hybridized blocks are taken apart.
+        Its variables are ``var0``, ``var1``, ...; calls of hybridized blocks become
+        their operators.
 
     Raises
     ------
@@ -290,7 +291,7 @@ def get_symbol(x: NDArray) -> Any:
 
 @contextlib.contextmanager
 def detect_anomaly(enabled: bool = True) -> Iterator[None]:
-    """Raise where NaN begins: the operator is named, with its line and operands.
+    """Raise at the first NaN; the error names the operator, its line and operands.
 
     Every operator is waited for and looked at, in forward and backward, and hybridized blocks and
     executors run operator by operator: slow, for the search only. ``MXLITE_ANOMALY=1`` does it for
@@ -338,7 +339,7 @@ class Function(NeedsInit):
 
     @property
     def saved_tensors(self) -> tuple[NDArray, ...]:
-        """What :meth:`save_for_backward` kept."""
+        """The arrays that :meth:`save_for_backward` kept."""
         return self._saved
 
     def __call__(self, *inputs: NDArray) -> Any:
@@ -415,7 +416,7 @@ class Function(NeedsInit):
 def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
     """Make the array a variable with a gradient of zeros; its history is dropped.
 
-    The gradient takes memory only once it is asked for or computed.
+    The gradient takes memory only once it is read or computed.
 
     Parameters
     ----------

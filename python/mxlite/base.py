@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
 
-if TYPE_CHECKING:  # legacy/__init__.py puts them here
+if TYPE_CHECKING:  # legacy/__init__.py sets them
     from .legacy.base_names import *  # noqa: F403
 
 __all__ = [
@@ -104,7 +104,7 @@ class OutOfMemoryError(MXNetError, MemoryError):
 
 
 class RecordError(MXNetError, OSError):
-    """A record file that is damaged or is no record file."""
+    """A record file that is damaged, or a file of another format."""
 
 
 class CommunicatorError(MXNetError):
@@ -140,7 +140,7 @@ class NotImplementedForSymbol(NotSupportedError):  # noqa: N818 - the name of 1.
     alias : str, optional
         The operator as the user wrote it.
     *args
-        What it was called with.
+        Arguments of the call.
     """
 
     def __init__(self, function: Any, alias: str | None, *args: Any) -> None:
@@ -158,7 +158,7 @@ class NotSupportedForSparseNDArray(NotSupportedError):  # noqa: N818 - the name 
     alias : str, optional
         The operator as the user wrote it.
     *args
-        What it was called with.
+        Arguments of the call.
     """
 
     def __init__(self, function: Any, alias: str | None, *args: Any) -> None:
@@ -243,9 +243,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     Parameters
     ----------
     name : str
-        What was given.
+        The given name.
     known : iterable of str
-        What would have been accepted.
+        The accepted names.
 
     Returns
     -------

@@ -31,7 +31,7 @@ def module_checkpoint(
     ----------
     mod : BaseModule
     prefix : str
-        Of the files, see ``Module.save_checkpoint``.
+        Prefix of the files, see ``Module.save_checkpoint``.
     period : int
         Epochs between checkpoints, at least 1.
     save_optimizer_states : bool
@@ -56,7 +56,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
     Parameters
     ----------
     prefix : str
-        Of the files, see ``mx.model.save_checkpoint``.
+        Prefix of the files, see ``mx.model.save_checkpoint``.
     period : int
         Epochs between checkpoints, at least 1.
 
@@ -84,7 +84,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     period : int
         Batches between lines.
     auto_reset : bool
-        Begin the metric anew after a line.
+        Reset the metric after a line.
 
     Returns
     -------
@@ -113,7 +113,7 @@ class Speedometer(TypedInit):
     frequent : int
         Batches between lines.
     auto_reset : bool
-        Begin the metric anew after a line.
+        Reset the metric after a line.
 
     Notes
     -----

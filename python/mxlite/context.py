@@ -95,7 +95,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     if not 0 <= device_id < num_gpus():
         why = _core.why_no_gpu()
         raise DeviceError(
-            f"gpu_memory_info: device {device_id} was asked for, {num_gpus()} GPUs are usable"
+            f"gpu_memory_info: device {device_id} was requested, {num_gpus()} GPUs are usable"
             + (f": {why}" if why else "")
         )
     return _core.gpu_memory_info(device_id)

@@ -44,7 +44,7 @@ __all__ = [
 
 
 class InitDesc(str):
-    """A parameter's name together with what an initializer may want to know about it.
+    """A parameter's name with attributes for its initializer.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ class Initializer(TypedInit):
 
         Raises
         ------
-        TypeError_
-            If ``desc`` is no string.
-        ValueError_
+        TypeError
+            If ``desc`` is not a string.
+        ValueError
             If the name's suffix is unknown.
         """
         if not isinstance(desc, str):
@@ -257,7 +257,7 @@ class Constant(Initializer):
 
     def __init__(self, value: Any) -> None:
         number = isinstance(value, (int, float, np.number))
-        # What is written as JSON: arrays as lists.
+        # The form for JSON: arrays as lists.
         super().__init__(value=value if number else host_array(value, "Constant").tolist())
         self.value = value
 

@@ -102,7 +102,7 @@ class FactorScheduler(LRScheduler):
     ----------
     step : int
     factor : float
-        At most 1.
+        Factor of at most 1.
     stop_factor_lr : float
         The rate never falls below it.
     base_lr, warmup_steps, warmup_begin_lr, warmup_mode
@@ -157,7 +157,7 @@ class MultiFactorScheduler(LRScheduler):
     step : list of int
         Increasing.
     factor : float
-        At most 1.
+        Factor of at most 1.
     base_lr, warmup_steps, warmup_begin_lr, warmup_mode
         As in `LRScheduler`.
     """

@@ -99,7 +99,7 @@ class Monitor:
         Raises
         ------
         TypeError
-            If the statistic is no NDArray.
+            If the statistic is not an NDArray.
         """
         if not self.activated:
             return []

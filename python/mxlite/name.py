@@ -63,7 +63,7 @@ class NameManager(metaclass=_NameManagerType):
 
 
 class Prefix(NameManager):
-    """A name manager that puts ``prefix`` before every name.
+    """A name manager that adds ``prefix`` before every name.
 
     Parameters
     ----------

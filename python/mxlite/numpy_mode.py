@@ -64,7 +64,7 @@ def set_np_shape(active: int) -> bool:
     Returns
     -------
     bool
-        What was before.
+        The state before.
     """
     before = is_np_shape()
     if active == _EVERY_THREAD and active is not True:

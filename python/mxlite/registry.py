@@ -35,7 +35,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
     ----------
     base_class : type
     nickname : str
-        What a member is called in messages, such as ``"initializer"``.
+        Name of a member in messages, such as ``"initializer"``.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
     def register(klass: type[_T], name: str | None = None) -> type[_T]:
         if not issubclass(klass, base_class):
             raise TypeError_(
-                f"register: {klass.__name__} is no subclass of {base_class.__name__}, "
+                f"register: {klass.__name__} is not a subclass of {base_class.__name__}, "
                 f"so it cannot be registered as {nickname}"
             )
         key = (klass.__name__ if name is None else name).lower()

@@ -1,4 +1,4 @@
-"""What this build contains (MXNet 1.x: ``mxnet.runtime``) and run-time figures."""
+"""Features of this build (MXNet 1.x: ``mxnet.runtime``) and run-time figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import MXNetError, suggestion
 
 __all__ = ["Feature", "Features", "feature_list", "memory_stats"]
 
-# What the build has, not whether there is a GPU.
+# Features of the build; they do not say whether there is a GPU.
 _HAS_CUDA = (Path(__file__).parent / "libmxlite_cuda.so").exists()
 # Features that this source tree can have; what the build lacks is False.
 _FEATURES = {
@@ -96,7 +96,7 @@ class Features(dict[str, Feature]):
         Parameters
         ----------
         feature_name : str
-            In any case, as 'CUDA'.
+            Name in upper or lower case, as 'CUDA'.
 
         Raises
         ------

@@ -150,7 +150,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     Raises
     ------
     ValueError
-        If the context is no GPU.
+        If the context is not a GPU.
     DeviceError
         If there is no such GPU.
     """

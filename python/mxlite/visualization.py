@@ -64,7 +64,7 @@ def print_summary(
     Raises
     ------
     TypeError
-        If symbol is no Symbol.
+        If symbol is not a Symbol.
     ValueError
         If the shapes are not enough to infer all others.
     """
@@ -191,7 +191,7 @@ def plot_network(
     ImportError
         If the package graphviz is not installed.
     TypeError
-        If symbol is no Symbol.
+        If symbol is not a Symbol.
     ValueError
         If two nodes have one name, or the shapes are not enough to infer all others.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints from which a training goes on bit for bit: see ``docs/checkpoints.md``."""
+"""Checkpoints from which a training continues bit for bit: see ``docs/checkpoints.md``."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def read_file(path: str) -> Any:
     FileAccessError
         If it cannot be read.
     FileFormatError
-        If any byte is not as it was written; the message names the file and the array.
+        If any byte has changed since it was written; the message names the file and the array.
     """
     with opened_file(path) as data:
         table = _Table(data, path)
@@ -119,7 +119,7 @@ def read_file(path: str) -> Any:
 
 
 def describe_file(path: str) -> dict[str, Any]:
-    """Check a file and tell what it holds, without making arrays.
+    """Check a file and list its contents, without making arrays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Saving and loading everything a training needs to go on, and keeping the last checkpoints."""
+"""Saves and loads everything a training needs to continue, and keeps the last checkpoints."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def load(
     restore_random: bool = True,
     **named: Any,
 ) -> dict[str, Any]:
-    """Put the saved states into objects and return the plain values.
+    """Restore the states of objects and return the plain values.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def load(
         steps.append((kinds[name] != "block", prepare(value, kinds[name], states[name], source)))
         if kinds[name] == "block":
             last.append(functools.partial(finish_block, value, states[name]))
-    # Networks before the trainers that look at them.
+    # Networks come before the trainers that refer to them.
     for _, step in sorted(steps, key=lambda entry: entry[0]):
         step()
     for step in last:
@@ -130,7 +130,7 @@ def load(
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """Check every byte of a file and tell what it holds.
+    """Check every byte of a file and list its contents.
 
     Parameters
     ----------

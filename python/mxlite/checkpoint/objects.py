@@ -49,13 +49,13 @@ def state_of(value: Any) -> tuple[str, Any]:
 
 
 def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
-    """Check that a state fits an object; return what puts it in.
+    """Check that a state fits an object; return the function that restores it.
 
     Parameters
     ----------
     value : object
     kind : str
-        What `state_of` said when it was saved.
+        Description that `state_of` returned when it was saved.
     state : object
     source : str
         Named in messages.
@@ -63,7 +63,7 @@ def prepare(value: Any, kind: str, state: Any, source: str) -> Apply:
     Returns
     -------
     callable
-        Without arguments. Nothing was changed before it is called.
+        Takes no arguments. Nothing changes before it is called.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def finish_block(block: Block, state: dict[str, Any]) -> None:
     ----------
     block : Block
     state : dict
-        What `state_of` gave.
+        Description that `state_of` returned.
     """
     params = block._collect_params_with_prefix()
     with autograd.pause():

@@ -62,7 +62,7 @@ def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def main() -> None:
-    """Install the door and run what the command line names."""
+    """Install the import alias and run the script or module of the command line."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE, file=sys.stdout if arguments else sys.stderr)

@@ -1,4 +1,4 @@
-"""Import machinery of the door: where ``mxnet.a.b`` leads to."""
+"""Import machinery of the alias: maps ``mxnet.a.b`` to modules of mxlite."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .._names_1x import (
 from .hooks import add_names
 
 CHILD_PATH = Path(__file__).resolve().parent / "path"
-# Files of installed shim packages that have handed over to the finder.
+# Files of installed shim packages that have passed control to the finder.
 SHIM_FILES: set[str] = set()
 
 _NUMPY_MODE = ("numpy", "numpy_extension")
-_HOROVOD_VERSION = "0.28.1"  # whose names mxlite.horovod has
+_HOROVOD_VERSION = "0.28.1"  # mxlite.horovod has the names of this version
 
 
 class Mxnet(ModuleType):
@@ -88,7 +88,8 @@ class _AliasLoader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system hands out what stands here after exec_module: the module of mxlite, with
+        # The import system returns the object that is here after exec_module: the module of mxlite,
+        # with
         # its own __spec__ and __name__.
         name = module.__name__
         sys.modules[name] = self._module
@@ -156,7 +157,7 @@ class DoorFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module behind the door, None for all others."""
+        """Return the spec of a module under the alias, None for all others."""
         root, _, rest = fullname.partition(".")
         if root == "horovod":
             return _horovod_spec(rest)

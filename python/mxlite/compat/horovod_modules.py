@@ -1,4 +1,4 @@
-"""Modules of Horovod beside ``horovod.mxnet`` that scripts and its tests' helpers import."""
+"""Modules of Horovod besides ``horovod.mxnet`` that scripts and its tests' helpers import."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_thread(
     ----------
     target : callable
     args : tuple
-        Its arguments.
+        Arguments of the function.
     name : str, optional
     daemon : bool
         Whether the process may end before it.
@@ -43,7 +43,7 @@ def in_thread(
     Raises
     ------
     ValueError
-        If ``args`` is no tuple.
+        If ``args`` is not a tuple.
 
     Notes
     -----
@@ -95,7 +95,7 @@ def _built(function: Callable[[], Any]) -> Callable[..., bool]:
     return answer
 
 
-# What each module has; those that are named here and have nothing hold others.
+# The contents of each module; listed modules without contents only contain other modules.
 CONTENT: dict[str, dict[str, Any]] = {
     "common": {},
     "common.exceptions": {

@@ -1,4 +1,4 @@
-"""What the installed packages ``mxnet`` and ``horovod`` of the folder ``shim`` do when imported."""
+"""Code that the shim packages ``mxnet`` and ``horovod`` run when they are imported."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def take_over(name: str, file: str) -> None:
     SHIM_FILES.add(file)
     install(subprocesses=False)
     del sys.modules[name]
-    # The finder answers now, and the import system hands out its module.
+    # The finder is installed now, and the import system returns its module.
     import_module(name)

@@ -109,7 +109,7 @@ def grad_and_loss(
     func : callable
         Takes and returns NDArrays.
     argnum : int or list of int, optional
-        Arguments of which gradients are wanted; None: all.
+        Indices of the arguments whose gradients are computed; None: all.
 
     Returns
     -------

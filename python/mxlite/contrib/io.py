@@ -18,7 +18,7 @@ class DataLoaderIter(DataIter):
     Parameters
     ----------
     loader : DataLoader
-        Its first batch tells batch size and shapes.
+        Its first batch determines batch size and shapes.
     data_name, label_name : str
         Names in ``provide_data`` and ``provide_label``.
     dtype : str or numpy.dtype
@@ -27,7 +27,7 @@ class DataLoaderIter(DataIter):
     Notes
     -----
     Matches ``mxnet.contrib.io.DataLoaderIter``. A last batch that is smaller is filled with
-    zeros; ``getpad`` tells how many.
+    zeros; ``getpad`` returns their number.
     """
 
     def __init__(
@@ -77,5 +77,5 @@ class DataLoaderIter(DataIter):
         return missing
 
     def getindex(self) -> None:
-        """Return None: a loader does not tell the samples' numbers."""
+        """Return None: a loader does not know the samples' numbers."""
         return None

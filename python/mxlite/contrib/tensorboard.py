@@ -29,7 +29,7 @@ class LogMetricsCallback:
     ----------
     logging_dir : str
     prefix : str, optional
-        Before the metric's name, with a dash.
+        Text before the metric's name, followed by a dash.
 
     Raises
     ------

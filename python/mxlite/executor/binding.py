@@ -46,7 +46,7 @@ def _requests(grad_req: Any, names: list[str]) -> list[str]:
 
 
 def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> list[Any]:
-    """Sort what a user gave into the order of names."""
+    """Sort the user's arrays into the order of names."""
     if given is None:
         return [None] * len(names)
     if isinstance(given, Mapping):
@@ -89,12 +89,12 @@ def bind(
     args : list or dict of str to NDArray
         One for each argument.
     args_grad : list or dict of str to NDArray, optional
-        Where gradients go; arguments without one get none.
+        Arrays for gradients; arguments without one get no gradient.
     grad_req : {'write', 'add', 'null'}, or a list or dict of these
     aux_states : list or dict of str to NDArray, optional
         Needed when the symbol has auxiliary states.
     group2ctx : dict of str to Context, optional
-        Where nodes of the attribute ``ctx_group`` run; the others run on ctx.
+        Contexts for nodes with the attribute ``ctx_group``; other nodes run on ctx.
     shared_exec : optional
         Accepted: memory is shared by all graphs.
 
@@ -107,7 +107,7 @@ def bind(
     ValueError
         If arrays are missing or shapes do not fit.
     TypeError
-        If something is no NDArray.
+        If an entry is not an NDArray.
     """
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
@@ -172,7 +172,7 @@ def simple_bind(
     context = current_context() if ctx is None else Context(ctx)
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     known = {*names, *aux_names}
-    # 1.x looks at tuples only: scripts hand on the options of operators.
+    # 1.x looks at tuples only: scripts pass the options of operators on.
     shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}
     known_shapes = {name: parse_shape(shape, name) for name, shape in shapes.items()}
     types = {name: dtype_name(dtype) for name, dtype in (type_dict or {}).items()}

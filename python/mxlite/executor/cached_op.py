@@ -34,7 +34,7 @@ class CachedOp:
         self._symbol = sym
         self._names = sym.list_inputs()
         self._graph = None
-        # Arrays that operators write are no inputs of a compiled graph.
+        # Arrays that operators write cannot be inputs of a compiled graph.
         if self._names and not sym.list_auxiliary_states():
             self._graph = _core.CachedGraph(self._trace, sym.name or "symbol group")
 

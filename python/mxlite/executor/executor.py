@@ -62,12 +62,12 @@ class Executor:
         self._arg_names = symbol.list_arguments()
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] = []  # of the last forward
-        self._shown: list[NDArray] | None = None  # what `outputs` gives, renewed by every forward
+        self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
         self._recorded = False
         self._on_graph = False  # the last forward was a call of the compiled graph
         self._spent = False  # backward has given up what that saved
         self._training = False
-        self._random: Any = None  # where the generators were before a recorded forward
+        self._random: Any = None  # state of the generators before a recorded forward
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: WatchedRun | None = None
@@ -108,7 +108,7 @@ class Executor:
             and not any(getattr(node.call, "eager", False) for node in self._symbol._nodes())
         )
         weights = set(_core.weight_names(self._symbol._outputs))
-        # Handles of our own carry the gradients, the user's arrays stay as they are.
+        # Own handles carry the gradients, so the user's arrays stay unchanged.
         self._arg_handles = [array.detach() for array in self.arg_arrays]
         for handle, grad, request in zip(self._arg_handles, self.grad_arrays, self._requests):
             if grad is not None and request != "null":
@@ -194,7 +194,7 @@ class Executor:
         Raises
         ------
         TypeError
-            For an unknown argument, or a value that is no array.
+            For an unknown argument, or a value that is not an array.
         ValueError
             For a value of another shape.
         """
@@ -314,7 +314,7 @@ class Executor:
         Raises
         ------
         TypeError
-            If out_grads are no NDArrays.
+            If out_grads are not NDArrays.
         ValueError
             If there are more of them than outputs; those left out are zeros.
         """
@@ -342,7 +342,7 @@ class Executor:
         outputs = self._outputs
         if len(heads) > len(outputs):
             raise ValueError_(f"backward: {len(heads)} gradients given for {len(outputs)} outputs")
-        if heads:  # what follows has no influence
+        if heads:  # nodes after the heads have no influence
             heads += [nd.zeros_like(output) for output in outputs[len(heads) :]]
         heads = [
             _head_gradient(grad, output, node)
@@ -354,7 +354,7 @@ class Executor:
         if self._watched is not None and self._monitor is not None:
             self._backward_watched(self._watched, heads)
         else:
-            # What forward saved is given up: a second backward is rare, and the memory is not.
+            # Frees the values that forward saved: a second backward is rare, and memory is scarce.
             self._spent = self._on_graph
             _core.backward(outputs, heads or None, not self._on_graph, bool(is_train))
 
@@ -366,9 +366,9 @@ class Executor:
         Parameters
         ----------
         callback : callable
-            None ends it.
+            None removes the callback.
         monitor_all : bool
-            For each operator's inputs before, as ``fc1_data``.
+            Also call it for each operator's inputs before the outputs, as ``fc1_data``.
         """
         self._monitor, self._monitor_all = callback, monitor_all
 

@@ -1,4 +1,4 @@
-"""What happens to the arrays of an executor when shapes change."""
+"""Replaces the arrays of an executor when shapes change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_kept(
     changing : container of str
         Names of arrays that may change.
     given : mapping of str to tuple of int
-        The shapes that were asked for, for the error's text.
+        The requested shapes, for the error's text.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What only scripts for MXNet 1.x import, under 1.x's names: ``mx.model`` is ``legacy/model.py``.
+"""Modules that only scripts for 1.x import, under 1.x's names: ``mx.model`` is ``legacy/model.py``.
 
 Every module of this package can be imported without ``legacy`` as well (``import mxlite.model``,
 ``from mxlite.rnn import LSTMCell``), and pickles find its classes under such names. ``mx.device``

@@ -1,4 +1,4 @@
-"""What scripts import from ``mxnet.base`` besides errors: type tuples, ctypes helpers, small tools.
+"""Names of ``mxnet.base`` besides errors: type tuples, ctypes helpers, small tools.
 
 The handles of MXNet's C library (``_LIB``, ``NDArrayHandle``, ``check_call``, ...) have no meaning
 here; asking for one raises NotSupportedError that names it.
@@ -95,7 +95,7 @@ def with_metaclass(meta: type, *bases: type) -> type:
 
 
 def _as_list(obj: Any) -> Any:
-    """Return lists and tuples as they are, anything else as a list of one."""
+    """Return lists and tuples unchanged, anything else as a list of one."""
     return obj if isinstance(obj, (list, tuple)) else [obj]
 
 

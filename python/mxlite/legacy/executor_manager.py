@@ -38,7 +38,7 @@ def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list
 
     Raises
     ------
-    ValueError_
+    ValueError
         If a part would be empty.
     """
     total = sum(work_load_list)
@@ -66,7 +66,7 @@ def _check_arguments(symbol: Any) -> None:
 
     Raises
     ------
-    ValueError_
+    ValueError
     """
     arguments = symbol.list_arguments()
     for kind, names in (
@@ -115,9 +115,9 @@ class DataParallelExecutorGroup:
     slices : list of slice
         The part of each context.
     train_data : DataIter
-        Tells names, shapes and types of data and labels.
+        Iterator that has names, shapes and types of data and labels.
     shared_group : DataParallelExecutorGroup, optional
-        Whose parameters are used.
+        Group whose parameters are used.
 
     Notes
     -----
@@ -272,7 +272,7 @@ class DataParallelExecutorManager:
             self.execgrp_bucket[train_data.default_bucket_key] = self.execgrp
 
     def install_monitor(self, monitor: Any) -> None:
-        """Let a monitor look at all executors.
+        """Attach a monitor to all executors.
 
         Parameters
         ----------

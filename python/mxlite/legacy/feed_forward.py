@@ -45,7 +45,7 @@ class FeedForward:
         A callable gives the symbol of a bucket key.
     ctx : Context or list of Context, optional
     num_epoch : int, optional
-        Where `fit` ends.
+        Epoch at which `fit` ends.
     epoch_size : int, optional
         Batches of an epoch; None: what the data gives.
     optimizer : str or Optimizer

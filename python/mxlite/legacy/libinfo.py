@@ -1,4 +1,4 @@
-"""Where the parts of the package are (MXNet 1.x: ``mxnet.libinfo``)."""
+"""Paths of the parts of the package (MXNet 1.x: ``mxnet.libinfo``)."""
 
 from __future__ import annotations
 

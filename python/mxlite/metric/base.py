@@ -1,4 +1,4 @@
-"""What all metrics share, their registry, composites and functions as metrics."""
+"""Shared by all metrics: base class, registry, composites and functions as metrics."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class EvalMetric(NeedsInit, TypedInit):
     ----------
     name : str
     output_names, label_names : list of str, optional
-        Which outputs and labels `update_dict` takes.
+        Names of outputs and labels that `update_dict` uses.
     **kwargs
         Kept for `get_config`.
     """
@@ -435,7 +435,7 @@ def from_function(
     CustomMetric
     """
     if not callable(numpy_feval):
-        raise TypeError_(f"metric.np: {numpy_feval!r} is no function")
+        raise TypeError_(f"metric.np: {numpy_feval!r} is not a function")
 
     def feval(label: Any, pred: Any) -> Any:
         return numpy_feval(label, pred)

@@ -1,4 +1,4 @@
-"""What all modules share: training, prediction, scores, parameter files."""
+"""Shared by all modules: training, prediction, scores, parameter files."""
 
 from __future__ import annotations
 
@@ -249,9 +249,9 @@ class BaseModule(TypedInit):
         Raises
         ------
         ModuleStateError
-            Without num_epoch.
+            If num_epoch is missing.
         TypeError
-            If train_data is no DataIter.
+            If train_data is not a DataIter.
         """
         if num_epoch is None:
             raise ModuleStateError("please specify number of epochs: num_epoch is None")
@@ -324,9 +324,9 @@ class BaseModule(TypedInit):
         ----------
         arg_params, aux_params : dict of str to NDArray
         allow_missing : bool
-            Parameters that are not given stay as they are.
+            Parameters that are not given keep their values.
         force_init : bool
-            Also when there are values.
+            Initialize although there are values.
         allow_extra : bool
             Ignore names that the module does not have.
         """

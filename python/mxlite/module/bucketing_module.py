@@ -28,7 +28,7 @@ class BucketingModule(BaseModule):
     default_bucket_key : hashable
         The bucket that has all parameters, usually the largest.
     logger, context, work_load_list, fixed_param_names, state_names, group2ctxs, compression_params
-        As of `Module`.
+        As in `Module`.
 
     Notes
     -----
@@ -62,7 +62,7 @@ class BucketingModule(BaseModule):
             "compression_params": compression_params,
         }
         first = self._make(default_bucket_key)  # finds wrong names at once
-        # Libraries for 1.x look at these.
+        # Libraries for 1.x read these.
         self._context, self._work_load_list = first._context, first._work_load_list
         self._fixed_param_names, self._state_names = first._fixed_param_names, first._state_names
         self._compression_params = compression_params
@@ -209,7 +209,7 @@ class BucketingModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind the default bucket; the others are bound when a batch of theirs comes.
+        """Bind the default bucket; the others are bound when their first batch arrives.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ Params = dict[str, NDArray]
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback at the end of a batch gets."""
+    """Argument of a callback at the end of a batch."""
 
     epoch: int
     nbatch: int
@@ -44,7 +44,7 @@ def save_checkpoint(
     symbol : Symbol, optional
     arg_params, aux_params : dict of str to NDArray
     remove_amp_cast : bool
-        Leave casts out that mixed precision put into the symbol.
+        Leave out casts that mixed precision added to the symbol.
 
     Notes
     -----

@@ -48,14 +48,14 @@ class DataParallelExecutorGroup(ExecutorArrays):
     param_names : list of str
     for_training, inputs_need_grad : bool
     shared_group : DataParallelExecutorGroup, optional
-        Whose parameters are used, too.
+        Group whose parameters are shared.
     logger : optional
     fixed_param_names : list of str, optional
         Parameters without gradient.
     grad_req : str, list or dict
     state_names : list of str, optional
     group2ctxs : list of dict of str to Context, or dict of str to Context or list, optional
-        Where nodes of the attribute ``ctx_group`` run, for each context.
+        Contexts for nodes with the attribute ``ctx_group`` run, for each context.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         self.grad_req = self._requests(grad_req, set(self.fixed_param_names), data_shapes)
         self._set_shapes(data_shapes, label_shapes)
         shared: Sequence[Any] = [None] * len(self.contexts)
-        # By name for each context: what holds data and labels, also of other shapes.
+        # By name for each context: arrays of data and labels, also of other shapes.
         self.shared_data_arrays: list[dict[str, NDArray]] = [{} for _ in self.contexts]
         if shared_group is not None:
             shared, self.shared_data_arrays = shared_group.execs, shared_group.shared_data_arrays
@@ -341,7 +341,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         merge_multi_context : bool
             One array for each output; else a list with one for each context.
         begin, end : int
-            Which outputs.
+            Names of the outputs.
 
         Returns
         -------
@@ -391,9 +391,9 @@ class DataParallelExecutorGroup(ExecutorArrays):
         Parameters
         ----------
         states : list of list of NDArray, optional
-            As `get_states` returns without merging.
+            In the form that `get_states` returns without merging.
         value : float, optional
-            For all of them.
+            Value for all states.
         """
         if (states is None) == (value is None):
             raise ValueError_("set_states: either states or value expected")
@@ -408,7 +408,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         ----------
         eval_metric : EvalMetric
         labels : list of NDArray
-            With ``pre_sliced`` one list for each context.
+            Labels; with ``pre_sliced`` one list for each context.
         """
         entries = self.label_shapes or []
         for i, exe in enumerate(self.execs):

@@ -151,11 +151,11 @@ class Module(ModuleState):
         ----------
         data_shapes, label_shapes : list of DataDesc or of (name, shape)
         for_training, inputs_need_grad : bool
-            Which gradients there are.
+            Which gradients are computed.
         force_rebind : bool
-            Also when bound.
+            Bind again if bound.
         shared_module : Module, optional
-            Whose parameters are used, too.
+            Module whose parameters are shared.
         grad_req : str, or list or dict of str
 
         Raises
@@ -257,7 +257,7 @@ class Module(ModuleState):
         optimizer_params : dict or list of pairs
             ``rescale_grad`` is 1 / batch size if it is not given.
         force_init : bool
-            Also when there is one.
+            Replace an existing optimizer.
         """
         self._need("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
@@ -351,7 +351,7 @@ class Module(ModuleState):
         Parameters
         ----------
         data_batch : DataBatch
-            Or a list with one for each context.
+            Monitor, or a list with one for each context.
         is_train : bool, optional
             None: as bound.
         """

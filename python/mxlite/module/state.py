@@ -28,7 +28,7 @@ class MissingParameterError(ValueError_):
 
 
 class ModuleState(BaseModule):
-    """The part of `Module` that knows names and parameters."""
+    """The part of `Module` that handles names and parameters."""
 
     _data_names: list[str]
     _label_names: list[str]
@@ -140,7 +140,7 @@ class ModuleState(BaseModule):
         Returns
         -------
         arg_params, aux_params : dict of str to NDArray
-            On the CPU; the same arrays at every call.
+            Arrays on the CPU; the same objects at every call.
         """
         self._need("params_initialized")
         assert self._arg_params is not None
@@ -167,12 +167,12 @@ class ModuleState(BaseModule):
         Parameters
         ----------
         initializer : Initializer, optional
-            For parameters that are not given.
+            Initializer of parameters that are not given.
         arg_params, aux_params : dict of str to NDArray, optional
         allow_missing : bool
             Some may lack in the dicts.
         force_init : bool
-            Also when there are values.
+            Initialize although there are values.
         allow_extra : bool
             Ignore names that the symbol does not have.
 

@@ -1,8 +1,8 @@
 """Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register`` (``mx.operator``).
 
 ``forward`` and ``backward`` run in a thread of their own, after the arrays they read are there; the
-caller of ``mx.nd.Custom`` goes on meanwhile. They may use any operator, wait for arrays, convert to
-NumPy and call other custom operators. What they raise reaches whoever waits for the results.
+caller of ``mx.nd.Custom`` continues meanwhile. They may use any operator, wait for arrays, convert
+to NumPy and call other custom operators. Waiting for the results raises their errors.
 """
 
 from __future__ import annotations

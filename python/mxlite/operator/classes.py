@@ -30,7 +30,7 @@ class CustomOp:
         is_train : bool
             Called inside ``autograd.train_mode`` (or ``record``)?
         req : list of str
-            What `assign` needs for each output: always 'write'.
+            Argument of `assign` for each output: always 'write'.
         in_data, out_data, aux : list of NDArray
             Inputs, outputs, auxiliary states (which may be written).
         """
@@ -50,15 +50,15 @@ class CustomOp:
         Parameters
         ----------
         req : list of str
-            What `assign` needs for each input: 'write', or 'null' where no gradient is asked for.
+            Argument of `assign` for each input: 'write', or 'null' if no gradient is needed.
         out_grad, in_data, out_data, in_grad, aux : list of NDArray
             Gradients of the outputs, inputs, outputs, gradients to be written, auxiliary states.
-            None where ``declare_backward_dependency`` did not ask for an array.
+            None for arrays that ``declare_backward_dependency`` did not list.
 
         Raises
         ------
         NotImplementedError
-            If an operator without a backward is asked for a gradient.
+            If a gradient of an operator without a backward is needed.
         """
         if any(wanted != "null" for wanted in req):
             raise NotImplementedError(f"{type(self).__name__} does not define backward")
@@ -102,7 +102,7 @@ class CustomOpProp:
         Parameters
         ----------
         in_shape : list of list of int
-            Of the inputs; 0 for a dimension that is not known, [] for an unknown shape.
+            Shapes of the inputs; 0 for a dimension that is not known, [] for an unknown shape.
 
         Returns
         -------

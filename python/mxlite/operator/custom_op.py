@@ -67,7 +67,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     op_type : str
         The registered name.
     **kwargs
-        Inputs by name; ``out``; everything else is handed to the CustomOpProp as text.
+        Inputs by name; ``out``; everything else is passed to the CustomOpProp as text.
 
     Returns
     -------
@@ -81,8 +81,8 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     TypeError
         If the number or names of the arrays do not fit.
     MXNetError
-        For what the methods of the CustomOpProp raise; errors of forward and backward appear when
-        the results are waited for.
+        Errors that methods of the CustomOpProp raise; errors of forward and backward are raised
+        by waiting for the results.
 
     Notes
     -----
@@ -112,7 +112,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
 
 
 def _wide(inputs: list[NDArray]) -> list[NDArray]:
-    """Cast inputs of the lower precision to float32 where mixed precision asks for it."""
+    """Cast inputs of the lower precision to float32 where mixed precision requires it."""
     rules = ACTIVE.rules
     if rules is None or rules.class_of("Custom", {}) != FLOAT32:
         return inputs
@@ -166,7 +166,7 @@ def get_all_registered_operators() -> list[str]:
 
 
 def _type_text(param: Mapping[str, Any]) -> str:
-    """Describe a parameter in 1.x's words: ``int, optional, default='1'``."""
+    """Describe a parameter in 1.x's format: ``int, optional, default='1'``."""
     kind, default = param["python_type"], param["default"]
     choices = re.fullmatch(r"Literal\[(.*)\]", kind)
     if choices:

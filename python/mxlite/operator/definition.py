@@ -1,4 +1,4 @@
-"""What the core asks of an operator written in Python; users see ``mx.operator``."""
+"""Interface between the core and an operator written in Python; users see ``mx.operator``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REGISTRY: dict[str, Any] = {}
 
 
 class Definition:
-    """What the core asks of an operator; one object per call, of one CustomOpProp.
+    """Methods that the core calls; one object per call, of one CustomOpProp.
 
     Attributes
     ----------
     num_inputs : int
-        Without auxiliary states.
+        Names without auxiliary states.
     needs_grad, needs_input, needs_output : list of int
         1 where backward uses the gradient of an output, an input, an output.
     """
@@ -66,7 +66,7 @@ class Definition:
             ) from error
 
     def _groups(self, method: str, *args: Any) -> list[list[Any]]:
-        """Ask for entries of inputs, outputs and states, and check their numbers."""
+        """Get entries of inputs, outputs and states, and check their numbers."""
         answer = self._ask(method, *args)
         if not isinstance(answer, (list, tuple)) or not all(map(_is_list, answer)):
             raise TypeError_(
@@ -115,7 +115,7 @@ class Definition:
         Parameters
         ----------
         *stypes : list of str
-            Of the outputs' gradients, inputs, outputs, inputs' gradients and states.
+            Arrays of the outputs' gradients, inputs, outputs, inputs' gradients and states.
         """
         found = [list(group) for group in self._ask("infer_storage_type_backward", *stypes)]
         if [len(group) for group in found] != [len(group) for group in stypes]:

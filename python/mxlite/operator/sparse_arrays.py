@@ -29,7 +29,7 @@ def takes_sparse(definition: Definition) -> bool:
     bool
     """
     dense = CustomOpProp.infer_storage_type
-    # The objects behind PythonOp have no rule at all.
+    # The classes behind PythonOp have no rule.
     return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
 
 
@@ -50,7 +50,7 @@ def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
     Raises
     ------
     MXNetError
-        For what the methods of the CustomOpProp and of the operator raise.
+        Errors that the methods of the CustomOpProp and of the operator raise.
     """
     if all(type(array) is NDArray for array in inputs):
         return list(_core.call_custom(definition, inputs))

@@ -61,7 +61,7 @@ class Adam(_TwoMoments):
         Decay of mean and variance.
     epsilon : float
     lazy_update : bool
-        Of a row-sparse gradient, update only the rows that it has.
+        Update only the rows that a row-sparse gradient has.
     **kwargs
         As in `Optimizer`.
     """

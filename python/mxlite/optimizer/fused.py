@@ -27,7 +27,7 @@ _LISTED = {
 
 
 class Weights(NamedTuple):
-    """What one call updates: lists of equal length.
+    """Arguments of one fused update: lists of equal length.
 
     Attributes
     ----------

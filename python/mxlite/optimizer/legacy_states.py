@@ -43,7 +43,7 @@ class LegacyObject(Unfinished):
     def build(self, state: Any, spend: Spender) -> None:
         """Take the attributes."""
         if type(state) is not dict or any(type(key) is not str for key in state):
-            raise PickleContentError(f"the attributes of {self.class_name} are no dict of names")
+            raise PickleContentError(f"the attributes of {self.class_name} are not a dict of names")
         self.attributes = state
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
@@ -134,7 +134,7 @@ def read_legacy_states(data: bytes, source: str) -> Any:
     Raises
     ------
     FileFormatError
-        If the bytes are no pickle, are damaged or contain anything else; the message has the
+        If the bytes are not a pickle, are damaged or contain anything else; the message has the
         offset.
     """
     try:

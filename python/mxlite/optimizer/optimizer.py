@@ -178,7 +178,7 @@ class Optimizer(NeedsInit, TypedInit):
 
         Raises
         ------
-        ValueError_
+        ValueError
             For an unknown name.
         """
         if isinstance(name, Optimizer):
@@ -271,7 +271,7 @@ class Optimizer(NeedsInit, TypedInit):
         return None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """Return the state of one weight, with its float32 copy if that is wanted.
+        """Return the state of one weight, with a float32 copy under multi_precision.
 
         Parameters
         ----------

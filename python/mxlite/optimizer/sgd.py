@@ -58,7 +58,7 @@ class SGD(_MomentumOptimizer):
     ----------
     momentum : float
     lazy_update : bool
-        Of a row-sparse gradient, update only the rows that it has.
+        Update only the rows that a row-sparse gradient has.
     **kwargs
         As in `Optimizer`.
     """

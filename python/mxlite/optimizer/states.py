@@ -71,7 +71,7 @@ def load_states(
     ----------
     data : bytes
     optimizer : Optimizer
-        Its class decides whether saved options are taken over into it or into a new object.
+        Its class decides whether saved options are loaded into it or into a new object.
     source : str
         Named in messages.
 
@@ -79,7 +79,7 @@ def load_states(
     -------
     states : dict
     optimizer : Optimizer or None
-        None when the bytes have no optimizer.
+        None if the bytes have no optimizer.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str
 def states_from_tree(
     tree: dict[str, Any], optimizer: Optimizer, source: str
 ) -> tuple[dict[Any, Any], Optimizer | None]:
-    """Read what `states_tree` gave; see `load_states`.
+    """Read the result of `states_tree`; see `load_states`.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def _restored(
 
 
 def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) -> None:
-    """Refuse names that are no options, and values of another kind than the optimizer's own."""
+    """Refuse unknown options, and values of another kind than the optimizer's own."""
     own = getattr(type(optimizer), key, None) if type(key) is str else None
     if type(key) is not str or not key.isidentifier() or key.startswith("__"):
         raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
@@ -307,7 +307,7 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
 
 
 def _check_states(states: Any, source: str) -> None:
-    """Refuse states that are no arrays, numbers or containers of them."""
+    """Refuse states that are not arrays, numbers or containers of them."""
     if not isinstance(states, dict):
         raise FileFormatError(
             f"load_states: {source} holds a {type(states).__name__}, expected a dict of states"

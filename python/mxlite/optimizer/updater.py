@@ -25,7 +25,7 @@ class Updater:
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
         self.states: dict[Any, Any] = {}
-        # Each index has the weight and state seen last, and the context on which both lie.
+        # Each index has the last weight and state, and the context of both.
         self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
 
     def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
@@ -65,7 +65,7 @@ class Updater:
             optimizer._update_list(keys, arrays, grads, states, scale)
 
     def _place(self, index: Any, weight: NDArray) -> Context:
-        """Return a weight's context; its state is there afterwards."""
+        """Return a weight's context, after moving its state there."""
         seen = self._places.get(index)
         state = self.states.get(index, _NO_STATE)
         if seen is not None and seen[0] is weight and seen[1] is state:
@@ -105,7 +105,7 @@ class Updater:
 
 
 def _moved(state: Any, context: Context) -> Any:
-    """Return a state with its arrays on a context: itself if they are there."""
+    """Return a state with its arrays on a context: itself if its arrays are on the context."""
     if isinstance(state, NDArray):
         return state if state.ctx == context else state.as_in_context(context)
     if isinstance(state, (tuple, list)):

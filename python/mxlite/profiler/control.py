@@ -30,10 +30,10 @@ _SORT_KEYS = ("total", "avg", "min", "max", "count")
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
 _finished = False  # a finished dump ends recording until set_state("run")
-_named = False  # set_config gave the file's name
-_written: tuple[str, int] | None = None  # the file is there, with so many events
+_named = False  # whether set_config has named the file
+_written: tuple[str, int] | None = None  # the written file and its number of events
 _writes_at_exit = False
-_kvstore: Any = None  # whose servers are profiled
+_kvstore: Any = None  # store whose servers are profiled
 
 
 def _of_servers(profile_process: str) -> bool:
@@ -119,9 +119,9 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     Parameters
     ----------
     state : {"run", "stop"}
-        What to do. ``"stop"`` waits for work in flight, so that it is seen.
+        Command. ``"stop"`` waits for work in flight, so that it is recorded.
     profile_process : {"worker", "server"}
-        Whose profiler: that of this process, or those of the kvstore's servers.
+        The profiler of this process, or those of the kvstore's servers.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
 
 def _write_by_the_way() -> None:
-    """Write a file that was asked for: 1.x does every second, programs count on it."""
+    """Write the file that set_config names: 1.x does every second, and programs rely on it."""
     if not (_named and _config["continuous_dump"]) or _finished:
         return
     try:
@@ -192,12 +192,12 @@ def _wait() -> None:
 def _wait_for_all() -> None:
     try:
         _core.waitall()
-    except RuntimeError as error:  # belongs to whoever reads the value; the trace is wanted now
+    except RuntimeError as error:  # reading the value raises it; write the trace now
         warnings.warn(f"profiler: work in flight failed: {error}", stacklevel=3)
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Stop recording for a while; ``resume`` goes on."""
+    """Stop recording until ``resume``."""
     if _of_servers(profile_process):
         _tell_servers("state", "pause")
         return
@@ -206,7 +206,7 @@ def pause(profile_process: str = "worker") -> None:
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Go on after ``pause``."""
+    """Continue after ``pause``."""
     if _of_servers(profile_process):
         _tell_servers("state", "resume")
         return
@@ -222,7 +222,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     finished : bool
         Stop recording and forget what was written; otherwise a later dump holds it again.
     profile_process : {"worker", "server"}
-        Whose profiler.
+        The profiler of this process, or those of the servers.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def dumps(
     Parameters
     ----------
     reset : bool
-        Start counting anew.
+        Start counting from 0 again.
     format : {"table", "json"}
         Tables for people or an object for programs; times in ms, memory in kB.
     sort_by : {"total", "avg", "min", "max", "count"}

@@ -1,4 +1,4 @@
-"""Objects with which scripts put their own events into the trace."""
+"""Objects with which scripts add their own events to the trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Domain:
     Parameters
     ----------
     name : str
-        Its title.
+        Title of the group.
     """
 
     def __init__(self, name: str) -> None:
@@ -78,9 +78,9 @@ class Task(_Span):
     Parameters
     ----------
     domain : Domain
-        Its group.
+        Group of the object.
     name : str
-        Its title.
+        Title of the object.
     """
 
     def __init__(self, domain: Domain, name: str) -> None:
@@ -94,9 +94,9 @@ class Frame(_Span):
     Parameters
     ----------
     domain : Domain
-        Its group.
+        Group of the object.
     name : str
-        Its title.
+        Title of the object.
     """
 
     _begin, _end = "(", ")"
@@ -112,7 +112,7 @@ class Event(_Span):
     Parameters
     ----------
     name : str
-        Its title.
+        Title of the object.
     """
 
     _begin, _end = "B", "E"
@@ -127,11 +127,11 @@ class Counter:
     Parameters
     ----------
     domain : Domain
-        Its group.
+        Group of the object.
     name : str
-        Its title.
+        Title of the object.
     value : int, optional
-        Where it starts; written when given.
+        First value; written if given.
     """
 
     def __init__(self, domain: Domain, name: str, value: int | None = None) -> None:
@@ -171,9 +171,9 @@ class Marker:
     Parameters
     ----------
     domain : Domain
-        Its group.
+        Group of the object.
     name : str
-        Its title.
+        Title of the object.
     """
 
     def __init__(self, domain: Domain, name: str) -> None:
@@ -185,7 +185,7 @@ class Marker:
         Parameters
         ----------
         scope : {"global", "process", "thread", "task", "marker"}
-            How far the mark reaches in the picture.
+            Extent of the mark in the trace viewer.
 
         Raises
         ------

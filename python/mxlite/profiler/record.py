@@ -1,4 +1,4 @@
-"""What was recorded so far: columns from the core, and the events of user objects."""
+"""Events recorded so far: columns from the core, and the events of user objects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Record:
         Parameters
         ----------
         from_mark : bool
-            Only those after ``mark``.
+            Return only events after ``mark``.
 
         Returns
         -------

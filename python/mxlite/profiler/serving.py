@@ -1,4 +1,4 @@
-"""The profiler of a server's process: told what to do by the workers, through their store."""
+"""The profiler of a server's process, controlled by the workers through their store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def obey(rank: int, name: str, text: str) -> None:
     Parameters
     ----------
     rank : int
-        Of this server; its files begin with ``rank{rank}_``.
+        Rank of this server; its files begin with ``rank{rank}_``.
     name : {"config", "state", "dump"}
     text : str
         JSON of the options; "run", "stop", "pause" or "resume"; "1" for a finished dump or "0".
@@ -60,7 +60,7 @@ def obey(rank: int, name: str, text: str) -> None:
         else:
             change()
     elif name == "dump":
-        # Each worker may ask for it: nothing was recorded since the first one's.
+        # Each worker may send dump: nothing was recorded since the first one's.
         if not control.is_finished():
             control.dump(finished=text == "1")
     elif name != "config":

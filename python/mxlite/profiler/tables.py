@@ -16,7 +16,7 @@ _BYTES_PER_KB = 1e3
 
 @dataclass(frozen=True)
 class Row:
-    """Totals of one name; values in ms, of memory in kB, of counters as they are."""
+    """Totals of one name; values in ms, of memory in kB, of counters unchanged."""
 
     count: int
     total: float

@@ -90,7 +90,7 @@ def locationError(  # noqa: N802 - the name of 1.x
     a, b : numpy.ndarray
     index : tuple of int
     names : tuple of str
-        What the arrays are called.
+        Names of the arrays.
     maxError : bool
         Say that it is the largest error.
 
@@ -143,7 +143,7 @@ def _report(
     wrong = ~(ratio <= 1)
     count = int(wrong.sum())
     rank = np.where(np.isnan(ratio), np.inf, ratio).reshape(-1)
-    # Elements that are no numbers go first.
+    # Elements that are not numbers are compared first.
     order = np.argsort(-rank, kind="stable")[: min(count, mismatches[0])]
     places = [_place(i, ratio.shape) for i in order]
     print(
@@ -196,7 +196,7 @@ def assert_almost_equal(
     rtol, atol : float or dict of dtype to float, optional
         None: the default of the less precise of both dtypes.
     names : tuple of str
-        What the arrays are called in the text.
+        Names of the arrays in the text.
     equal_nan : bool
         NaN equals NaN.
     use_broadcast : bool
@@ -207,7 +207,7 @@ def assert_almost_equal(
     Raises
     ------
     AssertionError
-        With the worst element and its place.
+        The message has the worst element and its place.
     """
     assert_almost_equal_with_err(
         a, b, rtol, atol, 0, names, equal_nan, mismatches, _use_broadcast=use_broadcast
@@ -318,7 +318,7 @@ def assert_exception(
     f : callable
     exception_type : type
     *args, **kwargs
-        What it is called with.
+        Arguments of the call.
 
     Raises
     ------

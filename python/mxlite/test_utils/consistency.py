@@ -81,7 +81,7 @@ def check_consistency(
     raise_on_err : bool
         False prints the error instead.
     ground_truth : dict, optional
-        What is right, by names of outputs and arguments; else the most precise entry's values.
+        Expected values, by names of outputs and arguments; else the most precise entry's values.
     equal_nan, use_uniform : bool
     rand_type : dtype
         Random arguments are rounded to it.
@@ -227,7 +227,7 @@ def check_gluon_hybridize_consistency(
     net_builder : callable
         ``net_builder(prefix=..., params=...)`` makes the block.
     data_l : list of NDArray
-        Its inputs.
+        Inputs of the function.
     numpy_func : callable, optional
         The same function in NumPy.
     test_grad : bool

@@ -334,7 +334,7 @@ def np_reduce(
     keepdims : bool
         Keep reduced axes with size 1.
     numpy_reduce_func : callable
-        As ``numpy.sum``.
+        As in ``numpy.sum``.
 
     Returns
     -------
@@ -368,7 +368,7 @@ def collapse_sum_like(a: Values, shape: tuple[int, ...]) -> Values:
     leading = a.ndim - len(shape)
     aligned = (1,) * leading + tuple(shape)
     if any(small not in (1, size) for small, size in zip(aligned, a.shape)) or leading < 0:
-        raise ValueError(f"collapse_sum_like: shape {a.shape} is no broadcast of {shape}")
+        raise ValueError(f"collapse_sum_like: shape {a.shape} is not a broadcast of {shape}")
     axes = tuple(
         i for i, (small, size) in enumerate(zip(aligned, a.shape)) if i < leading or small != size
     )
@@ -400,7 +400,7 @@ def assign_each2(input1: Any, input2: Any, function: Callable[[Any, Any], Any] |
     Parameters
     ----------
     input1, input2 : numpy.ndarray
-        Of one shape.
+        Arrays of one shape.
     function : callable or None
         None copies the first.
 

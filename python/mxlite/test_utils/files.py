@@ -132,7 +132,7 @@ def get_mnist_iterator(
 
 
 def get_mnist_pkl() -> None:
-    """See that ``data/mnist.pkl.gz`` is there.
+    """Check that ``data/mnist.pkl.gz`` exists.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def download(
     overwrite: bool = False,
     retries: int = 5,
 ) -> str:
-    """Fetch a file unless it is there already.
+    """Fetch a file unless it exists.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
     data_dir : str
     url : str
     data_origin_name : str
-        Name of the archive; one that is there is not fetched.
+        Name of the archive; an existing one is not fetched.
     """
     archive = os.path.join(data_dir, data_origin_name)
     if not os.path.isfile(archive):
@@ -209,7 +209,7 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     ----------
     data_dir : str
     data_name : str
-        Name of the unpacked file; one that is there is kept.
+        Name of the unpacked file; an existing one is kept.
     url : str
     data_origin_name : str
         Name of the packed file, removed afterwards.

@@ -179,7 +179,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class DummyIter:
-    """An iterator that gives the first batch of another one for ever: to time training alone.
+    """An iterator that repeats the first batch of another one without end, to time training alone.
 
     Parameters
     ----------

@@ -191,7 +191,7 @@ def shuffle_csr_column_indices(csr: Any) -> Any:
     Returns
     -------
     CSRNDArray
-        Of the same dense values.
+        Array with the same dense values.
     """
     indptr = csr.indptr.asnumpy()
     order = np.concatenate(

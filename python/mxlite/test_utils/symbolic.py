@@ -28,7 +28,7 @@ Location = Any  # list of arrays in the order of the arguments, or a dictionary 
 def _by_name(
     what: str, names: Sequence[str], given: Location, ctx: Any, dtype: Any
 ) -> dict[str, Any]:
-    """Return NDArrays by name of what a user gave as list or dictionary."""
+    """Return NDArrays by name from a list or dictionary."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
             raise ValueError(
@@ -69,7 +69,7 @@ def simple_forward(sym: Any, ctx: Any = None, is_train: bool = False, **inputs: 
     ctx : Context, optional
     is_train : bool
     **inputs : numpy.ndarray
-        By name of the argument.
+        Gradients by name of the argument.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def check_symbolic_forward(
     ctx : Context, optional
     equal_nan : bool
     dtype : dtype or "asnumpy"
-        Of the arguments; "asnumpy" keeps each one's own.
+        Type of the arguments; "asnumpy" keeps each one's own.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def numeric_grad(
     use_forward_train : bool
         Call with ``is_train=True``.
     dtype : dtype
-        Of the arguments.
+        Type of the arguments.
 
     Returns
     -------

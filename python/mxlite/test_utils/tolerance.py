@@ -62,7 +62,7 @@ def default_numeric_eps() -> dict[np.dtype[Any], float]:
 
 
 def default_dtype() -> type:
-    """Return the dtype of arrays where none is asked for.
+    """Return the dtype of arrays if none is given.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def target_name(dtype: Any) -> str:
 
     Raises
     ------
-    ValueError_
+    ValueError
         For any other type.
     """
     try:
@@ -109,7 +109,7 @@ def make_rules(
     ----------
     target_dtype : str, numpy.dtype or type
     target_precision_ops, fp32_ops : list of str, optional
-        Replace the default lists; operators that drop out of them run in whatever type comes.
+        Replace the default lists; operators removed from them run in the type of their inputs.
     conditional_fp32_ops : list of (str, str, list of str), optional
 
     Returns
@@ -118,7 +118,7 @@ def make_rules(
 
     Raises
     ------
-    ValueError_
+    ValueError
         For an operator in two lists, or one that does not exist.
     """
     target = target_name(target_dtype)
@@ -176,7 +176,7 @@ def init(
 
     Raises
     ------
-    ValueError_
+    ValueError
         For another type, an unknown operator, or one in two lists.
 
     Notes
@@ -225,7 +225,7 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
     ------
     AmpStateError
         Before `init`.
-    TypeError_
+    TypeError
         For anything but a trainer.
     """
     if not _State.initialized:
@@ -290,7 +290,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Divide the gradients by the loss scale now, to clip or look at them before the step.
+    """Divide the gradients by the loss scale now, to clip or read them before the step.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def unscale(optimizer_or_trainer: Any) -> None:
 
     Raises
     ------
-    TypeError_
+    TypeError
         For anything but a trainer.
     """
     trainer = _checked_trainer(optimizer_or_trainer)

@@ -1,4 +1,4 @@
-"""Mixed precision for finished models: casts are put into a symbol, parameters may be cast too."""
+"""Mixed precision for finished models: puts casts into a symbol and may cast parameters, too."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def convert_symbol(
 
     Raises
     ------
-    TypeError_, ValueError_
+    TypeError, ValueError
         For wrong arguments; for an operator in two lists, or that takes the widest type of its
         inputs.
 
@@ -198,7 +198,7 @@ def convert_model(
     sym : Symbol
     arg_params, aux_params : dict of str to NDArray
     target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
-        As of `convert_symbol`.
+        As in `convert_symbol`.
     cast_optional_params : bool
         Store parameters in the lower precision where they are used in it only.
 
@@ -247,11 +247,11 @@ def convert_hybrid_block(
     block : HybridBlock
         Hybridized and run at least once.
     target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
-        As of `convert_symbol`.
+        As in `convert_symbol`.
     ctx : Context or list of Context, optional
-        Where the parameters go; default: the current context (1.x: ``gpu(0)``).
+        Context of the parameters; default: the current context (1.x: ``gpu(0)``).
     cast_optional_params : bool
-        As of `convert_model`.
+        As in `convert_model`.
 
     Returns
     -------
@@ -259,8 +259,8 @@ def convert_hybrid_block(
 
     Raises
     ------
-    TypeError_
-        If it is no HybridBlock.
+    TypeError
+        If it is not a HybridBlock.
     MXNetError
         If it was not hybridized and run.
 
@@ -313,14 +313,14 @@ def convert_bucketing_module(
     bucketing_mod : BucketingModule
         Bound, with parameters.
     target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
-        As of `convert_symbol`.
+        As in `convert_symbol`.
     cast_optional_params : bool
-        As of `convert_model`.
+        As in `convert_model`.
 
     Returns
     -------
     BucketingModule
-        Not bound yet.
+        A module that is not bound yet.
 
     Notes
     -----

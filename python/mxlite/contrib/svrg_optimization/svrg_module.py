@@ -35,7 +35,7 @@ class SVRGModule(Module):
     Raises
     ------
     TypeError, ValueError
-        For an update_freq that is no positive integer.
+        For an update_freq that is not a positive integer.
 
     Notes
     -----
@@ -132,7 +132,7 @@ class SVRGModule(Module):
     def _svrg_optimizer(
         self, optimizer: Any, options: dict[str, Any], store: Any, on_store: bool
     ) -> _SVRGOptimizer:
-        """Return the optimizer that knows the names of weights and of their gradients."""
+        """Return the optimizer, which maps names of weights to names of their gradients."""
         batch_size = self._exec_group.batch_size
         if store is not None and "dist" in store.type and "_sync" in store.type:
             batch_size *= store.num_workers
@@ -157,7 +157,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Keep the weights as they are now, and compute their gradient over all data.
+        """Keep a copy of the weights, and compute their gradient over all data.
 
         Parameters
         ----------

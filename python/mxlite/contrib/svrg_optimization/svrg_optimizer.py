@@ -16,7 +16,7 @@ FULL_SUFFIX = "_full"
 
 @opt.register
 class _AssignmentOptimizer(opt.Optimizer):
-    """Puts the gradient in the place of the weight."""
+    """Overwrites the weight with the gradient."""
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
         """Overwrite a weight."""

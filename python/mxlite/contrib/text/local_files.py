@@ -20,13 +20,13 @@ def published_file(where: str, folder: str, name: str, archive: str, sha1: str) 
     Parameters
     ----------
     where : str
-        Who reads it, for messages.
+        Name of the reader, for messages.
     folder : str
     name : str
     archive : str
         Name of a ``.zip`` file that has the file, perhaps in a folder; else ``name`` again.
     sha1 : str
-        Checksum of the published file; a warning tells if the file differs.
+        Checksum of the published file; a warning is given if the file differs.
 
     Returns
     -------

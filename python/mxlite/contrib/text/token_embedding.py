@@ -31,7 +31,7 @@ class MissingEmbeddingError(MissingFileError, ValueError):
 
 
 def _decoded_lines(file: IO[str], path: str) -> Iterator[str]:
-    """Yield lines; raises `TextError` for bytes that are no text."""
+    """Yield lines; raises `TextError` for bytes that are not text."""
     number = 0
     try:
         for line in file:

@@ -1,4 +1,4 @@
-"""What all symbolic cells share: parameters by name, first states, unrolling."""
+"""Shared by all symbolic cells: parameters by name, first states, unrolling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...symbol import Symbol
 
 __all__ = ["BaseRNNCell", "RNNParams"]
 
-symbol: Any = _symbol  # its operators are made at import, where mypy does not see them
+symbol: Any = _symbol  # operators are set at import, so mypy does not see them
 
 
 class RNNParams:
@@ -38,9 +38,9 @@ class RNNParams:
         Parameters
         ----------
         name : str
-            Without prefix.
+            Name without prefix.
         **kwargs
-            Of ``mx.sym.Variable``.
+            Options of ``mx.sym.Variable``.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class BaseRNNCell:
     Matches ``mxnet.rnn.BaseRNNCell``.
     """
 
-    _why_no_step: str | None = None  # what a modifier that needs steps says
+    _why_no_step: str | None = None  # error text of a modifier that needs steps
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
         self._own_params = params is None
@@ -243,7 +243,7 @@ def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
 
     Raises
     ------
-    TypeError_
+    TypeError
         For symbols with several outputs, and None.
     ShapeError
         For a list of another length.
@@ -270,7 +270,7 @@ def merge_steps(steps: Any, layout: str) -> Symbol:
 
 
 def formatted(steps: Any, length: int, layout: str, merged: bool | None) -> Any:
-    """Return steps merged (True), split (False) or as they are (None)."""
+    """Return steps merged (True), split (False) or unchanged (None)."""
     if merged is None:
         return steps
     return merge_steps(steps, layout) if merged else split_steps(steps, length, layout)
@@ -281,7 +281,7 @@ def time_axis(layout: str) -> int:
 
     Raises
     ------
-    ValueError_
+    ValueError
         If the layout has no ``T``.
     """
     if "T" not in layout or "N" not in layout:

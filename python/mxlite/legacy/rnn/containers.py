@@ -247,7 +247,7 @@ class DropoutCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, Any]:
-        """Drop from the whole sequence at once where it is one symbol."""
+        """Apply dropout to the whole sequence at once if it is one symbol."""
         self.reset()
         time_axis(layout)
         inputs = formatted(inputs, length, layout, merge_outputs)

@@ -25,9 +25,9 @@ class BaseConvRNNCell(BaseRNNCell):
     num_hidden : int
         Channels of the state.
     h2h_kernel, h2h_dilate : tuple of int
-        Of the state; kernel sizes must be odd.
+        Settings of the state's convolution; kernel sizes must be odd.
     i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int
-        Of the input.
+        Settings of the input's convolution.
     i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     activation : str or callable

@@ -38,7 +38,7 @@ def encode_sentences(
     start_label : int
         First number.
     unknown_token : str, optional
-        Stands for words that a given vocabulary lacks; added to it where it lacks that too.
+        Replacement of words that a given vocabulary lacks; added to it where it lacks that too.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def encode_sentences(
 
     Raises
     ------
-    ValueError_
+    ValueError
         For a word that a given vocabulary lacks, without unknown_token.
 
     Notes
@@ -96,7 +96,7 @@ class BucketSentenceIter(DataIter):
 
     Raises
     ------
-    ValueError_
+    ValueError
         For another layout.
 
     Notes
@@ -144,7 +144,7 @@ class BucketSentenceIter(DataIter):
             row = np.full((self.buckets[place],), invalid_label, dtype=dtype)
             row[: len(sentence)] = sentence
             rows[place].append(row)
-        # 1.x says so for none, too.
+        # 1.x logs this even if there are none.
         print(f"WARNING: discarded {discarded} sentences longer than the largest bucket.")
         self.data = [
             np.asarray(bucket, dtype=dtype).reshape(-1, n) for bucket, n in zip(rows, self.buckets)

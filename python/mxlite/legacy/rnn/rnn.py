@@ -88,7 +88,7 @@ def load_rnn_checkpoint(
     Parameters
     ----------
     cells : BaseRNNCell or list of them
-        Whose weights are packed again; may be fused where others were saved.
+        Cells whose weights are packed again; may be fused if others were saved.
     prefix : str
     epoch : int
 

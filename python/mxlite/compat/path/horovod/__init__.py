@@ -7,5 +7,5 @@ from mxlite.compat import install
 
 install()
 del sys.modules["horovod"]
-# The door answers now; the import system hands out its module.
+# The finder is installed now, and the import system returns its module.
 import_module("horovod")
