@@ -12,7 +12,7 @@
 
 namespace mxlite::engine {
 
-// A door that tasks can be made to wait at, so that a test decides when they end.
+// A gate at which tasks wait until a test opens it, so that the test decides when they end.
 class Gate {
  public:
   void open() {

@@ -64,13 +64,13 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
 
 def _extend_python_path() -> None:
     """Put the folder with ``mxnet`` for child processes, and mxlite's own, into the search path."""
-    door = str(CHILD_PATH)
+    folder = str(CHILD_PATH)
     entries = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e]
-    if door not in entries:
-        entries.insert(0, door)
+    if folder not in entries:
+        entries.insert(0, folder)
     if _PACKAGE_PARENT not in entries and not _PACKAGE_PARENT.endswith("site-packages"):
         entries.append(_PACKAGE_PARENT)
     os.environ["PYTHONPATH"] = os.pathsep.join(entries)
     # multiprocessing gives a spawned process this list; the script's own folder stays in front.
-    if door not in sys.path:
-        sys.path.insert(1, door)
+    if folder not in sys.path:
+        sys.path.insert(1, folder)

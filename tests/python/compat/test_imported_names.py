@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mxlite as mx
 import pytest
-from door import run_code
+from alias_runner import run_code
 from mxlite import _names_1x, compat
 
 

@@ -7,7 +7,7 @@ import pickle
 
 import mxlite as mx
 import pytest
-from door import run_code
+from alias_runner import run_code
 
 MODULES = [
     "error", "executor_manager", "libinfo", "library", "log", "misc", "model", "rnn",

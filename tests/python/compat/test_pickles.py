@@ -3,7 +3,7 @@
 import base64
 import json
 
-from door import run_code
+from alias_runner import run_code
 
 # Base64 of what pickle.dumps gave: csr [[0, 0, 1], [2, 0, 0]], row_sparse with row 1 = [1, 2] of 3,
 # cpu(3), gpu(1).

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from door import SCRIPTS, run_script
+from alias_runner import SCRIPTS, run_script
 
 EXPECTED = Path(__file__).resolve().parent / "expected"
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*(?:e[+-]?\d+)?|nan|inf)(?![\w.])")

@@ -309,7 +309,7 @@ def test_digits_learn_alike_with_one_and_two_processes(start, tmp_path: Path) ->
     assert "2 processes: largest relative difference" in result.stdout
 
 
-DOOR = """
+ALIASED = """
 import mxnet as mx
 from mxnet import autograd, gluon
 import horovod.mxnet as hvd
@@ -330,8 +330,8 @@ assert allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == hvd.size()
 """
 
 
-def test_scripts_for_horovod_mxnet_run_through_the_door(start) -> None:
-    start("from mxlite import compat\ncompat.install()\n" + DOOR, 2)
+def test_scripts_for_horovod_mxnet_run_through_the_alias(start) -> None:
+    start("from mxlite import compat\ncompat.install()\n" + ALIASED, 2)
 
 
 TRAINERS = """

@@ -231,7 +231,7 @@ out.wait_to_read()
     assert result.seconds < 40
 
 
-def test_scripts_for_mxnet_find_servers_through_the_door(serve) -> None:
+def test_scripts_for_mxnet_find_servers_through_the_alias(serve) -> None:
     program = """
 import mxnet as mx
 store = mx.kv.create("dist_device_sync")

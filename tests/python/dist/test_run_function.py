@@ -127,7 +127,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["cloudpickle", "pickle"])
-def test_functions_of_a_script_through_the_door(tmp_path: Path, whole: bool) -> None:
+def test_functions_of_a_script_through_the_alias(tmp_path: Path, whole: bool) -> None:
     if whole:
         pytest.importorskip("cloudpickle")
     else:

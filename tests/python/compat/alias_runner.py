@@ -1,4 +1,4 @@
-"""Runs Python code through the compatibility door in a fresh process."""
+"""Runs Python code through the mxnet import alias in a fresh process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
 
 
 def run_code(code: str, folder: Path, *arguments: str, returncode: int = 0) -> str:
-    """Write code to a file, run it through the door and return what it printed."""
+    """Write code to a file, run it through the alias and return what it printed."""
     script = folder / "script.py"
     script.write_text(textwrap.dedent(code))
     return run(str(script), *arguments, cwd=folder, returncode=returncode).stdout

@@ -1,4 +1,4 @@
-"""``import mxnet`` behind the door: the same objects, in this process and in its children."""
+"""``import mxnet`` through the alias: the same objects, in this process and in its children."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import mxlite as mx
 import pytest
-from door import run, run_code
+from alias_runner import run, run_code
 from mxlite import _names_1x, compat
 
 
 @pytest.fixture
-def door(monkeypatch):
-    """The door installed in this process, and taken away afterwards."""
+def alias(monkeypatch):
+    """Install the alias in this process and remove it afterwards."""
     monkeypatch.setenv("PYTHONPATH", "")
     before = list(sys.meta_path)
     compat.install()
@@ -26,8 +26,8 @@ def door(monkeypatch):
         del sys.modules[name]
 
 
-def test_modules_are_those_of_mxlite(door):
-    assert door.nd is mx.nd and door.gluon is mx.gluon and door.init is mx.initializer
+def test_modules_are_those_of_mxlite(alias):
+    assert alias.nd is mx.nd and alias.gluon is mx.gluon and alias.init is mx.initializer
     for path, module in {
         "mxnet.nd": mx.nd,
         "mxnet.ndarray.random": mx.nd.random,
@@ -42,7 +42,7 @@ def test_modules_are_those_of_mxlite(door):
         assert found.__spec__.name == module.__name__
 
 
-def test_from_imports_give_the_same_objects(door):
+def test_from_imports_give_the_same_objects(alias):
     from mxnet import autograd, gluon
     from mxnet.base import MXNetError
     from mxnet.gluon import nn
@@ -54,14 +54,14 @@ def test_from_imports_give_the_same_objects(door):
     assert MXNetError is mx.base.MXNetError
 
 
-def test_version_is_that_of_the_interface_through_the_door_only(door):
-    assert door.__version__ == "1.9.1"
+def test_version_is_that_of_the_interface_through_the_alias_only(alias):
+    assert alias.__version__ == "1.9.1"
     assert mx.__version__ != "1.9.1"
-    assert "1.9.1" in repr(door) and mx.__version__ in repr(door)
-    assert pickle.loads(pickle.dumps(door)) is door  # as cloudpickle sends modules
+    assert "1.9.1" in repr(alias) and mx.__version__ in repr(alias)
+    assert pickle.loads(pickle.dumps(alias)) is alias  # as cloudpickle sends modules
 
 
-def test_the_package_of_horovod_has_what_scripts_ask_it_for(door):
+def test_the_package_of_horovod_has_what_scripts_ask_it_for(alias):
     import horovod
     import horovod.mxnet
     import horovod.runner
@@ -73,31 +73,31 @@ def test_the_package_of_horovod_has_what_scripts_ask_it_for(door):
         horovod.torch  # noqa: B018
 
 
-def test_what_is_set_on_mxnet_is_set_in_mxlite(door):
-    door.my_constant = 3
+def test_what_is_set_on_mxnet_is_set_in_mxlite(alias):
+    alias.my_constant = 3
     assert mx.my_constant == 3
-    del door.my_constant
-    assert not hasattr(mx, "my_constant") and not hasattr(door, "my_constant")
+    del alias.my_constant
+    assert not hasattr(mx, "my_constant") and not hasattr(alias, "my_constant")
 
 
-def test_star_import_gives_what_mxlite_has(door):
+def test_star_import_gives_what_mxlite_has(alias):
     names: dict[str, object] = {}
     exec("from mxnet import *", names)
     assert names["nd"] is mx.nd and names["cpu"] is mx.cpu
 
 
-def test_names_mxnet_never_had_are_plain_import_errors(door):
+def test_names_mxnet_never_had_are_plain_import_errors(alias):
     with pytest.raises(ModuleNotFoundError, match="No module named 'mxnet.no_such_module'"):
         importlib.import_module("mxnet.no_such_module")
     with pytest.raises(AttributeError, match="no_such_name") as failure:
-        _ = door.no_such_name
+        _ = alias.no_such_name
     assert not isinstance(failure.value, NotImplementedError)
     # gluon-cv tries this one of MXNet 2 first and falls back on an ImportError.
     with pytest.raises(ImportError):
         exec("from mxnet.gluon import metric")
 
 
-def test_modules_of_numpy_mode_can_be_named_but_not_used(door):
+def test_modules_of_numpy_mode_can_be_named_but_not_used(alias):
     module = importlib.import_module("mxnet.numpy")
     importlib.import_module("mxnet.numpy.linalg")
     assert not hasattr(module, "ones") and module.linalg.__name__ == "mxnet.numpy.linalg"
@@ -107,8 +107,8 @@ def test_modules_of_numpy_mode_can_be_named_but_not_used(door):
         importlib.import_module("mxnet.numpy_extension").set_np()
 
 
-def test_names_that_are_not_built_say_so(door):
-    assert not hasattr(mx, "np") and getattr(door, "np", None) is None
+def test_names_that_are_not_built_say_so(alias):
+    assert not hasattr(mx, "np") and getattr(alias, "np", None) is None
     with pytest.raises(NotImplementedError, match=r"mx\.np: a name of MXNet 1\.9\.1"):
         _ = mx.np
     with pytest.raises(NotImplementedError, match=r"mxnet\.torch is not built"):
@@ -132,7 +132,7 @@ def test_another_mxnet_that_is_imported_already_is_refused(monkeypatch):
         compat.install()
 
 
-def test_installing_twice_is_installing_once(door):
+def test_installing_twice_is_installing_once(alias):
     finders = list(sys.meta_path)
     compat.install()
     assert sys.meta_path == finders
@@ -215,7 +215,7 @@ def test_exit_codes_and_bad_command_lines(tmp_path):
     assert "-m needs an argument" in run("-m", returncode=2).stderr
 
 
-def test_child_processes_find_the_door(tmp_path):
+def test_child_processes_find_the_alias(tmp_path):
     text = run_code(
         """
         import multiprocessing
@@ -241,7 +241,7 @@ def test_child_processes_find_the_door(tmp_path):
     assert text.splitlines() == ["1.9.1 3", "spawn [2.0, 3.0]", "fork [2.0, 3.0]"]
 
 
-def test_workers_of_a_data_loader_are_behind_the_door(tmp_path):
+def test_workers_of_a_data_loader_use_the_alias(tmp_path):
     text = run_code(
         """
         import mxnet as mx
@@ -262,12 +262,12 @@ def test_workers_of_a_data_loader_are_behind_the_door(tmp_path):
     assert text == "[[0.0, 1.0, 4.0], [9.0, 16.0, 25.0]]\n"
 
 
-def test_the_door_leaves_other_horovod_modules_alone(door):
+def test_the_alias_leaves_other_horovod_modules_alone(alias):
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("horovod.no_such_framework")
 
 
-def test_modules_beside_horovod_for_mxnet(door):
+def test_modules_beside_horovod_for_mxnet(alias):
     from horovod.common import util
     from horovod.common.exceptions import HorovodInternalError
     from horovod.common.process_sets import ProcessSet
@@ -289,7 +289,7 @@ def test_modules_beside_horovod_for_mxnet(door):
             importlib.import_module(name)
 
 
-def test_horovod_for_mxnet_is_mxlites(door):
+def test_horovod_for_mxnet_is_mxlites(alias):
     try:
         expected = importlib.import_module("mxlite.horovod")
     except ImportError:
@@ -299,7 +299,7 @@ def test_horovod_for_mxnet_is_mxlites(door):
         assert importlib.import_module("horovod.mxnet") is expected
 
 
-def test_path_of_children_names_the_shim_first(door, monkeypatch):
+def test_path_of_children_names_the_shim_first(alias, monkeypatch):
     import os
 
     first = os.environ["PYTHONPATH"].split(os.pathsep)[0]
@@ -315,7 +315,7 @@ def test_numpy_aliases_of_that_time_come_back(tmp_path: Path) -> None:
     assert run_code(code, tmp_path).strip() == "float64 True 6 4 [2 3] [1. 2.]"
 
 
-def test_a_class_is_no_module_but_stays_known(door):
+def test_a_class_is_no_module_but_stays_known(alias):
     """The error must not say that mxlite lacks the name."""
     with pytest.raises(ModuleNotFoundError, match="No module named 'mxlite.gluon.nn.Dense'"):
         importlib.import_module("mxlite.gluon.nn.Dense")
