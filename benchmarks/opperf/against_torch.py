@@ -73,7 +73,7 @@ def measure(
     workers : list of WorkerProcess
         mxlite, then PyTorch.
     number : int
-        Of the case.
+        Number of the case.
     options : Namespace
         ``dtype``, ``rounds``, ``turn``.
 

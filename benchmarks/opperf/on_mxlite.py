@@ -32,7 +32,7 @@ def prepare(case: Case, dtype: str) -> tuple[Callable[[], Any], Callable[[], Any
     case : Case
         The row.
     dtype : str
-        Of the arrays.
+        Type of the arrays.
 
     Returns
     -------

@@ -162,7 +162,7 @@ def run_performance_test(
     run_backward : bool
         Also time the gradient.
     dtype : str
-        Of arrays made here.
+        Type of arrays made here.
     ctx : Context, optional
         Where; ``cpu()`` by default.
     profiler : {"native", "python"}

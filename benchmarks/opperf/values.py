@@ -18,7 +18,7 @@ def arrays(case: Case, dtype: str) -> dict[str, Any]:
     case : Case
         The row.
     dtype : str
-        Of the arrays that do not name their own.
+        Type of arrays that do not name their own.
 
     Returns
     -------

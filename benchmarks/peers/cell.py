@@ -83,7 +83,7 @@ class Cell:
     def __init__(self, network: str, dtype: str, batch: int) -> None:
         self.network, self.dtype, self.batch = network, dtype, batch
         self.medians: dict[str, list[float]] = {}  # seconds of an iteration, one for each turn
-        self.cpu_medians: dict[str, list[float]] = {}  # of all threads together, where it is known
+        self.cpu_medians: dict[str, list[float]] = {}  # sum over all threads, where it is known
         self.peaks: dict[str, float] = {}  # MiB of memory when a system was ready, likewise
         self.versions: dict[str, str] = {}
         self.build_seconds: dict[str, float] = {}

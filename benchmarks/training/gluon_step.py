@@ -5,7 +5,7 @@ import peer_values
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.01, 0.9, 1e-4
 CLASSES = 1000
-LOSS_SCALE = 128.0  # of float16
+LOSS_SCALE = 128.0  # loss scale for float16
 
 
 def labels(batch):

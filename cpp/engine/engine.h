@@ -43,10 +43,10 @@ struct Access {
 
 struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
-  int device = 0;                        // of a stream worker
+  int device = 0;                        // index of a stream worker's device
   bool may_inline = false;               // may run in push if all dependencies are done
   size_t bytes = 0;                      // memory that stays allocated until the task is done
-  bool keep_operands = false;  // of a compute task: memory that is not freed in stream order
+  bool keep_operands = false;  // compute tasks: for memory that is not freed in stream order
 };
 
 struct EngineStats {
@@ -81,7 +81,7 @@ class Engine {
   // Records that the host has written all of the memory: raises the version, drops an old failure.
   virtual void host_wrote(Var& var) = 0;
   // Waits until nothing is in flight; raises the earliest failure that no wait has raised. Failures
-  // of the same time count as seen: a second call succeeds.
+  // that came with it count as seen: a second call succeeds.
   virtual void wait_all() = 0;
   // As wait_all, but raises nothing and leaves failures unseen. Returns false at once in a task.
   virtual bool drain() = 0;

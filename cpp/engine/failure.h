@@ -13,7 +13,7 @@ class Task;
 struct Failure final : RefCounted {
   Failure(std::exception_ptr e, uint64_t s) : error(std::move(e)), sequence(s) {}
   const std::exception_ptr error;  // always a mxlite::Error
-  const uint64_t sequence;         // of the failed task; among several causes the lowest counts
+  const uint64_t sequence;         // number of the failed task; among causes the lowest counts
   bool seen = false;               // raised by a wait; guarded by the scheduler's mutex
 };
 using FailureRef = IntrusivePtr<Failure>;

@@ -46,7 +46,7 @@ class PackedWeights {
 
   const StorageRef& memory() const { return memory_; }
 
-  static size_t total_bytes();  // of all packed weights in this process
+  static size_t total_bytes();  // all packed weights in this process
 
  private:
   class Task;

@@ -29,7 +29,7 @@ class Replay {
     int64_t step_by_step = 0, recorded = 0, replayed = 0, staged_inputs = 0;
   };
   const Stats& stats() const { return stats_; }
-  static Stats totals();  // of all objects in this process
+  static Stats totals();  // sums over all objects in this process
 
  private:
   using Key = std::vector<void*>;  // addresses inside a graph: bases, scratch memory

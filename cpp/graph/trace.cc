@@ -38,7 +38,7 @@ Trace::~Trace() {
 }
 
 void Trace::remember() {
-  // One of the holders is this trace: without others nobody will ask.
+  // One of the holders is this trace: if it is the only one, the array is not used again.
   if (!later_ || later_->ended || later_.use_count() == 1) return;
   later_->graph = graph_;
   later_->owner = owner_;

@@ -20,7 +20,7 @@ namespace mxlite::io {
 
 struct PipelineOptions {
   std::vector<std::string> paths;                 // files, in order
-  std::vector<int64_t> offsets;                   // of the records; empty: the files are scanned
+  std::vector<int64_t> offsets;                   // offsets of records; empty: files are scanned
   std::map<uint64_t, std::vector<float>> labels;  // by record id; empty: use the records' labels
   int64_t batch_size = 0, label_width = 1;
   int threads = 4, prefetch = 4;
@@ -132,7 +132,7 @@ class ImagePipeline {
   PipelineOptions options_;
   std::vector<std::unique_ptr<RecordFile>> files_;
   std::vector<int64_t> begins_;   // begin of each file and the end of all, in bytes
-  std::vector<int64_t> offsets_;  // of this part's records, in the bytes of all files
+  std::vector<int64_t> offsets_;  // this part's records, in the bytes of all files
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;

@@ -68,7 +68,7 @@ class RecordReader {
   RecordFile file_;
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
-  int64_t number_ = 0;  // of the next record; negative after a seek: unknown
+  int64_t number_ = 0;  // number of the next record; negative after a seek: unknown
 };
 
 }  // namespace mxlite::io

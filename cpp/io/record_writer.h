@@ -47,7 +47,7 @@ class RecordWriter {
   pid_t owner_ = 0;  // process: a forked child must not write this buffer again
   int64_t position_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
-  size_t capacity_ = 0, used_ = 0;  // of buffer_
+  size_t capacity_ = 0, used_ = 0;  // bytes of buffer_
 };
 
 }  // namespace mxlite::io

@@ -64,7 +64,7 @@ struct Callback {
   StateRef state;
   bool training = false;
   std::vector<Group> reads, writes, updates;
-  std::vector<uint8_t> needs;  // of the inputs; backward only
+  std::vector<uint8_t> needs;  // which inputs need gradients; backward only
 
   std::vector<Group> groups() const {
     std::vector<Group> all;

@@ -47,7 +47,7 @@ py::list to_list(const ArrayList& arrays) {
   return list;
 }
 
-// The trace function is borrowed: whoever calls it holds the object that owns it.
+// The trace function is borrowed: the caller holds the object that owns it.
 graph::TraceFn trace_function(PyObject* callable) {
   return [callable](const ArrayList& inputs, const ArrayList& params) {
     const py::object result =

@@ -24,7 +24,7 @@ from mxlite.gluon import nn
 from mxlite.gluon.data.vision import ImageRecordDataset
 from sklearn.datasets import load_digits
 
-SIZE = 32  # of a picture
+SIZE = 32  # side of an image in pixels
 
 
 def make_records(path: Path) -> None:

@@ -31,7 +31,7 @@ class DummyIter(mx.io.DataIter):
     ----------
     batch_size : int
     data_shape : tuple of int
-        Of one image.
+        Shape of one image.
     batches : int
     """
 

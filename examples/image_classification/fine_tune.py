@@ -31,7 +31,7 @@ def get_fine_tune_model(
     arg_params : dict of str to NDArray
         Its parameters.
     num_classes : int
-        Of the new last layer, ``fc``.
+        Classes of the new last layer, ``fc``.
     layer_name : str
         Layer that it stands behind.
     dtype : str

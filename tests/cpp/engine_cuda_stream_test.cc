@@ -1,4 +1,4 @@
-// Stream tasks on fake streams: who waits for whom, when operands go, what failures reach.
+// Stream tasks on fake streams: dependencies, release of operands, and reach of failures.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

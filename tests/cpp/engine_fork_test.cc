@@ -70,7 +70,7 @@ TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {
     for (Var* v : {&x, &y})
       if (error_of([&] { engine.wait(*v); }).find("forked before") == std::string::npos) return 1;
     engine.wait_for_write(z);  // its reader is gone
-    engine.wait_all();         // nobody's fault in this process
+    engine.wait_all();         // no failure in this process
     if (error_of([&] { push(engine, {&y}, {&z}, {}, [] {}); }).empty()) return 2;
     push(engine, {}, {&y}, {}, [] {});
     engine.wait(y);

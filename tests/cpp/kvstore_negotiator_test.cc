@@ -174,7 +174,7 @@ TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
   Request urgent = all_reduce("a", {5});
   urgent.priority = 1;
   EXPECT_NE(table.share(urgent), other);
-  EXPECT_EQ(first->terms.shape, std::vector<int64_t>{4});  // who has it keeps it
+  EXPECT_EQ(first->terms.shape, std::vector<int64_t>{4});  // its holders keep it
   const RequestRef b = table.share(all_reduce("b"));
   for (int i = 0; i < 40000; ++i) table.share(all_reduce("counted." + std::to_string(i)));
   EXPECT_EQ(b->use_count(), 1u);  // let go of: the table does not grow for ever

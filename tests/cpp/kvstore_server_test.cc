@@ -302,7 +302,7 @@ TEST_F(SlotTest, AsyncHoldsUpWorkersThatAreTooFarAhead) {
   late.clear();
   slot->pull(0, 501, {"w", 0, 3, false, {}}, [&](Reply r) { late = as_floats(r.data); });
   EXPECT_TRUE(late.empty());
-  context->gone[1] = true;  // who has left holds nobody up
+  context->gone[1] = true;  // a worker that has left delays no other
   slot->look();
   EXPECT_FALSE(late.empty());
 }

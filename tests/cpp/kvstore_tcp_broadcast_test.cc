@@ -17,7 +17,7 @@
 namespace mxlite {
 namespace {
 
-// Whoever waits in vain gives up soon; read at the first wait.
+// Shortens the timeout, which the first wait reads.
 [[maybe_unused]] const int kShortTimeout = setenv("MXLITE_COMM_TIMEOUT", "3", 1);
 
 // One that was free just now.

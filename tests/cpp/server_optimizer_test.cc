@@ -19,7 +19,7 @@ struct Case {
   const char* name;
   const char* json;
   const char* op;
-  Attrs attrs;  // of the first update
+  Attrs attrs;  // attributes of the first update
   int states;
 };
 

@@ -23,7 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-BATCH = 60  # of all ranks: 2, 3 or 4 of them
+BATCH = 60  # samples of all ranks: 2, 3 or 4 of them
 SAMPLES = 1500
 TOLERANCE = 1e-3  # relative, of a loss: sums of floats in another order
 

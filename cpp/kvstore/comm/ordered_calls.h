@@ -15,7 +15,7 @@ namespace mxlite {
 // A collective that this rank is ready for, or that it cannot take part in.
 struct OrderedCall {
   uint64_t number = 0;  // from 1
-  uint64_t hash = 0;    // of what must be equal on all ranks
+  uint64_t hash = 0;    // over everything that must be equal on all ranks
   bool failed = false;  // this rank has no input
 };
 

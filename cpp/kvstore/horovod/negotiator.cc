@@ -149,7 +149,7 @@ void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
   if (announced_) (*announced_)(rank, request);
   const std::string key = request.key();
-  // Other terms than those that were negotiated: who sent the number is asked for its terms again.
+  // The terms differ from the negotiated ones: the rank that sent the number must send its terms.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
     const std::shared_ptr<const std::vector<Request>> old = cache_[id]->requests;
@@ -190,7 +190,7 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
       return announce(rank, (*old->second)[place]);
     }
   MX_CHECK_KIND(cache_[id], ErrorKind::kCommunicator, kNegotiationFrame, " names number ", id,
-                ", which nobody knows");
+                ", which is unknown");
   Cached& cached = *cache_[id];
   const std::span<uint8_t> ranks = marks(id);
   uint8_t& mark = ranks[static_cast<size_t>(rank)];

@@ -80,7 +80,7 @@ struct PartSpec {
   DType dtype = DType::kFloat32;
   int64_t count = 0;      // elements
   int64_t row_size = 1;   // elements of a row
-  int64_t first_row = 0;  // of the array
+  int64_t first_row = 0;  // position in the array
   int64_t rows() const { return row_size > 0 ? count / row_size : 0; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
 };

@@ -60,7 +60,7 @@ struct Reactor::Connection {
   std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
   Frame current;
   FrameHeader header;
-  size_t written = 0;  // of header, body and data
+  size_t written = 0;  // bytes of header, body and data
   bool writing = false;
 };
 

@@ -339,7 +339,7 @@ Clock::time_point Slot::since(Clock::time_point begun) const {
 }
 
 void Slot::look() {
-  answer_pulls();  // a worker that has left holds nobody up in async mode
+  answer_pulls();  // a worker that has left delays no other in async mode
   const auto overdue = [this](Clock::time_point begun) {
     return Clock::now() - since(begun) > std::chrono::duration<double>(context_.timeout);
   };
@@ -356,7 +356,7 @@ void Slot::look() {
     }
     if (why.empty() && overdue(p.since))
       why = str(ready_ ? "the pushes before it have not arrived within "
-                       : "nobody has initialized it within ",
+                       : "no worker has initialized it within ",
                 context_.timeout, " s (MXLITE_PS_TIMEOUT)");
     if (why.empty()) {
       still.push_back(std::move(p));

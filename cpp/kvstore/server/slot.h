@@ -35,11 +35,11 @@ class SlotContext {
 
   const int num_workers;
   const double timeout;
-  const int64_t staleness;  // of async mode; -1: any
+  const int64_t staleness;  // bound for async mode; -1: any
   std::atomic<bool> sync{true};
   std::vector<std::atomic<bool>> gone;       // workers that have left the job
   std::atomic<Clock::rep> patience_from{0};  // deadlines begin no earlier
-  std::string folder;                        // of snapshots; empty: none
+  std::string folder;                        // folder of snapshots; empty: none
   int64_t snapshot_updates = 10;
   uint32_t epoch = 0;
   std::function<void(const std::string&)> fail_job = [](const std::string&) {};
@@ -132,7 +132,7 @@ class Slot {
   std::map<uint64_t, Round> rounds_;                        // by step
   std::vector<WaitingPull> pulls_;
   int64_t since_snapshot_ = 0;
-  std::string error_;  // of the last update; told with every pull
+  std::string error_;  // error of the last update; raised by every pull
   std::atomic<bool> waits_{false};
   std::atomic<size_t> bytes_{0};
 };

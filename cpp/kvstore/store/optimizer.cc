@@ -115,7 +115,7 @@ struct Optimizer::Kernel {
   const char* op = nullptr;
   int states = 0;
   std::vector<UpdateParam> params;
-  bool rescale_is_input = false;  // of AdamW's operator
+  bool rescale_is_input = false;  // AdamW's operator takes it as an input
   double rescale = 1;
 };
 
@@ -266,7 +266,7 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
     grad_memory = whole;
     grad = grad_memory.data();
   }
-  // Somebody may be sending the old value.
+  // Another thread may be sending the old value.
   if (!w.master.memory && w.value.memory.use_count() > 1) {
     OwnBuffer fresh = OwnBuffer::allocate(w.bytes());
     std::memcpy(fresh.data(), w.value.data(), w.bytes());

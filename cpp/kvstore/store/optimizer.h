@@ -20,7 +20,7 @@ struct UpdateArray {
 };
 using UpdateParam = std::pair<const char*, double>;
 // Runs the operator's CPU kernel in this thread; the output may be the first input. This library
-// lies below the operators, so whoever uses both tells (the bindings, the tests).
+// lies below the operators, so a user of both connects them (the bindings, the tests).
 using UpdateRunner = void (*)(const char* op, std::span<const UpdateParam> params,
                               std::span<const UpdateArray> inputs, const UpdateArray& output);
 void set_update_runner(UpdateRunner runner);
@@ -51,7 +51,7 @@ class Optimizer {
   // Another one with some fields changed (learning_rate, rescale_grad, wd, ...).
   std::shared_ptr<const Optimizer> changed(const std::string& json) const;
 
-  // Replaces the value's memory where somebody else still reads it.
+  // Replaces the value's memory if another thread still reads it.
   void update(const std::string& key, Weight& weight, const Gradient& gradient) const;
   double learning_rate(const std::string& key, int64_t update) const;
 

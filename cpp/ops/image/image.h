@@ -45,7 +45,7 @@ struct ImageResizeParams {
   }
 };
 
-struct ImageFactorParams {  // of the random_brightness family
+struct ImageFactorParams {  // shared by the random_brightness family
   double min_factor = 0, max_factor = 0;
   static constexpr auto fields() {
     return std::tuple(

@@ -43,7 +43,7 @@ struct LinalgSyrkParams {
   }
 };
 
-struct LinalgTriangularParams {  // of trmm and trsm
+struct LinalgTriangularParams {  // shared by trmm and trsm
   bool transpose = false, rightside = false, lower = true;
   double alpha = 1;
   static constexpr auto fields() {
@@ -55,7 +55,7 @@ struct LinalgTriangularParams {  // of trmm and trsm
   }
 };
 
-struct LinalgOffsetParams {  // of extractdiag and makediag
+struct LinalgOffsetParams {  // shared by extractdiag and makediag
   int64_t offset = 0;
   static constexpr auto fields() {
     return std::tuple(field("offset", &LinalgOffsetParams::offset,
@@ -64,7 +64,7 @@ struct LinalgOffsetParams {  // of extractdiag and makediag
   }
 };
 
-struct LinalgFactorParams {  // of potrf and potri
+struct LinalgFactorParams {  // shared by potrf and potri
   bool lower = true;
   static constexpr auto fields() {
     return std::tuple(
@@ -72,7 +72,7 @@ struct LinalgFactorParams {  // of potrf and potri
   }
 };
 
-struct LinalgTrianParams {  // of extracttrian, maketrian and _linalg_triangle
+struct LinalgTrianParams {  // shared by extracttrian, maketrian, _linalg_triangle
   int64_t offset = 0;
   bool lower = true;
   static constexpr auto fields() {

@@ -22,7 +22,7 @@ struct ConvolutionProblem {
   ConvolutionTuning tuning = ConvolutionTuning::kOff;
   DType dtype = DType::kFloat32;
   int ndim = 4;
-  bool channels_last = false;                       // of memory: N, spatial, C
+  bool channels_last = false;                       // memory layout: N, spatial, C
   bool bias = false, addend = false, relu = false;  // forward only, in this order
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
   // a choice measured with one value is not valid for the other.

@@ -49,7 +49,7 @@ struct ChainOperand {
 };
 
 struct ChainStep {
-  uint8_t function = 0;  // of ChainBinary, then ChainUnary
+  uint8_t function = 0;  // value of ChainBinary, then ChainUnary
   ChainOperand a, b;
   int8_t keep = -1;   // slot in which the result is kept for a later step
   int8_t store = -1;  // index of the output that stores it

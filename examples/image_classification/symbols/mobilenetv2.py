@@ -54,7 +54,7 @@ def get_symbol(
     ----------
     num_classes : int
     multiplier : float
-        Of all widths; that of the last layer does not shrink.
+        Factor on all widths; that of the last layer does not shrink.
     dtype : str
     """
     filters = round(32 * multiplier)

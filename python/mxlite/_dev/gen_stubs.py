@@ -89,7 +89,7 @@ NAMESPACES = {
     "contrib": (("_contrib_",), ("contrib_functions", "control_flow")),
     "linalg": (("linalg_", "_linalg_"), ()),
     "image": (("_image_",), ()),
-    "sparse": (("_sparse_",), ()),  # of mx.sym only
+    "sparse": (("_sparse_",), ()),  # in mx.sym only
 }
 
 

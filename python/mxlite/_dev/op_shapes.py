@@ -21,7 +21,7 @@ def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | 
     try:
         result = _core.op(op["name"])(*(ndarray.ones(shape) for shape in inputs))
         return None if isinstance(result, list) else tuple(result.shape)
-    except Exception:  # of any kind: the operator is not element-wise
+    except Exception:  # every error means: not element-wise
         return None
 
 

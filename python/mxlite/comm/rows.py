@@ -200,8 +200,8 @@ def reducescatter(
     Parameters
     ----------
     tensor : NDArray
-        Of the same shape and type on all ranks. Where rows cannot be divided evenly the first ranks
-        get one more.
+        Tensor of the same shape and type on all ranks. If rows cannot be divided evenly the first
+        ranks get one more.
     op : int
         `Average` or `Sum`.
     name, priority, process_set, prescale_factor, postscale_factor

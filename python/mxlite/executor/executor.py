@@ -61,7 +61,7 @@ class Executor:
         self._requests = requests
         self._arg_names = symbol.list_arguments()
         self._aux_names = symbol.list_auxiliary_states()
-        self._outputs: list[NDArray] = []  # of the last forward
+        self._outputs: list[NDArray] = []  # outputs of the last forward
         self._shown: list[NDArray] | None = None  # value of `outputs`, renewed by every forward
         self._recorded = False
         self._on_graph = False  # the last forward was a call of the compiled graph

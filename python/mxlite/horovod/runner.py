@@ -33,7 +33,7 @@ __all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
 ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
 _PROGRAM = "mxlite.horovod.called"
 _FIRST_WORD_SECONDS = 10.0
-_LAST_OUTPUT_SECONDS = 15.0  # of the other ranks, when one has failed
+_LAST_OUTPUT_SECONDS = 15.0  # for output of the other ranks after a failure
 _END_SECONDS = 60.0  # from the last result to the end of the processes
 
 

@@ -9,7 +9,7 @@ from ..base import NotSupportedError
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
 
-__version__ = VERSION  # of the interface, as mxnet.__version__
+__version__ = VERSION  # version of the interface, as mxnet.__version__
 
 
 def find_lib_path(prefix: str = "libmxlite") -> list[str]:

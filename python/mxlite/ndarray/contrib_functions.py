@@ -41,7 +41,7 @@ def boolean_mask(data: NDArray, index: NDArray, axis: int = 0, **kwargs: Any) ->
     ----------
     data : NDArray, shape (..., n, ...)
     index : NDArray, shape (n,)
-        Of any dtype; a NaN counts as not zero.
+        Array of any dtype; a NaN counts as not zero.
     axis : int
         The axis that index masks. MXNet 1.x takes 0 only.
 

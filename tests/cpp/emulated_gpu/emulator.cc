@@ -35,7 +35,8 @@ struct Barrier {
 class Block;
 thread_local Block* running = nullptr;
 
-// Goes on in `to` until somebody goes on in `from`. Neither saves the signal mask, which makes it
+// Runs `to` until another fiber switches back to `from`. Neither saves the signal mask, which makes
+// it
 // much cheaper than swapcontext; not inlined, so that the caller's registers are all saved.
 [[gnu::noinline]] void switch_to(jmp_buf& from, jmp_buf& to) {
   if (_setjmp(from) == 0) _longjmp(to, 1);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kDevices = 2;
 constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
-constexpr int kPoison = 0xA5;                 // fresh and freed memory: whoever reads it shows
+constexpr int kPoison = 0xA5;                 // content of fresh and freed memory: reads of it show
 
 // Work is kept instead of run, as in a capture.
 class RecordingStream final : public Stream {

@@ -52,7 +52,7 @@ class ServerJob:
     Parameters
     ----------
     script : str
-        Of the workers.
+        Program of the workers.
     workers, servers : int
     settings : dict
         Further variables; "{folder}" stands for the job's folder.

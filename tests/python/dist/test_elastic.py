@@ -311,7 +311,7 @@ def test_the_sampler_deals_out_what_is_left(monkeypatch) -> None:
     sampler = elastic.ElasticSampler(24, seed=5)
     parts = dealt(sampler, 4)
     assert sorted(sum(parts, [])) == list(range(24)) and len(sampler) == 6
-    sampler.record_batch(0, 2)  # of each of 4 ranks
+    sampler.record_batch(0, 2)  # 2 samples on each of 4 ranks
     done = sum((part[:2] for part in parts), [])
     parts = dealt(sampler, 3)
     assert set(done + sum(parts, [])) == set(range(24)) and not set(done) & set(sum(parts, []))

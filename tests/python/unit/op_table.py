@@ -52,7 +52,7 @@ class Case:
     tol: float = 1.0  # factor on the tolerance
     grad_tol: float = 1.0  # further factor for gradients
     why: str = ""  # why tol or grad_tol is above LARGEST_FACTOR
-    out_dtype: str | None = None  # of the first output; default: the row's dtype
+    out_dtype: str | None = None  # dtype of the first output; default: the row's
     mutates: tuple[int, ...] = ()  # inputs that the operator writes
     hybrid: bool = True
     error: type[Exception] | None = None

@@ -58,5 +58,5 @@ def test_a_character_lstm_learns_and_writes(tmp_path: Path) -> None:
     epochs = [line.split() for line in text.splitlines() if line.startswith("epoch")]
     first, last = float(epochs[0][3].rstrip(",")), float(epochs[-1][3].rstrip(","))
     assert last < 0.6 * first, text
-    assert float(text.split()[-1]) < 20, text  # of 90 characters, about 30 by their frequency
+    assert float(text.split()[-1]) < 20, text  # among 90 characters, about 30 by their frequency
     assert (tmp_path / "net.params").exists()

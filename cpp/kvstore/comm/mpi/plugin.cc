@@ -101,7 +101,7 @@ class Plugin final : public MpiPlugin {
     }
     MX_MPI(MPI_Query_thread(&level));
     MX_CHECK_KIND(level >= MPI_THREAD_SERIALIZED, ErrorKind::kCommunicator,
-                  "MPI was initialized by somebody else with ", level_name(level),
+                  "MPI was initialized by another library with ", level_name(level),
                   "; mxlite calls it from a thread of its own and needs MPI_THREAD_SERIALIZED (or "
                   "import mxlite.horovod and call init first)");
     check_size();

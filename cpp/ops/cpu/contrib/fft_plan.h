@@ -54,7 +54,7 @@ class FftPlan {
     std::fill_n(work, m_, C{0, 0});
     for (int64_t k = 0; k < n_; ++k) work[k] = work[(m_ - k) % m_] = chirp_[k].conj();
     const C* result = passes(work, work + m_);
-    const R scale = 1 / static_cast<R>(m_);  // of the inverse transform in run()
+    const R scale = 1 / static_cast<R>(m_);  // scale of the inverse transform in run()
     for (int64_t k = 0; k < m_; ++k) filter_[k] = result[k] * scale;
   }
 

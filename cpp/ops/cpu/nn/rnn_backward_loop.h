@@ -12,7 +12,7 @@ struct BackwardLoop {
   const RnnBackward<T>& p;
   const RnnSizes& s = p.sizes;
   const RnnBlocks& b = p.blocks;
-  const int64_t depth = s.gates * s.hidden;  // of the recurrent product
+  const int64_t depth = s.gates * s.hidden;  // depth of the recurrent product
   T* const packed_hidden = p.packed;         // [out_pad / kWidth][depth][kWidth]
   T* const packed_out = packed_hidden + b.out_pad * depth;
 

@@ -9,8 +9,8 @@ namespace mxlite::cpu {
 
 struct UnfoldGeometry {
   SpatialWindow window;
-  int64_t channels = 0;        // of this group
-  int64_t size[3], output[3];  // of data; number of windows
+  int64_t channels = 0;        // channels of this group
+  int64_t size[3], output[3];  // size of data; number of windows
   int64_t pixel_stride = 1;    // elements between neighbours in data: 1 or all channels
   int64_t channel_stride = 1;
   bool channels_last = false;

@@ -76,7 +76,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
 
 std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
   constexpr int64_t kMostChannels = 4;
-  constexpr int64_t kMostTerms = 4096;  // of a sum: they are added up one after the other
+  constexpr int64_t kMostTerms = 4096;  // terms of a sum, which are added one after the other
   const auto& p = *static_cast<const ConvolutionParams*>(r.params);
   const Shape &data = r.inputs[0].shape, &output = r.outputs[0].shape;
   if (!has_stem() || post.add || data[1] > kMostChannels || !r.layouts[0].is_plain())

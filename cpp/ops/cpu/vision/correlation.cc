@@ -11,7 +11,7 @@ namespace {
 
 // One image pair with its zeros around, in the type of computation.
 struct Geometry {
-  int64_t channels, height, width;  // of data
+  int64_t channels, height, width;  // size of data
   int64_t pad, padded_height, padded_width;
   int64_t rows, columns;  // patches
 

@@ -37,7 +37,7 @@ struct Geometry {
   int64_t positions() const { return out_height * out_width; }
   int64_t elements() const { return window.kernel_size(); }
   int64_t group_channels() const { return channels / moved_groups; }
-  int64_t depth() const { return channels / groups * elements(); }  // of one group's product
+  int64_t depth() const { return channels / groups * elements(); }  // depth of one group's product
   int64_t col_size() const { return channels * elements() * positions(); }
 };
 

@@ -14,7 +14,7 @@ struct MovedBins {
 
   struct Bin {
     Acc y, x, step_y, step_x;  // first point and distance of points
-    Acc size_y, size_x;        // of the region: unit of trans
+    Acc size_y, size_x;        // size of the region: unit of trans
     int64_t group, part;       // plane of the output channel; place in one channel of trans
     int64_t moved_class;
   };

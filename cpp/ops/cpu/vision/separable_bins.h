@@ -55,7 +55,7 @@ class AxisBins {
 };
 
 struct PoolShape {
-  int64_t channels, height, width;  // of one image
+  int64_t channels, height, width;  // size of one image
   int64_t out_channels, bins_h, bins_w;
   int64_t groups_h = 1, groups_w = 1;  // more than 1: position-sensitive
 

@@ -12,7 +12,7 @@ namespace {
 // Rows of the matrix are (channel, kernel position), columns windows.
 struct Windows {
   SpatialWindow w;
-  int64_t size[3], count[3];  // of the image; windows
+  int64_t size[3], count[3];  // size of the image; number of windows
   int64_t kernel_size, windows, pixels, planes;
   DType dtype;
 };

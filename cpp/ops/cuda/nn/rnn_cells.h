@@ -55,7 +55,7 @@ struct RnnBackwardStep {
   const void* inner_grad;            // gradient of the cell's output
   void* cell_grad;                   // in: from the next step; out: for the step before
   void* state_grad;                  // gru adds what does not pass through the weights
-  void *input_grads, *hidden_grads;  // of gates, before their activation; the same but for gru
+  void *input_grads, *hidden_grads;  // gradients before activation; equal except for gru
 };
 void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackwardStep& step);
 

@@ -19,7 +19,7 @@ enum class Form : uint8_t { kSoftmax, kLogSoftmax, kSoftmin };
 struct Rows {
   ChannelBlocks b;
   Form form;
-  double factor;  // of the logits
+  double factor;  // factor on the logits
   const void* length = nullptr;
   DType length_dtype = DType::kInt32;
 

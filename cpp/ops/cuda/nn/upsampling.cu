@@ -11,7 +11,7 @@ namespace {
 // Planes of the input within those of the output, `scale` times as high and wide.
 struct Planes {
   int64_t channels, height, width;  // size of the small array
-  int64_t all_channels, first;      // of the large one, and where these channels begin there
+  int64_t all_channels, first;      // channels of the large array, and the first of these
   int64_t scale;
 };
 

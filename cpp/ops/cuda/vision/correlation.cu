@@ -15,7 +15,7 @@ struct Patches {
   const void *first, *second, *grad;  // grad: of the output
   DType dtype;
   int64_t channels, height, width, pad, rows, columns;
-  int64_t size, start, stride;  // of patches; start: of the first one's corner
+  int64_t size, start, stride;  // patches; start: the first one's corner
   int64_t radius, step, moves;  // displacements along an axis
   bool multiply;
 

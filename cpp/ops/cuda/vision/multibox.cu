@@ -87,7 +87,7 @@ struct DetectArgs {
   double variances[4];
   int64_t topk;
   bool clip, one_group, suppresses;
-  void* rows;  // of all images, in the order of anchors
+  void* rows;  // rows of all images, in the order of anchors
   Ranked* entries;
   void* boxes;
   uint8_t* dropped;

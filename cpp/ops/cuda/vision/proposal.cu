@@ -15,7 +15,7 @@ constexpr int64_t kAnchors = 32;
 template <class C>
 struct Anchors {
   Region<C> base[kAnchors];
-  int64_t first, count;  // of all kinds
+  int64_t first, count;  // range within all kinds
 };
 
 struct ProposalArgs {
@@ -26,7 +26,7 @@ struct ProposalArgs {
   int feature_stride, min_size;
   float threshold;
   bool iou_loss;
-  void* regions;  // of all images, in the order (row, column, anchor)
+  void* regions;  // regions of all images, in the order (row, column, anchor)
   // Per block.
   Ranked* entries;
   void* ranked_boxes;

@@ -221,7 +221,7 @@ _MAKERS: dict[tuple[str, str], _Make] = {
     ("builtins", "range"): _numbers(range, int, int, int),
     ("builtins", "set"): _set_of(set),
     ("builtins", "slice"): _slice,
-    ("builtins", "xrange"): _numbers(range, int, int, int),  # of protocols 0 to 2
+    ("builtins", "xrange"): _numbers(range, int, int, int),  # in protocols 0 to 2
     ("collections", "Counter"): _counter,
     ("collections", "OrderedDict"): _ordered,
     ("collections", "deque"): _deque,

@@ -65,7 +65,7 @@ class _State:
     """What `init` and `init_trainer` have done in this process."""
 
     initialized = False
-    scaler: LossScaler | None = None  # of the first trainer; loss outputs follow it
+    scaler: LossScaler | None = None  # scaler of the first trainer; loss outputs follow it
     scaler_taken = False
 
 

@@ -207,8 +207,8 @@ class _TokenEmbedding(Vocabulary):
         Returns
         -------
         NDArray
-            Of shape (vec_len,) for a token, (tokens, vec_len) for a list; unknown tokens have the
-            vector of number 0.
+            Array of shape (vec_len,) for a token, (tokens, vec_len) for a list; unknown tokens
+            have the vector of number 0.
         """
         many = isinstance(tokens, list)
         entries = tokens if many else [tokens]
@@ -225,7 +225,7 @@ class _TokenEmbedding(Vocabulary):
         ----------
         tokens : str or list of str
         new_vectors : NDArray
-            Of shape (tokens, vec_len); also (vec_len,) for one token.
+            Array of shape (tokens, vec_len); also (vec_len,) for one token.
 
         Raises
         ------

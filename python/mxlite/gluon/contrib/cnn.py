@@ -51,7 +51,7 @@ class DeformableConvolution(HybridBlock):
     Matches ``mxnet.gluon.contrib.cnn.DeformableConvolution`` (Dai et al., 2017).
     """
 
-    _values_per_point = 2  # of the convolution that computes the offsets
+    _values_per_point = 2  # channels per point of the convolution that computes offsets
 
     def __init__(
         self,

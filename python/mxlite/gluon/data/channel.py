@@ -71,7 +71,7 @@ class Channel:
     Parameters
     ----------
     sock : socket.socket
-        Of type ``SOCK_SEQPACKET``; to be waited for by others.
+        Socket of type ``SOCK_SEQPACKET``; for waiting on several channels.
     """
 
     def __init__(self, sock: socket.socket) -> None:

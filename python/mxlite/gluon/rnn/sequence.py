@@ -63,7 +63,7 @@ def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
     ----------
     inputs : Symbol or list of Symbol
     layout : str
-        Of a merged symbol.
+        Layout of a merged symbol.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
     length : int, optional
         Needed for symbols only.
     layout : str
-        Of a merged array.
+        Layout of a merged array.
 
     Returns
     -------

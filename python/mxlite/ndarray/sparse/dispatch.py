@@ -20,7 +20,7 @@ from .storage import dense, is_sparse, unrecorded
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # computed outside the tape; recorded as a whole
 TAPED: dict[str, Rule] = {}  # record themselves
-ALIASES: dict[str, Rule] = {}  # of operators that keep less sparse under their other names
+ALIASES: dict[str, Rule] = {}  # for operators that keep less sparse under their other names
 QUIET = {"elemwise_div", "where"}  # dense results are what 1.x computes too
 
 _logger = logging.getLogger("mxlite")

@@ -45,7 +45,7 @@ namespace emulation {
 
 // Every thread of every block through `thread`, blocks one after the other.
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
-void* dynamic_shared();  // of the block
+void* dynamic_shared();  // shared memory of the block
 void sync_block();
 // What the thread `lane ^ step` of the warp gives.
 void exchange(const void* mine, void* other, size_t bytes, int source_lane);

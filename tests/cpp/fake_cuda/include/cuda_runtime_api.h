@@ -109,7 +109,7 @@ struct State {
   int current_device = 0;
   size_t host_bytes = 0, host_limit = SIZE_MAX;  // page-locked
   int host_calls = 0;
-  int live = 0;                                // objects and blocks that nobody has destroyed
+  int live = 0;                                // objects and blocks that were not destroyed
   std::string fails;                           // the call of this name does, once
   cudaError_t error = cudaErrorLaunchFailure;  // with this
   cudaError_t last_error = cudaSuccess;

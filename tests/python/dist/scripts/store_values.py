@@ -12,7 +12,7 @@ import mxlite as mx
 import numpy as np
 
 SHAPE, BIG, IRREGULAR = (2, 3), (1200, 1200), (1211, 1211)
-RATE = 2  # of the optimizer 'test': weight += rate * gradient
+RATE = 2  # rate of the optimizer 'test': weight += rate * gradient
 
 
 def equal(array: Any, expected: Any) -> None:

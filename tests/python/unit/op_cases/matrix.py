@@ -302,7 +302,7 @@ CASES += [
         "linalg_syevd",
         np.diag([3.0, 1.0, 2.0]),
         dtypes=DOUBLE,
-        grad=False,  # of symmetric input only: test_linalg.py
+        grad=False,  # tested for symmetric input only: test_linalg.py
         ref=[np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]), np.array([1, 2, 3])],
     ),
     fails("linalg_syevd", rand(2, 3), error=ValueError, match="square"),

@@ -88,7 +88,7 @@ class LinearBottleneck(HybridBlock):
     t : int
         Expansion factor.
     stride : int
-        Of the depthwise convolution.
+        Stride of the depthwise convolution.
     prefix, params
         As in :class:`~mxlite.gluon.HybridBlock`.
     """

@@ -84,7 +84,7 @@ class BasicBlockV1(_BlockV1):
     channels : int
         Output channels.
     stride : int
-        Of the first convolution.
+        Stride of the first convolution.
     downsample : bool
         Put a 1 x 1 convolution into the shortcut.
     in_channels : int
@@ -110,7 +110,7 @@ class BottleneckV1(_BlockV1):
     channels : int
         Output channels; the inner ones are a quarter of them.
     stride : int
-        Of the first convolution.
+        Stride of the first convolution.
     downsample : bool
         Put a 1 x 1 convolution into the shortcut.
     in_channels : int
@@ -138,7 +138,7 @@ class BasicBlockV2(HybridBlock):
     channels : int
         Output channels.
     stride : int
-        Of the first convolution.
+        Stride of the first convolution.
     downsample : bool
         Put a 1 x 1 convolution into the shortcut.
     in_channels : int
@@ -181,7 +181,7 @@ class BottleneckV2(HybridBlock):
     channels : int
         Output channels; the inner ones are a quarter of them.
     stride : int
-        Of the 3 x 3 convolution.
+        Stride of the 3 x 3 convolution.
     downsample : bool
         Put a 1 x 1 convolution into the shortcut.
     in_channels : int

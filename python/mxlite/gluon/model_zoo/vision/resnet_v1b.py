@@ -34,7 +34,7 @@ class BasicBlockV1b(HybridBlock):
     planes : int
         Output channels.
     strides : int
-        Of the first convolution.
+        Stride of the first convolution.
     downsample : HybridBlock, optional
         Block that the shortcut applies.
     in_channels : int
@@ -90,7 +90,7 @@ class BottleneckV1b(HybridBlock):
     planes : int
         Inner channels; the output has four times as many.
     strides : int
-        Of the 3 x 3 convolution.
+        Stride of the 3 x 3 convolution.
     downsample : HybridBlock, optional
         Block that the shortcut applies.
     in_channels : int
