@@ -54,8 +54,8 @@ bool GraphEngine::drain() {
 }
 
 void GraphEngine::allocated_on(Var& var, WorkerKind worker, int device) {
-  Lane& lane = scheduler_.lane(worker, device);
-  Scheduler::set_allocated(var, {&lane, ++lane.count});
+  StreamState& stream_state = scheduler_.stream_state(worker, device);
+  Scheduler::set_allocated(var, {&stream_state, ++stream_state.count});
 }
 
 EngineStats GraphEngine::stats() const {

@@ -8,7 +8,7 @@ namespace mxlite::engine {
 class NaiveEngine final : public GraphEngine {
  public:
   void push(TaskRef task, const Access& access, const PushOptions& options) override {
-    scheduler_.open_lane(options);
+    scheduler_.open_stream(options);
     push_and_run(std::unique_lock(scheduler_.mutex), std::move(task), access, options);
   }
   void stop() override {}

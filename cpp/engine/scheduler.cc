@@ -40,14 +40,14 @@ Scheduler::Scheduler()
 }
 
 WorkerQueue& Scheduler::queue(const PushOptions& options) {
-  return is_stream_worker(options.worker) ? lane(options.worker, options.device).queue
+  return is_stream_worker(options.worker) ? stream_state(options.worker, options.device).queue
                                           : queues_[static_cast<size_t>(options.worker)];
 }
 
 template <class F>
 void Scheduler::for_each_queue(F&& visit) {
   for (WorkerQueue& queue : queues_) visit(queue);
-  lanes_.for_each([&](Lane& lane) { visit(lane.queue); });
+  streams_.for_each([&](StreamState& stream_state) { visit(stream_state.queue); });
 }
 
 Scheduler::RunScope::RunScope(Scheduler& scheduler, Task& task, bool on_worker)
@@ -59,11 +59,11 @@ Scheduler::RunScope::~RunScope() { current_scope = outer_; }
 
 Scheduler::RunScope* Scheduler::RunScope::innermost() { return current_scope; }
 
-Lane* Scheduler::RunScope::lane() const { return task_.queue_->lane; }
+StreamState* Scheduler::RunScope::stream_state() const { return task_.queue_->stream_state; }
 
 Stream* current_stream() {
   const auto* scope = Scheduler::RunScope::innermost();
-  return scope && scope->lane() ? &scope->lane()->stream : nullptr;
+  return scope && scope->stream_state() ? &scope->stream_state()->stream : nullptr;
 }
 
 Scheduler* Scheduler::RunScope::defer(bool deferred) {
@@ -78,17 +78,18 @@ bool Scheduler::dependencies_met(const Access& access) const {
 }
 
 void Scheduler::wait_on_stream(Task& task, StreamPoint point) {
-  if (point.lane && point.lane != task.queue_->lane) task.waits_.push_back(point);
+  if (point.stream_state && point.stream_state != task.queue_->stream_state)
+    task.waits_.push_back(point);
 }
 
 void Scheduler::connect(Task& task, const Access& access) {
-  Lane* const lane = task.queue_->lane;
+  StreamState* const stream_state = task.queue_->stream_state;
   for_each_dependency(access, [&](Task& before, bool uses_value) {
     if (before.done_) {
       if (uses_value) task.inherit(before.failure_);
       return;
     }
-    const bool released = lane && before.issued_;
+    const bool released = stream_state && before.issued_;
     before.successors_.emplace_back(&task, uses_value, released);
     if (!released) {
       ++task.unmet_;
@@ -96,9 +97,9 @@ void Scheduler::connect(Task& task, const Access& access) {
     }
     ++task.unfinished_;
     if (uses_value) task.inherit(before.failure_);
-    wait_on_stream(task, {before.queue_->lane, before.point_});
+    wait_on_stream(task, {before.queue_->stream_state, before.point_});
   });
-  if (!lane) return;
+  if (!stream_state) return;
   for (const auto* list : {&access.reads, &access.overwrites, &access.updates})
     for (const Var* v : *list) wait_on_stream(task, v->allocated_);
 }
@@ -194,7 +195,7 @@ void Scheduler::enqueue(Task& task) {
 }
 
 bool Scheduler::execute(Task& task, bool on_worker) {
-  Lane* const lane = task.queue_->lane;
+  StreamState* const stream_state = task.queue_->stream_state;
   const auto attempt = [&](auto&& action) {
     try {
       action();
@@ -203,10 +204,10 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     }
   };
   // A task that will not run still connects its predecessors with its successors.
-  if (lane)
+  if (stream_state)
     attempt([&] {
-      lane->stream.enter();
-      for (const StreamPoint& point : task.waits_) lane->wait_for(point);
+      stream_state->stream.enter();
+      for (const StreamPoint& point : task.waits_) stream_state->wait_for(point);
     });
   if (!task.failure_) {
     ProfileScope profile(task.name);
@@ -214,17 +215,17 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     attempt([&] { task.run(); });
     if (scope.deferred_) return false;
   }
-  if (lane) task.point_ = lane->count.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (stream_state) task.point_ = stream_state->count.fetch_add(1, std::memory_order_acq_rel) + 1;
   if (!task.keep_operands_) task.release_operands();
   return true;
 }
 
 void Scheduler::execute_and_synchronize(Task& task) {
-  Lane& lane = *task.queue_->lane;
-  std::lock_guard filling(lane.filling);
+  StreamState& stream_state = *task.queue_->stream_state;
+  std::lock_guard filling(stream_state.filling);
   execute(task, /*on_worker=*/false);
   try {
-    lane.stream.synchronize();
+    stream_state.stream.synchronize();
   } catch (...) {
     if (!task.failure_) task.failure_ = own_failure(task, decorate_current_exception(task));
   }
@@ -232,30 +233,31 @@ void Scheduler::execute_and_synchronize(Task& task) {
 }
 
 void Scheduler::issue(Task& task) {
-  Lane& lane = *task.queue_->lane;
+  StreamState& stream_state = *task.queue_->stream_state;
   task.stop_running();
   task.issued_ = true;
   task.next_ready_ = nullptr;
-  if (lane.queue.running == &task) lane.queue.running = nullptr;
+  if (stream_state.queue.running == &task) stream_state.queue.running = nullptr;
   bool wake_callers = limit_waiters_ > 0 && task.bytes_ > 0;
   // Bounds work not yet submitted to the device; the device's memory bounds the rest.
   stats_.bytes_in_flight -= std::exchange(task.bytes_, 0);
   for (Task::Edge& edge : task.successors_) {
     Task& next = *edge.to();
-    if (!next.queue_->lane || edge.released()) continue;
+    if (!next.queue_->stream_state || edge.released()) continue;
     edge = Task::Edge(&next, edge.uses_value(), /*released=*/true);
     ++next.unfinished_;
     if (edge.uses_value()) next.inherit(task.failure_);
-    wait_on_stream(next, {&lane, task.point_});
+    wait_on_stream(next, {&stream_state, task.point_});
     if (--next.unmet_ > 0) continue;
     if (next.run_by_caller_)
       wake_callers = true;
     else
       enqueue(next);
   }
-  (lane.issued_last ? lane.issued_last->next_ready_ : lane.issued_first) = &task;
-  lane.issued_last = &task;
-  lane.issued.notify_one();
+  (stream_state.issued_last ? stream_state.issued_last->next_ready_ : stream_state.issued_first) =
+      &task;
+  stream_state.issued_last = &task;
+  stream_state.issued.notify_one();
   if (wake_callers) progress_.notify_all();
 }
 
@@ -380,8 +382,8 @@ FailureRef Scheduler::see_failure(Task& task) {
 FailureRef Scheduler::take_unseen_failure() {
   FailureRef earliest;
   for (const FailureRef& f : unseen_) {
-    const bool told = f->seen || f->sequence <= seen_up_to_;
-    if (!told && (!earliest || f->sequence < earliest->sequence)) earliest = f;
+    const bool raised = f->seen || f->sequence <= seen_up_to_;
+    if (!raised && (!earliest || f->sequence < earliest->sequence)) earliest = f;
     f->seen = true;
   }
   unseen_.clear();
@@ -390,11 +392,11 @@ FailureRef Scheduler::take_unseen_failure() {
 
 void Scheduler::lock_for_fork() {
   mutex.lock();
-  lanes_.mutex.lock();
+  streams_.mutex.lock();
 }
 
 void Scheduler::unlock_after_fork() {
-  lanes_.mutex.unlock();
+  streams_.mutex.unlock();
   mutex.unlock();
 }
 
@@ -424,9 +426,9 @@ void Scheduler::abandon_unfinished() {
     queue.stopping = true;
     // Its sleeping threads do not exist in the child; destroying it would wait for them.
     new (&queue.work_arrived) std::condition_variable;
-    if (!queue.lane) return;
-    queue.lane->issued_first = queue.lane->issued_last = nullptr;
-    new (&queue.lane->issued) std::condition_variable;
+    if (!queue.stream_state) return;
+    queue.stream_state->issued_first = queue.stream_state->issued_last = nullptr;
+    new (&queue.stream_state->issued) std::condition_variable;
   });
   new (&progress_) std::condition_variable;
   empty_waiters_ = limit_waiters_ = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cpp/engine/engine.h"
-#include "cpp/engine/lane.h"
+#include "cpp/engine/stream_state.h"
 
 namespace mxlite::engine {
 
@@ -22,8 +22,8 @@ class Scheduler {
    public:
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
-    static RunScope* innermost();  // nullptr outside of tasks
-    Lane* lane() const;            // of the task's stream worker, or null
+    static RunScope* innermost();       // nullptr outside of tasks
+    StreamState* stream_state() const;  // stream of the task's worker, or null
     // Marks that the task ends later than its run; returns the scheduler to notify.
     Scheduler* defer(bool deferred = true);
 
@@ -36,12 +36,12 @@ class Scheduler {
     RunScope* const outer_;
   };
 
-  // Returns the worker's queue; for a stream worker, call open_lane first.
+  // Returns the worker's queue; for a stream worker, call open_stream first.
   WorkerQueue& queue(const PushOptions& options);
   // Made on first use, never destroyed. Requires that the mutex is not held: device setup is slow.
-  Lane& lane(WorkerKind worker, int device) { return lanes_.get(worker, device); }
-  void open_lane(const PushOptions& options) {
-    if (is_stream_worker(options.worker)) lane(options.worker, options.device);
+  StreamState& stream_state(WorkerKind worker, int device) { return streams_.get(worker, device); }
+  void open_stream(const PushOptions& options) {
+    if (is_stream_worker(options.worker)) stream_state(options.worker, options.device);
   }
   static void set_allocated(Var& var, StreamPoint point) { var.allocated_ = point; }
 
@@ -119,7 +119,7 @@ class Scheduler {
   bool bytes_fit(size_t bytes) const;
 
   std::array<WorkerQueue, kNumHostWorkers> queues_;
-  LaneTable lanes_;
+  StreamTable streams_;
   std::condition_variable progress_;  // a task with waiters is done, or a limit is met
   EngineStats stats_;
   uint32_t empty_waiters_ = 0;

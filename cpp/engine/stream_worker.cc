@@ -9,19 +9,20 @@
 namespace mxlite::engine {
 namespace {
 
-std::string thread_name(const Lane& lane, const char* role) {
-  const char* kind = lane.worker == WorkerKind::kCompute  ? "gpu"
-                     : lane.worker == WorkerKind::kCopyIn ? "in"
-                                                          : "out";
-  return kind + std::to_string(lane.device) + role;
+std::string thread_name(const StreamState& stream_state, const char* role) {
+  const char* kind = stream_state.worker == WorkerKind::kCompute  ? "gpu"
+                     : stream_state.worker == WorkerKind::kCopyIn ? "in"
+                                                                  : "out";
+  return kind + std::to_string(stream_state.device) + role;
 }
 
 }  // namespace
 
-StreamWorker::StreamWorker(Scheduler& scheduler, Lane& lane) : scheduler_(scheduler), lane_(lane) {
-  completer_ = start_thread(thread_name(lane, "-end"), [this] { complete(); });
+StreamWorker::StreamWorker(Scheduler& scheduler, StreamState& stream_state)
+    : scheduler_(scheduler), stream_state_(stream_state) {
+  completer_ = start_thread(thread_name(stream_state, "-end"), [this] { complete(); });
   try {
-    issuer_ = start_thread(thread_name(lane, ""), [this] { issue(); });
+    issuer_ = start_thread(thread_name(stream_state, ""), [this] { issue(); });
   } catch (...) {
     end_threads();
     throw;
@@ -33,9 +34,9 @@ StreamWorker::~StreamWorker() { end_threads(); }
 void StreamWorker::end_threads() {
   {
     std::lock_guard lock(scheduler_.mutex);
-    lane_.queue.stopping = true;
-    lane_.queue.wake();
-    lane_.issued.notify_one();
+    stream_state_.queue.stopping = true;
+    stream_state_.queue.wake();
+    stream_state_.issued.notify_one();
   }
   if (issuer_.joinable()) issuer_.join();
   completer_.join();
@@ -43,7 +44,7 @@ void StreamWorker::end_threads() {
 
 void StreamWorker::issue() {
   std::unique_lock lock(scheduler_.mutex);
-  WorkerQueue& queue = lane_.queue;
+  WorkerQueue& queue = stream_state_.queue;
   for (;;) {
     while (!queue.has_work()) {
       if (queue.stopping) return;
@@ -62,16 +63,16 @@ void StreamWorker::issue() {
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {
-    while (!lane_.issued_first) {
-      if (lane_.queue.stopping) return;
-      lane_.issued.wait(lock);
+    while (!stream_state_.issued_first) {
+      if (stream_state_.queue.stopping) return;
+      stream_state_.issued.wait(lock);
     }
-    Task* const batch = std::exchange(lane_.issued_first, nullptr);
-    lane_.issued_last = nullptr;
+    Task* const batch = std::exchange(stream_state_.issued_first, nullptr);
+    stream_state_.issued_last = nullptr;
     lock.unlock();
     std::exception_ptr error;
     try {
-      lane_.stream.synchronize();
+      stream_state_.stream.synchronize();
     } catch (...) {
       error = std::current_exception();
     }

@@ -10,7 +10,7 @@ namespace mxlite::engine {
 class StreamWorker {
  public:
   // Requires that the scheduler's mutex is not held.
-  StreamWorker(Scheduler& scheduler, Lane& lane);
+  StreamWorker(Scheduler& scheduler, StreamState& stream_state);
   // Requires that nothing is in flight; joins the threads.
   ~StreamWorker();
 
@@ -20,7 +20,7 @@ class StreamWorker {
   void end_threads();
 
   Scheduler& scheduler_;
-  Lane& lane_;
+  StreamState& stream_state_;
   std::thread completer_;
   std::thread issuer_;  // last members: they start after the others are constructed
 };

@@ -13,12 +13,12 @@
 namespace mxlite::engine {
 
 class Scheduler;
-struct Lane;
+struct StreamState;
 struct WorkerQueue;
 
 // Position in a stream's submission order.
 struct StreamPoint {
-  Lane* lane = nullptr;
+  StreamState* stream_state = nullptr;
   uint64_t number = 0;
 };
 
@@ -79,7 +79,7 @@ class Task : public RefCounted {
 
   // Guarded by the scheduler's mutex; failure_ belongs to the running thread while running_.
   FailureRef failure_;               // own or inherited failure
-  FailureRef late_failure_;          // of a stream dependency, found during the run
+  FailureRef late_failure_;          // failure of a stream dependency, found during the run
   SmallVector<Edge, 4> successors_;  // unfinished tasks are owned by the engine, not by edges
   uint64_t sequence_ = 0;            // in order of push, from 1
   size_t bytes_ = 0;

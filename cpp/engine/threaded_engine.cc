@@ -9,7 +9,7 @@ ThreadedEngine::~ThreadedEngine() { stop(); }
 
 void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions& options) {
   if (is_stream_worker(options.worker))
-    start_stream_worker(scheduler_.lane(options.worker, options.device));
+    start_stream_worker(scheduler_.stream_state(options.worker, options.device));
   std::unique_lock lock(scheduler_.mutex);
   if (scheduler_.over_limit(options.bytes) && !Scheduler::RunScope::innermost())
     scheduler_.sleep_until_below_limit(lock, options.bytes);
@@ -34,12 +34,12 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
   ended ? scheduler_.complete(*task) : scheduler_.leave(*task);
 }
 
-void ThreadedEngine::start_stream_worker(Lane& lane) {
-  if (lane.has_worker.load(std::memory_order_acquire)) return;
+void ThreadedEngine::start_stream_worker(StreamState& stream_state) {
+  if (stream_state.has_worker.load(std::memory_order_acquire)) return;
   std::lock_guard lock(start_mutex_);
-  if (lane.has_worker.load(std::memory_order_relaxed) || runs_in_caller_) return;
-  stream_workers_.push_back(std::make_unique<StreamWorker>(scheduler_, lane));
-  lane.has_worker.store(true, std::memory_order_release);
+  if (stream_state.has_worker.load(std::memory_order_relaxed) || runs_in_caller_) return;
+  stream_workers_.push_back(std::make_unique<StreamWorker>(scheduler_, stream_state));
+  stream_state.has_worker.store(true, std::memory_order_release);
 }
 
 void ThreadedEngine::stop() {

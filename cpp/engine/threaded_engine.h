@@ -22,7 +22,7 @@ class ThreadedEngine final : public GraphEngine {
 
  private:
   void after_fork_in_child() override;
-  void start_stream_worker(Lane& lane);
+  void start_stream_worker(StreamState& stream_state);
 
   std::array<std::unique_ptr<Worker>, kNumHostWorkers> workers_;  // guarded by the mutex
   std::mutex start_mutex_;

@@ -38,7 +38,7 @@ struct Step {
   bool may_inline = false;
   bool fails = false;
   int spin = 0;
-  int var = 0;  // of the other kinds
+  int var = 0;  // variable of the other kinds
   size_t bytes = 0;
 };
 
@@ -265,7 +265,7 @@ TEST(EngineRandom, TinyLimitsChangeNothing) {
 }
 
 Stream& fake_source(int device, StreamKind kind) {
-  static auto* const streams = [] {  // leaked: engines' lanes point to them
+  static auto* const streams = [] {  // leaked: engines point to them
     auto* all = new std::vector<std::unique_ptr<FakeStream>>;
     for (int i = 0; i < 2 * kNumStreamKinds; ++i)
       all->push_back(std::make_unique<FakeStream>(i / kNumStreamKinds, static_cast<uint64_t>(i)));
@@ -282,7 +282,7 @@ TEST(EngineRandom, StreamsOfTwoDevicesEqualSerialExecution) {
   set_stream_source(nullptr);
 }
 
-// Several threads push: each works on its own variables and reads shared ones that nobody writes.
+// Several threads push: each uses its own variables and reads shared ones that no thread writes.
 TEST(EngineRandom, SeveralPushingThreadsEachSeeSerialExecution) {
   constexpr int kThreads = 3;
   ThreadedEngine engine;

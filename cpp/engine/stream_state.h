@@ -24,7 +24,7 @@ struct WorkerQueue {
   Task* running = nullptr;  // task on the worker's own thread
   bool asleep = false;      // the thread waits on work_arrived
   bool stopping = false;
-  Lane* lane = nullptr;  // set for stream workers
+  StreamState* stream_state = nullptr;  // set for stream workers
   std::condition_variable work_arrived;
 
   // Returns whether nothing runs or is ready: a task run by the caller then overtakes no other.
@@ -36,8 +36,8 @@ struct WorkerQueue {
   void wake();
 };
 
-struct Lane {
-  Lane(WorkerKind kind, int device_index, Stream& device_stream);
+struct StreamState {
+  StreamState(WorkerKind kind, int device_index, Stream& device_stream);
 
   // Makes this stream wait for the point, unless it has waited for a later one. Must be called by
   // the thread that submits to the stream.
@@ -59,24 +59,24 @@ struct Lane {
   std::condition_variable issued;
 
  private:
-  std::map<const Lane*, uint64_t> waited_;  // used only by the submitting thread
+  std::map<const StreamState*, uint64_t> waited_;  // used only by the submitting thread
 };
 
-class LaneTable {
+class StreamTable {
  public:
-  Lane& get(WorkerKind worker, int device);  // made on first use
+  StreamState& get(WorkerKind worker, int device);  // made on first use
   // Requires the mutex.
   template <class F>
   void for_each(F&& visit) {
-    for (auto& [key, lane] : lanes_) visit(*lane);
+    for (auto& [key, stream_state] : streams_) visit(*stream_state);
   }
 
   std::mutex mutex;  // locked after the scheduler's
 
  private:
-  std::map<std::pair<WorkerKind, int>, std::unique_ptr<Lane>> lanes_;  // guarded by mutex
+  std::map<std::pair<WorkerKind, int>, std::unique_ptr<StreamState>> streams_;  // guarded by mutex
   // States of the first devices, which are read without the mutex.
-  std::array<std::atomic<Lane*>, 16 * kNumStreamKinds> fast_{};
+  std::array<std::atomic<StreamState*>, 16 * kNumStreamKinds> fast_{};
 };
 
 }  // namespace mxlite::engine

@@ -1,4 +1,4 @@
-#include "cpp/engine/lane.h"
+#include "cpp/engine/stream_state.h"
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
@@ -41,33 +41,33 @@ void WorkerQueue::wake() {
   work_arrived.notify_one();
 }
 
-Lane::Lane(WorkerKind kind, int device_index, Stream& device_stream)
+StreamState::StreamState(WorkerKind kind, int device_index, Stream& device_stream)
     : worker(kind), device(device_index), stream(device_stream) {
-  queue.lane = this;
+  queue.stream_state = this;
 }
 
-void Lane::wait_for(StreamPoint point) {
-  uint64_t& waited = waited_[point.lane];
+void StreamState::wait_for(StreamPoint point) {
+  uint64_t& waited = waited_[point.stream_state];
   if (waited >= point.number) return;
-  const uint64_t count_before = point.lane->count.load(std::memory_order_acquire);
-  stream.wait_for(point.lane->stream);
+  const uint64_t count_before = point.stream_state->count.load(std::memory_order_acquire);
+  stream.wait_for(point.stream_state->stream);
   waited = count_before;
 }
 
-Lane& LaneTable::get(WorkerKind worker, int device) {
+StreamState& StreamTable::get(WorkerKind worker, int device) {
   MX_CHECK_KIND(!in_forked_child(), ErrorKind::kDevice, "gpu(", device,
                 ") cannot be used in a forked process: CUDA does not survive fork; start workers ",
                 "with multiprocessing_context='spawn'");
   const size_t i =
       static_cast<size_t>(device) * kNumStreamKinds + static_cast<size_t>(stream_kind(worker));
   if (i < fast_.size())
-    if (Lane* lane = fast_[i].load(std::memory_order_acquire)) return *lane;
+    if (StreamState* stream_state = fast_[i].load(std::memory_order_acquire)) return *stream_state;
   Stream& stream = source.load()(device, stream_kind(worker));
   std::lock_guard lock(mutex);
-  auto& lane = lanes_[{worker, device}];
-  if (!lane) lane = std::make_unique<Lane>(worker, device, stream);
-  if (i < fast_.size()) fast_[i].store(lane.get(), std::memory_order_release);
-  return *lane;
+  auto& stream_state = streams_[{worker, device}];
+  if (!stream_state) stream_state = std::make_unique<StreamState>(worker, device, stream);
+  if (i < fast_.size()) fast_[i].store(stream_state.get(), std::memory_order_release);
+  return *stream_state;
 }
 
 }  // namespace mxlite::engine
