@@ -30,7 +30,7 @@ void CollectiveTask::start() {
   session->submit(std::move(operations_));
 }
 
-void CollectiveTask::told(size_t operations, std::exception_ptr error) {
+void CollectiveTask::notify(size_t operations, std::exception_ptr error) {
   {
     std::lock_guard lock(mutex_);
     if (error && !error_) error_ = std::move(error);

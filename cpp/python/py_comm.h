@@ -31,7 +31,7 @@ class CollectiveTask final : public engine::DeferredTask, public horovod::Operat
   void start() override;
   void release_operands() noexcept override;
   void describe(std::string& out) const override { out += text(); }
-  void told(size_t operations, std::exception_ptr error) override;
+  void notify(size_t operations, std::exception_ptr error) override;
 
   // Waits until all operations have ended; rethrows the first error. For outputs that are allocated
   // later.

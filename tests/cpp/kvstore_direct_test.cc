@@ -43,7 +43,7 @@ class Array {
 };
 
 void on_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  const auto segment = shm::Segment::create_unnamed(ranks, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(ranks, kBuffer);
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
@@ -199,7 +199,7 @@ TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {
 }
 
 TEST(Direct, SurvivorsOfAKilledRankRaiseAndKeepTheirMemory) {
-  const auto segment = shm::Segment::create_unnamed(2, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(2, kBuffer);
   const pid_t child = fork();
   const auto body = [&](int rank) {
     const auto group = shm::make_communicator(segment, rank);

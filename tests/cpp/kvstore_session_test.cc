@@ -29,7 +29,7 @@ namespace {
 
 class Owner final : public OperationOwner {
  public:
-  void told(size_t operations, std::exception_ptr error) override {
+  void notify(size_t operations, std::exception_ptr error) override {
     std::lock_guard lock(mutex_);
     told_ += operations;
     for (size_t i = 0; i < operations && error; ++i) errors_.push_back(text(error));
@@ -156,15 +156,15 @@ TEST(Session, ANameThatIsBeingProcessedIsRefusedUnlessItQueues) {
   Job job;
   Owner first, second, third;
   for (int step = 0; step < 3; ++step) {  // by name, then by number
-    const auto told = static_cast<size_t>(step + 1);
+    const auto expected = static_cast<size_t>(step + 1);
     std::vector<OperationRef> operations = {job.sum("a", 3, first), job.sum("a", 3, second),
                                             job.sum("a", 4, third, /*queues=*/true)};
     job.session().submit(std::move(operations));
-    EXPECT_TRUE(first.wait_for(told).empty());
-    const auto errors = second.wait_for(told);
-    ASSERT_EQ(errors.size(), told);
+    EXPECT_TRUE(first.wait_for(expected).empty());
+    const auto errors = second.wait_for(expected);
+    ASSERT_EQ(errors.size(), expected);
     EXPECT_NE(errors.back().find("the tensor 'a' has the same name as another"), std::string::npos);
-    EXPECT_TRUE(third.wait_for(told).empty());
+    EXPECT_TRUE(third.wait_for(expected).empty());
   }
 }
 
@@ -222,7 +222,7 @@ TEST(Session, WhatComesAfterTheEndFails) {
 // Leaves the thread that tells it without memory.
 class StarvingOwner final : public OperationOwner {
  public:
-  void told(size_t, std::exception_ptr error) override {
+  void notify(size_t, std::exception_ptr error) override {
     refuses_memory = true;
     std::lock_guard lock(mutex_);
     (error ? failed_ : done_) += 1;

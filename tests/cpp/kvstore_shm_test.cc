@@ -22,7 +22,7 @@ constexpr size_t kBuffer = size_t{64} << 10;
 using Body = std::function<void(Communicator&)>;
 
 void on_ranks(int ranks, const Body& body) {
-  const auto segment = shm::Segment::create_unnamed(ranks, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(ranks, kBuffer);
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
@@ -154,7 +154,7 @@ TEST(SharedMemory, ManyOperationsInARowKeepTheirBuffersApart) {
 
 TEST(SharedMemory, RanksThatCallDifferentOperationsAllGetAnError) {
   std::atomic<int> errors{0};
-  const auto segment = shm::Segment::create_unnamed(2, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(2, kBuffer);
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r)
     threads.emplace_back([&, r] {
@@ -176,9 +176,9 @@ TEST(SharedMemory, RanksThatCallDifferentOperationsAllGetAnError) {
 }
 
 TEST(SharedMemory, AFailureIsToldToAllRanks) {
-  const auto segment = shm::Segment::create_unnamed(3, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(3, kBuffer);
   std::vector<std::thread> threads;
-  std::atomic<int> told{0};
+  std::atomic<int> failures{0};
   for (int r = 0; r < 3; ++r)
     threads.emplace_back([&, r] {
       const auto group = shm::make_communicator(segment, r);
@@ -189,11 +189,11 @@ TEST(SharedMemory, AFailureIsToldToAllRanks) {
           group->barrier();
       } catch (const Error& e) {
         EXPECT_STREQ(e.what(), "rank 1 has no memory left");
-        ++told;
+        ++failures;
       }
     });
   for (auto& thread : threads) thread.join();
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(failures, 2);
 }
 
 // A fork per rank: rank 1 dies in the middle, the others must say so.
@@ -201,7 +201,7 @@ TEST(SharedMemory, ADeadRankIsFound) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer does not follow forks";
 #endif
-  const auto segment = shm::Segment::create_unnamed(3, kBuffer);
+  const auto segment = shm::SharedSegment::create_unnamed(3, kBuffer);
   std::vector<pid_t> children;
   for (int r = 0; r < 3; ++r) {
     const pid_t child = fork();

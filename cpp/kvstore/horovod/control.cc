@@ -17,7 +17,7 @@ constexpr size_t kControlBuffer = size_t{64} << 10;
 
 class ShmControl final : public ControlChannel {
  public:
-  ShmControl(std::shared_ptr<shm::Segment> segment, int rank)
+  ShmControl(std::shared_ptr<shm::SharedSegment> segment, int rank)
       : channel_(std::move(segment), rank) {}
 
   void post(std::vector<std::byte> message) override {
@@ -161,12 +161,12 @@ std::unique_ptr<ControlChannel> make_control(Communicator& world,
   if (backend != "shm" && backend != "local")
     return std::make_unique<GatherControl>(world.split(0, world.rank()), std::move(cycle_ms));
   shm::SegmentName name;
-  std::shared_ptr<shm::Segment> segment;
+  std::shared_ptr<shm::SharedSegment> segment;
   if (world.size() == 1)
-    return std::make_unique<ShmControl>(shm::Segment::create_unnamed(1, kControlBuffer), 0);
-  if (world.rank() == 0) segment = shm::Segment::create(world.size(), kControlBuffer, name);
+    return std::make_unique<ShmControl>(shm::SharedSegment::create_unnamed(1, kControlBuffer), 0);
+  if (world.rank() == 0) segment = shm::SharedSegment::create(world.size(), kControlBuffer, name);
   world.broadcast(&name, sizeof name, 0);
-  if (world.rank() != 0) segment = shm::Segment::open(name, world.size());
+  if (world.rank() != 0) segment = shm::SharedSegment::open(name, world.size());
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   auto control = std::make_unique<ShmControl>(segment, world.rank());
   world.barrier();  // all have joined, or the failure is known

@@ -14,7 +14,7 @@ class OperationOwner {
  public:
   // Notifies that `count` operations have ended, all with this error, or with success if it is
   // null. Called mostly on the comm thread.
-  virtual void told(size_t operations, std::exception_ptr error) = 0;
+  virtual void notify(size_t operations, std::exception_ptr error) = 0;
 
  protected:
   ~OperationOwner() = default;

@@ -53,7 +53,7 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       options_(options),
       timeline_(timeline),
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
-      executor_(timeline),
+      runner_(timeline),
       autotuner_(options.autotune, options.settings),
       calls_(size),
       spins_(shm::cores_for_all(topology.local_size) ? kSpins : kSpinsWhenShared),
@@ -355,8 +355,8 @@ void Session::carry_out(const Response& response) {
     change_sets(response, *operations[0]);
   } else {
     try {
-      executor_.run(operations, *response.entries[0].requests, *group->second,
-                    negotiator_.members(response.set));
+      runner_.run(operations, *response.entries[0].requests, *group->second,
+                  negotiator_.members(response.set));
     } catch (const std::exception& e) {
       tell(operations, as_exception(e.what()));
       throw;
@@ -466,7 +466,7 @@ void Session::tell(std::span<const OperationRef> operations, const std::exceptio
       if (!operations[end] || operations[end]->owner != owner) break;
     if (!owner) continue;
     for (size_t k = i; k < end; ++k) operations[k]->owner = nullptr;
-    owner->told(end - i, error);
+    owner->notify(end - i, error);
   }
 }
 

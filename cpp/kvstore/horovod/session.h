@@ -15,8 +15,8 @@
 #include "cpp/kvstore/comm/world.h"
 #include "cpp/kvstore/horovod/autotune.h"
 #include "cpp/kvstore/horovod/control.h"
-#include "cpp/kvstore/horovod/executor.h"
 #include "cpp/kvstore/horovod/named_operation.h"
+#include "cpp/kvstore/horovod/operation_runner.h"
 #include "cpp/kvstore/horovod/request_table.h"
 
 namespace mxlite::horovod {
@@ -103,7 +103,7 @@ class Session {
   std::map<int, std::unique_ptr<Communicator>> groups_;  // by process set
   Negotiator negotiator_;
   std::unique_ptr<ControlChannel> control_;
-  Executor executor_;
+  OperationRunner runner_;
   Autotuner autotuner_;
   // Maps names to operations: by number if the cache has the name, else by the request's key.
   struct Known {

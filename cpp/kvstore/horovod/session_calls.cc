@@ -77,7 +77,7 @@ void Session::run_call(std::vector<OperationRef>& operations) {
     std::vector<Request> requests;
     if (operations[0]->request().kind == CollectiveKind::kAllGather)
       requests = requests_of_all(*operations[0]);
-    executor_.run(operations, requests, *groups_.at(0), negotiator_.members(0));
+    runner_.run(operations, requests, *groups_.at(0), negotiator_.members(0));
   } catch (const std::exception& e) {
     tell(operations, as_exception(e.what()));
     throw;

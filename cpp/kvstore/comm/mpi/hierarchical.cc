@@ -102,10 +102,10 @@ std::unique_ptr<Communicator> make_local_group(MPI_Comm host) {
   MX_MPI(MPI_Comm_size(host, &size));
   if (size == 1) return make_local_communicator();
   shm::SegmentName name;
-  std::shared_ptr<shm::Segment> segment;
-  if (rank == 0) segment = shm::Segment::create(size, shm::default_buffer_bytes(size), name);
+  std::shared_ptr<shm::SharedSegment> segment;
+  if (rank == 0) segment = shm::SharedSegment::create(size, shm::default_buffer_bytes(size), name);
   MX_MPI(MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, host));
-  if (rank != 0) segment = shm::Segment::open(name, size);
+  if (rank != 0) segment = shm::SharedSegment::open(name, size);
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   // Without this check a rank that died before it arrived would be waited for.
   struct Process {

@@ -55,7 +55,7 @@ bool cores_for_all(int ranks) {
   return ranks <= cores;
 }
 
-Channel::Channel(std::shared_ptr<Segment> segment, int rank)
+Channel::Channel(std::shared_ptr<SharedSegment> segment, int rank)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(static_cast<int>(segment_->header().ranks)),

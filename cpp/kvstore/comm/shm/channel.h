@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cpp/kvstore/comm/communicator.h"
-#include "cpp/kvstore/comm/shm/segment.h"
+#include "cpp/kvstore/comm/shm/shared_segment.h"
 
 namespace mxlite::shm {
 
@@ -36,11 +36,11 @@ struct Operation {
 
 class Channel {
  public:
-  Channel(std::shared_ptr<Segment> segment, int rank);
+  Channel(std::shared_ptr<SharedSegment> segment, int rank);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  Segment& segment() const { return *segment_; }
+  SharedSegment& segment() const { return *segment_; }
   size_t buffer_bytes() const { return buffer_bytes_; }
 
   void describe(std::string what) { what_ = std::move(what); }
@@ -79,7 +79,7 @@ class Channel {
   void check_signature(int r);
   std::string operation_text() const;
 
-  std::shared_ptr<Segment> segment_;
+  std::shared_ptr<SharedSegment> segment_;
   const int rank_;
   const int size_;
   const size_t buffer_bytes_;

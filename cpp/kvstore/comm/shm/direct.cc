@@ -51,22 +51,22 @@ bool same_file(const SharedPlace& a, const SharedPlace& b) {
 bool DirectCollectives::agree(int first, int last) {
   bool known = true, reached = true;
   for (int r = first; r < last; ++r)
-    known &= same_file(files_[static_cast<size_t>(r)], told(r).input);
+    known &= same_file(files_[static_cast<size_t>(r)], published(r).input);
   if (known) return agreed_;
   for (int r = first; r < last; ++r) {
-    const SharedPlace& place = told(r).input;
+    const SharedPlace& place = published(r).input;
     files_[static_cast<size_t>(r)] = place;
     if (r != channel_.rank()) reached &= peers_.reach(r, place);
   }
-  if (!reached) told(0).unreachable.store(1);
+  if (!reached) published(0).unreachable.store(1);
   channel_.wait_all(channel_.publish());
-  return agreed_ = told(0).unreachable.load() == 0;
+  return agreed_ = published(0).unreachable.load() == 0;
 }
 
 bool DirectCollectives::exchange(const void* input, size_t input_bytes, void* output,
                                  size_t output_bytes, int root) {
   buffer_ = channel_.acquire();
-  Told& mine = *new (channel_.mine(buffer_)) Told;
+  Published& mine = *new (channel_.mine(buffer_)) Published;
   SharedMemory& memory = SharedMemory::get();
   if (root < 0 || root == channel_.rank()) {
     mine.input = memory.place_of(input, input_bytes);
@@ -79,7 +79,7 @@ bool DirectCollectives::exchange(const void* input, size_t input_bytes, void* ou
   const int first = std::max(root, 0), last = root < 0 ? channel_.size() : root + 1;
   bool shared = true;
   for (int r = first; r < last; ++r)
-    shared &= told(r).input.file >= 0 && (!output || told(r).output.file >= 0);
+    shared &= published(r).input.file >= 0 && (!output || published(r).output.file >= 0);
   if (shared) shared = agree(first, last);
   if (!shared) {
     channel_.free_after(buffer_, channel_.step() + 1);
@@ -89,8 +89,8 @@ bool DirectCollectives::exchange(const void* input, size_t input_bytes, void* ou
     Arrays& a = arrays_[static_cast<size_t>(r)];
     a = {static_cast<const std::byte*>(input), static_cast<std::byte*>(output)};
     if (r == channel_.rank()) continue;
-    a.input = peers_.at(r, told(r).input);
-    if (output) a.output = peers_.at(r, told(r).output);
+    a.input = peers_.at(r, published(r).input);
+    if (output) a.output = peers_.at(r, published(r).output);
   }
   return true;
 }
@@ -113,7 +113,7 @@ bool DirectCollectives::all_reduce(const void* input, void* output, int64_t coun
   const auto chunk = static_cast<int64_t>(chunk_bytes / width);
   std::vector<const void*> inputs(ranks);
   std::vector<void*> outputs(ranks);
-  std::atomic<int64_t>& claimed = told(0).claimed;
+  std::atomic<int64_t>& claimed = published(0).claimed;
   const Stores stores = bytes >= kStreamBytes ? Stores::kStreaming : Stores::kCached;
   for (;;) {
     const int64_t first = claimed.fetch_add(1, std::memory_order_relaxed) * chunk;

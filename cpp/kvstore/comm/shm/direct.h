@@ -30,7 +30,7 @@ class DirectCollectives {
 
  private:
   // Data that a rank publishes at the start of its buffer.
-  struct Told {
+  struct Published {
     SharedPlace input, output;
     std::atomic<uint32_t> unreachable{0};         // rank 0's: some rank cannot map another's
     alignas(64) std::atomic<int64_t> claimed{0};  // rank 0's: number of claimed chunks
@@ -43,8 +43,8 @@ class DirectCollectives {
   bool exchange(const void* input, size_t input_bytes, void* output, size_t output_bytes, int root);
   bool agree(int first, int last);
   void finish();
-  Told& told(int r) const {
-    return *reinterpret_cast<Told*>(channel_.segment().buffer(r, buffer_));
+  Published& published(int r) const {
+    return *reinterpret_cast<Published*>(channel_.segment().buffer(r, buffer_));
   }
 
   Channel& channel_;

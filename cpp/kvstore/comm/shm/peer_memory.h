@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cpp/core/cpu/shared_memory.h"
-#include "cpp/kvstore/comm/shm/segment.h"
+#include "cpp/kvstore/comm/shm/shared_segment.h"
 
 namespace mxlite::shm {
 

@@ -33,7 +33,7 @@ void move_bytes(void* to, const void* from, size_t bytes) {
 
 class ShmCommunicator final : public Communicator {
  public:
-  ShmCommunicator(std::shared_ptr<Segment> segment, int rank)
+  ShmCommunicator(std::shared_ptr<SharedSegment> segment, int rank)
       : channel_(std::move(segment), rank),
         rank_(rank),
         size_(channel_.size()),
@@ -240,15 +240,15 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
   const int ranks = static_cast<int>(wishes.size());
   const bool member = color >= 0;
   SegmentName name;
-  std::shared_ptr<Segment> segment;
+  std::shared_ptr<SharedSegment> segment;
   if (member && rank == 0 && ranks > 1)
-    segment = Segment::create(ranks, default_buffer_bytes(ranks), name);
+    segment = SharedSegment::create(ranks, default_buffer_bytes(ranks), name);
   const std::vector<SegmentName> names = exchange_names(name);
   std::unique_ptr<Communicator> group;
   if (member && ranks == 1) {
     group = make_local_communicator();
   } else if (member) {
-    if (rank != 0) segment = Segment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
+    if (rank != 0) segment = SharedSegment::open(names[static_cast<size_t>(wishes[0].rank)], ranks);
     MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
     group = std::make_unique<ShmCommunicator>(segment, rank);
   }
@@ -267,7 +267,7 @@ size_t default_buffer_bytes(int ranks) {
   return std::max(std::min(wanted, fair), static_cast<size_t>(ranks) * 1024) / 4096 * 4096;
 }
 
-std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Segment> segment, int rank) {
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<SharedSegment> segment, int rank) {
   auto made = std::make_unique<ShmCommunicator>(segment, rank);
   made->channel().wait_arrival();
   if (rank == 0) segment->unlink();

@@ -12,7 +12,7 @@ namespace mxlite::shm {
 size_t default_buffer_bytes(int ranks);
 
 // All ranks must have opened the segment before the first call that waits.
-std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Segment> segment, int rank);
+std::unique_ptr<Communicator> make_communicator(std::shared_ptr<SharedSegment> segment, int rank);
 
 // All-reduces through the ranks' buffers, inside an operation of the channel.
 void all_reduce(Channel& channel, const void* input, void* output, int64_t count, DType dtype,

@@ -1,4 +1,4 @@
-#include "cpp/kvstore/comm/shm/segment.h"
+#include "cpp/kvstore/comm/shm/shared_segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,8 @@ uint64_t pid_namespace() {
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-std::shared_ptr<Segment> Segment::create(int ranks, size_t buffer_bytes, SegmentName& name) {
+std::shared_ptr<SharedSegment> SharedSegment::create(int ranks, size_t buffer_bytes,
+                                                     SegmentName& name) {
   const std::string path = fresh_name();
   const int fd = shm_open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   int error = errno;
@@ -105,7 +106,7 @@ std::shared_ptr<Segment> Segment::create(int ranks, size_t buffer_bytes, Segment
   return construct(memory, ranks, buffer_bytes, path);
 }
 
-std::shared_ptr<Segment> Segment::create_unnamed(int ranks, size_t buffer_bytes) {
+std::shared_ptr<SharedSegment> SharedSegment::create_unnamed(int ranks, size_t buffer_bytes) {
   const size_t bytes = segment_bytes(ranks, buffer_bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -113,20 +114,21 @@ std::shared_ptr<Segment> Segment::create_unnamed(int ranks, size_t buffer_bytes)
   return construct(memory, ranks, buffer_bytes, "");
 }
 
-std::shared_ptr<Segment> Segment::construct(void* memory, int ranks, size_t buffer_bytes,
-                                            const std::string& name) {
+std::shared_ptr<SharedSegment> SharedSegment::construct(void* memory, int ranks,
+                                                        size_t buffer_bytes,
+                                                        const std::string& name) {
   auto* header = new (memory) Header;
   header->magic = kMagic;
   header->version = kVersion;
   header->ranks = static_cast<uint32_t>(ranks);
   header->buffer_bytes = buffer_bytes;
-  std::shared_ptr<Segment> segment(
-      new Segment(memory, segment_bytes(ranks, buffer_bytes), ranks, name));
+  std::shared_ptr<SharedSegment> segment(
+      new SharedSegment(memory, segment_bytes(ranks, buffer_bytes), ranks, name));
   for (int r = 0; r < ranks; ++r) new (&segment->rank(r)) RankState;
   return segment;
 }
 
-std::shared_ptr<Segment> Segment::open(const SegmentName& name, int ranks) {
+std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name, int ranks) {
   MX_CHECK_KIND(name.error[0] == 0, ErrorKind::kCommunicator, name.error);
   const size_t bytes = segment_bytes(ranks, name.buffer_bytes);
   const int fd = shm_open(name.name, O_RDWR | O_CLOEXEC, 0600);
@@ -147,36 +149,36 @@ std::shared_ptr<Segment> Segment::open(const SegmentName& name, int ranks) {
     fail(ErrorKind::kCommunicator, "shared memory ", name.name,
          " was made by another version of mxlite: all ranks must run the same");
   }
-  return std::shared_ptr<Segment>(new Segment(memory, bytes, ranks, ""));
+  return std::shared_ptr<SharedSegment>(new SharedSegment(memory, bytes, ranks, ""));
 }
 
-Segment::Segment(void* memory, size_t bytes, int ranks, std::string name)
+SharedSegment::SharedSegment(void* memory, size_t bytes, int ranks, std::string name)
     : memory_(memory),
       bytes_(bytes),
       name_(std::move(name)),
       states_(reinterpret_cast<RankState*>(static_cast<std::byte*>(memory) + states_offset())),
       buffers_(static_cast<std::byte*>(memory) + buffers_offset(ranks)) {}
 
-Segment::~Segment() {
+SharedSegment::~SharedSegment() {
   unlink();
   munmap(memory_, bytes_);
 }
 
-void Segment::unlink() noexcept {
+void SharedSegment::unlink() noexcept {
   if (!name_.empty()) shm_unlink(name_.c_str());
   name_.clear();
 }
 
-void Segment::expect(int r, int64_t process, uint64_t process_namespace) noexcept {
+void SharedSegment::expect(int r, int64_t process, uint64_t process_namespace) noexcept {
   RankState& state = rank(r);
-  int64_t nobody = 0;
+  int64_t unset = 0;
   state.namespace_.store(process_namespace);
   int64_t silent = 0;
   state.heartbeat.compare_exchange_strong(silent, monotonic_ns());
-  state.process.compare_exchange_strong(nobody, process);
+  state.process.compare_exchange_strong(unset, process);
 }
 
-void Segment::fail_all(const char* text) noexcept {
+void SharedSegment::fail_all(const char* text) noexcept {
   Header& h = header();
   uint32_t expected = 0;
   if (h.failing.compare_exchange_strong(expected, 1)) {
@@ -186,12 +188,12 @@ void Segment::fail_all(const char* text) noexcept {
   for (uint32_t r = 0; r < h.ranks; ++r) futex_wake_all(rank(static_cast<int>(r)).progress.step);
 }
 
-std::optional<std::string> Segment::failure() const {
+std::optional<std::string> SharedSegment::failure() const {
   if (!header().failed.load()) return std::nullopt;
   return std::string(header().text);
 }
 
-Membership::Membership(std::shared_ptr<Segment> segment, int rank)
+Membership::Membership(std::shared_ptr<SharedSegment> segment, int rank)
     : segment_(std::move(segment)), rank_(rank), process_(getpid()) {
   RankState& state = segment_->rank(rank);
   heartbeat_ = std::make_unique<Heartbeat>(state.heartbeat);

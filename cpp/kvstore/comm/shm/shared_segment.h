@@ -59,16 +59,16 @@ struct SegmentName {
   char error[192] = {};  // reason why it was not created
 };
 
-class Segment {
+class SharedSegment {
  public:
   // Creates the segment without attaching a rank; an error is reported in the name.
-  static std::shared_ptr<Segment> create(int ranks, size_t buffer_bytes, SegmentName& name);
+  static std::shared_ptr<SharedSegment> create(int ranks, size_t buffer_bytes, SegmentName& name);
   // Creates one without a name, for ranks that are threads or later forks of this process.
-  static std::shared_ptr<Segment> create_unnamed(int ranks, size_t buffer_bytes);
-  static std::shared_ptr<Segment> open(const SegmentName& name, int ranks);
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  static std::shared_ptr<SharedSegment> create_unnamed(int ranks, size_t buffer_bytes);
+  static std::shared_ptr<SharedSegment> open(const SegmentName& name, int ranks);
+  ~SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
 
   void unlink() noexcept;  // removes the name, keeps the memory
   // Sets the process that will hold the rank, so that its death is noticed before it joins.
@@ -87,9 +87,9 @@ class Segment {
   std::optional<std::string> failure() const;
 
  private:
-  Segment(void* memory, size_t bytes, int ranks, std::string name);
-  static std::shared_ptr<Segment> construct(void* memory, int ranks, size_t buffer_bytes,
-                                            const std::string& name);
+  SharedSegment(void* memory, size_t bytes, int ranks, std::string name);
+  static std::shared_ptr<SharedSegment> construct(void* memory, int ranks, size_t buffer_bytes,
+                                                  const std::string& name);
 
   void* memory_;
   size_t bytes_;
@@ -101,13 +101,13 @@ class Segment {
 // Declares that this process holds a rank of a segment, until the object is destroyed.
 class Membership {
  public:
-  Membership(std::shared_ptr<Segment> segment, int rank);
+  Membership(std::shared_ptr<SharedSegment> segment, int rank);
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
  private:
-  std::shared_ptr<Segment> segment_;
+  std::shared_ptr<SharedSegment> segment_;
   int rank_;
   int64_t process_;
   std::unique_ptr<Heartbeat> heartbeat_;

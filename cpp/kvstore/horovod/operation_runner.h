@@ -9,12 +9,12 @@
 
 namespace mxlite::horovod {
 
-class Executor {
+class OperationRunner {
  public:
-  explicit Executor(Timeline& timeline) : timeline_(timeline) {}
-  ~Executor();
-  Executor(const Executor&) = delete;
-  Executor& operator=(const Executor&) = delete;
+  explicit OperationRunner(Timeline& timeline) : timeline_(timeline) {}
+  ~OperationRunner();
+  OperationRunner(const OperationRunner&) = delete;
+  OperationRunner& operator=(const OperationRunner&) = delete;
 
   // Runs this rank's operations of one kind as one. requests: by member, for the first operation;
   // members: the ranks of the group.

@@ -1,4 +1,4 @@
-#include "cpp/kvstore/horovod/executor.h"
+#include "cpp/kvstore/horovod/operation_runner.h"
 
 #include <algorithm>
 #include <cctype>
@@ -74,11 +74,11 @@ std::vector<int64_t> rows_by_rank(int64_t rows, int ranks) {
   return counts;
 }
 
-Executor::~Executor() {
+OperationRunner::~OperationRunner() {
   if (buffer_.data) cpu_allocator().free(buffer_);
 }
 
-std::byte* Executor::buffer(size_t bytes) {
+std::byte* OperationRunner::buffer(size_t bytes) {
   if (buffer_.bytes < bytes) {
     if (buffer_.data) cpu_allocator().free(buffer_);
     buffer_ = {};
@@ -87,8 +87,9 @@ std::byte* Executor::buffer(size_t bytes) {
   return static_cast<std::byte*>(buffer_.data);
 }
 
-void Executor::run(std::span<const OperationRef> operations, std::span<const Request> requests,
-                   Communicator& group, std::span<const int> members) {
+void OperationRunner::run(std::span<const OperationRef> operations,
+                          std::span<const Request> requests, Communicator& group,
+                          std::span<const int> members) {
   NamedOperation& first = *operations[0];
   const CollectiveKind kind = first.request().kind;
   const Activity outer(timeline_, operations,
@@ -125,7 +126,7 @@ void Executor::run(std::span<const OperationRef> operations, std::span<const Req
   MX_ASSERT(false);
 }
 
-void Executor::all_reduce(NamedOperation& o, Communicator& group) {
+void OperationRunner::all_reduce(NamedOperation& o, Communicator& group) {
   const Request& r = o.request();
   const void* input = o.input->data();
   void* output = o.output->data();
@@ -139,7 +140,8 @@ void Executor::all_reduce(NamedOperation& o, Communicator& group) {
   scale_buffer(output, count, r.dtype, r.postscale);
 }
 
-void Executor::all_reduce_fused(std::span<const OperationRef> operations, Communicator& group) {
+void OperationRunner::all_reduce_fused(std::span<const OperationRef> operations,
+                                       Communicator& group) {
   const Request& first = operations[0]->request();
   size_t total = 0;
   for (const auto& o : operations) total += padded(o->asked->bytes);
@@ -173,8 +175,8 @@ void Executor::all_reduce_fused(std::span<const OperationRef> operations, Commun
   }
 }
 
-void Executor::all_gather(NamedOperation& o, std::span<const Request> requests,
-                          Communicator& group) {
+void OperationRunner::all_gather(NamedOperation& o, std::span<const Request> requests,
+                                 Communicator& group) {
   std::vector<size_t> bytes;
   int64_t rows = 0;
   for (const Request& r : requests) {
@@ -185,7 +187,8 @@ void Executor::all_gather(NamedOperation& o, std::span<const Request> requests,
   group.all_gather(o.input->data(), o.output->data(), bytes);
 }
 
-void Executor::broadcast(NamedOperation& o, Communicator& group, std::span<const int> members) {
+void OperationRunner::broadcast(NamedOperation& o, Communicator& group,
+                                std::span<const int> members) {
   const auto root = std::find(members.begin(), members.end(), o.request().root);
   const int place = static_cast<int>(root - members.begin());
   const size_t bytes = o.asked->bytes;
@@ -194,8 +197,8 @@ void Executor::broadcast(NamedOperation& o, Communicator& group, std::span<const
   group.broadcast(o.output->data(), bytes, place);
 }
 
-void Executor::all_to_all(NamedOperation& o, std::span<const Request> requests,
-                          Communicator& group) {
+void OperationRunner::all_to_all(NamedOperation& o, std::span<const Request> requests,
+                                 Communicator& group) {
   const size_t row = row_bytes(o.request());
   std::vector<size_t> send, receive;
   o.received_splits.clear();
@@ -209,7 +212,7 @@ void Executor::all_to_all(NamedOperation& o, std::span<const Request> requests,
   group.all_to_all(o.input->data(), send, o.output->data(), receive);
 }
 
-void Executor::reduce_scatter(NamedOperation& o, Communicator& group) {
+void OperationRunner::reduce_scatter(NamedOperation& o, Communicator& group) {
   const Request& r = o.request();
   const std::vector<int64_t> rows = rows_by_rank(r.shape[0], group.size());
   const auto row = static_cast<int64_t>(row_bytes(r) / dtype_size(r.dtype));
