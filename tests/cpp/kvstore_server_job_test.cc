@@ -12,7 +12,7 @@
 #include "cpp/engine/engine.h"
 #include "cpp/kvstore/server/asio.h"
 #include "cpp/kvstore/server/client.h"
-#include "cpp/kvstore/server/scheduler.h"
+#include "cpp/kvstore/server/job_scheduler.h"
 #include "cpp/kvstore/server/server.h"
 #include "tests/cpp/lossy_frames.h"
 
@@ -55,7 +55,7 @@ struct Job {
       return std::string();
     };
     others.push_back(std::async(std::launch::async, [&, this] {
-      return guarded([&] { Scheduler(of(Role::kScheduler)).run([] {}); });
+      return guarded([&] { JobScheduler(of(Role::kScheduler)).run([] {}); });
     }));
     for (int s = 0; s < options.num_servers; ++s)
       others.push_back(std::async(std::launch::async, [&, this] {
@@ -178,7 +178,7 @@ TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
       c.profile_servers("state", str(c.rank(), "-", i));
       try {
         c.profile_servers("dump", "file");
-        ADD_FAILURE() << "a failure on a server was not told";
+        ADD_FAILURE() << "a failure on a server was not raised";
       } catch (const Error& e) {
         EXPECT_EQ(e.kind(), ErrorKind::kRecord);
         EXPECT_NE(std::string(e.what()).find(": file: no such folder"), std::string::npos)
@@ -211,10 +211,10 @@ TEST(ServerJob, AProgramWithoutProfilerSaysSo) {
 
 TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
   Job job(2, 1);
-  std::atomic<int> told{0};
+  std::atomic<int> failures{0};
   std::future<std::string> scheduler = std::async(std::launch::async, [&] {
     try {
-      Scheduler(job.of(Role::kScheduler)).run([] {});
+      JobScheduler(job.of(Role::kScheduler)).run([] {});
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -224,7 +224,7 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
       std::launch::async, [&] { EXPECT_THROW(Server(job.of(Role::kServer)).run({}), Error); });
   // One registers as a worker and goes away; the other waits for its push.
   std::thread lost([&] {
-    Node node(job.of(Role::kWorker));
+    JobMember node(job.of(Role::kWorker));
     node.join();
     node.wait_until_running();
     node.call({kScheduler, {FrameType::kBarrier, 0, encode_number(1), {}}, "barrier", nullptr});
@@ -236,7 +236,7 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
   try {
     client.barrier();
   } catch (const Error& e) {
-    ++told;
+    ++failures;
     EXPECT_NE(std::string(e.what()).find(client.rank() == 0 ? "worker 1" : "worker 0"),
               std::string::npos)
         << e.what();
@@ -244,7 +244,7 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
   }
   client.close();
   lost.join();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(failures, 1);
   EXPECT_NE(scheduler.get().find("is lost"), std::string::npos);
   server.get();
 }
@@ -255,7 +255,7 @@ TEST(ServerJob, APortInUseIsAnError) {
   Job job(1, 1);
   job.options.root_port = other.local_endpoint().port();
   try {
-    Scheduler scheduler(job.of(Role::kScheduler));
+    JobScheduler scheduler(job.of(Role::kScheduler));
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("in use"), std::string::npos) << e.what();
@@ -280,7 +280,7 @@ TEST(ServerJob, MissingProcessesAreCounted) {
   job.options.timeout = 0.5;
   std::string text;
   try {
-    Scheduler scheduler(job.of(Role::kScheduler));
+    JobScheduler scheduler(job.of(Role::kScheduler));
     scheduler.run([] {});
   } catch (const Error& e) {
     text = e.what();
@@ -322,7 +322,7 @@ TEST(ServerJob, AServerThatComesBackHasEverything) {
   std::atomic<bool> kill{false}, killed{false};
   std::atomic<int> half{0};
   auto scheduler =
-      std::async(std::launch::async, [&] { Scheduler(job.of(Role::kScheduler)).run([] {}); });
+      std::async(std::launch::async, [&] { JobScheduler(job.of(Role::kScheduler)).run([] {}); });
   auto servers = std::async(std::launch::async, [&] {
     try {
       Server(job.of(Role::kServer)).run({.interrupted = [&] {

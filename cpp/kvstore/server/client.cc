@@ -48,13 +48,13 @@ struct Client::Progress {
   }
 };
 
-Client::Client(const Options& options) : options_(options), node_(options) {
-  Node::Events events;
+Client::Client(const Options& options) : options_(options), member_(options) {
+  JobMember::Events events;
   events.restored = [this](int server) { replay(server); };
-  node_.set_events(std::move(events));
+  member_.set_events(std::move(events));
   const engine::BlockingScope blocking;
-  registered_ = node_.join();
-  node_.wait_until_running();
+  registered_ = member_.join();
+  member_.wait_until_running();
 }
 
 Client::~Client() {
@@ -99,15 +99,15 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
                               ? 0
                               : static_cast<int64_t>(values[i]->spec().bytes()));
   }
-  const Reply placed = node_.call({kScheduler,
-                                   {FrameType::kPlace, 0, encode(place), {}},
-                                   str("init of '", keys.empty() ? "" : keys[0], "'"),
-                                   nullptr});
+  const Reply placed = member_.call({kScheduler,
+                                     {FrameType::kPlace, 0, encode(place), {}},
+                                     str("init of '", keys.empty() ? "" : keys[0], "'"),
+                                     nullptr});
   FrameReader reader(placed.body, kFrameBody);
   const std::vector<int64_t> servers = reader.numbers();
   MX_CHECK_KIND(servers.size() == keys.size(), ErrorKind::kCommunicator, "init: an answer about ",
                 servers.size(), " keys");
-  std::vector<NodeRequest> requests;
+  std::vector<MemberRequest> requests;
   for (size_t i = 0; i < keys.size(); ++i) {
     StoredKey& stored = *fresh[i];
     stored.layout = make_layout(stored.spec, options_.num_servers, static_cast<int>(servers[i]),
@@ -149,14 +149,15 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     }
   }
   const std::string what = str("init of '", keys.empty() ? "" : keys[0], "'");
-  node_.call({kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
+  member_.call(
+      {kScheduler, {FrameType::kBarrier, 0, encode_number(++barriers_), {}}, what, nullptr});
   place.settled = true;
-  node_.call({kScheduler, {FrameType::kPlace, 0, encode(place), {}}, what, nullptr});
+  member_.call({kScheduler, {FrameType::kPlace, 0, encode(place), {}}, what, nullptr});
   std::lock_guard lock(mutex_);
   for (const StoredKeyRef& stored : fresh) keys_[stored->key] = stored;
 }
 
-std::vector<Reply> Client::call_all(std::vector<NodeRequest> requests) {
+std::vector<Reply> Client::call_all(std::vector<MemberRequest> requests) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -172,7 +173,7 @@ std::vector<Reply> Client::call_all(std::vector<NodeRequest> requests) {
       shared->replies[i] = std::move(reply);
       if (--shared->left == 0) shared->changed.notify_all();
     };
-    node_.request(std::move(requests[i]));
+    member_.request(std::move(requests[i]));
   }
   std::unique_lock lock(shared->mutex);
   engine::wait_interruptibly(lock, shared->changed, [&] { return shared->left == 0; });
@@ -202,13 +203,13 @@ void Client::submit(ServerOperation operation) {
   } catch (...) {
     error = std::current_exception();
   }
-  node_.reactor().run([progress, error] { progress->answered(error); });
+  member_.reactor().run([progress, error] { progress->answered(error); });
 }
 
 void Client::request(int server, Frame frame, std::string what,
                      const std::shared_ptr<Progress>& progress, std::function<void(Reply&)> use) {
-  node_.reactor().run([progress] { ++progress->left; });
-  node_.request(
+  member_.reactor().run([progress] { ++progress->left; });
+  member_.request(
       {server, std::move(frame), std::move(what), [progress, use = std::move(use)](Reply reply) {
          std::exception_ptr error;
          try {
@@ -227,9 +228,9 @@ void Client::send_part(const StoredKey& stored, uint32_t part, PushHeader header
   const PartKey name{stored.key, part};
   const uint64_t step = header.step;
   Frame frame{FrameType::kPush, 0, encode(header), std::move(data), priority};
-  if (node_.servers_keep_snapshots()) {
+  if (member_.servers_keep_snapshots()) {
     frame.data = copied(frame.data);
-    node_.reactor().run([this, name, step, frame] { kept_[name].push_back({step, frame}); });
+    member_.reactor().run([this, name, step, frame] { kept_[name].push_back({step, frame}); });
   }
   request(server, std::move(frame), str("push of '", stored.key, "', step ", step), progress,
           [this, name](Reply& reply) {
@@ -243,7 +244,7 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   StoredKey& stored = *o.stored;
   if (o.push_rows) check_ids("push", stored, ids_of(o.push_rows));
   const uint64_t step = ++stored.step;
-  node_.set_progress(str("push of '", stored.key, "', step ", step));
+  member_.set_progress(str("push of '", stored.key, "', step ", step));
   if (o.push_rows) return send_push_rows(o, step, progress);
   Compression how;
   {
@@ -394,8 +395,8 @@ void Client::replay(int server) {
 
 void Client::report_missing_push(const StoredKey& stored, const std::string& why) noexcept {
   try {
-    node_.fail(
-        str(node_.self(), ": push of '", stored.key, "', step ", stored.step + 1, ": ", why));
+    member_.fail(
+        str(member_.self(), ": push of '", stored.key, "', step ", stored.step + 1, ": ", why));
   } catch (...) {
   }
 }
@@ -406,14 +407,15 @@ void Client::say_goodbye() {
     // Every request has a deadline.
     engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
   }
-  if (!node_.failed() && node_.servers_keep_snapshots()) {
+  if (!member_.failed() && member_.servers_keep_snapshots()) {
     // After this process has ended its pushes could not be repeated.
-    std::vector<NodeRequest> requests;
+    std::vector<MemberRequest> requests;
     for (int s = 0; s < options_.num_servers; ++s)
       requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});
     call_all(std::move(requests));
   }
-  if (!node_.failed()) node_.call({kScheduler, {FrameType::kBye, 0, {}, {}}, "leaving", nullptr});
+  if (!member_.failed())
+    member_.call({kScheduler, {FrameType::kBye, 0, {}, {}}, "leaving", nullptr});
 }
 
 void Client::close(bool at_once) {
@@ -431,7 +433,7 @@ void Client::close(bool at_once) {
   }
   {
     const engine::BlockingScope blocking;
-    node_.stop(1);
+    member_.stop(1);
   }
   if (interrupt) std::rethrow_exception(interrupt);
 }

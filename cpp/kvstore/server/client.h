@@ -1,4 +1,4 @@
-// The client of a worker, over the connections of its node.
+// The client of a worker, over the connections of its JobMember.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cpp/kvstore/server/node.h"
+#include "cpp/kvstore/server/job_member.h"
 #include "cpp/kvstore/store/server_client.h"
 
 namespace mxlite::server {
@@ -29,7 +29,7 @@ class Client final : public store::ServerClient {
   explicit Client(const Options& options);
   ~Client() override;
 
-  int rank() const override { return node_.rank(); }
+  int rank() const override { return member_.rank(); }
   int num_workers() const override { return options_.num_workers; }
   int num_servers() const override { return options_.num_servers; }
   void init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) override;
@@ -51,7 +51,7 @@ class Client final : public store::ServerClient {
   void close(bool at_once = false) override;
 
  private:
-  struct Progress;  // of one operation
+  struct Progress;  // state of one operation
   struct KeptPush {
     uint64_t step;
     Frame frame;
@@ -71,7 +71,7 @@ class Client final : public store::ServerClient {
   void note_durable(const PartKey& part, uint64_t step);
   void replay(int server);
   void tell_servers(int head, const std::string& name, const std::string& text);
-  std::vector<Reply> call_all(std::vector<NodeRequest> requests);
+  std::vector<Reply> call_all(std::vector<MemberRequest> requests);
   void check_open() const;
 
   const Options options_;
@@ -87,7 +87,7 @@ class Client final : public store::ServerClient {
   bool closed_ = false;                       // guarded by mutex_
 
   std::map<PartKey, std::deque<KeptPush>> kept_;  // used only on the reactor thread
-  Node node_;
+  JobMember member_;
 };
 
 }  // namespace mxlite::server

@@ -10,7 +10,7 @@ namespace mxlite::server {
 
 void Client::tell_servers(int head, const std::string& name, const std::string& text) {
   const uint64_t number = uint64_t{registered_.incarnation} << 32 | ++commands_;
-  std::vector<NodeRequest> requests;
+  std::vector<MemberRequest> requests;
   for (int s = 0; s < options_.num_servers; ++s)
     requests.push_back({s,
                         {FrameType::kCommand, 0, encode(Command{number, head, name, text}), {}},
@@ -64,17 +64,17 @@ void Client::barrier() {
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);
   const uint64_t count = ++barriers_;
-  node_.set_progress(str("barrier ", count));
-  node_.call({kScheduler,
-              {FrameType::kBarrier, 0, encode_number(count), {}},
-              str("barrier ", count),
-              nullptr});
+  member_.set_progress(str("barrier ", count));
+  member_.call({kScheduler,
+                {FrameType::kBarrier, 0, encode_number(count), {}},
+                str("barrier ", count),
+                nullptr});
 }
 
 uint64_t Client::pushed(const std::string& key) {
   const StoredKeyRef stored = find(key);
   const engine::BlockingScope blocking;
-  std::vector<NodeRequest> requests;
+  std::vector<MemberRequest> requests;
   for (uint32_t p = 0; p < stored->layout.parts.size(); ++p)
     requests.push_back({stored->layout.parts[p].server,
                         {FrameType::kStatus, 0, encode(PartName{key, p}), {}},
@@ -88,14 +88,14 @@ uint64_t Client::pushed(const std::string& key) {
 
 std::string Client::report() {
   const engine::BlockingScope blocking;
-  std::vector<NodeRequest> requests;
+  std::vector<MemberRequest> requests;
   for (int s = 0; s < options_.num_servers; ++s)
     requests.push_back({s, {FrameType::kReport, 0, {}, {}}, "report", nullptr});
   Json servers = Json::array();
   for (const Reply& reply : call_all(std::move(requests)))
     servers.push_back(parse_json(decode_text(reply.body), "report"));
-  const Traffic t = node_.reactor().traffic();
-  const NodeStats n = node_.stats();
+  const Traffic t = member_.reactor().traffic();
+  const MemberStats n = member_.stats();
   const Json worker = {{"rank", rank()},
                        {"requests", n.requests},
                        {"resends", n.resends},

@@ -53,7 +53,7 @@ void Client::save_states(const std::string& path) {
   std::vector<OwnBuffer> arrays;
   for (const auto& [key, stored] : keys) {
     const Layout& layout = stored->layout;
-    std::vector<NodeRequest> requests;
+    std::vector<MemberRequest> requests;
     for (uint32_t p = 0; p < layout.parts.size(); ++p)
       requests.push_back({layout.parts[p].server,
                           {FrameType::kGetStates, 0, encode(PartName{key, p}), {}},
@@ -116,7 +116,7 @@ void Client::load_states(const std::string& path) {
           OwnBuffer::allocate(static_cast<size_t>(e.stored->spec.shape.size()) * element));
       r.bytes(arrays.back().data(), arrays.back().bytes);
     }
-    std::vector<NodeRequest> requests;
+    std::vector<MemberRequest> requests;
     for (uint32_t p = 0; p < e.stored->layout.parts.size(); ++p) {
       const Part& part = e.stored->layout.parts[p];
       const size_t n = static_cast<size_t>(part.count) * element;

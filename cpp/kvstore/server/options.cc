@@ -38,7 +38,7 @@ double positive_seconds(const char* name, double fallback) {
   return value;
 }
 
-// The secret that all processes of a job share. Without one, whoever knows the scheduler's address
+// The secret that all processes of a job share. Without one, programs that know the scheduler's address
 // could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that and stay
 // on this host.
 std::string job_secret(const Options& o) {

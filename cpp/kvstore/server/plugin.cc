@@ -1,6 +1,6 @@
 // Entry point of libmxlite_server.so.
 #include "cpp/kvstore/server/client.h"
-#include "cpp/kvstore/server/scheduler.h"
+#include "cpp/kvstore/server/job_scheduler.h"
 #include "cpp/kvstore/server/server.h"
 
 namespace mxlite::server {
@@ -23,7 +23,7 @@ class Plugin final : public store::ServerPlugin {
              "' given");
     const Options options = options_of(role, version);
     if (role == Role::kScheduler)
-      Scheduler(options).run(hooks.interrupted);
+      JobScheduler(options).run(hooks.interrupted);
     else
       Server(options).run(hooks);
   }

@@ -42,23 +42,25 @@ const char* request_name(FrameType type) {
 Server::Server(const Options& options)
     : options_(options),
       context_(options.num_workers, options.timeout, options.staleness),
-      node_(options),
+      member_(options),
       pool_(thread_count(options)) {
   // One thread computes a part; several threads compute several parts.
   set_cpu_threads(1);
   context_.snapshot_updates = options.snapshot_updates;
-  context_.fail_job = [this](const std::string& why) { node_.fail(str(node_.self(), ": ", why)); };
+  context_.fail_job = [this](const std::string& why) {
+    member_.fail(str(member_.self(), ": ", why));
+  };
 }
 
 Server::~Server() {
-  node_.stop(0);
+  member_.stop(0);
   pool_.stop();
 }
 
 void Server::run(const ServerHooks& hooks) {
   // Workers say hello only after start_afresh_or_restore: they learn the address from the state
   // that the scheduler sends when all have come, and until then frames are refused.
-  Node::Events events;
+  JobMember::Events events;
   events.changed = [this](const JobState& before, const JobState& now) {
     job_changed(before, now);
   };
@@ -70,9 +72,9 @@ void Server::run(const ServerHooks& hooks) {
   events.frame = [this](ConnectionId id, Frame f) { take_frame(id, std::move(f)); };
   events.closed = [this](ConnectionId id) { workers_.erase(id); };
   events.tick = [this] { tick(); };
-  node_.set_events(std::move(events));
-  start_afresh_or_restore(node_.join());
-  if (options_.verbose) std::fprintf(stderr, "mxlite: %s runs\n", node_.self().c_str());
+  member_.set_events(std::move(events));
+  start_afresh_or_restore(member_.join());
+  if (options_.verbose) std::fprintf(stderr, "mxlite: %s runs\n", member_.self().c_str());
   std::unique_lock lock(mutex_);
   while (!over_) {
     over_changed_.wait_for(lock, std::chrono::milliseconds(100),
@@ -85,15 +87,15 @@ void Server::run(const ServerHooks& hooks) {
     lock.lock();
   }
   lock.unlock();
-  const std::string failure = node_.failure();
-  node_.stop(1);
+  const std::string failure = member_.failure();
+  member_.stop(1);
   pool_.stop();
   if (!failure.empty()) fail(ErrorKind::kCommunicator, failure);
 }
 
 void Server::start_afresh_or_restore(const Registered& registered) {
   std::promise<void> done;
-  node_.reactor().post([&] {
+  member_.reactor().post([&] {
     try {
       registered_ = registered;
       context_.epoch = registered.epoch;
@@ -142,8 +144,8 @@ void Server::restore() {
       obey(c);
     }
   }
-  std::fprintf(stderr, "mxlite: %s goes on from its snapshots of %zu parts\n", node_.self().c_str(),
-               slots_.size());
+  std::fprintf(stderr, "mxlite: %s goes on from its snapshots of %zu parts\n",
+               member_.self().c_str(), slots_.size());
 }
 
 void Server::save_settings() {
@@ -168,23 +170,23 @@ void Server::save_settings() {
 
 Answer Server::answer_to(ConnectionId id, uint64_t request) {
   return [this, id, request](Reply reply) {
-    node_.reactor().send(id, reply_frame(request, std::move(reply)));
+    member_.reactor().send(id, reply_frame(request, std::move(reply)));
   };
 }
 
 void Server::take_hello(ConnectionId id, const Hello& hello) {
   // The process asks again soon.
-  if (registered_.epoch == 0) return node_.reactor().close(id, "not ready yet");
+  if (registered_.epoch == 0) return member_.reactor().close(id, "not ready yet");
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)
     throw FrameError(BadFrame::kOrder, "parameter server: not a worker's hello");
   // A lost process of the same rank may not send any more.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
-      node_.reactor().close(other, "replaced");
+      member_.reactor().close(other, "replaced");
   workers_[id] = {hello.rank, hello.incarnation};
-  node_.reactor().trust(id);
-  node_.reactor().send(
+  member_.reactor().trust(id);
+  member_.reactor().send(
       id, {FrameType::kWelcome, 0, encode(Welcome{!options_.snapshot_dir.empty()}), {}});
 }
 
@@ -315,7 +317,7 @@ void Server::obey(const Command& c) {
         try {
           hooks.profile(registered_.rank, c.name, c.text);
         } catch (const Error& e) {
-          std::fprintf(stderr, "mxlite: %s: profiler: %s\n", node_.self().c_str(), e.what());
+          std::fprintf(stderr, "mxlite: %s: profiler: %s\n", member_.self().c_str(), e.what());
         }
       });
       break;
@@ -357,7 +359,7 @@ void Server::answer_all_saved(ConnectionId id, uint64_t request) {
 }
 
 std::string Server::report() {
-  const Traffic t = node_.reactor().traffic();
+  const Traffic t = member_.reactor().traffic();
   Json bad = Json::object(), staleness = Json::array();
   for (size_t i = 0; i < kNumBadFrames; ++i)
     bad[bad_frame_name(static_cast<BadFrame>(i))] = t.bad[i];

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "cpp/kvstore/server/node.h"
+#include "cpp/kvstore/server/job_member.h"
 #include "cpp/kvstore/server/slot_pool.h"
 #include "cpp/kvstore/store/server_client.h"
 
@@ -69,7 +69,7 @@ class Server {
   bool over_ = false;                                          // guarded by mutex_
   std::vector<std::function<void(const ServerHooks&)>> todo_;  // work for the thread of run;
                                                                // guarded by mutex_
-  Node node_;
+  JobMember member_;
   SlotPool pool_;  // ends before the objects that its work uses
 };
 

@@ -24,9 +24,9 @@ void Server::profile(ConnectionId id, int worker, uint64_t request, const Comman
     try {
       hooks.profile(registered_.rank, c.name, c.text);
     } catch (const Error& e) {
-      error.emplace(e.kind(), str(node_.self(), ": ", e.what()));
+      error.emplace(e.kind(), str(member_.self(), ": ", e.what()));
     }
-    node_.reactor().post([this, worker, c, error] {
+    member_.reactor().post([this, worker, c, error] {
       if (!error) {
         keep_profile_command(c);
         commands_done_[worker] = std::max(commands_done_[worker], c.number);

@@ -166,7 +166,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
                     gradient.data + i * width, width);
       weight_.value = fresh;
     } else {
-      if (!memory.memory) {  // of a single worker: the frame's memory is somebody else's
+      if (!memory.memory) {  // pushed by a single worker: the frame owns the memory
         memory = OwnBuffer::allocate(spec_.bytes());
         if (memory.bytes > 0) std::memcpy(memory.data(), gradient.data, memory.bytes);
       }

@@ -1,4 +1,4 @@
-#include "cpp/kvstore/server/scheduler.h"
+#include "cpp/kvstore/server/job_scheduler.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +15,7 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-Scheduler::Scheduler(const Options& options)
+JobScheduler::JobScheduler(const Options& options)
     : options_(options), placement_(options.num_servers), reactor_(options.key) {
   std::random_device random;
   while (epoch_ == 0) epoch_ = random();
@@ -38,9 +38,9 @@ Scheduler::Scheduler(const Options& options)
   port_ = reactor_.listen({host, options.root_port});
 }
 
-Scheduler::~Scheduler() { reactor_.stop(0); }
+JobScheduler::~JobScheduler() { reactor_.stop(0); }
 
-void Scheduler::run(const std::function<void()>& interrupted) {
+void JobScheduler::run(const std::function<void()>& interrupted) {
   reactor_.start("mxlite-ps-sched");
   std::unique_lock lock(mutex_);
   while (!over_) {
@@ -56,20 +56,20 @@ void Scheduler::run(const std::function<void()>& interrupted) {
   if (!failure.empty()) fail(ErrorKind::kCommunicator, failure);
 }
 
-Scheduler::Member* Scheduler::member_of(ConnectionId id) {
+JobScheduler::Member* JobScheduler::member_of(ConnectionId id) {
   for (Member* m : all())
     if (m->connection == id && id != 0) return m;
   return nullptr;
 }
 
-std::vector<Scheduler::Member*> Scheduler::all() {
+std::vector<JobScheduler::Member*> JobScheduler::all() {
   std::vector<Member*> list;
   for (Member& m : workers_) list.push_back(&m);
   for (Member& m : servers_) list.push_back(&m);
   return list;
 }
 
-void Scheduler::take_frame(ConnectionId id, Frame frame) {
+void JobScheduler::take_frame(ConnectionId id, Frame frame) {
   if (frame.type == FrameType::kHello) {
     const auto hello = decode<Hello>(frame.body);
     if (hello.version != options_.version) {
@@ -85,7 +85,7 @@ void Scheduler::take_frame(ConnectionId id, Frame frame) {
     reactor_.send(id, {FrameType::kWelcome, 0, encode(Welcome{}), {}});
     return;
   }
-  if (frame.type == FrameType::kRegister) return register_node(id, frame);
+  if (frame.type == FrameType::kRegister) return register_member(id, frame);
   Member* member = member_of(id);
   if (!member) throw FrameError(BadFrame::kOrder, "parameter server: a frame before registration");
   member->seen = Clock::now();
@@ -117,7 +117,7 @@ void Scheduler::take_frame(ConnectionId id, Frame frame) {
   }
 }
 
-Scheduler::Member* Scheduler::free_place(const Registration& r) {
+JobScheduler::Member* JobScheduler::free_place(const Registration& r) {
   std::vector<Member>& list = r.role == Role::kServer ? servers_ : workers_;
   const auto is_free = [](const Member& m) {
     return m.state.status == MemberStatus::kMissing || m.state.status == MemberStatus::kLost;
@@ -129,7 +129,7 @@ Scheduler::Member* Scheduler::free_place(const Registration& r) {
   return found == list.end() ? nullptr : &*found;
 }
 
-void Scheduler::register_node(ConnectionId id, const Frame& frame) {
+void JobScheduler::register_member(ConnectionId id, const Frame& frame) {
   const auto r = decode<Registration>(frame.body);
   Member* member = member_of(id);  // registers again: the answer was lost
   if (!member) {
@@ -171,7 +171,7 @@ void Scheduler::register_node(ConnectionId id, const Frame& frame) {
   publish();
 }
 
-void Scheduler::barrier(ConnectionId id, const Frame& frame) {
+void JobScheduler::barrier(ConnectionId id, const Frame& frame) {
   Member& member = *member_of(id);
   const uint64_t count = decode_number(frame.body);
   member.barriers = std::max(member.barriers, count);
@@ -183,7 +183,7 @@ void Scheduler::barrier(ConnectionId id, const Frame& frame) {
 }
 
 // A worker that comes back counts from 0 and passes the barriers that all others have passed.
-void Scheduler::check_barriers() {
+void JobScheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Member& m : workers_) passed = std::min(passed, m.barriers);
   std::vector<Waiting> still;
@@ -204,7 +204,7 @@ void Scheduler::check_barriers() {
   barrier_waits_ = std::move(still);
 }
 
-void Scheduler::place(const Member& worker, const Frame& frame) {
+void JobScheduler::place(const Member& worker, const Frame& frame) {
   const auto request = decode<PlaceRequest>(frame.body);
   std::vector<int64_t> servers;
   for (size_t i = 0; i < request.keys.size(); ++i) {
@@ -222,11 +222,11 @@ void Scheduler::place(const Member& worker, const Frame& frame) {
   answer(worker.connection, frame.request, {{}, w.take(), {}});
 }
 
-void Scheduler::answer(ConnectionId id, uint64_t request, Reply reply) {
+void JobScheduler::answer(ConnectionId id, uint64_t request, Reply reply) {
   reactor_.send(id, reply_frame(request, std::move(reply)));
 }
 
-void Scheduler::lose(Member& m, const std::string& why) {
+void JobScheduler::lose(Member& m, const std::string& why) {
   if (m.state.status != MemberStatus::kAlive || state_.ended) return;
   const std::string text = str(role_name(m.role), " ", m.rank, " (", m.where, ") is lost: ", why,
                                m.progress.empty() ? "" : "; its last operation: ", m.progress);
@@ -238,14 +238,14 @@ void Scheduler::lose(Member& m, const std::string& why) {
   publish();
 }
 
-void Scheduler::fail_job(const std::string& why) {
+void JobScheduler::fail_job(const std::string& why) {
   if (!state_.failure.empty() || state_.ended) return;
   state_.failure = why;
   over_since_ = Clock::now();
   publish();
 }
 
-void Scheduler::change_ended() {
+void JobScheduler::change_ended() {
   if (!std::all_of(workers_.begin(), workers_.end(),
                    [](const Member& m) { return m.state.status == MemberStatus::kLeft; }))
     return;
@@ -253,7 +253,7 @@ void Scheduler::change_ended() {
   over_since_ = Clock::now();
 }
 
-std::string Scheduler::missing() const {
+std::string JobScheduler::missing() const {
   std::string text;
   for (const std::vector<Member>* list : {&workers_, &servers_}) {
     size_t here = 0;
@@ -264,7 +264,7 @@ std::string Scheduler::missing() const {
   return text;
 }
 
-void Scheduler::tick() {
+void JobScheduler::tick() {
   if (over_since_ != Clock::time_point{}) {
     // All are notified: processes that did not get the frame ask with their next heartbeat.
     const std::vector<Member*> list = all();
@@ -302,7 +302,7 @@ void Scheduler::tick() {
   }
 }
 
-void Scheduler::publish() {
+void JobScheduler::publish() {
   ++state_.version;
   changed_ = Clock::now();
   state_.workers.clear();
@@ -313,7 +313,7 @@ void Scheduler::publish() {
     if (m->connection != 0) send_state(m->connection);
 }
 
-void Scheduler::send_state(ConnectionId id) {
+void JobScheduler::send_state(ConnectionId id) {
   reactor_.send(id, {FrameType::kState, 0, encode(state_), {}, 1 << 30});
 }
 

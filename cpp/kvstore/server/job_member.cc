@@ -1,4 +1,4 @@
-#include "cpp/kvstore/server/node.h"
+#include "cpp/kvstore/server/job_member.h"
 
 #include <unistd.h>
 
@@ -30,13 +30,13 @@ std::string host_name() {
 
 }  // namespace
 
-Node::Node(const Options& options) : options_(options), reactor_(options.key) {
+JobMember::JobMember(const Options& options) : options_(options), reactor_(options.key) {
   servers_.resize(static_cast<size_t>(options.num_servers));
 }
 
-Node::~Node() { stop(0); }
+JobMember::~JobMember() { stop(0); }
 
-Registered Node::join() {
+Registered JobMember::join() {
   reactor_.set_handlers({[this](ConnectionId id) { opened(id); },
                          [this](ConnectionId id, Frame f) { take_frame(id, std::move(f)); },
                          [this](ConnectionId id, const std::string& why) { closed(id, why); },
@@ -116,7 +116,7 @@ Registered Node::join() {
   return engine::get_interruptibly(answer->get_future());
 }
 
-void Node::wait_until_running() {
+void JobMember::wait_until_running() {
   std::unique_lock lock(mutex_);
   const auto come = [this] {
     return !failure_.empty() || (state_.running && (options_.role != Role::kWorker || ready_));
@@ -131,7 +131,7 @@ void Node::wait_until_running() {
                options_.timeout, " s", trouble.empty() ? "" : ": ", trouble);
 }
 
-void Node::stop(double flush_seconds) noexcept {
+void JobMember::stop(double flush_seconds) noexcept {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -141,13 +141,13 @@ void Node::stop(double flush_seconds) noexcept {
   reactor_.stop(flush_seconds);
 }
 
-std::string Node::self() const { return str(role_name(options_.role), " ", registered_.rank); }
+std::string JobMember::self() const { return str(role_name(options_.role), " ", registered_.rank); }
 
-std::string Node::peer_name(int peer) const {
+std::string JobMember::peer_name(int peer) const {
   return peer == kScheduler ? "the scheduler" : str("server ", peer);
 }
 
-void Node::request(NodeRequest request) {
+void JobMember::request(MemberRequest request) {
   bool stopping = false;
   {
     std::lock_guard lock(mutex_);
@@ -172,7 +172,7 @@ void Node::request(NodeRequest request) {
   });
 }
 
-Reply Node::call(NodeRequest request) {
+Reply JobMember::call(MemberRequest request) {
   auto promise = std::make_shared<std::promise<Reply>>();
   request.done = [promise](Reply reply) { promise->set_value(std::move(reply)); };
   this->request(std::move(request));
@@ -181,7 +181,7 @@ Reply Node::call(NodeRequest request) {
   return reply;
 }
 
-bool Node::send_now(Pending& pending) {
+bool JobMember::send_now(Pending& pending) {
   const int peer = pending.request.peer;
   ConnectionId id = 0;
   if (peer == kScheduler)
@@ -206,12 +206,12 @@ bool Node::send_now(Pending& pending) {
   return true;
 }
 
-void Node::set_progress(std::string text) {
+void JobMember::set_progress(std::string text) {
   std::lock_guard lock(mutex_);
   progress_ = std::move(text);
 }
 
-void Node::fail(const std::string& why) {
+void JobMember::fail(const std::string& why) {
   reactor_.post([this, why] {
     // The scheduler notifies all processes, this one included.
     Pending pending{{kScheduler,
@@ -228,44 +228,44 @@ void Node::fail(const std::string& why) {
   });
 }
 
-bool Node::failed() {
+bool JobMember::failed() {
   std::lock_guard lock(mutex_);
   return !failure_.empty();
 }
 
-std::string Node::failure() {
+std::string JobMember::failure() {
   std::lock_guard lock(mutex_);
   return failure_;
 }
 
-JobState Node::state() {
+JobState JobMember::state() {
   std::lock_guard lock(mutex_);
   return state_;
 }
 
-NodeStats Node::stats() {
+MemberStats JobMember::stats() {
   std::lock_guard lock(mutex_);
   return stats_;
 }
 
-bool Node::servers_keep_snapshots() {
+bool JobMember::servers_keep_snapshots() {
   std::lock_guard lock(mutex_);
   return snapshots_;
 }
 
-void Node::opened(ConnectionId id) {
+void JobMember::opened(ConnectionId id) {
   if (id != scheduler_ && server_of(id) < 0) return;  // a worker, which will send hello
   const Hello hello{options_.version, options_.role, registered_.rank, registered_.incarnation};
   reactor_.send(id, {FrameType::kHello, 0, encode(hello), {}});
 }
 
-int Node::server_of(ConnectionId id) const {
+int JobMember::server_of(ConnectionId id) const {
   for (size_t i = 0; i < servers_.size(); ++i)
     if (servers_[i].connection == id && id != 0) return static_cast<int>(i);
   return -1;
 }
 
-void Node::take_frame(ConnectionId id, Frame frame) {
+void JobMember::take_frame(ConnectionId id, Frame frame) {
   const int server = server_of(id);
   if (id != scheduler_ && server < 0) return events_.frame(id, std::move(frame));
   switch (frame.type) {
@@ -310,11 +310,11 @@ void Node::take_frame(ConnectionId id, Frame frame) {
     }
 }
 
-bool Node::all_ready() const {
+bool JobMember::all_ready() const {
   return std::all_of(servers_.begin(), servers_.end(), [](const Server& s) { return s.ready; });
 }
 
-void Node::take_reply(Frame frame) {
+void JobMember::take_reply(Frame frame) {
   const auto found = pending_.find(frame.request);
   if (found == pending_.end()) return;  // the answer arrived twice
   Reply reply = reply_of(std::move(frame));
@@ -323,7 +323,7 @@ void Node::take_reply(Frame frame) {
   done(std::move(reply));
 }
 
-void Node::take_state(JobState now) {
+void JobMember::take_state(JobState now) {
   JobState before;
   {
     std::lock_guard lock(mutex_);
@@ -344,7 +344,7 @@ void Node::take_state(JobState now) {
   if (options_.role == Role::kWorker && now.running) connect_servers();
 }
 
-void Node::connect_servers() {
+void JobMember::connect_servers() {
   if (registered_.epoch == 0) return;
   JobState state;
   {
@@ -374,7 +374,7 @@ void Node::connect_servers() {
   }
 }
 
-void Node::closed(ConnectionId id, const std::string& why) {
+void JobMember::closed(ConnectionId id, const std::string& why) {
   if (id == scheduler_) {
     std::unique_lock lock(mutex_);
     const bool joined = scheduler_open_;
@@ -397,7 +397,7 @@ void Node::closed(ConnectionId id, const std::string& why) {
   connect_trouble_ = str("server ", server, ": ", why);
 }
 
-void Node::tick() {
+void JobMember::tick() {
   if (scheduler_ready_ && registered_.epoch != 0 &&
       seconds_since(heartbeat_sent_) > options_.heartbeat) {
     heartbeat_sent_ = Clock::now();
@@ -420,7 +420,7 @@ void Node::tick() {
   for (const uint64_t id : overdue) {
     const auto found = pending_.find(id);
     if (found == pending_.end()) continue;
-    const NodeRequest request = std::move(found->second.request);
+    const MemberRequest request = std::move(found->second.request);
     pending_.erase(found);
     request.done(
         error_reply(ErrorKind::kCommunicator,
@@ -430,7 +430,7 @@ void Node::tick() {
   events_.tick();
 }
 
-void Node::fail_here(const std::string& why) {
+void JobMember::fail_here(const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;

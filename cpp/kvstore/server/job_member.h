@@ -15,18 +15,18 @@ namespace mxlite::server {
 
 inline constexpr int kScheduler = -1;
 
-struct NodeRequest {
+struct MemberRequest {
   int peer = kScheduler;  // rank of a server, or kScheduler
   Frame frame;
   std::string what;                 // "push of 'fc1_weight', step 12"
   std::function<void(Reply)> done;  // called once, on the reactor thread
 };
 
-struct NodeStats {
+struct MemberStats {
   uint64_t requests = 0, resends = 0, reconnects = 0;
 };
 
-class Node {
+class JobMember {
  public:
   // Called on the reactor thread.
   struct Events {
@@ -41,10 +41,10 @@ class Node {
     std::function<void()> tick = [] {};
   };
 
-  explicit Node(const Options& options);
-  ~Node();
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
+  explicit JobMember(const Options& options);
+  ~JobMember();
+  JobMember(const JobMember&) = delete;
+  JobMember& operator=(const JobMember&) = delete;
 
   void set_events(Events events) { events_ = std::move(events); }
   // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
@@ -54,14 +54,14 @@ class Node {
   void stop(double flush_seconds) noexcept;
 
   // Any thread may call these.
-  void request(NodeRequest request);
-  Reply call(NodeRequest request);  // blocks; throws the reply's error
+  void request(MemberRequest request);
+  Reply call(MemberRequest request);  // blocks; throws the reply's error
   void set_progress(std::string text);
   void fail(const std::string& why);  // this process cannot continue, so the job ends
   bool failed();
   std::string failure();
   JobState state();
-  NodeStats stats();
+  MemberStats stats();
   Reactor& reactor() { return reactor_; }
   int rank() const { return registered_.rank; }
   bool servers_keep_snapshots();
@@ -69,7 +69,7 @@ class Node {
 
  private:
   struct Pending {
-    NodeRequest request;
+    MemberRequest request;
     Clock::time_point begun, sent;
     double interval = 0;
     bool was_sent = false;
@@ -120,7 +120,7 @@ class Node {
   bool ready_ = false;           // guarded by mutex_: connected to all servers
   bool snapshots_ = false;       // guarded by mutex_
   bool stopping_ = false;        // guarded by mutex_
-  NodeStats stats_;              // guarded by mutex_
+  MemberStats stats_;            // guarded by mutex_
   Reactor reactor_;              // last: its thread ends before what it uses
 };
 

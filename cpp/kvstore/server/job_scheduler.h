@@ -13,11 +13,11 @@ namespace mxlite::server {
 
 using store::Placement;
 
-class Scheduler {
+class JobScheduler {
  public:
   // Listens from here on; throws if the port is in use.
-  explicit Scheduler(const Options& options);
-  ~Scheduler();
+  explicit JobScheduler(const Options& options);
+  ~JobScheduler();
 
   // Runs until the job has ended; throws why it failed. Calls `interrupted` ten times a second.
   void run(const std::function<void()>& interrupted);
@@ -44,7 +44,7 @@ class Scheduler {
   };
 
   void take_frame(ConnectionId id, Frame frame);
-  void register_node(ConnectionId id, const Frame& frame);
+  void register_member(ConnectionId id, const Frame& frame);
   Member* free_place(const Registration& r);
   void barrier(ConnectionId id, const Frame& frame);
   void check_barriers();
