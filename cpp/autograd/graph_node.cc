@@ -20,9 +20,9 @@ bool needs_gradient(const NDArray& a) {
 }
 
 // Runs a graph's nodes as eager calls.
-class Replay {
+class EagerReplay {
  public:
-  Replay(const Graph& g, Device device) : graph_(g), device_(device), values_(g.nodes.size()) {}
+  EagerReplay(const Graph& g, Device device) : graph_(g), device_(device), values_(g.nodes.size()) {}
 
   void set(int32_t node, NDArrayRef array) { values_[static_cast<size_t>(node)] = {array}; }
 
@@ -214,7 +214,7 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
   const Graph& g = ready_.entry->recorded->traced();
   ModeScope scope({true, ready_.entry->training});
   RandomReplayScope same_numbers(random_);
-  Replay forward(g, device());
+  EagerReplay forward(g, device());
   const OpSchema& identity = ops().get("_copy");
   std::vector<NDArrayRef> variables, inputs(inputs_);
   inputs.insert(inputs.end(), ready_.parameters->begin(), ready_.parameters->end());

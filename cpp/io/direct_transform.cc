@@ -8,19 +8,19 @@ namespace mxlite::io {
 namespace {
 
 // Resizes `rectangle` of the image to `size`, in which the sample begins at (x, y).
-struct Plan {
+struct ResizePlan {
   Region rectangle;
   Extent size;
   int x = 0, y = 0;
 };
 
 // OpenCV averages four pixels when both sides are halved.
-bool halves(const Plan& plan) {
+bool halves(const ResizePlan& plan) {
   return plan.rectangle.width == 2 * plan.size.width &&
          plan.rectangle.height == 2 * plan.size.height;
 }
 
-void copy_rows(const Window& window, int channels, const Plan& plan, const ImageParams& p,
+void copy_rows(const Window& window, int channels, const ResizePlan& plan, const ImageParams& p,
                const SampleLook& look, void* output) {
   const int x = plan.rectangle.x + plan.x - window.area.x;
   const int y = plan.rectangle.y + plan.y - window.area.y;
@@ -34,7 +34,7 @@ struct Axes {
 };
 
 // In an image decoded at 1/d of its size the rectangle's coordinates are divided by d.
-Axes resize_axes(const Plan& plan, const ImageParams& p, int d) {
+Axes resize_axes(const ResizePlan& plan, const ImageParams& p, int d) {
   const auto axis = [d](int from, int length, int size, int begin, int count) {
     ResizeAxis result;
     result.scale = static_cast<double>(length) / d / size;
@@ -64,7 +64,7 @@ bool direct_transform(std::span<const std::byte> bytes, const ImageInfo& info, c
   const bool cuts = p.random_resized_crop || p.max_crop_size > 0;
   const bool too_small = resized.width < target.width || resized.height < target.height;
   if (!(resized == image) && (cuts || too_small)) return false;
-  Plan plan;
+  ResizePlan plan;
   plan.rectangle = {0, 0, image.width, image.height};
   plan.size = resized;
   if (halves(plan)) return false;

@@ -44,13 +44,13 @@ CudaAccelerator::State::State(int device)
               CudaStream(device, pool.raw())} {}
 
 CudaAccelerator::CudaAccelerator(int count) {
-  for (int i = 0; i < count; ++i) devices_.push_back(std::make_unique<Slot>());
+  for (int i = 0; i < count; ++i) devices_.push_back(std::make_unique<LazyDevice>());
 }
 
 CudaAccelerator::State& CudaAccelerator::get(int device) const {
-  Slot& slot = *devices_.at(static_cast<size_t>(device));
-  std::call_once(slot.once, [&] { slot.state = std::make_unique<State>(device); });
-  return *slot.state;
+  LazyDevice& entry = *devices_.at(static_cast<size_t>(device));
+  std::call_once(entry.once, [&] { entry.state = std::make_unique<State>(device); });
+  return *entry.state;
 }
 
 AcceleratorInfo CudaAccelerator::info(int device) const {

@@ -37,13 +37,13 @@ class CudaAccelerator final : public Accelerator {
     MemoryPool pool;
     std::array<CudaStream, kNumStreamKinds> streams;
   };
-  struct Slot {
+  struct LazyDevice {
     std::once_flag once;
     std::unique_ptr<State> state;
   };
   State& get(int device) const;
 
-  std::vector<std::unique_ptr<Slot>> devices_;
+  std::vector<std::unique_ptr<LazyDevice>> devices_;
   PinnedAllocator pinned_;
 };
 

@@ -71,7 +71,7 @@ struct Source {
 
 // Steps [first, last) of one result.
 template <class R, class T>
-Wide<T> reduce_rows(const Plan& plan, const Source<T>& source, int64_t unit, int64_t first,
+Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, T center) {
   alignas(64) T buffer[kRun];
   const int64_t base = plan.kept.offset(unit);
@@ -88,7 +88,7 @@ Wide<T> reduce_rows(const Plan& plan, const Source<T>& source, int64_t unit, int
 
 // Steps [first, last) of one tile of results; center is one value per result or null.
 template <class R, class T>
-void reduce_columns(const Plan& plan, const Source<T>& source, int64_t unit, int64_t first,
+void reduce_columns(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, const T* center, Wide<T>* total) {
   alignas(64) T buffer[kTile], sums[kTile], centers[kTile];
   const int64_t begin = unit % plan.pieces * kTile;
@@ -127,7 +127,7 @@ void reduce_columns(const Plan& plan, const Source<T>& source, int64_t unit, int
 
 // Writes one wide total per result to `totals`, which holds results * chunks values.
 template <class R, class T>
-void accumulate(const Plan& plan, const TensorRef& in, pointwise::Compute c, const T* centers,
+void accumulate(const ReducePlan& plan, const TensorRef& in, pointwise::Compute c, const T* centers,
                 Wide<T>* totals, int64_t results) {
   const Source<T> source(in, c);
   const int64_t tasks = plan.units * plan.chunks;

@@ -13,7 +13,7 @@ void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out)
   const Compute c = pointwise::compute_for_sum(in[0].dtype);
   const auto finish = [&](auto t) {
     using T = decltype(t);
-    const Plan plan = make_plan(in[0], mask);
+    const ReducePlan plan = make_plan(in[0], mask);
     const double n = static_cast<double>(reduced_size(in[0].shape, mask));
     const auto count = static_cast<size_t>(results * plan.chunks);
     double* totals =

@@ -26,7 +26,7 @@ int64_t AxisList::offset(int64_t index) const {
   return offset;
 }
 
-Plan make_plan(const TensorRef& in, const AxisMask& mask) {
+ReducePlan make_plan(const TensorRef& in, const AxisMask& mask) {
   AxisList axes;
   bool reduced[Shape::kMaxNdim];
   for (int i = 0; i < in.shape.ndim(); ++i) {
@@ -44,7 +44,7 @@ Plan make_plan(const TensorRef& in, const AxisMask& mask) {
     reduced[0] = true;
     axes.add(1, 1);
   }
-  Plan plan;
+  ReducePlan plan;
   const int inner = axes.count - 1;
   plan.rows = reduced[inner];
   plan.run = axes.size[inner];

@@ -19,10 +19,10 @@ struct AxisList {
     stride[count++] = s;
   }
   int64_t total() const;
-  int64_t offset(int64_t index) const;  // of the flattened index
+  int64_t offset(int64_t index) const;  // offset of the flattened index
 };
 
-struct Plan {
+struct ReducePlan {
   bool rows = true;
   AxisList kept, reduced;  // outer axes, the run's axis excluded
   int64_t run = 1;         // length of the run's axis
@@ -35,6 +35,6 @@ struct Plan {
   int64_t width() const { return rows ? 1 : std::min(run, kTile); }  // results per unit
 };
 
-Plan make_plan(const TensorRef& in, const AxisMask& reduced);
+ReducePlan make_plan(const TensorRef& in, const AxisMask& reduced);
 
 }  // namespace mxlite::reduce

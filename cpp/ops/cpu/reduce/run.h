@@ -43,7 +43,7 @@ void run_reduction(KernelContext& ctx, const AxisMask& reduced, const TensorRef&
   dispatch_sum(c, [&](auto t) {
     using T = decltype(t);
     using W = Wide<T>;
-    const Plan plan = make_plan(in, reduced);
+    const ReducePlan plan = make_plan(in, reduced);
     W few[16];
     const auto count = static_cast<size_t>(results * plan.chunks);
     W* totals = count <= std::size(few) ? few : static_cast<W*>(ctx.scratch(count * sizeof(W)));
