@@ -106,7 +106,7 @@ class ForeachCall(Call):
     Parameters
     ----------
     body : SubGraph
-        Of slices, states and imports.
+        Function of slices, states and imports.
     num_data, num_states : int
     """
 
@@ -167,7 +167,7 @@ class WhileCall(Call):
     Parameters
     ----------
     cond, body : SubGraph
-        Of the loop variables and imports.
+        Functions of the loop variables and imports.
     num_vars, limit : int
         Number of loop variables, most steps.
     of_cond, of_body : list of int

@@ -64,7 +64,7 @@ class SubGraph:
     Parameters
     ----------
     name : str
-        Of the operator that calls it, for attributes and errors.
+        Name of the operator that calls it, for attributes and errors.
     function : callable
         Takes a list of symbols, returns entries of the graph.
     count : int

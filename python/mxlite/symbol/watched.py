@@ -66,7 +66,7 @@ class WatchedRun:
         Parameters
         ----------
         head_grads : list of NDArray or None
-            Of the outputs; an empty list and None are ones, losses need none.
+            Gradients of the outputs; an empty list and None are ones, losses need none.
         report : callable
             Called as ``report("fc1_backward_output0", gradient)`` for each input of each node.
         """
