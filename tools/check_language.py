@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Finds comments that no sentence can begin like, and pictures where a field term exists.
+"""Finds comments that no sentence can begin like, pictures, and names that mean two things.
 
-A comment is a sentence about the code below it, so it does not begin with "Of" and go on from a
-name. Usage: ``check_language.py``; prints the places and ends with exit code 1 if there are any.
+A comment is a sentence about the code below it, or a noun phrase beside a declaration, so it does
+not begin with "of" and go on from a name. Usage: ``check_language.py``; prints the places and ends
+with exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -10,30 +11,78 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = {".cc", ".h", ".cu", ".cuh", ".py"}
+CPP = {".cc", ".h", ".cu", ".cuh"}
+SOURCES = CPP | {".py"}
 DOCUMENTS = {".md"}
-FRAGMENT = re.compile(r'^\s*(?://+!?<?|#|""")\s*(Of|Whose|Nor|Neither)\b')
+FRAGMENTS = (
+    re.compile(r'^\s*(?://+!?<?|#|""")\s*(Of|Whose|Nor|Neither)\b'),
+    re.compile(r"(?<=\S)\s+(?://+!?<?|#) (of|whose|nor) "),  # beside code
+    re.compile(r"^ {4,}(Of) [^=]*$"),  # the description of a parameter
+)
+QUESTION = re.compile(
+    r'^\s*(?://+|#|"""|")\s*((?:Is|Are|Was|Has|Have|Does|Did|Can|May|Would|Should) [^?]*\?)'
+)
 # Words on the left are not used; the right side says what to write.
 PICTURES = {
     r"\bnever without\b": "say what is kept, without a second negation",
     r"\bwho is further on\b": "ranks that are already inside the collective",
+    r"\bdoors?\b": "the mxnet import alias; the accelerator plug-in interface",
+    r"\bcellars?\b": "the lower layers",
+    r"\brooms\b": "the layers or folders",
+    r"\bcitizens?\b": "say which checks apply",
+    r"\bhouseholds?\b": "the host, the process",
+    r"\b(lend|lends|lent)\b": "share, pass a handle of",
+    r"\bsomebody\b": "the thread, rank, process or library that is meant",
+    r"\beverybody\b": "all threads, ranks or processes",
+    r"\bin vain\b": "say what has no effect",
+    r"\blast words\b": "the output before the end",
+    r"\bwhat is there\b": "the existing value, file or array",
+    r"\bhand(s|ed)? over to\b": "pass to",
 }
+ANY_PICTURE = re.compile("|".join(PICTURES), re.IGNORECASE)
+# Each of these names is one class or struct of the C++ sources.
+ONE_CLASS = {"Channel", "Executor", "Lane", "Replay", "Scheduler", "Segment", "Plan"}
+CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :.*| \{.*)$")
 
 
-def problems(path: Path) -> list[str]:
-    """Return the places of a file."""
+def problems(name: str, text: str) -> list[str]:
+    """Return the places of a file, each with what to write."""
+    suffix = Path(name).suffix
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        place = f"{path.relative_to(ROOT)}:{number}"
-        if path.suffix in SOURCES and (match := FRAGMENT.match(line)):
-            found.append(f"{place}: a comment begins with {match[1]!r}; write a sentence")
-        for picture, better in PICTURES.items():
-            if re.search(picture, line) and path != Path(__file__).resolve():
-                found.append(f"{place}: {line.strip()!r}: {better}")
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"{name}:{number}"
+        if suffix in SOURCES:
+            for fragment in FRAGMENTS[: 3 if suffix == ".py" else 2]:
+                if match := fragment.search(line):
+                    found.append(f"{place}: a comment begins with {match[1]!r}; name its subject")
+            if match := QUESTION.match(line):
+                found.append(f"{place}: {match[1]!r} asks; write 'Returns whether ...'")
+        if ANY_PICTURE.search(line):
+            found += [
+                f"{place}: {line.strip()!r}: {better}"
+                for picture, better in PICTURES.items()
+                if re.search(picture, line, re.IGNORECASE)
+            ]
     return found
+
+
+def shared_names(texts: dict[str, str]) -> list[str]:
+    """Return the names of `ONE_CLASS` that several C++ files define."""
+    places = defaultdict(list)
+    for name, text in texts.items():
+        if name.startswith("cpp/") and Path(name).suffix in CPP:
+            for number, line in enumerate(text.splitlines(), 1):
+                if (match := CLASS.match(line)) and match[1] in ONE_CLASS:
+                    places[match[1]].append(f"{name}:{number}")
+    return [
+        f"{', '.join(where)}: {name} names {len(where)} classes; rename all but one"
+        for name, where in places.items()
+        if len(where) > 1
+    ]
 
 
 def main() -> int:
@@ -41,11 +90,14 @@ def main() -> int:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    paths = [ROOT / name for name in listed.stdout.split("\0") if name]
-    suffixes = SOURCES | DOCUMENTS
-    found = [
-        p for path in paths if path.suffix in suffixes and path.exists() for p in problems(path)
-    ]
+    own = {"tools/check_language.py", "tests/python/unit/test_lint_scripts.py"}
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in listed.stdout.split("\0")
+        if Path(name).suffix in SOURCES | DOCUMENTS and name not in own and (ROOT / name).exists()
+    }
+    found = [problem for name, text in texts.items() for problem in problems(name, text)]
+    found += shared_names(texts)
     print("\n".join(found))
     return 1 if found else 0
 

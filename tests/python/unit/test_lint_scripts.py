@@ -1,4 +1,4 @@
-"""The scripts of ``tools/lint.sh`` that judge imports and commit titles."""
+"""The scripts of ``tools/lint.sh`` that judge imports, commit titles and comments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_circles_are_found_and_straight_lines_are_not():
     assert circles({"x": {"z"}, "y": {"x"}, "z": {"y"}, "q": {"x"}}) == [["x", "y", "z"]]
 
 
-def test_imports_are_told_apart(tmp_path, monkeypatch):
+def test_imports_are_distinguished(tmp_path, monkeypatch):
     checks = script("check_imports")
     path = tmp_path / "module.py"
     path.write_text(
@@ -71,3 +71,42 @@ def test_titles_that_are_refused(title, reason):
 )
 def test_titles_that_are_fine(title):
     assert script("check_titles").problems(title) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "reason"),
+    [
+        ("cpp/io/a.h", "// Of the reactor's thread.", "'Of'"),
+        ("cpp/io/a.h", "  int rank = -1;  // of the worker", "'of'"),
+        ("python/mxlite/a.py", "        Of the argument.", "'Of'"),
+        ("python/mxlite/a.py", '    """Is this thread recording?"""', "'Returns whether ...'"),
+        ("docs/a.md", "`import mxnet` through the door", "import alias"),
+        ("cpp/io/a.cc", "// The memory is somebody else's.", "that is meant"),
+    ],
+)
+def test_comments_that_are_refused(name, line, reason):
+    (problem,) = script("check_language").problems(name, line)
+    assert problem.startswith(f"{name}:1:") and reason in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("cpp/io/a.h", "// Number of threads; 0 means one for each core."),
+        ("cpp/io/a.h", "  int rank = -1;  // rank of the worker"),
+        ("python/mxlite/a.py", "        Name of the argument."),
+        ("docs/a.md", "Of 4406 public names 4053 are done."),
+        ("cpp/io/a.cc", "// Is not called for empty arrays."),
+    ],
+)
+def test_comments_that_are_fine(name, line):
+    assert script("check_language").problems(name, line) == []
+
+
+def test_a_name_of_two_classes_is_refused():
+    checks = script("check_language")
+    texts = {"cpp/a/a.h": "class Segment {\n", "cpp/b/b.h": "\nstruct Segment : Base {\n"}
+    (problem,) = checks.shared_names(texts)
+    assert problem.startswith("cpp/a/a.h:1, cpp/b/b.h:2: Segment names 2 classes")
+    texts["cpp/b/b.h"] = "class SharedSegment {\n"
+    assert checks.shared_names(texts) == []
