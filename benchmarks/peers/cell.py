@@ -141,7 +141,7 @@ class Cell:
             typical = statistics.fmean if busy else statistics.median
             with neighbours(busy):
                 for index in range(rounds):
-                    # The order rotates: whoever follows a hot system is not always the same.
+                    # The order rotates: no system always follows the same one.
                     order = list(counts)
                     shift = index % max(1, len(order))
                     for name in order[shift:] + order[:shift]:

@@ -76,7 +76,7 @@ class CachedGraph : public RefCounted {
   };
   std::vector<Evictable> by_last_use();  // most recent first
   void drop(const std::shared_ptr<const Entry>& entry);
-  void add_to(Footprint& footprint) const;  // of all signatures
+  void add_to(Footprint& footprint) const;  // counts all signatures
 
  private:
   struct Slot {

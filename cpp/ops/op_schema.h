@@ -85,7 +85,7 @@ struct OpSchema {
   DeviceMap<std::vector<Kernel>> kernels;  // candidates by device, in the order they are tried
 
   std::string input_name(int i) const;
-  int count_inputs(const void* p) const;  // of a call that is not variadic
+  int count_inputs(const void* p) const;  // for calls that are not variadic
   int count_outputs(const void* p, int num_inputs) const;
   int count_visible_outputs(const void* p, int num_inputs) const;
   int param_index(std::string_view name) const;  // -1: none of that name

@@ -60,7 +60,7 @@ struct Plan {
 
 // nullopt: no planned kernel for this call, use the plain one.
 using PlanFn = std::optional<Plan> (*)(const PlanRequest&);
-// May `candidate` be appended to the op with what is already fused?
+// Whether `candidate` may be appended to the op with what is already fused.
 using FuseFn = bool (*)(const PlanRequest& so_far, const PostOp& candidate,
                         const TensorSpec* extra_input);
 

@@ -69,9 +69,9 @@ for i in range(len(SIZES)):
 for step in range(999, steps, 1000):
     uses[-1, (step * 7 + len(SIZES)) % POOL] += 1
 exact = True
-everybody = [pools(r) for r in range(size)]
+all_pools = [pools(r) for r in range(size)]
 for i, param in enumerate(params):
-    expected = sum(np.tensordot(uses[i], pool[i].astype("float64"), 1) for pool in everybody)
+    expected = sum(np.tensordot(uses[i], pool[i].astype("float64"), 1) for pool in all_pools)
     exact &= bool((param.asnumpy().astype("float64") == expected).all())
 wrong = hvd.allreduce(mx.nd.array([not exact], dtype="int32"), op=hvd.Sum).asnumpy()[0]
 if rank == 0:

@@ -1,4 +1,4 @@
-// Are two arrays equal within a tolerance?
+// Whether two arrays are equal within a tolerance.
 #pragma once
 #include "cpp/ops/op_schema.h"
 

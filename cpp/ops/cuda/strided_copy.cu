@@ -62,7 +62,7 @@ __global__ void transpose_tiles(int64_t batch, int64_t rows, int64_t columns, in
   }
 }
 
-// Is the walk, in the order of dst, a batch of plain transposes?
+// Returns whether the walk, in the order of dst, is a batch of plain transposes.
 template <class Word>
 bool run_transpose(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* src) {
   const int n = walk.ndim();

@@ -14,7 +14,7 @@ import os
 # slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
 _POLLS = "5000"
 
-# Whoever sets one of these has chosen.
+# A program that sets one of these has chosen.
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = _POLLS
     try:

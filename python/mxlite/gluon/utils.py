@@ -197,7 +197,7 @@ def download(
     path : str, optional
         Destination file or folder; default is the current folder.
     overwrite : bool
-        Fetch again what is there.
+        Replace an existing file.
     sha1_hash : str, optional
         Fetch again unless the file has this checksum.
     retries : int

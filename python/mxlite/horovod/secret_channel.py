@@ -90,7 +90,7 @@ class Channel:
         content = message[_MAC:]
         expected = self._mac(self._hear, self._heard, content)
         if not hmac.compare_digest(message[:_MAC], expected):
-            raise ChannelError("a message of somebody who does not have the key")
+            raise ChannelError("a message from a sender without the key")
         self._heard += 1
         self._known = True
         return content

@@ -63,7 +63,7 @@ def test_one_failure_told_is_enough_for_waitall():
     x, y = fail(nd.ones((2,))), fail(nd.ones((3,)))
     with pytest.raises(mx.MXNetError, match=MATCH):
         y.asnumpy()
-    nd.waitall()  # x failed before y, and nobody can read it without being told
+    nd.waitall()  # x failed before y, and reading it raises the failure
     with pytest.raises(mx.MXNetError, match=MATCH):
         x.asnumpy()
     z = fail(nd.ones((4,)))

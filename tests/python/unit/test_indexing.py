@@ -28,7 +28,7 @@ def random_basic_key(rng, shape):
             int(rng.integers(-size, size)) if rng.random() < 0.4 else random_slice(rng, size)
         )
     if rng.random() < 0.25:
-        # Before what is there: the items then belong to other axes, of other sizes.
+        # Before the given items, so that they belong to other axes, of other sizes.
         return (Ellipsis,) if rng.random() < 0.3 else (*key, Ellipsis)
     return key[0] if len(key) == 1 and rng.random() < 0.7 else tuple(key)
 

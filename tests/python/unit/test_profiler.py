@@ -226,10 +226,10 @@ def test_a_trace_that_cannot_be_written_warns_before_dump_raises(tmp_path: Path)
 def test_servers_are_profiled_through_a_store() -> None:
     class Store:
         type = "dist_sync"
-        told: list[tuple[str, str]] = []
+        calls: list[tuple[str, str]] = []
 
         def _profile_servers(self, name: str, text: str) -> None:
-            self.told.append((name, text))
+            self.calls.append((name, text))
 
     profiler.set_kvstore_handle(Store())
     try:
@@ -246,9 +246,9 @@ def test_servers_are_profiled_through_a_store() -> None:
             profiler.set_config(filenam="a", profile_process="server")
     finally:
         profiler.set_kvstore_handle(None)
-    assert json.loads(Store.told[0][1]) == {"filename": "s.json", "profile_all": True}
-    assert [name for name, _ in Store.told] == ["config", *["state"] * 4, "dump", "dump"]
-    assert [text for _, text in Store.told[1:]] == ["run", "pause", "resume", "stop", "0", "1"]
+    assert json.loads(Store.calls[0][1]) == {"filename": "s.json", "profile_all": True}
+    assert [name for name, _ in Store.calls] == ["config", *["state"] * 4, "dump", "dump"]
+    assert [text for _, text in Store.calls[1:]] == ["run", "pause", "resume", "stop", "0", "1"]
     assert not profiler.control._config["profile_all"]  # type: ignore[attr-defined]
 
 

@@ -31,7 +31,8 @@ decltype(auto) guarded(const char* what, F&& fn) {
 }
 
 dnnl::memory::data_type data_type(DType dtype);
-// Can this processor compute in dtype with oneDNN's fast kernels? float32 always, the halves where
+// Whether this processor computes dtype with oneDNN's fast kernels: float32 always, the halves
+// where
 // their instructions (or an emulation in AVX-512) exist, nothing else. Notes a missing bfloat16
 // once in the log.
 bool computes_in(DType dtype);

@@ -19,7 +19,7 @@ Compute compute_for_arithmetic(DType dtype);
 Compute compute_for_math(DType dtype);
 // Integers add up in 64 bits.
 Compute compute_for_sum(DType dtype);
-// Does memory of this dtype already hold values of type c?
+// Returns whether memory of this dtype already holds values of type c.
 bool stored_as(DType dtype, Compute c);
 
 using LoadFn = void (*)(const void* src, int64_t stride, int64_t n, void* out);

@@ -144,7 +144,7 @@ void run_unary(KernelContext& ctx, const TensorRef& x, const TensorRef& y, C p0 
   launch_items(ctx, unary_loop<F, C>, loop_items<C>(a.walk.total(), a.packed), a);
 }
 
-// Is the operand read in order, or one element only?
+// Returns whether the operand is read in order, or is one element only.
 inline bool is_regular(const Walk<2>& walk, int k, Source* source) {
   if (walk.ndim() == 0) return true;
   if (walk.ndim() > 1) return false;

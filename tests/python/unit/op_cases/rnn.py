@@ -178,7 +178,7 @@ CASES = [
     _row("gru", 0, 3, 5, 6, bidirectional=True, grad=False),
     # Training without anything to drop: p has no effect on a single layer.
     _row("lstm", 3, 2, 4, 5, training=True, p=0.5),
-    _row("lstm", 3, 2, 4, 5, layers=3, p=0.5),  # nor outside training
+    _row("lstm", 3, 2, 4, 5, layers=3, p=0.5),  # no dropout outside of training
     op(
         "RNN",
         np.full((1, 1, 1), np.nan),

@@ -243,11 +243,11 @@ class Estimator:
                 for handler in batch_begin:
                     handler.batch_begin(self, batch=batch)
                 _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
-                told = [
+                results = [
                     handler.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
                     for handler in batch_end
                 ]
-                if any(told):
+                if any(results):
                     break
             if any([handler.epoch_end(self) for handler in epoch_end]):
                 break
