@@ -22,7 +22,8 @@ bool needs_gradient(const NDArray& a) {
 // Runs a graph's nodes as eager calls.
 class EagerReplay {
  public:
-  EagerReplay(const Graph& g, Device device) : graph_(g), device_(device), values_(g.nodes.size()) {}
+  EagerReplay(const Graph& g, Device device)
+      : graph_(g), device_(device), values_(g.nodes.size()) {}
 
   void set(int32_t node, NDArrayRef array) { values_[static_cast<size_t>(node)] = {array}; }
 

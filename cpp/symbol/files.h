@@ -16,7 +16,7 @@ class FileError : public Error {
 };
 
 inline constexpr size_t kMaxNodes = 1'000'000;  // in a file, with those of subgraphs
-inline constexpr int kMaxDepth = 16;            // of subgraphs in subgraphs
+inline constexpr int kMaxDepth = 16;            // levels of nested subgraphs
 
 // A subgraph of a file: its outputs, and its variables in the order of the file.
 struct LoadedGraph {

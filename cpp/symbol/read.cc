@@ -345,7 +345,7 @@ class Builder {
   }
 
   const FileHooks& hooks_;
-  const Json* attrs_;  // of the file: subgraphs say nothing about their version
+  const Json* attrs_;  // those of the file, because subgraphs state no version
 };
 
 }  // namespace

@@ -38,9 +38,9 @@ double positive_seconds(const char* name, double fallback) {
   return value;
 }
 
-// The secret that all processes of a job share. Without one, programs that know the scheduler's address
-// could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that and stay
-// on this host.
+// The secret that all processes of a job share. Without one, programs that know the scheduler's
+// address could read and replace the weights, so a job without MXLITE_PS_TOKEN must ask for that
+// and stay on this host.
 std::string job_secret(const Options& o) {
   const std::string token = env_string("MXLITE_PS_TOKEN", "");
   if (!token.empty()) return token;

@@ -15,7 +15,7 @@ from mxlite.base import FileFormatError, MXNetError
 DATA = Path(__file__).resolve().parents[2] / "data"
 NET = (DATA / "small_net-symbol.json").read_text()
 sym = mx.sym
-MAX_DEPTH = 16  # of subgraphs in subgraphs
+MAX_DEPTH = 16  # levels of nested subgraphs
 
 
 def changed(change: Any) -> str:
