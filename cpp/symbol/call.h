@@ -24,7 +24,7 @@ class Call {
   virtual bool is_variadic() const { return false; }
   virtual bool is_pointwise() const { return false; }
 
-  // Are there weights whose shapes follow from data?
+  // Returns whether there are weights whose shapes follow from data.
   virtual bool completes() const = 0;
   // Fills unknown extents of the inputs.
   virtual void complete(std::span<TensorSpec> inputs) const = 0;

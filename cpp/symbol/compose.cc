@@ -55,7 +55,7 @@ std::vector<std::string> labels_of(const OpSchema& op, const std::string& file_o
     if (bias != labels.end() && no_bias >= 0 &&
         attr_to_bool(op.params_values(call.params())[static_cast<size_t>(no_bias)]) &&
         last < bias - labels.begin())
-      std::erase_if(labels, [](const std::string& label) {  // nor the ends of its range
+      std::erase_if(labels, [](const std::string& label) {  // the ends of the range of bias go, too
         return label.find("bias") != std::string::npos;
       });
     labels.resize(std::min(labels.size(), static_cast<size_t>(call.num_inputs())));
