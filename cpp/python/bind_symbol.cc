@@ -89,7 +89,7 @@ void bind_call(py::module_& m) {
       .def_property_readonly(
           "constant_output",
           [](const OpCall& self) { return self.traits(self.op().name).constant_output; },
-          "Does backward ignore the shape of the output's gradient?")
+          "Returns whether backward ignores the shape of the gradient of the output.")
       .def_property_readonly("num_inputs", &OpCall::num_inputs, "-1: any number.")
       .def_property_readonly("params", &params_of, "All parameters as Python values.")
       .def("num_outputs", &OpCall::num_outputs, py::arg("num_inputs"), "Hidden ones too.")

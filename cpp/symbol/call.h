@@ -19,7 +19,7 @@ class Call {
   virtual int num_outputs(int num_inputs) const = 0;  // hidden ones too
   virtual int num_visible(int num_inputs) const = 0;
   virtual std::string input_name(int index) const = 0;
-  virtual std::vector<std::string> output_names() const { return {}; }  // of the first ones
+  virtual std::vector<std::string> output_names() const { return {}; }  // names of the first ones
   virtual std::vector<int> written(int num_inputs) const = 0;  // inputs that the call writes
   virtual bool is_variadic() const { return false; }
   virtual bool is_pointwise() const { return false; }
