@@ -1,6 +1,7 @@
 #include "cpp/ops/optimizer/multi.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "cpp/ops/cpu/optimizer/rules.h"
@@ -139,25 +140,38 @@ void reset_arrays(KernelContext&, const NumArraysParams&, Inputs in, Outputs) {
   for (const TensorRef& t : in) std::memset(t.data, 0, t.bytes());
 }
 
-// x - x is 0 for finite numbers only.
-bool finite(const TensorRef& t) {
-  if (!is_floating(t.dtype)) return true;
-  const auto load = pointwise::load_fn(t.dtype, pointwise::Compute::kDouble);
-  const auto width = static_cast<int64_t>(dtype_size(t.dtype));
-  double values[pointwise::kBlock];
-  for (int64_t first = 0; first < t.size(); first += pointwise::kBlock) {
-    const int64_t n = std::min(pointwise::kBlock, t.size() - first);
-    load(t.as<std::byte>() + first * width, 1, n, values);
-    double bad = 0;
-    for (int64_t i = 0; i < n; ++i) bad += values[i] - values[i] == 0 ? 0.0 : 1.0;
-    if (bad > 0) return false;
+// Returns whether n values are finite: x - x is 0 for finite numbers only.
+template <class C>
+bool finite_values(const C* values, int64_t n) {
+  int bad = 0;
+#pragma omp simd reduction(| : bad)
+  for (int64_t i = 0; i < n; ++i) bad |= values[i] - values[i] == C(0) ? 0 : 1;
+  return bad == 0;
+}
+
+template <class C>
+bool finite_range(const TensorRef& t, int64_t first, int64_t last) {
+  const Lane<C> lane(t);
+  C buffer[pointwise::kBlock];
+  for (; first < last; first += pointwise::kBlock) {
+    const int64_t n = std::min(pointwise::kBlock, last - first);
+    if (!finite_values(lane.read(first, n, buffer), n)) return false;
   }
   return true;
 }
 
 template <class P>
 void all_finite(KernelContext&, const P&, Inputs in, Outputs out) {
-  out[0].as<float>()[0] = std::all_of(in.begin(), in.end(), finite) ? 1.0f : 0.0f;
+  std::vector<int64_t> sizes;
+  for (const TensorRef& t : in) sizes.push_back(is_floating(t.dtype) ? t.size() : 0);
+  std::atomic<bool> finite{true};
+  parallel_blocks(sizes, [&](size_t i, int64_t first, int64_t last) {
+    if (!finite.load(std::memory_order_relaxed)) return;
+    const bool is_double = in[i].dtype == DType::kFloat64;
+    if (!(is_double ? finite_range<double> : finite_range<float>)(in[i], first, last))
+      finite.store(false, std::memory_order_relaxed);
+  });
+  out[0].as<float>()[0] = finite ? 1.0f : 0.0f;
 }
 
 }  // namespace

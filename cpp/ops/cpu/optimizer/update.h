@@ -127,20 +127,28 @@ void run_blocks(const Operands& o, const Rule& rule) {
                              [&](int64_t first, int64_t last) { update.run(first, last); });
 }
 
-// Shares the blocks of all weights between threads in one parallel region.
+// Shares the blocks of several arrays between threads in one parallel region: calls
+// fn(array, first, last), where `first` is a multiple of kBlock.
+template <class F>
+void parallel_blocks(std::span<const int64_t> sizes, F&& fn) {
+  constexpr int64_t kBlock = pointwise::kBlock;
+  std::vector<int64_t> begin = {0};  // position of each array's first element, rounded up
+  for (const int64_t size : sizes)
+    begin.push_back(begin.back() + (size + kBlock - 1) / kBlock * kBlock);
+  pointwise::parallel_ranges(begin.back(), [&](int64_t first, int64_t last) {
+    auto i = static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), first) -
+                                 begin.begin() - 1);
+    for (; i < sizes.size() && begin[i] < last; ++i)
+      fn(i, std::max(first - begin[i], int64_t{0}), std::min(last - begin[i], sizes[i]));
+  });
+}
+
 template <class C, class Rule>
 void run_blocks_of_all(const std::vector<BlockUpdate<C, Rule>>& updates) {
-  constexpr int64_t kBlock = pointwise::kBlock;
-  std::vector<int64_t> begin = {0};  // position of each weight's first element, rounded up
-  for (const auto& update : updates)
-    begin.push_back(begin.back() + (update.size() + kBlock - 1) / kBlock * kBlock);
-  pointwise::parallel_ranges(begin.back(), [&](int64_t first, int64_t last) {
-    auto w = static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), first) -
-                                 begin.begin() - 1);
-    for (; w < updates.size() && begin[w] < last; ++w)
-      updates[w].run(std::max(first - begin[w], int64_t{0}),
-                     std::min(last - begin[w], updates[w].size()));
-  });
+  std::vector<int64_t> sizes;
+  for (const auto& update : updates) sizes.push_back(update.size());
+  parallel_blocks(sizes,
+                  [&](size_t w, int64_t first, int64_t last) { updates[w].run(first, last); });
 }
 
 // Multiplies the rule's factor on the gradient. The second part of LAMB has none.
