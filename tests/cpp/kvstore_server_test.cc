@@ -137,7 +137,7 @@ TEST(Placement, KnowsWhoDisagrees) {
 class SlotTest : public testing::Test {
  protected:
   void SetUp() override {
-    set_update_runner(plain_sgd);
+    set_update_operators({plain_sgd, [](const char*) { return 0; }});
     make(2);
   }
   void make(int workers, int64_t staleness = -1) {

@@ -32,7 +32,7 @@ OwnBuffer copy_of(const Tensor& t) {
 }
 
 TEST_P(Updates, AreThoseOfTheOperator) {
-  set_update_runner(&python::run_update_of_server);
+  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
   const Case& c = GetParam();
   const TensorSpec spec{Shape{kCount}, DType::kFloat32};
   std::vector<Tensor> inputs = {test::random_tensor(spec, 1), test::random_tensor(spec, 2)};
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.op) + std::to_string(info.index); });
 
 TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
-  set_update_runner(&python::run_update_of_server);
+  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
   const TensorSpec spec{Shape{5, 2}, DType::kFloat32};
   Weight weight;
   weight.count = 10;
@@ -150,7 +150,7 @@ TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
 }
 
 TEST(MixedUpdates, KeepAnExactWeight) {
-  set_update_runner(&python::run_update_of_server);
+  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
   for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
     const TensorSpec spec{Shape{100}, half};
     Weight weight;

@@ -1,7 +1,6 @@
 #include "cpp/kvstore/store/optimizer.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +10,7 @@
 namespace mxlite::store {
 namespace {
 
-std::atomic<UpdateRunner> runner{nullptr};
+UpdateOperators operators;  // set before the first server or store starts
 
 struct Kind {
   const char* name;
@@ -108,12 +107,11 @@ void move_rows(std::byte* whole, std::byte* some, const std::vector<int64_t>& ro
 
 }  // namespace
 
-void set_update_runner(UpdateRunner r) { runner = r; }
+void set_update_operators(const UpdateOperators& given) { operators = given; }
 
-// One call of an operator: weight, gradient, states.
+// One call of an operator: weight, gradient, and the states that its schema has.
 struct Optimizer::Kernel {
   const char* op = nullptr;
-  int states = 0;
   std::vector<UpdateParam> params;
   bool rescale_is_input = false;  // AdamW's operator takes it as an input
   double rescale = 1;
@@ -184,16 +182,13 @@ Optimizer::Kernel Optimizer::kernel(const std::string& key, int64_t update) cons
   const double beta1 = number("beta1", 0.9), beta2 = number("beta2", 0.999);
   if (name_ == "sgd" || name_ == "nag") {
     k.op = momentum == 0 ? "sgd_update" : name_ == "sgd" ? "sgd_mom_update" : "nag_mom_update";
-    k.states = momentum != 0;
     if (momentum != 0) k.params = {{"momentum", momentum}};
   } else if (name_ == "adam") {
     k.op = "adam_update";
-    k.states = 2;
     rate *= std::sqrt(1 - std::pow(beta2, count)) / (1 - std::pow(beta1, count));
     k.params = {{"beta1", beta1}, {"beta2", beta2}, {"epsilon", number("epsilon", 1e-8)}};
   } else if (name_ == "adamw") {
     k.op = "_adamw_update";
-    k.states = 2;
     k.rescale_is_input = true;
     decay *= rate;  // the operator has lr inside and wd beside it
     if (flag("correct_bias", true))
@@ -202,23 +197,19 @@ Optimizer::Kernel Optimizer::kernel(const std::string& key, int64_t update) cons
         {"beta1", beta1}, {"beta2", beta2}, {"epsilon", number("epsilon", 1e-6)}, {"eta", 1}};
   } else if (name_ == "adagrad") {
     k.op = "_sparse_adagrad_update";
-    k.states = 1;
     k.params = {{"epsilon", number("eps", 1e-7)}};
   } else if (name_ == "rmsprop") {
     const bool centered = flag("centered", false);
     k.op = centered ? "rmspropalex_update" : "rmsprop_update";
-    k.states = centered ? 3 : 1;
     k.params = {{"gamma1", number("gamma1", 0.9)}, {"epsilon", number("epsilon", 1e-8)}};
     if (centered) k.params.emplace_back("gamma2", number("gamma2", 0.9));
     if (number("clip_weights", 0) != 0)
       k.params.emplace_back("clip_weights", number("clip_weights", 0));
   } else if (name_ == "ftrl") {
     k.op = "ftrl_update";
-    k.states = 2;
     k.params = {{"lamda1", number("lamda1", 0.01)}, {"beta", number("beta", 1)}};
   } else if (name_ == "signum") {
     k.op = momentum == 0 ? "signsgd_update" : "signum_update";
-    k.states = momentum != 0;
     if (momentum != 0) k.params = {{"momentum", momentum}, {"wd_lh", number("wd_lh", 0)}};
   } else {  // "test" adds the gradient
     k.op = "sgd_update";
@@ -234,8 +225,7 @@ Optimizer::Kernel Optimizer::kernel(const std::string& key, int64_t update) cons
 }
 
 void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradient) const {
-  const UpdateRunner run = runner;
-  MX_ASSERT(run != nullptr);
+  MX_ASSERT(operators.run && operators.states);
   MX_CHECK_DTYPE(is_floating(w.dtype), "'", key, "': the optimizer ", name_, " on a value of ",
                  w.dtype, ", a floating type expected");
   const auto begun = static_cast<int64_t>(number("begin_num_update", 0));
@@ -246,7 +236,8 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
   }
   const DType exact = w.exact();
   const size_t element = dtype_size(exact);
-  while (static_cast<int>(w.states.size()) < k.states)
+  const auto states = static_cast<size_t>(operators.states(k.op));
+  while (w.states.size() < states)
     w.states.push_back(zeros(static_cast<size_t>(w.count) * element));
 
   const bool lazy = gradient.by_rows && kind_of(name_).lazy && flag("lazy_update", true);
@@ -275,7 +266,7 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
   OwnBuffer& weight = w.master.memory ? w.master : w.value;
   const int64_t count = lazy ? given : w.count;
   std::vector<OwnBuffer*> arrays = {&weight};
-  for (int i = 0; i < k.states; ++i) arrays.push_back(&w.states[static_cast<size_t>(i)]);
+  for (size_t i = 0; i < states; ++i) arrays.push_back(&w.states[i]);
   std::vector<OwnBuffer> some;
   std::vector<UpdateArray> inputs;
   for (OwnBuffer* array : arrays) {
@@ -290,7 +281,7 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
   inputs.insert(inputs.begin() + 1, {grad, count, exact});
   double rescale = k.rescale;
   if (k.rescale_is_input) inputs.push_back({&rescale, 1, DType::kFloat64});
-  if (count > 0) run(k.op, k.params, inputs, inputs[0]);
+  if (count > 0) operators.run(k.op, k.params, inputs, inputs[0]);
   if (lazy)
     for (size_t i = 0; i < arrays.size(); ++i)
       move_rows(arrays[i]->data(), some[i].data(), gradient.rows, width, false);

@@ -19,11 +19,16 @@ struct UpdateArray {
   DType dtype = DType::kFloat32;
 };
 using UpdateParam = std::pair<const char*, double>;
-// Runs the operator's CPU kernel in this thread; the output may be the first input. This library
-// lies below the operators, so a user of both connects them (the bindings, the tests).
-using UpdateRunner = void (*)(const char* op, std::span<const UpdateParam> params,
-                              std::span<const UpdateArray> inputs, const UpdateArray& output);
-void set_update_runner(UpdateRunner runner);
+// The update operators. This library lies below them, so whoever links both sets the functions
+// (the bindings, the tests).
+struct UpdateOperators {
+  // Runs the operator's CPU kernel in this thread; the output may be the first input.
+  void (*run)(const char* op, std::span<const UpdateParam> params,
+              std::span<const UpdateArray> inputs, const UpdateArray& output) = nullptr;
+  // Returns how many states the operator keeps for a weight.
+  int (*states)(const char* op) = nullptr;
+};
+void set_update_operators(const UpdateOperators& operators);
 
 // A value with what its optimizer remembers.
 struct Weight {

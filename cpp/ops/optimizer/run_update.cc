@@ -18,4 +18,8 @@ void run_update(const char* op, std::span<const NamedNumber> params, Inputs inpu
       .run(context, values.get(), inputs, {&output, 1});
 }
 
+int states_of_update(const char* op) {
+  return static_cast<int>(ops().get(op).mutated_inputs.size());
+}
+
 }  // namespace mxlite::optimizer

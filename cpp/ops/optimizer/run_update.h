@@ -14,4 +14,7 @@ using NamedNumber = std::pair<const char*, double>;
 void run_update(const char* op, std::span<const NamedNumber> params, Inputs inputs,
                 const TensorRef& output);
 
+// Returns how many states "sgd_update" and the like keep for a weight.
+int states_of_update(const char* op);
+
 }  // namespace mxlite::optimizer
