@@ -136,6 +136,34 @@ void bind_autograd(py::module_& m) {
       "drop_grad", [](const py::handle& a) { any_array_of(a, "drop_grad")->set_autograd(nullptr); },
       py::arg("array"), "Drop gradient and history.");
   m.def(
+      "grads_of",
+      [](const py::list& variables) {
+        py::list grads;
+        for (const NDArrayRef& a : arrays_of(variables, "grads_of"))
+          grads.append(autograd::gradient_of(*a));
+        return grads;
+      },
+      py::arg("variables"), "Return the gradient array of each variable.");
+  m.def(
+      "stale_grads",
+      [](const py::list& variables) {
+        std::vector<size_t> stale;
+        for (size_t i = 0; const NDArrayRef& a : arrays_of(variables, "stale_grads")) {
+          const autograd::ArrayInfo* info = autograd::info_of(*a);
+          if (!info || !info->fresh) stale.push_back(i);
+          ++i;
+        }
+        return stale;
+      },
+      py::arg("variables"), "Return the positions of the variables whose _fresh_grad is False.");
+  m.def(
+      "set_fresh_grads",
+      [](const py::list& variables, bool fresh) {
+        for (const NDArrayRef& a : arrays_of(variables, "set_fresh_grads"))
+          if (autograd::ArrayInfo* info = autograd::info_of(*a)) info->fresh = fresh;
+      },
+      py::arg("variables"), py::arg("fresh"), "Set _fresh_grad of all.");
+  m.def(
       "backward",
       [](const py::list& heads, const py::object& head_grads, bool retain_graph, bool train_mode) {
         autograd::backward(arrays_of(heads, "backward"), grads_of(head_grads),

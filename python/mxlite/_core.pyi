@@ -2116,6 +2116,11 @@ def gradients(
     Return gradients of heads as new arrays.
     """
 
+def grads_of(variables: list[Any]) -> list[Any]:
+    """
+    Return the gradient array of each variable.
+    """
+
 def graph_memory() -> dict[Any, Any]:
     """
     Bytes of everything that was compiled in this process (an estimate), of weights packed for it, and the limit for signatures that were not used lately.
@@ -2335,6 +2340,11 @@ def set_cpu_threads(count: int) -> None:
     Set the threads that operators use.
     """
 
+def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
+    """
+    Set _fresh_grad of all.
+    """
+
 def set_loop_files(load: Any, save: Any) -> None:
     """
     load(op, attrs, inputs, graphs, label) gives (call, inputs, attrs) of a loop or branch, save(node) its (attrs, graphs).
@@ -2393,6 +2403,11 @@ def set_training(value: bool) -> bool:
 def sparse_parts(array: Any) -> tuple[Any, ...]:
     """
     (form, values, indices, indptr); form 0: normal, 1: rows in any order, 2: all dense.
+    """
+
+def stale_grads(variables: list[Any]) -> list[int]:
+    """
+    Return the positions of the variables whose _fresh_grad is False.
     """
 
 def substituted(

@@ -20,22 +20,18 @@ from ..ndarray.serialization import replacing_file
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
-from .trainer_checks import checked_batch_size, checked_options, sparse_parts
-from .trainer_updates import checked_norm, leave_gradients, update_arrays
+from .trainer_checks import (
+    BatchSizeWarning,
+    StaleGradientWarning,
+    TrainerModeError,
+    checked_batch_size,
+    checked_options,
+    is_fresh,
+    sparse_parts,
+)
+from .trainer_updates import StepArrays, checked_norm, has_grad, update_arrays
 
 __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
-
-
-class StaleGradientWarning(MXNetError, UserWarning):
-    """A gradient was not computed since the last step (1.x raises a ``UserWarning``)."""
-
-
-class BatchSizeWarning(MXNetError, UserWarning):
-    """A batch size that a distributed plug-in cannot follow (1.x raises a ``UserWarning``)."""
-
-
-class TrainerModeError(MXNetError, AssertionError):
-    """A method that does not fit ``update_on_kvstore`` (1.x: ``AssertionError``)."""
 
 
 class Trainer(TypedInit):
@@ -112,6 +108,7 @@ class Trainer(TypedInit):
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
+        self._arrays = StepArrays()
         # gluon-nlp and other trainers derived from this one read these.
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._distributed = False
@@ -280,7 +277,7 @@ class Trainer(TypedInit):
         self._ready()
         fresh = self._fresh(ignore_stale_grad)
         if self._update_on_kvstore and self._overflows():
-            leave_gradients(fresh)
+            self._arrays.leave_gradients(fresh)
             return
         self._reduce_fresh(fresh)
         self._update(fresh)
@@ -337,7 +334,7 @@ class Trainer(TypedInit):
 
     def _allreduce_grads(self) -> None:
         """Sum all gradients; 1.x calls this in `step`, and trainers derived from it define it."""
-        self._allreduce([entry for entry in enumerate(self._params) if _has_grad(entry[1])])
+        self._allreduce([entry for entry in enumerate(self._params) if has_grad(entry[1])])
 
     def _reduce_fresh(self, fresh: list[tuple[int, Parameter]]) -> None:
         if type(self)._allreduce_grads is Trainer._allreduce_grads:
@@ -360,41 +357,21 @@ class Trainer(TypedInit):
 
     def _update(self, params: list[tuple[int, Parameter]]) -> None:
         if not self._update_on_kvstore and self._overflows():
-            leave_gradients(params)
+            self._arrays.leave_gradients(params)
             return
         if not self._update_on_kvstore:
             with autograd.pause():
-                update_arrays(self._updaters, params, self._kvstore is None, self._max_norm)
-        leave_gradients(params)
+                lists = self._arrays.chosen(params, only_fresh=self._kvstore is None)
+                update_arrays(self._updaters, lists, self._max_norm)
+        self._arrays.leave_gradients(params)
 
     def _fresh(self, ignore_stale_grad: bool) -> list[tuple[int, Parameter]]:
         """Return the parameters with a gradient that backward has computed."""
-        fresh = []
-        for index, param in enumerate(self._params):
-            if not _has_grad(param):
-                continue
-            for array in param._arrays():
-                if not array._fresh_grad and not self._is_fresh(param, ignore_stale_grad):
-                    break
-            else:
-                fresh.append((index, param))
-        return fresh
-
-    def _is_fresh(self, param: Parameter, ignore_stale_grad: bool) -> bool:
-        """Say whether backward computed the gradient; complain if it did not."""
-        arrays = param._arrays()
-        stale = [array.ctx for array in arrays if not array._fresh_grad]
-        if not stale:
-            return True
-        if ignore_stale_grad:
-            return len(stale) < len(arrays)
-        raise StaleGradientWarning(
-            f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been updated by "
-            "backward since last `step`. This could mean a bug in your model that made it only use "
-            "a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
-            "using a subset, call step with ignore_stale_grad=True to suppress this warning and "
-            "skip updating of Parameters with stale gradient"
-        )
+        self._arrays.update(self._params)
+        entries = self._arrays.entries
+        if not self._arrays.any_stale():
+            return entries
+        return [entry for entry in entries if is_fresh(entry[1], ignore_stale_grad)]
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Save the optimizer's options, counts and states.
@@ -494,7 +471,3 @@ class Trainer(TypedInit):
         self._optimizer.param_dict = dict(enumerate(self._params))
         for updater in self._updaters:
             updater.optimizer = self._optimizer
-
-
-def _has_grad(param: Parameter) -> bool:
-    return param.grad_req != "null"

@@ -5,10 +5,63 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base import TypeError_, ValueError_
+from ..base import MXNetError, TypeError_, ValueError_
 from .parameter import Parameter
 
-__all__ = ["checked_batch_size", "checked_options", "sparse_parts"]
+__all__ = [
+    "BatchSizeWarning",
+    "StaleGradientWarning",
+    "TrainerModeError",
+    "checked_batch_size",
+    "checked_options",
+    "is_fresh",
+    "sparse_parts",
+]
+
+
+class StaleGradientWarning(MXNetError, UserWarning):
+    """A gradient was not computed since the last step (1.x raises a ``UserWarning``)."""
+
+
+class BatchSizeWarning(MXNetError, UserWarning):
+    """A batch size that a distributed plug-in cannot follow (1.x raises a ``UserWarning``)."""
+
+
+class TrainerModeError(MXNetError, AssertionError):
+    """A method that does not fit ``update_on_kvstore`` (1.x: ``AssertionError``)."""
+
+
+def is_fresh(param: Parameter, ignore_stale_grad: bool) -> bool:
+    """Say whether backward computed a parameter's gradient on all contexts.
+
+    Parameters
+    ----------
+    param : Parameter
+    ignore_stale_grad : bool
+        One context is enough.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    StaleGradientWarning
+        If it did not.
+    """
+    arrays = param._arrays()
+    stale = [array.ctx for array in arrays if not array._fresh_grad]
+    if not stale:
+        return True
+    if ignore_stale_grad:
+        return len(stale) < len(arrays)
+    raise StaleGradientWarning(
+        f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been updated by "
+        "backward since last `step`. This could mean a bug in your model that made it only use "
+        "a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
+        "using a subset, call step with ignore_stale_grad=True to suppress this warning and "
+        "skip updating of Parameters with stale gradient"
+    )
 
 
 def sparse_parts(param: Parameter) -> list[str]:

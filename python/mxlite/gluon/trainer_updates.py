@@ -1,4 +1,4 @@
-"""Updates of a trainer's arrays: one call for each context, and clipping by the global norm."""
+"""The arrays of a trainer, their update together, and clipping by the global norm."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
 from ..optimizer import Updater
+from .parameter import Parameter
+from .trainer_checks import sparse_parts
 
-__all__ = ["checked_norm", "leave_gradients", "update_arrays"]
+__all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
 
 # Operators take only so many inputs well.
 _GROUP = 200
@@ -39,22 +42,129 @@ def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
     return float(max_norm)
 
 
-def leave_gradients(params: Sequence[tuple[int, Any]]) -> None:
-    """Count gradients as used, until backward computes new ones.
+def has_grad(param: Parameter) -> bool:
+    """Say whether a parameter is trained.
 
     Parameters
     ----------
-    params : list of (int, Parameter)
+    param : Parameter
+
+    Returns
+    -------
+    bool
     """
-    for _, param in params:
-        for array in param._arrays():
-            array._set_fresh_grad(False)
+    return param.grad_req != "null"
+
+
+class StepArrays:
+    """The arrays of a trainer's parameters, listed again when a parameter got others.
+
+    Attributes
+    ----------
+    entries : list of (int, Parameter)
+        The trained parameters with their indices.
+    dense : bool
+        No weight and no gradient is sparse.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, Parameter]] = []
+        self.dense = True
+        self._seen: list[tuple[Parameter, Any, str]] = []  # with their arrays and grad_req
+        self._arrays: list[NDArray] = []
+        self._by_context: list[tuple[list[int], list[NDArray]]] = []
+
+    def update(self, params: Sequence[Parameter]) -> None:
+        """Take note of the parameters' arrays now.
+
+        Parameters
+        ----------
+        params : list of Parameter
+        """
+        if len(params) == len(self._seen):
+            for param, (before, data, req) in zip(params, self._seen):
+                if param is not before or param._data is not data or param._grad_req != req:
+                    break
+            else:
+                return
+        self._seen = []
+        entries = [entry for entry in enumerate(params) if has_grad(entry[1])]
+        owned = [(index, param._arrays()) for index, param in entries]
+        count = max((len(arrays) for _, arrays in owned), default=0)
+        self._by_context = [
+            (
+                [index for index, arrays in owned if len(arrays) > k],
+                [arrays[k] for _, arrays in owned if len(arrays) > k],
+            )
+            for k in range(count)
+        ]
+        self._arrays = [array for _, arrays in owned for array in arrays]
+        self.entries = entries
+        self.dense = not any(sparse_parts(param) for _, param in entries)
+        self._seen = [(param, param._data, param._grad_req) for param in params]
+
+    def any_stale(self) -> bool:
+        """Say whether backward has left out a gradient since the last step.
+
+        Returns
+        -------
+        bool
+        """
+        return bool(_core.stale_grads(self._arrays))
+
+    def grads(self) -> list[list[NDArray]]:
+        """Return all gradients of each context.
+
+        Returns
+        -------
+        list of list of NDArray
+        """
+        return [_core.grads_of(arrays) for _, arrays in self._by_context]
+
+    def chosen(
+        self, params: Sequence[tuple[int, Parameter]], only_fresh: bool
+    ) -> list[tuple[list[int], list[NDArray]]]:
+        """Return indices and arrays of some parameters, for each context.
+
+        Parameters
+        ----------
+        params : list of (int, Parameter)
+            The list `entries`, or some of it.
+        only_fresh : bool
+            Leave arrays out whose gradient backward has not computed since the last step.
+
+        Returns
+        -------
+        list of (list of int, list of NDArray)
+        """
+        if params is self.entries and not (only_fresh and self.any_stale()):
+            return self._by_context
+        wanted = {index for index, _ in params}
+        lists: list[tuple[list[int], list[NDArray]]] = []
+        for indices, arrays in self._by_context:
+            kept = [
+                i
+                for i, index in enumerate(indices)
+                if index in wanted and (arrays[i]._fresh_grad or not only_fresh)
+            ]
+            lists.append(([indices[i] for i in kept], [arrays[i] for i in kept]))
+        return lists
+
+    def leave_gradients(self, params: Sequence[tuple[int, Parameter]]) -> None:
+        """Count gradients as used, until backward computes new ones.
+
+        Parameters
+        ----------
+        params : list of (int, Parameter)
+            The list `entries`, or some of it.
+        """
+        for _, arrays in self.chosen(params, only_fresh=False):
+            _core.set_fresh_grads(arrays, False)
 
 
 def update_arrays(
     updaters: Sequence[Updater],
-    params: Sequence[tuple[int, Any]],
-    only_fresh: bool,
+    lists: Sequence[tuple[list[int], list[NDArray]]],
     max_norm: float | None,
 ) -> None:
     """Update the arrays of each context; an optimizer that can gets all of them at once.
@@ -63,39 +173,24 @@ def update_arrays(
     ----------
     updaters : list of Updater
         One for each context.
-    params : list of (int, Parameter)
-        With their indices.
-    only_fresh : bool
-        Leave arrays alone whose gradient backward has not computed since the last step.
+    lists : list of (list of int, list of NDArray)
+        Indices and arrays of each context.
     max_norm : float, optional
         Scale the gradients of a context, which `rescale_grad` has multiplied, to this 2-norm if
         they have a larger one.
     """
     optimizer = updaters[0].optimizer
-    together = optimizer._takes_lists() or max_norm is not None
-    chosen: list[tuple[list[int], list[NDArray], list[NDArray]]]
-    chosen = [([], [], []) for _ in updaters]
-    for index, param in params:
-        for k, (array, grad) in enumerate(zip(param._arrays(), param.list_grad())):
-            if only_fresh and not array._fresh_grad:
-                continue
-            if together:
-                indices, grads, arrays = chosen[k]
-                indices.append(index)
-                grads.append(grad)
-                arrays.append(array)
-            else:
-                updaters[k](index, grad, array)
-    for updater, (indices, grads, arrays) in zip(updaters, chosen):
+    for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:
             continue
+        grads = _core.grads_of(arrays)
         if max_norm is None:
             updater(indices, grads, arrays)
             continue
-        factor = _clip_factor(grads, optimizer.rescale_grad, max_norm)
+        clip = _clip_factor(grads, optimizer.rescale_grad, max_norm)
         if optimizer._takes_scale():
-            updater(indices, grads, arrays, scale=factor)
-        elif math.isfinite(number := float(factor.asscalar())):
+            updater(indices, grads, arrays, clip)
+        elif math.isfinite(number := float(clip.asscalar())):
             for grad in grads if number != 1.0 else ():
                 grad[:] = grad * number
             updater(indices, grads, arrays)

@@ -35,9 +35,13 @@ class _TwoMoments(FusedOptimizer):
         """Return mean and variance, both zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight))
 
-    def _corrected(self, lr: float, count: int) -> float:
-        """Return the rate with the bias of both means after ``count`` updates corrected."""
-        return lr * (math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count))
+    def _corrected(self, batch: Weights) -> list[float]:
+        """Return the rates with the bias of both means after so many updates corrected."""
+        factors = {
+            count: math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
+            for count in set(batch.counts)
+        }
+        return [lr * factors[count] for lr, count in zip(batch.lrs, batch.counts)]
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
         return {
@@ -82,7 +86,7 @@ class Adam(_TwoMoments):
         return "adam_update", state
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        rates = [self._corrected(lr, count) for lr, count in zip(batch.lrs, batch.counts)]
+        rates = self._corrected(batch)
         return {**super()._hyper(batch), "lr": rates, "lazy_update": self.lazy_update}
 
 
@@ -117,9 +121,7 @@ class AdamW(_TwoMoments):
         return "_adamw_update", state
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        rates = batch.lrs
-        if self.correct_bias:
-            rates = [self._corrected(lr, count) for lr, count in zip(batch.lrs, batch.counts)]
+        rates = self._corrected(batch) if self.correct_bias else batch.lrs
         # The operator multiplies the whole step by eta, and wd by nothing else.
         decays = [lr * wd for lr, wd in zip(batch.lrs, batch.wds)]
         return {**super()._hyper(batch), "lr": rates, "wd": decays, "eta": 1.0}

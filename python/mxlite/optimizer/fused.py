@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import _core
 from .. import ndarray as nd
@@ -96,6 +99,38 @@ def _form(name: str, many: bool, mixed: bool) -> _Form | None:
     )
 
 
+class _Call(NamedTuple):
+    """An operator call for some of the weights; from step to step only its numbers change."""
+
+    form: _Form
+    data: list[NDArray]
+    weights: list[NDArray]
+    chosen: list[int]  # positions in the batch
+    together: slice | None  # the same, if they are neighbours
+
+    def numbers(self, values: list[Any]) -> list[Any]:
+        """Return the values of these weights from a list for all."""
+        return values[self.together] if self.together else [values[i] for i in self.chosen]
+
+
+class _Plan(NamedTuple):
+    """The calls that update a batch, and the arrays that they are for."""
+
+    arrays: tuple[Sequence[Any], ...]  # weights, gradients, states, float32 copies
+    options: tuple[Any, ...]
+    calls: list[_Call]
+
+    def fits(self, batch: Weights, options: tuple[Any, ...]) -> bool:
+        """Say whether a batch has the same arrays and is updated in the same way."""
+        if options != self.options:
+            return False
+        lists = (batch.weights, batch.grads, batch.states, batch.masters)
+        return all(
+            len(old) == len(new) and all(map(operator.is_, old, new))
+            for old, new in zip(self.arrays, lists)
+        )
+
+
 class FusedOptimizer(Optimizer):
     """Base of optimizers whose update is one operator for each weight.
 
@@ -113,14 +148,22 @@ class FusedOptimizer(Optimizer):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._plans: dict[str, _Plan] = {}  # by context, of the last batch
         wanted = os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE")
         if wanted is not None:
             self.aggregate_num = _aggregation_size(wanted)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy or a pickle."""
+        return {key: entry for key, entry in vars(self).items() if key != "_plans"}
+
     # -- what a subclass says --------------------------------------------------------------------
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        """Return the operator for a weight with this state, and the arrays of the state."""
+        """Return the operator for a weight with this state, and the arrays of the state.
+
+        It must depend on nothing but the state and options that stay as they are.
+        """
         raise NotImplementedError
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
@@ -220,8 +263,18 @@ class FusedOptimizer(Optimizer):
 
     def _run(self, batch: Weights, hyper: dict[str, Any]) -> None:
         """Call the operators: one for each group of weights that allow it."""
+        step = max(1, min(self.aggregate_num, _MOST_WEIGHTS))
+        options = (step, batch.scale is None)
+        context = str(batch.weights[0].ctx) if batch.weights else ""
+        plans: dict[str, _Plan] = self.__dict__.setdefault("_plans", {})  # absent in a copy
+        plan = plans.get(context)
+        if plan is not None and plan.fits(batch, options):
+            for call in plan.calls:
+                _call(call, hyper, batch.scale)
+            return
         groups: dict[Any, list[int]] = {}
         arrays: list[Sequence[NDArray]] = []
+        calls: list[_Call] = []
         in_turn = len(set(map(id, batch.weights))) < len(batch.weights)  # one depends on another
         for i, weight in enumerate(batch.weights):
             name, state = self._operator(batch.states[i])
@@ -230,34 +283,22 @@ class FusedOptimizer(Optimizer):
             if not (type(weight) is type(grad) is NDArray or _are_dense(weight, grad)):
                 self._run_sparse(batch, hyper, i, name, state)
             elif in_turn:
-                self._run_dense(batch, hyper, [i], arrays, name, mixed)
+                calls.append(_dense_call(batch, [i], arrays, name, mixed))
+                _call(calls[-1], hyper, batch.scale)
             else:
                 groups.setdefault((name, mixed, weight.dtype), []).append(i)
-        step = max(1, min(self.aggregate_num, _MOST_WEIGHTS))
         for (name, mixed, _), members in groups.items():
             for at in range(0, len(members), step):
-                chosen = members[at : at + step]
-                self._run_dense(batch, hyper, chosen, arrays, name, mixed)
-
-    def _run_dense(
-        self,
-        batch: Weights,
-        hyper: dict[str, Any],
-        chosen: list[int],
-        states: list[Sequence[NDArray]],
-        name: str,
-        mixed: bool,
-    ) -> None:
-        """Update some of the weights by one call."""
-        single = len(chosen) == 1 and batch.scale is None
-        form = (_form(name, False, mixed) if single else None) or _form(name, True, mixed)
-        assert form is not None
-        data: list[NDArray] = []
-        for i in chosen:
-            data += (batch.weights[i], batch.grads[i], *states[i])
-            if mixed:
-                data.append(batch.masters[i])  # type: ignore[arg-type]
-        _call(form, data, [batch.weights[i] for i in chosen], hyper, chosen, batch.scale)
+                calls.append(_dense_call(batch, members[at : at + step], arrays, name, mixed))
+                _call(calls[-1], hyper, batch.scale)
+        plans.pop(context, None)
+        # The calls are kept with arrays that live on anyway, in containers that do not change.
+        if all(isinstance(state, tuple) for state in arrays) and all(
+            type(weight) is type(grad) is NDArray and weight.grad is grad
+            for weight, grad in zip(batch.weights, batch.grads)
+        ):
+            lists = (batch.weights, batch.grads, batch.states, batch.masters)
+            plans[context] = _Plan(tuple(map(list, lists)), options, calls)
 
     def _run_sparse(
         self, batch: Weights, hyper: dict[str, Any], i: int, name: str, state: Sequence[NDArray]
@@ -267,43 +308,62 @@ class FusedOptimizer(Optimizer):
         weight, grad, master = batch.weights[i], batch.grads[i], batch.masters[i]
         form = _form(name, False, master is not None)
         if form is not None and master is not None:
-            _call(form, [weight, grad, *state, master], [weight], hyper, [i])
+            _call(_Call(form, [weight, grad, *state, master], [weight], [i], None), hyper)
             return
         form = _form(name, False, False) or _form(name, True, False)
         assert form is not None
         if master is None:
-            _call(form, [weight, grad, *state], [weight], hyper, [i])
+            _call(_Call(form, [weight, grad, *state], [weight], [i], None), hyper)
         else:
-            _call(form, [master, grad.astype("float32"), *state], [master], hyper, [i])
+            data = [master, grad.astype("float32"), *state]
+            _call(_Call(form, data, [master], [i], None), hyper)
             weight[:] = master.astype(weight.dtype)
 
 
-def _call(
-    form: _Form,
-    data: list[NDArray],
-    weights: list[NDArray],
-    hyper: dict[str, Any],
-    chosen: list[int],
-    scale: NDArray | None = None,
-) -> None:
-    """Call an update operator with the hyper-parameters of some of the weights."""
+def _dense_call(
+    batch: Weights, chosen: list[int], states: list[Sequence[NDArray]], name: str, mixed: bool
+) -> _Call:
+    """Return the call that updates some of the weights together."""
+    single = len(chosen) == 1 and batch.scale is None
+    form = (_form(name, False, mixed) if single else None) or _form(name, True, mixed)
+    assert form is not None
+    data: list[NDArray] = []
+    for i in chosen:
+        data += (batch.weights[i], batch.grads[i], *states[i])
+        if mixed:
+            data.append(batch.masters[i])  # type: ignore[arg-type]
+    neighbours = chosen[-1] - chosen[0] + 1 == len(chosen)
+    together = slice(chosen[0], chosen[-1] + 1) if neighbours else None
+    return _Call(form, data, [batch.weights[i] for i in chosen], chosen, together)
+
+
+def _call(call: _Call, hyper: dict[str, Any], scale: NDArray | None = None) -> None:
+    """Call an update operator with the hyper-parameters of its weights."""
     options: dict[str, Any] = {}
+    form, data, count = call.form, call.data, len(call.chosen)
     for key, value in hyper.items():
         name = form.names.get(key)
         if key == "rescale_grad" and form.scale_is_input:
-            factor = nd.array([value], ctx=weights[0].ctx, dtype="float64")
-            scale = factor if scale is None else scale * value
+            scale = _rescale_input(value, call.weights[0], scale)
         elif name is None:
             continue
         elif isinstance(value, list):
-            options[name] = [value[i] for i in chosen] if form.many else value[chosen[0]]
+            options[name] = call.numbers(value) if form.many else value[call.chosen[0]]
         else:
-            options[name] = [value] * len(chosen) if name != key else value
+            options[name] = [value] * count if name != key else value
     if form.many:
-        options[form.count_name] = len(chosen)
+        options[form.count_name] = count
     if scale is not None:
         data = [*data, scale]
-    form.call(*data, out=weights if form.many else weights[0], **options)
+    form.call(*data, out=call.weights if form.many else call.weights[0], **options)
+
+
+def _rescale_input(rescale: float, weight: NDArray, scale: NDArray | None) -> NDArray:
+    """Return the factor on gradients as an array for operators that have it as an input."""
+    if scale is None:
+        return nd.array([rescale], ctx=weight.ctx, dtype="float64")
+    # The weights' precision: a factor of exactly 1 then changes no bit.
+    return (scale.astype("float64") if weight.dtype == np.float64 else scale) * rescale
 
 
 def _are_dense(*arrays: NDArray) -> bool:

@@ -416,8 +416,25 @@ class Optimizer(NeedsInit, TypedInit):
         ):
             found = [self._begin_update(index) for index in indices]
             return [lr for lr, _, _ in found], [wd for _, wd, _ in found], [n for _, _, n in found]
-        lrs, wds, counts = [], [], []
         params, done = self.param_dict, self._index_update_count
+        counts = [done.get(index, self.begin_num_update) + 1 for index in indices]
+        if counts and min(counts) == max(counts) and len(set(indices)) == len(counts):
+            done.update(zip(indices, counts))
+            self.num_update = max(counts[0], self.num_update)
+            rate, decay = self.learning_rate, self.wd
+            if all(map(params.__contains__, indices)):
+                of = [params[index] for index in indices]
+                return (
+                    [rate * float(param.lr_mult) for param in of],
+                    [decay * float(param.wd_mult) for param in of],
+                    counts,
+                )
+            return (
+                [rate * self._factor(index, "lr_mult", self.lr_mult) for index in indices],
+                [decay * self._factor(index, "wd_mult", self.wd_mult) for index in indices],
+                counts,
+            )
+        lrs, wds, counts = [], [], []
         newest: int | None = None  # the number of updates that `rate` is for
         rate, decay = 0.0, self.wd
         for index in indices:

@@ -29,6 +29,7 @@ _NOT_SAVED = (
     "sym_info",
     "allow_np_array",
     "aggregate_num",
+    "_plans",
 )
 _SCHEDULER = "learning rate scheduler"  # key of a container that stands for one: its class
 

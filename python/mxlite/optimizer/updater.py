@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..context import Context
 from ..ndarray import NDArray
@@ -12,6 +14,24 @@ from .states import dump_states, load_states
 __all__ = ["Updater", "get_updater"]
 
 _NO_STATE = object()
+
+
+class _Batch(NamedTuple):
+    """Weights of one context that were updated together, and their states."""
+
+    indices: list[Any]
+    weights: list[NDArray]
+    states: list[Any]
+    context: Context
+
+    def fits(self, indices: Sequence[Any], weights: Sequence[NDArray], states: list[Any]) -> bool:
+        """Say whether the same weights come again, with the same states."""
+        return (
+            len(weights) == len(self.weights)
+            and all(map(operator.is_, weights, self.weights))
+            and all(map(operator.is_, states, self.states))
+            and list(indices) == self.indices
+        )
 
 
 class Updater:
@@ -27,6 +47,7 @@ class Updater:
         self.states: dict[Any, Any] = {}
         # Each index has the last weight and state, and the context of both.
         self._places: dict[Any, tuple[NDArray, Any, Context]] = {}
+        self._last: _Batch | None = None
 
     def __call__(self, index: Any, grad: Any, weight: Any, scale: NDArray | None = None) -> None:
         """Update one weight or several.
@@ -51,6 +72,13 @@ class Updater:
                 optimizer._set_current_context(context.device_id)
                 optimizer.update_multi_precision(key, array, gradient, self.states[key])
             return
+        last = self._last
+        if last is not None and len(last.indices) == len(index):
+            states = [self.states.get(key, _NO_STATE) for key in index]
+            if last.fits(index, weight, states):
+                optimizer._set_current_context(last.context.device_id)
+                optimizer._update_list(index, weight, grad, states, scale)
+                return
         places: dict[Any, list[int]] = {}
         for i, (key, array) in enumerate(zip(index, weight)):
             places.setdefault(self._place(key, array), []).append(i)
@@ -63,6 +91,8 @@ class Updater:
             optimizer._set_current_context(context.device_id)
             states = [self.states[key] for key in keys]
             optimizer._update_list(keys, arrays, grads, states, scale)
+            one = len(places) == 1
+            self._last = _Batch(list(keys), list(arrays), states, context) if one else None
 
     def _place(self, index: Any, weight: NDArray) -> Context:
         """Return a weight's context, after moving its state there."""
