@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import autograd
@@ -16,7 +16,9 @@ from ..kvstore.base import KVStoreBase, read_states
 from ..kvstore.choice import chosen_store
 from ..kvstore.local import pushpull_all
 from ..kvstore.names import checked_name
+from ..ndarray import NDArray
 from ..ndarray.serialization import replacing_file
+from ..optimizer.settling import Attempt, Settling
 from ..optimizer.states import copied, load_states, states_from_tree, states_tree
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
@@ -356,14 +358,36 @@ class Trainer(TypedInit):
         return scaler is not None and scaler.has_overflow(self._params)
 
     def _update(self, params: list[tuple[int, Parameter]]) -> None:
-        if not self._update_on_kvstore and self._overflows():
-            self._arrays.leave_gradients(params)
-            return
         if not self._update_on_kvstore:
             with autograd.pause():
-                lists = self._arrays.chosen(params, only_fresh=self._kvstore is None)
-                update_arrays(self._updaters, lists, self._max_norm)
+                if self._skips_on_device():
+                    check = self._amp_loss_scaler._begin_check(self._arrays.grads())
+                    attempt = Attempt(self._optimizer, self._updaters)
+                    self._update_arrays(params, check.factor)
+                    check.tell(attempt.finish)
+                    attempt.wait_with(self._amp_loss_scaler._settle)
+                elif not self._overflows():
+                    self._update_arrays(params)
         self._arrays.leave_gradients(params)
+
+    def _skips_on_device(self) -> bool:
+        """Say whether an overflow is left to the device; else it is read before the update."""
+        begin_check = getattr(self._amp_loss_scaler, "_begin_check", None)
+        return begin_check is not None and self._arrays.dense and self._optimizer._takes_scale()
+
+    def _update_arrays(
+        self,
+        params: list[tuple[int, Parameter]],
+        factor: Callable[[Context], NDArray] | None = None,
+    ) -> None:
+        lists = self._arrays.chosen(params, only_fresh=self._kvstore is None)
+        update_arrays(self._updaters, lists, self._max_norm, factor)
+
+    def _settle(self) -> None:
+        """Wait for the overflow check of the last step, which may have been skipped."""
+        for waiting in (self._amp_loss_scaler, self._optimizer):
+            if isinstance(waiting, Settling):
+                waiting._settle()
 
     def _fresh(self, ignore_stale_grad: bool) -> list[tuple[int, Parameter]]:
         """Return the parameters with a gradient that backward has computed."""
@@ -410,6 +434,7 @@ class Trainer(TypedInit):
         content = read_states(fname)
         self._ready()
         self._refuse_distributed("load")
+        self._settle()
         self._take_states(content, f"file {os.fspath(fname)!r}")
 
     def _refuse_distributed(self, what: str) -> None:
@@ -430,6 +455,7 @@ class Trainer(TypedInit):
         """
         self._ready()
         self._refuse_distributed("save")
+        self._settle()
         scaler = self._amp_loss_scaler
         return {
             "contexts": [
@@ -448,6 +474,7 @@ class Trainer(TypedInit):
         """
         self._ready()
         self._refuse_distributed("load")
+        self._settle()
         saved = state["contexts"]
         for i, updater in enumerate(self._updaters):
             tree = saved[i if i < len(saved) else 0]

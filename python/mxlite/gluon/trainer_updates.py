@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
+from ..context import Context
 from ..ndarray import NDArray
 from ..optimizer import Updater
 from .parameter import Parameter
@@ -166,6 +167,7 @@ def update_arrays(
     updaters: Sequence[Updater],
     lists: Sequence[tuple[list[int], list[NDArray]]],
     max_norm: float | None,
+    factor: Callable[[Context], NDArray] | None = None,
 ) -> None:
     """Update the arrays of each context; an optimizer that can gets all of them at once.
 
@@ -178,18 +180,22 @@ def update_arrays(
     max_norm : float, optional
         Scale the gradients of a context, which `rescale_grad` has multiplied, to this 2-norm if
         they have a larger one.
+    factor : callable, optional
+        Returns a factor on all gradients of a context, as one number there; arrays stay as they are
+        if it is 0. Only for optimizers that take it.
     """
     optimizer = updaters[0].optimizer
     for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:
             continue
         grads = _core.grads_of(arrays)
+        scale = None if factor is None else factor(arrays[0].ctx)
         if max_norm is None:
-            updater(indices, grads, arrays)
+            updater(indices, grads, arrays, scale)
             continue
         clip = _clip_factor(grads, optimizer.rescale_grad, max_norm)
         if optimizer._takes_scale():
-            updater(indices, grads, arrays, clip)
+            updater(indices, grads, arrays, clip if scale is None else clip * scale)
         elif math.isfinite(number := float(clip.asscalar())):
             for grad in grads if number != 1.0 else ():
                 grad[:] = grad * number

@@ -11,6 +11,7 @@ from ..base import ValueError_
 from ..ndarray import NDArray
 from .fused import FusedOptimizer, Weights
 from .optimizer import register
+from .settling import Settled
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
 
@@ -170,6 +171,9 @@ class Nadam(_TwoMoments):
     **kwargs
         As in `Optimizer`.
     """
+
+    m_schedule = Settled[float]()
+    _counts = (*_TwoMoments._counts, "m_schedule")
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
 from .optimizer import Optimizer, is_half
+from .settling import Settling
 
 __all__ = ["FusedOptimizer", "Weights"]
 
@@ -145,6 +146,7 @@ class FusedOptimizer(Optimizer):
     """
 
     aggregate_num = _MOST_WEIGHTS
+    _transient = (*Settling._transient, "_plans")
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -152,10 +154,6 @@ class FusedOptimizer(Optimizer):
         wanted = os.environ.get("MXNET_OPTIMIZER_AGGREGATION_SIZE")
         if wanted is not None:
             self.aggregate_num = _aggregation_size(wanted)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for a copy or a pickle."""
-        return {key: entry for key, entry in vars(self).items() if key != "_plans"}
 
     # -- what a subclass says --------------------------------------------------------------------
 

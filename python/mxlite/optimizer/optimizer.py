@@ -14,6 +14,7 @@ from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keywo
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from .settling import Settled, Settling
 
 __all__ = ["Optimizer", "Test", "create", "register"]
 
@@ -44,7 +45,7 @@ def _is_half_type(dtype: Any) -> bool:
     return dtype_name(dtype) in ("float16", "bfloat16")
 
 
-class Optimizer(NeedsInit, TypedInit):
+class Optimizer(NeedsInit, TypedInit, Settling):
     """Base of the optimizers.
 
     Parameters
@@ -79,6 +80,12 @@ class Optimizer(NeedsInit, TypedInit):
     _same_everywhere: ClassVar[bool] = True  # workers with equal gradients stay equal
     # Weights in one call of update_multi_precision; above 1 it gets lists (see `Updater`).
     aggregate_num = 0
+    # Counts wait for the overflow check of the step before. `_counts` are those that a skipped
+    # step takes back.
+    num_update = Settled[int]()
+    _all_index_update_counts = Settled[dict[int, dict[Any, int]]]()
+    _index_update_count = Settled[dict[Any, int]]()
+    _counts: ClassVar[tuple[str, ...]] = ("num_update", "_all_index_update_counts")
 
     def __init__(
         self,
@@ -124,7 +131,7 @@ class Optimizer(NeedsInit, TypedInit):
         self.wd_mult: dict[Any, float] = {}
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
-        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._all_index_update_counts = {0: {}}
         self._index_update_count = self._all_index_update_counts[0]
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision

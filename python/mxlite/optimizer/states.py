@@ -114,6 +114,7 @@ def states_tree(states: dict[Any, Any], optimizer: Optimizer | None) -> dict[str
     """
     tree: dict[str, Any] = {"states": states, "optimizer": None}
     if optimizer is not None:
+        optimizer._settle()
         scheduler = optimizer.lr_scheduler
         tree["optimizer"] = {
             "name": type(optimizer).__name__,

@@ -120,6 +120,7 @@ class Updater:
         -------
         bytes
         """
+        self.optimizer._settle()  # a skipped step leaves no states
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
@@ -129,6 +130,7 @@ class Updater:
         ----------
         states : bytes
         """
+        self.optimizer._settle()
         self.states, optimizer = load_states(states, self.optimizer)
         if optimizer is not None:
             self.optimizer = optimizer

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ... import autograd
 from ... import ndarray as nd
+from ...context import Context
+from ...ndarray import NDArray
+from ...optimizer.settling import Settled, Settling
 
-__all__ = ["LossScaler"]
+__all__ = ["LossScaler", "OverflowCheck"]
 
 _START, _LARGEST, _FACTOR = 2.0**16, 2.0**24, 2.0
 _WINDOW = 2000
@@ -17,14 +20,82 @@ _WINDOW = 2000
 _GROUP = 200
 
 
-class LossScaler:
+class OverflowCheck:
+    """A check of gradients for infinities and NaN, which runs on their devices.
+
+    Parameters
+    ----------
+    groups : list of list of NDArray
+        The gradients of each context, dense ones; no list is empty.
+    """
+
+    def __init__(self, groups: Sequence[list[NDArray]]) -> None:
+        with autograd.pause():
+            flags = [
+                nd.multi_all_finite(*some, num_arrays=len(some))
+                for group in groups
+                for some in (group[at : at + _GROUP] for at in range(0, len(group), _GROUP))
+            ]
+            self._flag = flags[0] if flags else nd.ones(1)
+            for flag in flags[1:]:  # all contexts skip a step together
+                self._flag = self._flag * flag.as_in_context(self._flag.ctx)
+        self._overflow: bool | None = None
+        self._followers: list[Callable[[bool], None]] = []
+
+    def factor(self, context: Context) -> NDArray:
+        """Return 1 if all gradients are finite, else 0, as an array of one number.
+
+        Parameters
+        ----------
+        context : Context
+
+        Returns
+        -------
+        NDArray
+        """
+        return self._flag.as_in_context(context)
+
+    def tell(self, follower: Callable[[bool], None]) -> None:
+        """Call a function with the result when it is read.
+
+        Parameters
+        ----------
+        follower : callable
+        """
+        self._followers.append(follower)
+
+    def overflow(self) -> bool:
+        """Wait for the result.
+
+        Returns
+        -------
+        bool
+            Whether there was an infinity or NaN.
+        """
+        if self._overflow is None:
+            self._overflow = not bool(self._flag.asnumpy()[0])
+            followers, self._followers = self._followers, []
+            for follower in followers:
+                follower(self._overflow)
+        return self._overflow
+
+
+class LossScaler(Settling):
     """Doubles the scale after 2,000 steps without overflow and halves it after one with it.
 
     Notes
     -----
     Matches ``mxnet.contrib.amp.loss_scaler.LossScaler``: starts at 2^16, goes up to 2^24, and a
-    new scale counts from the step after the next check on.
+    new scale counts from the step after the next check on. A step's check is therefore read by the
+    next step, while the device works on that step's gradients.
     """
+
+    _next_loss_scale = Settled[float]()
+    _unskipped = Settled[int]()
+
+    def __init_subclass__(cls) -> None:
+        if "has_overflow" in vars(cls):  # asked before the update
+            cls._begin_check = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self._loss_scale = _START
@@ -50,14 +121,24 @@ class LossScaler:
         -------
         bool
         """
-        grads = [
-            grad
-            for param in params
-            if param.grad_req != "null" and param._data is not None
-            for grad in param.list_grad()
-        ]
-        overflow = not _all_finite(grads)
-        self._loss_scale = self._next_loss_scale
+        groups: dict[Context, list[NDArray]] = {}
+        for param in params:
+            if param.grad_req != "null" and param._data is not None:
+                for grad in param.list_grad():
+                    values = grad if grad.stype == "default" else grad.data
+                    groups.setdefault(values.ctx, []).append(values)
+        check = LossScaler._begin_check(self, list(groups.values()))
+        self._settle()
+        return check.overflow()
+
+    def _begin_check(self, groups: Sequence[list[NDArray]]) -> OverflowCheck:
+        """Start a step's check; the next scale is chosen when its result is read."""
+        check = OverflowCheck(groups)
+        self._loss_scale = self._next_loss_scale  # reads the check of the step before
+        self._unsettled = lambda: self._choose_next(check.overflow())
+        return check
+
+    def _choose_next(self, overflow: bool) -> None:
         if overflow:
             self._next_loss_scale = self._loss_scale / _FACTOR
             self._unskipped = 0
@@ -68,19 +149,3 @@ class LossScaler:
             self._unskipped = 0
             self._next_loss_scale = min(self._max_loss_scale, self._loss_scale * _FACTOR)
             logging.info("AMP: increasing loss scale to %f", self._next_loss_scale)
-        return overflow
-
-
-def _all_finite(arrays: list[Any]) -> bool:
-    by_context: dict[Any, list[Any]] = {}
-    for array in arrays:
-        values = array if array.stype == "default" else array.data
-        if values.size:
-            by_context.setdefault(values.ctx, []).append(values)
-    with autograd.pause():
-        checks = [
-            nd.multi_all_finite(*group[at : at + _GROUP], num_arrays=len(group[at : at + _GROUP]))
-            for group in by_context.values()
-            for at in range(0, len(group), _GROUP)
-        ]
-        return all(bool(check.asnumpy()[0]) for check in checks)
