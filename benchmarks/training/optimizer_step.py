@@ -5,7 +5,8 @@
 The weights have the shapes of ResNet-50 and BERT-base with sizes divided by ``--shrink``, so that
 computing takes no time beside calling. The time is that until ``step`` returns; operators are
 counted with the profiler. ``--clock cpu`` takes the CPU time of the calling thread, which other
-work on the machine disturbs less.
+work on the machine disturbs less. ``--loss-scale`` gives the trainers a dynamic loss scale, so that
+a step also checks the gradients for infinities.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ def trainer_of(
     return mx.gluon.Trainer(params, name, {**options, **half}), list(params.values())
 
 
+def scale_loss(trainer: Any) -> None:
+    """Give a trainer a dynamic loss scale."""
+    from mxlite.contrib import amp
+
+    amp.init("bfloat16")
+    amp.init_trainer(trainer)
+    amp.switch_off()
+
+
 def mark_fresh(params: list[Any]) -> None:
     """Do what backward does, without computing."""
     for param in params:
@@ -88,6 +98,7 @@ def main() -> None:
     parser.add_argument("--shrink", type=int, default=32)
     parser.add_argument("--optimizers", nargs="*", default=[name for name, _ in OPTIMIZERS])
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--loss-scale", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     clock = time.perf_counter if arguments.clock == "wall" else time.thread_time
@@ -100,6 +111,8 @@ def main() -> None:
                 if name not in arguments.optimizers:
                     continue
                 trainer, params = trainer_of(mx, shapes, dtype, name, options)
+                if arguments.loss_scale:
+                    scale_loss(trainer)
                 seconds = []
                 for _ in range(arguments.repeat + 3):
                     mark_fresh(params)
@@ -127,7 +140,9 @@ def main() -> None:
                 )
     print(table(["network", "dtype", "optimizer", "weights", "calls", "ms"], rows))
     if arguments.json:
-        settings = {key: getattr(arguments, key) for key in ("shrink", "repeat", "clock")}
+        settings = {
+            key: getattr(arguments, key) for key in ("shrink", "repeat", "clock", "loss_scale")
+        }
         write_json(arguments.json, report("optimizer_step", settings, results))
 
 
