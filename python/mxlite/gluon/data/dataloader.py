@@ -45,11 +45,17 @@ def default_batchify_fn(data: list[Any]) -> Any:
     NDArray or list of NDArray
         With one dimension more; numbers keep the type NumPy gives them.
     """
+    if any(sample is None for sample in data):
+        raise TypeError_(
+            f"DataLoader: sample {[s is None for s in data].index(True)} of a batch is None; "
+            "perhaps __getitem__ of the dataset lacks a return"
+        )
     if isinstance(data[0], NDArray):
         if any(sample.shape != data[0].shape for sample in data):
             raise _unequal(data)
         return nd.stack(*data, axis=0)
-    if isinstance(data[0], tuple):
+    if any(isinstance(sample, tuple) for sample in data):
+        _check_tuples(data)
         return [default_batchify_fn(list(column)) for column in zip(*data)]
     try:
         values = host_array(data, "default_batchify_fn")
@@ -58,6 +64,19 @@ def default_batchify_fn(data: list[Any]) -> Any:
             raise _unequal(data) from None
         raise
     return nd.array(values, dtype=values.dtype)
+
+
+def _check_tuples(data: list[Any]) -> None:
+    """Refuse samples of which one has other parts than the first one."""
+    parts = [
+        f"a tuple of {len(s)}" if isinstance(s, tuple) else f"a {type(s).__name__}" for s in data
+    ]
+    for i, given in enumerate(parts):
+        if given != parts[0]:
+            raise TypeError_(
+                f"DataLoader: sample {i} of a batch is {given}, sample 0 is {parts[0]}; return the "
+                "same parts for every sample or give a batchify_fn"
+            )
 
 
 def _unequal(data: list[Any]) -> ShapeError:
@@ -240,9 +259,6 @@ class DataLoader(TypedInit):
     def __len__(self) -> int:
         return len(self._batch_sampler)
 
-    def _batch(self, indices: list[int]) -> Any:
-        return self._batchify_fn([self._dataset[index] for index in indices])
-
     def __iter__(self) -> Iterator[Any]:
         if self._iter is None:
             self.refresh()
@@ -326,7 +342,14 @@ class _Prepare:
 
     def __call__(self, indices: Any) -> Any:
         with scope("DataLoader: batch", IO_SCOPE):
-            return self._batchify_fn([self._dataset[index] for index in indices])
+            try:
+                return self._batchify_fn([self._dataset[index] for index in indices])
+            except StopIteration as error:  # it would look like the end of the pass
+                raise WorkerError(
+                    f"DataLoader: preparing the batch of samples {list(indices)[:8]} raised "
+                    "StopIteration; perhaps the dataset or batchify_fn calls next() without a "
+                    "default"
+                ) from error
 
 
 class _MultiWorkerIter:
