@@ -468,12 +468,10 @@ def _checked_key(method: str, key: Any) -> Any:
 
 def _arrays(method: str, value: Any) -> list[NDArray]:
     arrays = list(value) if isinstance(value, (list, tuple)) else [value]
-    for array in arrays:
+    for array in arrays or [None]:
         if not isinstance(array, NDArray):
-            raise InputError(
-                f"{method}: a value of type {type(array).__name__} given, an NDArray or a list "
-                "of NDArrays expected"
-            )
+            given = f"a value of type {type(array).__name__}" if arrays else "an empty list"
+            raise InputError(f"{method}: {given} given, an NDArray or a list of NDArrays expected")
     return arrays
 
 

@@ -282,6 +282,8 @@ def filled() -> Any:
         (lambda: filled().pull(3), ValueError, "no out given"),
         (lambda: filled().push([3, 5], [ones()]), ValueError, "1 values given for 2 keys"),
         (lambda: filled().push(3, 7), TypeError, "a value of type int given"),
+        (lambda: filled().push(3, []), ValueError, "push: an empty list given"),
+        (lambda: filled().pull(3, out=[]), ValueError, "pull: an empty list given"),
         (lambda: filled().push(3.5, ones()), TypeError, "unexpected type for keys.*float"),
         (lambda: filled().push(True, ones()), TypeError, "unexpected type for keys.*bool"),
         (lambda: filled().push(5, ones()), ValueError, r"shape \(2, 3\) given.* \(2,\)"),
