@@ -11,7 +11,7 @@ Specs check(const char* op, const SoftmaxParams& p, std::span<const TensorSpec> 
   const Shape& data = in[0].shape;
   check_floating(op, "data", in[0]);
   const int axis = normalize_axis(op, p.axis, data.ndim());
-  MX_CHECK(!p.temperature || *p.temperature != 0, op, ": temperature 0 given, not 0 expected");
+  MX_CHECK(!p.temperature || *p.temperature != 0, op, ": temperature must not be 0");
   if (p.dtype)
     MX_CHECK_DTYPE(is_floating(*p.dtype), op, ": dtype ", *p.dtype,
                    " given, float16, bfloat16, float32 or float64 expected");

@@ -128,6 +128,11 @@ def test_classes_have_the_names_of_the_builtins(kind):
     assert not mx.base.AxisError.__name__.endswith("_")
 
 
+def test_a_temperature_of_zero_is_refused():
+    with pytest.raises(ValueError, match="^softmax: temperature must not be 0"):
+        mx.nd.softmax(mx.nd.ones((2, 3)), temperature=0.0)
+
+
 def test_the_module_of_errors_has_its_own_builtins():
     assert issubclass(mx.base.DeviceError, ValueError)
     assert not issubclass(mx.base.DeviceError, ValueError_)
