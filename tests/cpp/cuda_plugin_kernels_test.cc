@@ -1,4 +1,4 @@
-// The plug-in's kernels as the table knows them. Needs the libraries, but no driver and no GPU.
+// The plug-in's kernels in the table. Needs the libraries, but no driver and no GPU.
 #include <gtest/gtest.h>
 
 #include <fstream>

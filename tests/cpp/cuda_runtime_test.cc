@@ -1,5 +1,5 @@
-// Memory, streams and recorded graphs of the CUDA backend on a runtime that is made of plain
-// memory: what is retried, kept, given back and said.
+// Memory, streams and recorded graphs of the CUDA backend on a simulated runtime in plain
+// memory: retries, caching, releases and error texts.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -76,7 +76,7 @@ TEST_F(CudaRuntimeTest, ABlockOfNothingIsABlock) {
 TEST_F(CudaRuntimeTest, AFullDeviceWaitsForItsFreesAndTriesAgain) {
   PoolAndStream p;
   const Block first = p.take(kDeviceBytes - 100);
-  p.pool.free(first, p.stream.raw());  // the device has not come to it
+  p.pool.free(first, p.stream.raw());  // the device has not run it yet
   const Block second = p.take(kDeviceBytes);
   EXPECT_EQ(state().log, std::vector<std::string>{"synchronize"});
   EXPECT_EQ(state().last_error, cudaSuccess);
@@ -91,7 +91,7 @@ TEST_F(CudaRuntimeTest, OutOfMemorySaysWhatWasAskedAndUsed) {
             "out of memory on gpu(0): 8388608 bytes asked, 1000 in use, 0 cached, limit 4194304, "
             "7 free on the device");
   EXPECT_EQ(state().last_error, cudaSuccess);
-  p.pool.free(p.take(1000), p.stream.raw());  // the pool goes on
+  p.pool.free(p.take(1000), p.stream.raw());  // the pool still works
   p.pool.free(block, p.stream.raw());
 }
 

@@ -1,4 +1,4 @@
-// How CUDA kernels find elements; the arithmetic is the same on the host.
+// Index arithmetic of CUDA kernels, which is the same on the host.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -20,7 +20,7 @@ TEST(DivisorTest, EqualsDivision) {
     const Divisor by(d);
     for (const int64_t n : numbers) {
       ASSERT_EQ(by.quotient(static_cast<uint32_t>(n)), n / d) << n << " / " << d;
-      const int64_t near = n / d * d;  // multiples and what is beside them are the hard ones
+      const int64_t near = n / d * d;  // multiples and their neighbours are the hard cases
       ASSERT_EQ(by.quotient(static_cast<uint32_t>(near)), near / d) << near << " / " << d;
       if (near > 0) {
         ASSERT_EQ(by.quotient(static_cast<uint32_t>(near - 1)), (near - 1) / d) << d;

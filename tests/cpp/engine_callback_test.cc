@@ -16,7 +16,7 @@ namespace {
 
 constexpr PushOptions kCallback{.worker = WorkerKind::kCallback};
 
-// As an operator written in Python does: reads and writes through variables of its own.
+// Like an operator written in Python: reads and writes through variables of its own.
 template <class EngineType>
 void run_nested_work(EngineType& engine, int value, int& result) {
   Var inner;

@@ -36,7 +36,7 @@ class EngineStream : public testing::Test {
   Streams streams_;
 };
 
-// Runs `fn` on the device when the stream comes to it.
+// Runs `fn` on the device in the stream's order.
 template <class F>
 auto on_device(F fn) {
   return [fn] { static_cast<FakeStream*>(current_stream())->give(fn); };

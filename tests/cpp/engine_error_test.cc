@@ -1,4 +1,4 @@
-// Where the failure of a task shows, and where not.
+// Which waits raise the failure of a task.
 #include <gtest/gtest.h>
 
 #include <new>

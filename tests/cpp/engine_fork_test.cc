@@ -1,4 +1,4 @@
-// fork() with the engine's threads alive, and which engine a process gets.
+// fork() with the engine's threads alive, and the choice of a process's engine.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {
   const int result = run_in_child([&] {
     for (Var* v : {&x, &y})
       if (error_of([&] { engine.wait(*v); }).find("forked before") == std::string::npos) return 1;
-    engine.wait_for_write(z);  // its reader is gone
+    engine.wait_for_write(z);  // its reader exists only in the parent
     engine.wait_all();         // no failure in this process
     if (error_of([&] { push(engine, {&y}, {&z}, {}, [] {}); }).empty()) return 2;
     push(engine, {}, {&y}, {}, [] {});

@@ -114,7 +114,7 @@ TEST(EngineHooks, AreCalledInPairsAroundWhatBlocksAndNotOtherwise) {
     Gate gate;
     push(engine, {}, {&x}, {}, [&] { gate.pass(); });
     std::thread opener([&] {
-      while (hooks_depth == 0) std::this_thread::yield();  // the wait below has let go
+      while (hooks_depth == 0) std::this_thread::yield();  // the wait below has released the GIL
       gate.open();
     });
     engine.wait(x);
@@ -132,7 +132,7 @@ TEST(EngineHooks, TakingTheGilBackMayNeedTheEngine) {
   used = &engine;
   set_blocking_hooks([]() -> void* { return nullptr; },
                      [](void*) {
-                       // As another thread that holds the GIL and pushes.
+                       // Like another thread that holds the GIL and pushes.
                        std::thread([] { EXPECT_GT(used->stats().pushed, 0u); }).join();
                      });
   Var x;

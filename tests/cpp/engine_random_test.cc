@@ -78,14 +78,14 @@ std::vector<Step> make_program(uint64_t seed, bool with_streams) {
 
 uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u + (h >> 29); }
 
-// What a program leaves behind; failures are named by the step that caused them, 0 is none.
+// Results of a program; failures are named by the step that caused them, 0 is none.
 struct Outcome {
   std::array<uint64_t, kVars> values{};
   std::array<uint64_t, kVars> failures{};
   std::array<uint64_t, kVars> versions{};
-  std::vector<uint64_t> waits;       // what each wait raised
+  std::vector<uint64_t> waits;       // failure that each wait raised
   std::vector<uint64_t> comm_order;  // steps that ran on the comm worker
-  uint64_t unseen = 0;               // what wait_all raised
+  uint64_t unseen = 0;               // failure that wait_all raised
   bool operator==(const Outcome&) const = default;
 };
 
@@ -141,7 +141,7 @@ Outcome run_serially(const std::vector<Step>& program) {
   return o;
 }
 
-// The step that a wait's error names.
+// Returns the step that a wait's error names.
 template <class F>
 uint64_t failed_step(F&& wait) {
   try {

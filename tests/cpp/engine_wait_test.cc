@@ -135,11 +135,11 @@ TEST(EngineWait, OperandsAreReleasedBeforeWaitReturns) {
     push(
         engine, {}, {}, {&x}, [operand] { FAIL() << "must not run"; }, options);
     error_of([&] { engine.wait(x); });
-    EXPECT_EQ(operand.use_count(), 1) << "a task that is skipped lets go as well";
+    EXPECT_EQ(operand.use_count(), 1) << "a task that is skipped releases its operands as well";
   }
 }
 
-// A task keeps its variable alive, the variable knows its last task: no cycle may remain.
+// A task keeps its variable alive and the variable its last task: no cycle may remain.
 TEST(EngineWait, AVariableOwnedByItsTaskIsFreed) {
   ThreadedEngine engine;
   auto var = std::make_shared<Var>();

@@ -1,4 +1,4 @@
-// A device stream on a thread of its own, for tests of what orders streams: work is delayed at
+// A device stream on a thread of its own, for tests of the order of streams: work is delayed at
 // random, and nothing orders two streams but wait_for.
 #pragma once
 #include <condition_variable>
@@ -58,7 +58,7 @@ class FakeStream final : public Stream {
     ++given_;
     changed_.notify_all();
   }
-  // As CUDA's errors, it stays.
+  // Like CUDA's errors, it is permanent.
   void break_with(const std::string& error) {
     std::lock_guard lock(mutex_);
     error_ = error;

@@ -1,4 +1,4 @@
-// The channels-last pass: which nodes it turns, where it transposes, and that values stay.
+// The channels-last pass: which nodes it converts, where it transposes, and equal values.
 #include "tests/cpp/graph_test_util.h"
 
 namespace mxlite::graph {

@@ -1,5 +1,5 @@
-// The memory plan of random graphs, watched by a shadow memory that knows who wrote each part, and
-// the values that come out.
+// The memory plan of random graphs, checked by a shadow memory that records the writers, and
+// the resulting values.
 #include <map>
 
 #include "cpp/graph/packing.h"
@@ -19,7 +19,7 @@ class ShadowMemory {
         std::fill_n(block.begin() + static_cast<std::ptrdiff_t>(at.offset), p.buffers[i].bytes,
                     static_cast<int32_t>(i));
   }
-  // Where an input lies in the block.
+  // Position of an input in the block.
   Saved donated(int32_t buffer) const {
     const Buffer& b = program_.root(buffer);
     return b.place == Place::kInput ? program_.donated[static_cast<size_t>(b.index)] : Saved{};

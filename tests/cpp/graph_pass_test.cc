@@ -1,4 +1,4 @@
-// Each pass alone on a small graph, and what it must leave alone.
+// Each pass alone on a small graph, and what it must not change.
 #include "tests/cpp/graph_test_util.h"
 
 namespace mxlite::graph::test {

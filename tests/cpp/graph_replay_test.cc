@@ -1,4 +1,4 @@
-// When an executable on a GPU runs step by step, when it is recorded, and which memory it then
+// When an executable on a GPU runs step by step, when it is recorded, and which memory it
 // uses.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class ReplayTest : public testing::Test {
   }
   ~ReplayTest() override { set_graph_recorder(nullptr); }
 
-  // Memory has one-letter names; what the replay has made itself is *.
+  // Memory has one-letter names; * is memory that the replay has allocated.
   char memory_[26][8] = {};
   void* at(char letter) { return memory_[letter - 'a']; }
   std::string name(void* p) {

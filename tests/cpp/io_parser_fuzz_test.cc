@@ -1,4 +1,4 @@
-// Readers of foreign bytes: whatever they are given ends in values or in a kRecord error. Valid
+// Readers of foreign bytes: every input ends in values or in a kRecord error. Valid
 // inputs are changed at random places, with fixed seeds; the sanitizer builds see reads beyond the
 // end.
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ std::string mutated(std::string text, Random& random) {
   return text;
 }
 
-// Runs `use` and lets only errors of damaged data pass.
+// Runs `use` and allows only errors of damaged data.
 template <class Use>
 void expect_values_or_record_error(Use use) {
   try {

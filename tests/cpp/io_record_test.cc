@@ -1,4 +1,4 @@
-// Record files: what a writer divides comes back, and damage costs only what it hit.
+// Record files: divided records are restored, and damage loses only the damaged records.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Gradient compression against the bits of MXNet's words, written out or computed value by value.
+// Gradient compression against the bits of MXNet's format, written out or computed by value.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Collectives on arrays that all ranks have mapped: the same results as through buffers, memory
-// that stays what it was for forks and for those who use it next.
+// that is unchanged for forks and for its next users.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Frames of the parameter server: what is taken, and what is refused.
+// Frames of the parameter server: which are accepted, and which are refused.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -113,7 +113,7 @@ TEST(Frames, NoFlippedBitIsTaken) {
   }
 }
 
-// A frame that was heard is refused where it comes again: on its connection, and on another one.
+// A recorded frame is refused if it is sent again, on its connection or on another one.
 TEST(Frames, AreNotTakenTwice) {
   const Frame frame{FrameType::kPush, 1, encode_text("body"), {}};
   FrameDecoder decoder;

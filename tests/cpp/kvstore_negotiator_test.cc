@@ -29,7 +29,7 @@ class Job {
   }
   Negotiator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
 
-  // One round; checks that all ranks come to the same result.
+  // Runs one round; checks that all ranks get the same result.
   std::vector<Response> round(std::vector<std::vector<Request>> news,
                               std::vector<uint8_t> flags = {}) {
     news.resize(ranks_.size());
@@ -177,7 +177,7 @@ TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
   EXPECT_EQ(first->terms.shape, std::vector<int64_t>{4});  // its holders keep it
   const RequestRef b = table.share(all_reduce("b"));
   for (int i = 0; i < 40000; ++i) table.share(all_reduce("counted." + std::to_string(i)));
-  EXPECT_EQ(b->use_count(), 1u);  // let go of: the table does not grow for ever
+  EXPECT_EQ(b->use_count(), 1u);  // released: the table does not grow without limit
 }
 
 TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {

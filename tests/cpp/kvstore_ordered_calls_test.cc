@@ -1,4 +1,4 @@
-// Agreement on calls by number, without communication: every rank reads what all have written.
+// Agreement on calls by number, without communication: every rank reads all messages.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Whole jobs of a parameter server in one process: scheduler, servers and workers are threads, the
-// connections are real. Sums are of integers, so they are exact whatever is lost on the way.
+// connections are real. Sums are of integers, so they are exact whatever frames are lost.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -200,7 +200,7 @@ TEST(ServerJob, AProgramWithoutProfilerSaysSo) {
   const auto texts = job.run([](Client& c) {
     try {
       c.profile_servers("state", "run");
-      ADD_FAILURE() << "nobody can have done it";
+      ADD_FAILURE() << "no server can have done it";
     } catch (const Error& e) {
       EXPECT_EQ(e.kind(), ErrorKind::kNotSupported);
       EXPECT_STREQ(e.what(), "server 0: this program has no profiler");

@@ -29,7 +29,7 @@ std::vector<float> as_floats(const Buffer& buffer) {
   return values;
 }
 
-// What the optimizer "sgd" would do, here where no operators are.
+// Computes like the optimizer "sgd", because this library has no operators.
 void plain_sgd(const char*, std::span<const UpdateParam> params, std::span<const UpdateArray> in,
                const UpdateArray& out) {
   double lr = 0, rescale = 1;
@@ -43,7 +43,7 @@ void plain_sgd(const char*, std::span<const UpdateParam> params, std::span<const
         static_cast<float>(lr * rescale) * static_cast<float*>(in[1].data)[i];
 }
 
-// Bodies behind a right checksum are still read with care.
+// Bodies with a valid checksum are still checked.
 TEST(Messages, RandomBodiesAreReadOrRefused) {
   std::mt19937 random(7);
   const Body samples[] = {

@@ -174,7 +174,7 @@ class Job:
         return False
 
     def full(self) -> bool:
-        """Return whether all ranks are there and know it."""
+        """Return whether all ranks have joined and have written so."""
         here = self.processes()
         return sorted(e["rank"] for e in here if e["size"] == self.ranks) == list(range(self.ranks))
 
@@ -209,11 +209,11 @@ class Job:
 def effective(log: list[tuple[float, int, float, int, int]]) -> tuple[list[float], list[int]]:
     """Return each step's last loss and number of ranks; ranks must agree on them."""
     last: dict[int, dict[int, tuple[float, int]]] = {}
-    for pid, step, loss, _rank, size in log:  # a process's later lines come later
+    for pid, step, loss, _rank, size in log:  # a process's lines are in order
         last.setdefault(step, {})[pid] = (loss, size)
     losses, ranks = [], []
     for step in range(max(last) + 1):
-        # Who was lost has written what was done again: the survivors' word counts.
+        # A lost rank's steps may have been repeated: the survivors' lines are used.
         votes = list(last[step].values())
         best = max(set(votes), key=votes.count)
         losses.append(best[0])

@@ -1,7 +1,7 @@
 """Runs programs that end in the middle of something: ``exits.py [--runs 2000] [--busy 2]``.
 
 The programs come from exit_programs.py, one per seed. Each must end with its own exit code (or the
-signal that it got), without a word of an abort, and in time. ``--busy`` processes compute beside.
+signal that it got), without an abort message, and in time. ``--busy`` processes compute beside.
 Jobs of two processes (mpirun, or workers with a server) are every 20th run where mpirun is found.
 """
 
@@ -62,7 +62,7 @@ def write_data(folder: str) -> None:
 
 
 def job(seed: int) -> tuple[exit_programs.Program, list[str]]:
-    """Return a program for two processes and the words that start it."""
+    """Return a program for two processes and the command that starts it."""
     choose = exit_programs.random.Random(seed)
     name = choose.choice(list(JOB_ACTIVITIES))
     activities = {name: JOB_ACTIVITIES[name]}

@@ -1,6 +1,6 @@
 """Programs for out_of_memory.py: each gives the same result whenever it is run.
 
-A program is (function, function that tells the expected result without the engine); None as the
+A program is (function, function that computes the expected result without the engine); None as the
 second: the result is not compared.
 """
 

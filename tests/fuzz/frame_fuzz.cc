@@ -1,5 +1,5 @@
 // Frames of the parameter server: a stream of any bytes, and bodies of every message that arrive
-// in frames with valid seals. The first byte chooses.
+// in frames with valid codes. The first byte chooses.
 #include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/horovod/request.h"
 #include "cpp/kvstore/server/messages.h"

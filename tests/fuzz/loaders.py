@@ -300,7 +300,7 @@ def main() -> None:
             if not lines.ran <= covered:
                 covered |= lines.ran
                 corpus.append(data)  # An input that reaches another line is changed further.
-            # MemoryError is no documented answer to a small file.
+            # MemoryError is not a documented error for a small file.
             if error is not None and (
                 not isinstance(error, MXNetError) or isinstance(error, MemoryError)
             ):

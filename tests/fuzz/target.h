@@ -1,4 +1,4 @@
-// What the fuzz targets share: a target feeds bytes to one parser. Parsers may return or throw an
+// Shared by the fuzz targets: a target feeds bytes to one parser. Parsers may return or throw an
 // Error of a documented kind; everything else ends the process and is a finding.
 #pragma once
 #include <sys/mman.h>

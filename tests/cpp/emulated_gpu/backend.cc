@@ -1,4 +1,4 @@
-// What kernels of the CUDA backend take from libraries and from their context, on the CPU.
+// Libraries and context for kernels of the CUDA backend, on the CPU.
 #include <array>
 #include <string>
 

@@ -1,7 +1,7 @@
 // Blocks of threads as fibers of one thread of the host. A fiber runs one thread of the block after
-// the other; where one waits for others, the next fiber goes on. So a kernel without barriers needs
+// the other; where one waits for others, the next fiber runs. So a kernel without barriers needs
 // a single fiber and no switches.
-#undef _FORTIFY_SOURCE  // its longjmp takes another fiber's stack for a mistake
+#undef _FORTIFY_SOURCE  // its longjmp rejects another fiber's stack
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{64} << 10;
 constexpr int kWarp = 32;
 
-// Threads that wait until all that are left have come.
+// Threads that wait until all remaining threads have arrived.
 struct Barrier {
   int members = 0, arrived = 0;
   uint64_t round = 0;
@@ -91,7 +91,7 @@ class Block {
     std::unique_ptr<char, Free> stack;
     jmp_buf at;
     int thread = 0;
-    const Barrier* barrier = nullptr;  // that it waits at
+    const Barrier* barrier = nullptr;  // barrier at which it waits
     uint64_t round = 0;
   };
   struct Warp {
@@ -101,7 +101,7 @@ class Block {
 
   Warp& warp_of(int thread) { return warps_[static_cast<size_t>(thread / kWarp)]; }
 
-  // Until the fiber waits or has no thread left to run.
+  // Runs until the fiber waits or has no thread left.
   void resume(Fiber& f) {
     f.barrier = nullptr;
     fiber_ = &f;
@@ -144,7 +144,7 @@ class Block {
     f.round = b.round;
     ++b.arrived;
     b.open_if_full();
-    if (b.round != f.round) return;  // the last one goes on
+    if (b.round != f.round) return;  // the last thread continues
     f.barrier = &b;
     switch_to(f.at, scheduler_);
   }
@@ -156,7 +156,7 @@ class Block {
   std::vector<Warp> warps_;
   Barrier all_;
   jmp_buf scheduler_;
-  Fiber* fiber_ = nullptr;  // that runs
+  Fiber* fiber_ = nullptr;  // fiber that runs
   std::exception_ptr error_;
 };
 

@@ -1,4 +1,4 @@
-// The kernels of the CUDA backend, compiled for the CPU. What calls cuDNN or is built on CUB is
+// The kernels of the CUDA backend, compiled for the CPU. Kernels that need cuDNN or CUB are
 // missing: those operators get the CPU's kernels.
 #include "tests/cpp/fake_gpu/kernels.h"
 

@@ -1,5 +1,5 @@
 // Preloaded (LD_PRELOAD), makes the n-th allocation fail that chosen libraries ask for: C's
-// functions, operator new and mmap. What others ask for (the interpreter, NumPy, libgomp) is
+// functions, operator new and mmap. Allocations of others (the interpreter, NumPy, libgomp) are
 // neither counted nor refused. tests/faults/out_of_memory.py calls the functions at the end.
 #include <execinfo.h>
 #include <link.h>

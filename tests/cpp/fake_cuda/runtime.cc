@@ -6,7 +6,7 @@
 
 #include "cuda_runtime_api.h"
 
-// Frees are done when the stream is synchronized, as on a device that has not come to them yet.
+// Frees are done when the stream is synchronized, as on a device that has not run them yet.
 struct FakeCudaStream {
   std::vector<void*> freed;
   FakeCudaGraph* capture = nullptr;

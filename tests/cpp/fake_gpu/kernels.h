@@ -1,4 +1,4 @@
-// The kernels of a stand-in for a GPU: host functions on host memory, without a stream.
+// The kernels of a simulated GPU: host functions on host memory, without a stream.
 #pragma once
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/planned_kernel.h"

@@ -1,4 +1,4 @@
-// A stand-in for libmxlite_cuda.so on machines without a GPU: two devices whose memory is host
+// A simulation of libmxlite_cuda.so for machines without a GPU: two devices whose memory is host
 // memory, whose streams are threads (tests/cpp/fake_stream.h) and whose kernels are the CPU's, or
 // those of the CUDA backend on an emulator (tests/cpp/emulated_gpu).
 // MXLITE_CUDA_LIBRARY=<path of this library> makes mx.gpu(0) work, so that everything above the
@@ -26,7 +26,7 @@ constexpr int kDevices = 2;
 constexpr int64_t kTotal = int64_t{1} << 30;  // bytes of each device
 constexpr int kPoison = 0xA5;                 // content of fresh and freed memory: reads of it show
 
-// Work is kept instead of run, as in a capture.
+// Records work instead of running it, as in a capture.
 class RecordingStream final : public Stream {
  public:
   explicit RecordingStream(FakeStream& owner) : owner_(owner) {}
@@ -53,7 +53,7 @@ class FakeGraph final : public graph::DeviceGraph {
   explicit FakeGraph(std::vector<RecordingStream::Work> works)
       : works_(std::make_shared<const std::vector<RecordingStream::Work>>(std::move(works))) {}
   void launch(Stream& stream, RandomState random) override {
-    // What the executable owns is used: it may go as soon as this returns.
+    // Uses only what the executable owns: the executable may be destroyed when this returns.
     auto& target = static_cast<FakeStream&>(stream);
     target.give([works = works_, random] {
       for (const auto& work : *works) work(random);
@@ -113,7 +113,7 @@ constexpr std::array<KernelFn, sizeof...(I)> make_kernels(std::index_sequence<I.
 void give_kernels(OpRegistry& ops) {
   static constexpr auto kernels = make_kernels(std::make_index_sequence<kMostKernels>());
   register_own_kernels(ops);
-  // For the test of what has no kernel.
+  // For the test of operators without a kernel.
   const std::string without = env_string("MXLITE_FAKE_GPU_WITHOUT", "");
   for (OpSchema* op : ops.all()) {
     if (op->name == without) continue;

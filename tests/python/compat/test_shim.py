@@ -1,4 +1,4 @@
-"""The packages of the folder shim: ``import mxnet`` in programs that nobody prepared."""
+"""The packages of the folder shim: ``import mxnet`` in programs without changes."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def by_rank(text: str) -> dict[int, str]:
 
 @pytest.fixture
 def mpirun() -> None:
-    """Skip where there is no mpirun."""
+    """Skip if there is no mpirun."""
     from mxlite.run.launch import find_mpirun
 
     if not mx._core.mpi_built():

@@ -1,4 +1,4 @@
-"""What tests of launch.py share: programs for PATH, one to start, a look at processes."""
+"""Shared by tests of launch.py: programs for PATH, one to start, a list of processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ host=${2%%:*} to=${2#*:}
 tar -C "$1" -c . | $shell "$host" "mkdir -p '$to' && tar -C '$to' -x"
 """
 
-# What every process of a job runs; workers may fail or hang.
+# The program of every process of a job; workers may fail or hang.
 PROGRAM = """
 import os, signal, sys, time
 role = os.environ["DMLC_ROLE"]

@@ -16,7 +16,7 @@ ROLE = "import sys; from mxlite import _core; _core.run_server_role(sys.argv[1])
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

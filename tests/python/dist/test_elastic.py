@@ -48,7 +48,7 @@ def run(tmp_path: Path):
 
 
 # Each rank adds its number + 1 in each step, and some die; the total must be that of the steps as
-# they were done by the ranks of the time.
+# the ranks of that time did them.
 COUNT = """
 import os, signal, sys
 import mxlite as mx, mxlite.horovod as hvd

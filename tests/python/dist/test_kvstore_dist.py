@@ -121,7 +121,7 @@ store.init("w", mx.nd.zeros((3,)))
 store.set_optimizer(mx.optimizer.create("test", rescale_grad=2))
 out = mx.nd.zeros((3,))
 if store.rank == 0:
-    for i in range(1, 4):  # nobody else pushes, nobody is waited for
+    for i in range(1, 4):  # no other worker pushes, so there is no wait
         store.push("w", mx.nd.ones((3,)))
         store.pull("w", out=out)
         assert out.asnumpy().tolist() == [2 * i] * 3

@@ -66,7 +66,7 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: signal.Signals) -
     # A shell between: the whole session of a process has to end.
     command = f"bash -c '{sys.executable} {mark} hang; true'"
     if number == signal.SIGKILL:
-        command = f"{sys.executable} {mark} hang"  # the kernel tells only children
+        command = f"{sys.executable} {mark} hang"  # the kernel notifies only of children
     process = subprocess.Popen(
         [sys.executable, "-m", "mxlite.tools.launch", "-n", "2", "-s", "1", "--launcher", "local"]
         + [command],

@@ -1,4 +1,4 @@
-"""hvd.run: a function on several processes, its results, its failures, who is heard."""
+"""hvd.run: a function on several processes, its results, its failures, its messages."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_only_who_has_the_key_is_heard() -> None:
     caller.send(b"")
     assert caller.receive() == b"hello"
     assert task.receive() == b""
-    # A message that comes again, one sent back to its sender, and one that was changed.
+    # A repeated message, one sent back to its sender, and one that was changed.
     for change in ("again", "back", "changed"):
         caller, task, here, there = _both_ends((b"k" * 32, b"k" * 32))
         task.send(b"pickle")

@@ -319,7 +319,7 @@ for step in range(10**9):
 def test_a_killed_process_fails_the_others_by_name(victim: str) -> None:
     with ServerJob(PRELUDE + FOREVER, workers=3, PS_HEARTBEAT_INTERVAL=0.1) as job:
         job.wait_for("goes")
-        time.sleep(0.4)  # some heartbeats, which tell what a worker does
+        time.sleep(0.4)  # some heartbeats, which contain the worker's operation
         lost = {"worker": job.workers[1], "server": job.servers[0], "scheduler": job.scheduler}
         lost[victim].kill()
         killed = time.monotonic()

@@ -40,7 +40,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
         spans = open_spans.setdefault((event["pid"], event["tid"]), [])
         if event["ph"] == "B":
             spans.append(event["name"])
-        elif event["ph"] == "E" and spans:  # what had begun before the profiler ends without
+        elif event["ph"] == "E" and spans:  # events that began before the profiler have no begin
             assert spans.pop() == event["name"]
     return events
 
@@ -92,7 +92,7 @@ profiler.dump(profile_process="server")  # all workers: the second one's changes
         assert kinds["merge w"] == kinds["update w"] == "operator"
         assert kinds["push w"] == kinds["send"] == "communication"
     assert small == 3  # on one of the servers
-    assert not (tmp_path / "server.json").exists()  # nobody profiled a worker
+    assert not (tmp_path / "server.json").exists()  # no worker was profiled
 
 
 def test_compressed_pushes_are_decoded_and_pause_and_resume_reach_the_servers(

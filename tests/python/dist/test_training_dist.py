@@ -104,7 +104,7 @@ trained(store, 60, store.rank, learning_rate=0.2)
 store.barrier()
 out = mx.nd.zeros((1, 3))
 store.pull(0, out=out)
-close(out.asnumpy(), GOAL, 0.05)  # what both have learned, from data of their own
+close(out.asnumpy(), GOAL, 0.05)  # both have learned it from different data
 report = store.report()
 assert sum(server["pushes"] for server in report["servers"]) == 120, report
 print("together passed")
@@ -140,7 +140,7 @@ print("module passed")
 def test_stores_of_a_process_have_optimizers_of_their_own(serve) -> None:
     result = serve("store_training.py", "--all")
     assert all("training passed" in text for text in result.output.values())
-    # rank 0 tells that its workers do what the servers cannot
+    # rank 0 warns that workers update, because servers cannot
     assert result.text.count("servers have no optimizer 'LAMB'") == 1
 
 

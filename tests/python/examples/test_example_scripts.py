@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
 IMAGES = EXAMPLES / "image_classification"
-# Where mxlite is; the rest of sys.path would give scripts other tests' modules.
+# The folder of mxlite; the rest of sys.path would give scripts other tests' modules.
 PACKAGE = str(Path(mx.__file__).resolve().parents[1])
 
 FLOAT = r"\d+\.\d{6}"
@@ -148,7 +148,7 @@ def test_fine_tuning_and_scoring_a_checkpoint(trained):
     tuned = mx.nd.load(str(folder / "tuned-0003.params"))
     assert "arg:fc_weight" in tuned
     assert "arg:fc1_weight" not in tuned
-    # At a learning rate of 0, everything but the new layer stays.
+    # At a learning rate of 0, everything but the new layer is unchanged.
     kept = [name for name in before if name.startswith("arg:") and "fc1" not in name]
     assert set(tuned) >= set(kept)
     assert all((before[name] == tuned[name]).asnumpy().all() for name in kept)

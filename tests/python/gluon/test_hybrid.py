@@ -363,7 +363,7 @@ def test_reading_a_value_while_tracing_is_an_error_and_eager_works_on() -> None:
 
 
 class Borrows(gluon.HybridBlock):
-    """Uses a parameter that belongs to nobody it knows."""
+    """Uses a parameter that is not part of the block."""
 
     def __init__(self, owner: nn.Dense) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ImageDetRecordIter: labels, padding, and boxes that follow the picture."""
+"""ImageDetRecordIter: labels, padding, and boxes that are transformed with the image."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parts(row: Any) -> tuple[list[float], Any]:
 
 
 def boxes_fit(picture: Any, boxes: Any, tolerance: float = 2) -> None:
-    """Check that the white pixels lie where the boxes say."""
+    """Check that the boxes contain the white pixels."""
     height, width = picture.shape[1:]
     white = picture[0] > 128
     expected = np.zeros_like(white)

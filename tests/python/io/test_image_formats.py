@@ -1,4 +1,4 @@
-"""Pictures of other kinds in record files, and what the one-pass transform makes of them."""
+"""Images of other formats in record files, and their one-pass transform."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_wrong_options(files: tuple[str, str], options: Any, error: type, text: 
 
 
 def test_one_bad_record_in_a_hundred(tmp_path: Path) -> None:
-    """Every good record of 10,000 comes exactly once in each epoch, whatever is bad."""
+    """Every good record of 10,000 is read exactly once in each epoch, whatever records are bad."""
     rec, idx = str(tmp_path / "big.rec"), str(tmp_path / "big.idx")
     pixels = np.random.RandomState(0).randint(0, 256, (16, 16, 3)).astype(np.uint8)
     image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), pixels))[1]

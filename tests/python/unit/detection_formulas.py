@@ -259,7 +259,9 @@ def multibox_detection(
         if 0 < nms_threshold <= 1:
             order = np.argsort(-rows[:, 1], kind="stable")
             compared = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
-            rest = rows[compared:].copy()  # what is not compared loses its class, not its place
+            rest = rows[
+                compared:
+            ].copy()  # boxes that are not compared lose their class, not their position
             rest[:, 0] = -1
             rows = np.concatenate([rows[order[:compared]], rest])
             for i in range(compared):

@@ -77,7 +77,7 @@ _OPTIONS = {"ref", "dtypes", "grad", "training", "out_dtype", "mutates", "hybrid
 
 
 def op(name: str, *inputs: Any, **options: Any) -> Case:
-    """Return a row; what is no option of Case is a parameter of the operator."""
+    """Return a row; keywords that are not options of Case are parameters of the operator."""
     chosen = {k: options.pop(k) for k in list(options) if k in _OPTIONS}
     return Case(name, tuple(np.asarray(a) for a in inputs), options, **chosen)
 

@@ -17,7 +17,7 @@ DTYPES = ["float32", "float64", "float16", "uint8", "int8", "int32", "int64", "b
 
 
 class WithArray:
-    """As a tensor of another package: a dtype that NumPy does not know, and ``__array__``."""
+    """Like a tensor of another package: a dtype that NumPy does not know, and ``__array__``."""
 
     dtype = "other.float32"
 
@@ -48,7 +48,7 @@ class WithInterface:
 
 
 class WithDLPack:
-    """As a tensor whose dtype NumPy lacks: only DLPack gives it away."""
+    """Like a tensor whose dtype NumPy lacks: only DLPack exposes its data."""
 
     def __init__(self, values):
         self._values = nd.array(values, dtype=values.dtype)

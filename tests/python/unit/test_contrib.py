@@ -71,7 +71,7 @@ def test_boolean_mask_gradient_reaches_the_kept_slices():
 
 
 class _Filtered(mx.gluon.HybridBlock):
-    """A layer, the rows that are wanted, a layer."""
+    """A layer, a selection of rows, a layer."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

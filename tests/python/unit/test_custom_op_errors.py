@@ -1,4 +1,4 @@
-"""Operators written in Python: errors reach the right place, and the process goes on."""
+"""Operators written in Python: errors are raised by the right wait, and the process continues."""
 
 from __future__ import annotations
 

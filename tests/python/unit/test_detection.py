@@ -103,7 +103,7 @@ class SingleShotDetector(gluon.HybridBlock):
 
 
 class Detections(gluon.HybridBlock):
-    """What a detector's outputs mean: MultiBoxDetection of their softmax."""
+    """Decodes a detector's outputs: MultiBoxDetection of their softmax."""
 
     def hybrid_forward(self, F: Any, anchor: Any, scores: Any, boxes: Any) -> Any:
         probabilities = F.softmax(F.transpose(scores, axes=(0, 2, 1)), axis=1)

@@ -104,7 +104,7 @@ def test_calls_into_python_park_at_exit() -> None:
 
 
 def test_first_asnumpy_inside_a_signal_handler() -> None:
-    """What is looked up once is not looked up under a lock that a handler would wait for."""
+    """Names are not looked up under a lock for which a signal handler would wait."""
     out = run(
         """
 import signal

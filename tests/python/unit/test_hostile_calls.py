@@ -1,4 +1,4 @@
-"""Calls that want more than there is: sizes that overflow, views outside, ranges of parameters."""
+"""Calls with impossible sizes: overflow, views outside of memory, ranges of parameters."""
 
 from __future__ import annotations
 

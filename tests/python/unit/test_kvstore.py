@@ -173,7 +173,7 @@ def test_compression_loses_nothing_in_the_long_run(kind: str) -> None:
         got = pulled(store, 0, (50,))
         assert set(got.tolist()) <= values
         sent, wanted = sent + got, wanted + grad
-    assert np.abs(sent - wanted).max() <= 1.5  # what is left is one step at most
+    assert np.abs(sent - wanted).max() <= 1.5  # the remainder is at most one step
 
 
 def test_rows_of_sparse_arrays() -> None:

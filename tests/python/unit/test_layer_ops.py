@@ -1,4 +1,4 @@
-"""What the op table cannot say of layer operators: state, modes, mixed dtypes, loss gradients."""
+"""Layer operators beyond the op table: state, modes, mixed dtypes, loss gradients."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_damaged_pickles_raise_one_kind_of_error() -> None:
 
 
 class Call:
-    """Is pickled as a call, and a state behind it."""
+    """Is pickled as a call, followed by a state."""
 
     def __init__(self, function: Any, *args: Any, state: Any = None) -> None:
         self.reduced = (function, args) if state is None else (function, args, state)

@@ -1,4 +1,4 @@
-"""What the op table cannot say of linear algebra: symmetric inputs, factors that multiply back."""
+"""Linear algebra beyond the op table: symmetric inputs, products of factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all metrics have in common: names, options, local and global values, bad input."""
+"""Shared behavior of all metrics: names, options, local and global values, bad input."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from module_nets import NAMES, TWO, Batches, X, Y, batches, bound, fitted, net, params, weight
 from mxlite.base import MXNetError
 
-# What 1.9.1 gets from the same start and data.
+# Results of 1.9.1 from the same start and data.
 AFTER = [
     [3.7208, -0.4263, -0.7561, -2.2532],
     [-0.8973, 0.3145, 1.9097, -0.4320],
@@ -179,7 +179,7 @@ def test_batches_of_any_size() -> None:
         assert abs(parts[0] - parts[1]) <= 1
         got = module.get_outputs()[0].asnumpy()
         np.testing.assert_allclose(got, expected[:size], rtol=1e-4, atol=1e-6)
-    # Training goes on with the shared parameters.
+    # Training continues with the shared parameters.
     module.reshape([("data", (6, 5))], [("softmax_label", (6,))])
     module.init_optimizer()
     module.forward_backward(mx.io.DataBatch([mx.nd.array(X[:6])], [mx.nd.array(Y[:6])]))

@@ -1,4 +1,4 @@
-"""Bound executors and modules: parameters keep their shapes, whatever batches come."""
+"""Bound executors and modules: parameters keep their shapes whatever the batches' shapes."""
 
 import mxlite as mx
 import numpy as np

@@ -1,4 +1,4 @@
-"""What interactive users see: signatures of operators, ``dir`` of modules."""
+"""Names for interactive users: signatures of operators, ``dir`` of modules."""
 
 from __future__ import annotations
 

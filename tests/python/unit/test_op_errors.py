@@ -1,6 +1,6 @@
 """Every operator is called wrongly in every way that a signature allows.
 
-The calls start from a row of the op table that works. What comes back must be a result or an
+The calls start from a row of the op table that works. Each must return a result or raise an
 exception that is an MXNetError, has the fitting builtin class and names the operator.
 """
 
@@ -56,7 +56,7 @@ def _bases() -> dict[str, Case]:
 BASES = _bases()
 # An operator without outputs.
 BASES["reset_arrays"] = Case("reset_arrays", (np.ones((2, 3)),), {"num_arrays": 1})
-# What ends in _backward is called by gradient rules only, with arrays that fit.
+# Gradient rules alone call operators that end in _backward, with arrays that fit.
 NAMES = sorted(n for n in BASES if not (n.startswith("_") and "_backward" in n))
 
 

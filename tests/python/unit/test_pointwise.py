@@ -1,4 +1,4 @@
-"""What a row of the op table cannot say: second derivatives, memory that is shared, threads."""
+"""Pointwise operators beyond the op table: second derivatives, shared memory, threads."""
 
 from __future__ import annotations
 

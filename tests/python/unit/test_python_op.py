@@ -18,7 +18,7 @@ def softmax(x):
 
 
 class _Loss:
-    """What both kinds of softmax have in common."""
+    """Base of both kinds of softmax."""
 
     def list_arguments(self):
         return ["data", "label"]

@@ -1,4 +1,4 @@
-"""Trainings that go on from a checkpoint bit for bit, and positions of iterators."""
+"""Trainings that continue from a checkpoint bit for bit, and positions of iterators."""
 
 from __future__ import annotations
 

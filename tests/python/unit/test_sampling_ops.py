@@ -1,4 +1,4 @@
-"""What the op table cannot say of sampling operators: large inputs, state, mixed dtypes, modes."""
+"""Sampling operators beyond the op table: large inputs, state, mixed dtypes, modes."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_wrong_definitions(make, match):
 
 
 def parts_as_given(kind, values, *places, shape):
-    """Return an array of parts that nobody checks, as 1.x makes it."""
+    """Return an array of unchecked parts, as 1.x makes it."""
     made = [nd.array(values), *(nd.array(place, dtype="int64") for place in places)]
     return getattr(storage, kind)(*made, shape)
 

@@ -1,5 +1,5 @@
 // A small part of the CUDA runtime and of CUDA C++ for g++: kernels run on the CPU, thread by
-// thread. What our kernels use is here, nothing else.
+// thread. It has only what mxlite's kernels use.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -43,11 +43,11 @@ struct cudaLaunchConfig_t {
 
 namespace emulation {
 
-// Every thread of every block through `thread`, blocks one after the other.
+// Runs every thread of every block through `thread`, blocks one after the other.
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();  // shared memory of the block
 void sync_block();
-// What the thread `lane ^ step` of the warp gives.
+// Returns the value of the thread `lane ^ step` of the warp.
 void exchange(const void* mine, void* other, size_t bytes, int source_lane);
 int lane();
 

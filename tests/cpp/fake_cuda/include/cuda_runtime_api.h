@@ -101,19 +101,19 @@ namespace fake_cuda {
 
 constexpr size_t kDeviceBytes = size_t{4} << 20;
 
-// Runs at once, or is kept by a capture.
+// Runs at once, or is recorded by a capture.
 cudaError_t give(cudaStream_t, std::function<void()> work);
 
-// What a test sets and sees; reset() before each.
+// State that a test sets and reads; call reset() before each.
 struct State {
   int current_device = 0;
   size_t host_bytes = 0, host_limit = SIZE_MAX;  // page-locked
   int host_calls = 0;
   int live = 0;                                // objects and blocks that were not destroyed
-  std::string fails;                           // the call of this name does, once
+  std::string fails;                           // name of the call that fails, once
   cudaError_t error = cudaErrorLaunchFailure;  // with this
   cudaError_t last_error = cudaSuccess;
-  std::vector<int> peers;        // devices that were let into a pool
+  std::vector<int> peers;        // devices with access to a pool
   std::vector<std::string> log;  // waits and synchronizations
 };
 State& state();

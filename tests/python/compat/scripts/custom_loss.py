@@ -46,7 +46,7 @@ print((smoothed(pred, classes) - eager).abs().max() < 1e-6)
 
 
 class MaskedLoss(gloss.SoftmaxCELoss):
-    """Ignores what lies behind a sequence's length."""
+    """Ignores steps after a sequence's length."""
 
     def hybrid_forward(self, F, pred, label, valid_length):
         weights = F.ones_like(label).expand_dims(axis=-1)

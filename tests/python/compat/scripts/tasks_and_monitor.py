@@ -105,7 +105,7 @@ for i, size in enumerate((6, 3, 6)):
 x = mx.sym.FullyConnected(x, num_hidden=12, name="last")
 net = mx.sym.LinearRegressionOutput(x, mx.sym.Variable("label"), name="loss")
 batches = mx.io.NDArrayIter(X, X, 40, label_name="label")
-# The gradient of data is not asked for: 1.9.1 shows memory of others under its name.
+# The gradient of data is not computed: 1.9.1 shows unrelated memory under its name.
 pattern = r"(?!layer0_backward_output0|loss_backward|label$|data$).*"
 monitor = mx.mon.Monitor(3, pattern=pattern, sort=True)
 module = mx.mod.Module(net, label_names=["label"])

@@ -1,4 +1,4 @@
-"""Large arrays, which are reduced where they lie, and gradients that leave while backward runs."""
+"""Large arrays, which are reduced in place, and gradients sent while backward runs."""
 
 import mxlite as mx
 import mxlite.horovod as hvd

@@ -1,4 +1,4 @@
-"""Ranks that disagree get an error that names ranks and tensor, on all, and the job goes on."""
+"""Ranks that disagree get an error that names ranks and tensor, and the job continues."""
 
 import mxlite as mx
 import mxlite.horovod as hvd
@@ -49,7 +49,7 @@ group = [one((2,)), one((3 + rank,))]
 fails(lambda: hvd.grouped_allreduce(group, name="g"), "g_2of2")
 fails(lambda: hvd.allreduce(one((2,)), average=True, op=hvd.Sum), "average", kind=ValueError)
 
-# The same name twice at once: rank 0's second one is refused, the first goes on.
+# The same name twice at once: rank 0's second one is refused, the first continues.
 if rank == 0:
     first = hvd.allreduce(one((2,)), name="twice", op=hvd.Sum)
     second = hvd.allreduce(one((2,)), name="twice", op=hvd.Sum)
@@ -64,7 +64,7 @@ else:
     first = hvd.allreduce(one((2,)), name="twice", op=hvd.Sum)
 assert first.asnumpy().tolist() == [size] * 2
 
-# A tensor that could not be computed: the others learn it at once.
+# A tensor that could not be computed: the others get the error at once.
 if rank == 0:
     broken = mx.nd.ones((2,))
     hvd.allreduce_(broken, name="odd")

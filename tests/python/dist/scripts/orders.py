@@ -1,6 +1,6 @@
 """Names in any order, in place again before the last one is done, in groups, with changing shapes.
 
-With few places in the cache numbers are given to other names all the time.
+With a small cache, numbers are reassigned to other names all the time.
 """
 
 import random
@@ -42,7 +42,7 @@ for step in range(STEPS):
         for name, array in zip(names, arrays):
             value = expected + size * (int(name[6:]) + step)
             np.testing.assert_array_equal(array.asnumpy(), np.full(shapes[name], value), name)
-    # Behind one of the same name that may not be done; first those of this step, in its order.
+    # After one of the same name that may be unfinished; first those of this step, in its order.
     for name in twice:
         hvd.allreduce_(kept[name], name=name, op=hvd.Average)
         hvd.allreduce_(mx.nd.ones((2,)), name=name, op=hvd.Sum)

@@ -1,4 +1,4 @@
-"""What a `dist_sync` store does on every worker, with servers or without; the same checks for both.
+"""A `dist_sync` store on every worker, with servers or without; the same checks for both.
 
 The keys, shapes and values are those of MXNet's own nightly tests of the store.
 """
@@ -57,7 +57,7 @@ def check_first_values(store: Any) -> None:
 
 
 def check_sums_replace(store: Any, repeats: int) -> None:
-    """Without optimizer a push stores the sum of all workers and devices."""
+    """A push without an optimizer stores the sum of all workers and devices."""
     store.init(
         ["s", "sb", "sh"], [mx.nd.ones(SHAPE), mx.nd.ones(BIG), mx.nd.ones(SHAPE, dtype="float16")]
     )
@@ -158,7 +158,7 @@ def simulated(gradient: Any, residual: Any, kind: str, threshold: float) -> Any:
 
 
 def check_compression(store: Any, kind: str, repeats: int) -> None:
-    """What arrives are the rounded gradients of all workers, to the last bit."""
+    """The sums are those of the rounded gradients of all workers, to the last bit."""
     threshold = 0.5
     shapes = {"1000": SHAPE, "1200": IRREGULAR, "1300": BIG}
     store.set_gradient_compression({"type": kind, "threshold": threshold})
