@@ -51,7 +51,7 @@ DEFAULT = ["alexnet", "inception-v3", "resnet-50"]
 
 
 class Run(NamedTuple):
-    """What a run of the script gave: seconds of each timed batch, peak memory."""
+    """Results of a run of the script: seconds of each timed batch, peak memory."""
 
     seconds: list
     peak_mib: float
@@ -67,7 +67,7 @@ def train(network: str, batch: int, dtype: str, batches: int, warm_up: int, pyth
     batch : int
         Images of a batch.
     dtype : str
-        What the network computes in.
+        Type in which the network computes.
     batches, warm_up : int
         Timed batches, and batches before.
     python : str
@@ -83,7 +83,7 @@ def train(network: str, batch: int, dtype: str, batches: int, warm_up: int, pyth
         If the script fails; the message has the end of its log.
     """
     image = NETWORKS[network].image
-    # The first line comes behind the second batch, which is the first one that is timed.
+    # The first line follows the second batch, which is the first one that is timed.
     total = 1 + warm_up + batches
     command = [
         python,

@@ -65,7 +65,7 @@ class Mxlite:
         self.barrier = self.group.barrier
 
     def array(self, count: int) -> Any:
-        """Return ones that are there."""
+        """Return the existing ones."""
         array = self.nd.ones((count,))
         array.wait_to_read()
         return array

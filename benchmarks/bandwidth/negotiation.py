@@ -1,4 +1,4 @@
-"""What it costs the ranks of a job to agree on what they reduce, with fusion and cache on and off.
+"""Costs of the ranks' agreement on what to reduce, with fusion and cache on and off.
 
     python benchmarks/bandwidth/negotiation.py -np 2 --tensors 160 --json result.json
 

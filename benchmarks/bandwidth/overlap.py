@@ -1,4 +1,4 @@
-"""What processes of one core each keep of independent runs, and how much communication is hidden.
+"""Speed of data-parallel processes against independent runs, and hidden communication.
 
     python benchmarks/bandwidth/overlap.py --network resnet18_v1 --batch 8 --json result.json
 

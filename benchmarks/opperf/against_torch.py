@@ -41,7 +41,7 @@ def turns(
     Parameters
     ----------
     workers : list of WorkerProcess
-        Who is ready.
+        Worker that is ready.
     counts : list of int
         Calls of each in a turn.
     which : int

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("system", choices=("mxlite", "torch"))
     options = parser.parse_args()
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints does not belong into the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     system = importlib.import_module(f"on_{options.system}")
     system.set_threads(int(os.environ["OMP_NUM_THREADS"]))
     state: dict[str, Any] = {}

@@ -46,7 +46,7 @@ def run(binary: str, network: str, batch: int, dtype: str, seconds: float) -> di
     Returns
     -------
     dict
-        What it printed.
+        Output of the program.
     """
     command = [binary, network, str(batch), dtype, str(seconds)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

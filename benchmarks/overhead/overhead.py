@@ -1,4 +1,4 @@
-"""What a call costs beside its arithmetic: eager ops, hybridized blocks, import, memory.
+"""Overhead of calls: eager ops, hybridized blocks, import, memory.
 
     python benchmarks/overhead/overhead.py --json out.json
 
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     Attributes
     ----------
     name : str
-        What is measured.
+        Name of the measurement.
     statement : str
         Python code; runs in a loop without a function call around it.
     limit : float, optional
@@ -139,7 +139,7 @@ def run_cases(cases: list[Case], calls: int, blocks: int) -> dict[str, list[floa
     Parameters
     ----------
     cases : list of Case
-        What to measure.
+        Names of the measurements.
     calls, blocks : int
         As in :func:`measure`.
 
@@ -190,7 +190,7 @@ def import_cost(statement: str, count: int) -> tuple[Timing, Timing]:
     Parameters
     ----------
     statement : str
-        What they run.
+        Statement that they run.
     count : int
         Number of processes.
 

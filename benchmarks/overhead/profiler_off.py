@@ -1,4 +1,4 @@
-"""What the profiler's scopes cost while it is off, as a share of small operators.
+"""Cost of the profiler's scopes while it is off, as a share of small operators.
 
     python benchmarks/overhead/profiler_off.py --json out.json
 

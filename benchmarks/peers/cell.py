@@ -38,7 +38,7 @@ class Worker(WorkerProcess):
     Parameters
     ----------
     system : System
-        What runs in it.
+        Network that runs in it.
     spec : Path
         The layer list.
     batch : int
@@ -72,7 +72,7 @@ class Cell:
     Parameters
     ----------
     network, dtype : str
-        What is run.
+        Network to run.
     batch : int
         Images.
     """

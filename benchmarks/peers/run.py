@@ -135,7 +135,7 @@ def write_spec(network: str, folder: Path, random: bool, training: bool = False)
     network : str
         Name in the scoring benchmark.
     folder : Path
-        Where to.
+        Path of the file.
     random : bool
         Whether systems fill the parameters themselves.
     training : bool

@@ -20,7 +20,7 @@ class _Part:
     output : str
         Name of the layer's value; names of the parts begin with it.
     nodes, tensors : list
-        Where they go.
+        Folder of the files.
     """
 
     def __init__(self, output, nodes, tensors):

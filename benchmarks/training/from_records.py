@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     size, batch = image_size(options.network), options.batch_size
 
     read = endless(pipeline(record, options, size))
-    measured(8, read)  # what was prefetched before
+    measured(8, read)  # batches that were prefetched
     reading, reading_cpu = measured(max(8, options.images // batch), read)
 
     following = endless(pipeline(record, options, size))

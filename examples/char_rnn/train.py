@@ -47,7 +47,7 @@ class CharRNN(gluon.HybridBlock):
             self.scores = gluon.nn.Dense(vocabulary, flatten=False)
 
     def hybrid_forward(self, F: Any, characters: Any, states: Any) -> Any:  # noqa: N803
-        """Return scores (steps, batch, vocabulary) and the states behind the last step."""
+        """Return scores (steps, batch, vocabulary) and the states after the last step."""
         outputs, states = self.lstm(self.embedding(characters), states)
         return self.scores(self.dropout(outputs)), states
 

@@ -2,7 +2,7 @@
 
     mxlite-run -np 3 --max-np 3 python examples/distributed/elastic.py
 
-Kill any of the processes (kill -9, or kill -STOP): the others go on from the last commit, and a new
+Kill any of the processes (kill -9, or kill -STOP): the others continue from the last commit; a new
 one takes its place. The loss is that of a training without losses, because each batch is shared by
 the processes that there are.
 """
@@ -34,7 +34,7 @@ def main() -> None:
     if args.smoke:
         args.steps = 20
 
-    hvd.init()  # before what takes long: in a running job the others wait for a new process
+    hvd.init()  # early, because in a running job the others wait for a new process
     pictures, labels, _, _ = load_data()
     mx.random.seed(7)
     net = make_network()

@@ -110,7 +110,7 @@ def train(args: argparse.Namespace) -> dict[str, object]:
     )
     parts = Parts(net, args.in_turn)
     if args.in_turn:
-        trainer._scale = 1.0 / args.in_turn  # as the mean over so many ranks
+        trainer._scale = 1.0 / args.in_turn  # as in the mean over this many ranks
     if args.batch_size % parts.ranks():
         raise SystemExit(f"a batch of {args.batch_size} cannot be shared by {parts.ranks()} ranks")
     losses = []

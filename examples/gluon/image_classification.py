@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--use-pretrained", action="store_true", help="begin from the zoo's parameters")
     add("--prefix", default="", type=str, help="folder of checkpoints")
     add("--start-epoch", default=0, type=int)
-    add("--resume", type=str, default="", help="parameter file to go on from")
+    add("--resume", type=str, default="", help="parameter file to continue from")
     add("--lr-factor", default=0.1, type=float)
     add("--lr-steps", default="30,60,90", type=str, help="last epochs before the rate goes down")
     add("--dtype", default="float32", choices=["float32", "float16", "bfloat16"])

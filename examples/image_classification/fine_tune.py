@@ -33,9 +33,9 @@ def get_fine_tune_model(
     num_classes : int
         Classes of the new last layer, ``fc``.
     layer_name : str
-        Layer that it stands behind.
+        Layer before the new one.
     dtype : str
-        What the network computes in.
+        Type in which the network computes.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def main() -> None:
         prefix, epoch = args.pretrained_model, args.load_epoch or 0
     symbol, arg_params, aux_params = mx.model.load_checkpoint(prefix, epoch)
     if args.dtype != "float32":
-        # A network casts where its code says so: build it anew, its parameters are cast.
+        # Casts are part of a network's code, so it is built again; its parameters are cast.
         if not args.network:
             parser.error(f"--dtype {args.dtype} needs the --network that the model is")
         symbol = get_symbol(**vars(args))

@@ -46,7 +46,7 @@ def score(
     Parameters
     ----------
     model : str or (Symbol, dict, dict)
-        What `load_model` takes or returns.
+        Argument or result of `load_model`.
     data_val : str
         The record file.
     metrics : EvalMetric or list of EvalMetric
@@ -97,7 +97,7 @@ def score(
     begin = time.time()
     for batch in images:
         module.forward(batch, is_train=False)
-        # What only fills the last batch does not count.
+        # Samples that only fill the last batch do not count.
         real = batch_size - (batch.pad or 0)
         outputs = [output[:real] for output in module.get_outputs()]
         labels = [label[:real] for label in batch.label]

@@ -15,7 +15,7 @@ from common import data, fit
 from common.datasets import cifar10_records, digits_records
 from symbols import get_symbol
 
-# What differs for 1,437 small digits: they take a smaller network, batch and number of epochs.
+# Settings for 1,437 small digits: a smaller network, batch and number of epochs.
 DIGITS = {
     "num_layers": 8,
     "num_examples": 1437,

@@ -1,4 +1,4 @@
-"""What the operator benchmark runs; no mxlite in here, PyTorch's process reads it too."""
+"""Cases of the operator benchmark; imports no mxlite, because PyTorch's process reads it, too."""
 
 from __future__ import annotations
 

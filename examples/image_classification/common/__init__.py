@@ -1,1 +1,1 @@
-"""What the training scripts share: options, data, training, pre-trained networks."""
+"""Shared by the training scripts: options, data, training, pre-trained networks."""

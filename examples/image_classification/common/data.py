@@ -118,7 +118,7 @@ def get_rec_iter(args: argparse.Namespace, kv: Any = None) -> tuple:
     Parameters
     ----------
     args : argparse.Namespace
-        What the options of this module said.
+        Values of this module's options.
     kv : KVStore, optional
         Each worker gets its part of the records.
 

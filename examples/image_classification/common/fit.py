@@ -56,7 +56,7 @@ def add_fit_args(parser: argparse.ArgumentParser) -> Any:
     add("--model-prefix", type=str, help="path and begin of the name of checkpoints")
     add("--save-period", type=int, default=1, help="epochs between checkpoints")
     add("--monitor", type=int, default=0, help="log all arrays' sizes every so many batches")
-    add("--load-epoch", type=int, help="go on from the checkpoint of this epoch")
+    add("--load-epoch", type=int, help="continue from the checkpoint of this epoch")
     add("--top-k", type=int, default=0, help="report this top-k accuracy, too")
     add("--loss", type=str, default="", help="report losses, too: ce, nll_loss, with commas")
     add("--test-io", type=int, default=0, help="1: only read the images, and say how fast")
@@ -107,7 +107,7 @@ def get_lr_scheduler(args: argparse.Namespace, kv: Any) -> tuple:
         ``lr``, ``lr_factor`` (1 or more: constant rate), ``lr_step_epochs``, ``num_epochs``,
         ``load_epoch``, ``num_examples``, ``batch_size``.
     kv : KVStore
-        Tells the number of workers.
+        Store, which has the number of workers.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def get_lr_scheduler(args: argparse.Namespace, kv: Any) -> tuple:
 
 
 def load_model(args: argparse.Namespace, network: Any, rank: int) -> tuple:
-    """Return the parameters that training goes on from.
+    """Return the parameters from which training continues.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def load_model(args: argparse.Namespace, network: Any, rank: int) -> tuple:
 
 
 def choose_initializer(args: argparse.Namespace) -> Any:
-    """Return the initializer that was asked for, or the one that suits the network."""
+    """Return the requested initializer, or the one that suits the network."""
     if args.initializer != "default":
         return _INITIALIZERS[args.initializer]()
     network = args.network or ""
@@ -265,7 +265,7 @@ def fit(
     Parameters
     ----------
     args : argparse.Namespace
-        What the options of `add_fit_args` said, and ``num_examples``.
+        Values of `add_fit_args`'s options, and ``num_examples``.
     network : Symbol
     data_loader : callable
         ``data_loader(args, kv)`` returns iterators over training and validation data.

@@ -23,7 +23,7 @@ def _convolution(data: Any, filters: int, kernel: Any, stride: int = 1, pad: Any
 
 
 def _tower(data: Any, *layers: Any) -> Any:
-    """Return convolutions one behind the other: filters, kernel, stride, padding."""
+    """Return a sequence of convolutions: filters, kernel, stride, padding."""
     for layer in layers:
         data = _convolution(data, *layer)
     return data

@@ -33,7 +33,7 @@ def _halve(data: Any, name: str, filters: int, number: Any = "") -> Any:
 
 
 def _tower(data: Any, name: str, *layers: Any) -> Any:
-    """Return convolutions one behind the other: ``<name>_conv``, ``<name>_conv_1``, ..."""
+    """Return a sequence of convolutions: ``<name>_conv``, ``<name>_conv_1``, ..."""
     for number, (filters, kernel) in enumerate(layers):
         data = _convolution(data, f"{name}_conv" + f"_{number}" * (number > 0), filters, kernel)
     return data

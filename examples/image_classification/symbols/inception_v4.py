@@ -44,7 +44,7 @@ class _Block:
         return mx.sym.Activation(data, act_type="relu", name=f"{name}_relu")
 
     def tower(self, data: Any, *layers: Any) -> Any:
-        """Convolutions one behind the other; a third entry halves the image."""
+        """A sequence of convolutions; a third entry halves the image."""
         for filters, kernel, *half in layers:
             data = self.convolution(data, filters, kernel, 2 if half else 1, same=not half)
         return data

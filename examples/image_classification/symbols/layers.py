@@ -1,4 +1,4 @@
-"""What the networks share: the casts at both ends, shapes, a classifier."""
+"""Shared by the networks: the casts at both ends, shapes, a classifier."""
 
 from __future__ import annotations
 

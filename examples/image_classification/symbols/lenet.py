@@ -1,4 +1,4 @@
-"""LeNet (LeCun et al. 1998) with tanh and max pooling; optionally behind a spatial transformer."""
+"""LeNet (LeCun et al. 1998) with tanh and max pooling; optionally after a spatial transformer."""
 
 from __future__ import annotations
 
