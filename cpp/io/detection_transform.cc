@@ -179,7 +179,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
                          DetectionSample& sample, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(params.channels != 4 || info.channels == 4, ErrorKind::kRecord, name,
-                ": an image of ", info.channels, " channels given, data_shape wants 4");
+                ": an image of ", info.channels, " channels given, data_shape expects 4");
   try {
     cv::Mat image = decode_short_side(bytes, info, params, name, random);
     color_jitter(image, p, random);

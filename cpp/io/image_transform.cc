@@ -125,7 +125,7 @@ void transform_image(std::span<const std::byte> bytes, const ImageParams& p, Ran
                      const std::string& name, TransformScratch& scratch, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(p.channels != 4 || info.channels == 4, ErrorKind::kRecord, name, ": an image of ",
-                info.channels, " channels given, data_shape wants 4");
+                info.channels, " channels given, data_shape expects 4");
   if (direct_transform_fits(p) &&
       direct_transform(bytes, info, p, random, name, scratch.window, output))
     return;

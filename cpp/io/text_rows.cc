@@ -112,14 +112,14 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
     int64_t column = 0;
     float value = 0;
     if (!take_number(left, column) || left.empty() || left.front() != ':')
-      file_.fail_at(line, "pairs column:value expected behind the label");
+      file_.fail_at(line, "pairs column:value expected after the label");
     left.remove_prefix(1);
     if (!take_number(left, value))
       file_.fail_at(line, str("column ", column, " has no number as its value"));
     if (column < 0 || column >= width_)
       file_.fail_at(line, str("column ", column, " given, 0 to ", width_ - 1, " expected"));
     if (column <= before)
-      file_.fail_at(line, str("column ", column, " given behind column ", before));
+      file_.fail_at(line, str("column ", column, " given after column ", before));
     before = column;
     output.columns.push_back(column);
     output.values.push_back(value);

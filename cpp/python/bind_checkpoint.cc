@@ -44,7 +44,7 @@ void states_from_python(uint64_t seed, const py::list& devices) {
 
 void bind_checkpoint(py::module_& m) {
   m.def("crc32c", checksum, py::arg("data"), py::arg("before") = 0,
-        "CRC32C of contiguous bytes, or of these behind others whose checksum is `before`.");
+        "CRC32C of contiguous bytes; `before` is the checksum of preceding bytes.");
   m.def("random_states", states_to_python,
         "(seed, [(device type, index, seed, offset)]): the states of all generators.");
   m.def("set_random_states", states_from_python, py::arg("seed"), py::arg("devices"),

@@ -360,7 +360,7 @@ void bind_comm(py::module_& m) {
       "Whether the job has lost a rank.");
   m.def(
       "comm_obstacle", [] { return mpi_plugin().recovery_obstacle(); },
-      "Why the job cannot go on without a lost rank; empty if it can.");
+      "Why the job cannot continue without a lost rank; empty if it can.");
   m.def(
       "comm_rebuild",
       [](const py::dict& d) {

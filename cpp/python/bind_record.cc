@@ -121,7 +121,7 @@ void bind_record(py::module_& m) {
           [](const io::RecordReader& self, int64_t offset) {
             return self.file().find_head(offset);
           },
-          py::arg("offset"), "Offset of the first record head at or behind offset.")
+          py::arg("offset"), "Offset of the first record head at or after offset.")
       .def_property_readonly("size",
                              [](const io::RecordReader& self) { return self.file().size(); })
       .def_property_readonly("path",

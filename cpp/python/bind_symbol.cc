@@ -85,7 +85,8 @@ void bind_call(py::module_& m) {
            py::arg("name"), py::arg("attrs"))
       .def_property_readonly("name", [](const OpCall& self) { return self.op().name; })
       .def_property_readonly("variadic", &OpCall::is_variadic)
-      .def_property_readonly("completes", &OpCall::completes, "Can it tell shapes of weights?")
+      .def_property_readonly("completes", &OpCall::completes,
+                             "Whether it infers shapes of weights.")
       .def_property_readonly(
           "constant_output",
           [](const OpCall& self) { return self.traits(self.op().name).constant_output; },

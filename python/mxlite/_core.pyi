@@ -1460,7 +1460,7 @@ class OpCall:
     @property
     def completes(self) -> bool:
         """
-        Can it tell shapes of weights?
+        Whether it infers shapes of weights.
         """
     @property
     def constant_output(self) -> bool:
@@ -1717,7 +1717,7 @@ class RecordReader:
     def __init__(self, path: str) -> None: ...
     def find_head(self, offset: int) -> int:
         """
-        Offset of the first record head at or behind offset.
+        Offset of the first record head at or after offset.
         """
     def next(self) -> Any:
         """
@@ -1916,7 +1916,7 @@ def comm_lost() -> bool:
 
 def comm_obstacle() -> str:
     """
-    Why the job cannot go on without a lost rank; empty if it can.
+    Why the job cannot continue without a lost rank; empty if it can.
     """
 
 def comm_rebuild(request: dict[Any, Any]) -> None:
@@ -1973,7 +1973,7 @@ def cpu_threads() -> int:
 
 def crc32c(data: Any, before: int = 0) -> int:
     """
-    CRC32C of contiguous bytes, or of these behind others whose checksum is `before`.
+    CRC32C of contiguous bytes; `before` is the checksum of preceding bytes.
     """
 
 def current_context() -> Context:

@@ -16,7 +16,7 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr Pass kRemoveDead{"remove-dead", "removes nodes whose outputs nobody reads", remove_dead};
+constexpr Pass kRemoveDead{"remove-dead", "removes nodes whose outputs are not read", remove_dead};
 constexpr Pass kRemoveIdentity{"remove-identity", "removes operators that return their input",
                                remove_identity};
 constexpr Pass kFoldConstants{"fold-constants", "computes what depends on constants alone",

@@ -144,7 +144,7 @@ void Server::restore() {
       obey(c);
     }
   }
-  std::fprintf(stderr, "mxlite: %s goes on from its snapshots of %zu parts\n",
+  std::fprintf(stderr, "mxlite: %s continues from its snapshots of %zu parts\n",
                member_.self().c_str(), slots_.size());
 }
 

@@ -51,7 +51,7 @@ Specs infer_crop(const ImageCropParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_crop", in[0]);
   MX_CHECK(p.x + p.width <= v.width && p.y + p.height <= v.height, "_image_crop: part at (", p.x,
            ", ", p.y, ") of width ", p.width, " and height ", p.height,
-           " lies outside an image of width ", v.width, " and height ", v.height);
+           " is outside of an image of width ", v.width, " and height ", v.height);
   return {{image_shape(in[0].shape, p.height, p.width, v.channels), in[0].dtype}};
 }
 

@@ -56,7 +56,7 @@ struct BilinearResizeParams {
         field("scale_width", &P::scale_width, "Factor of the width; replaces width.")
             .above(0)
             .at_most(kMaxSize),
-        field("mode", &P::mode, "Where the size of the output comes from."),
+        field("mode", &P::mode, "How the size of the output is determined."),
         field("align_corners", &P::align_corners,
               "Corner pixels keep their place; otherwise pixels are areas."));
   }

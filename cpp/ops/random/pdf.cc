@@ -188,7 +188,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PdfParams>("_random_pdf_dirichlet")
               .alias({"random_pdf_dirichlet"})
               .inputs({"sample", "alpha"})
-              .doc("Density of the Dirichlet distribution; probabilities lie along the last axis.")
+              .doc("Density of the Dirichlet distribution; probabilities are along the last axis.")
               .infer(infer_dirichlet)
               .gradient(dirichlet_gradient)
               .build());

@@ -13,7 +13,7 @@ struct SequenceMaskParams {
   static constexpr auto fields() {
     return std::tuple(field("use_sequence_length", &SequenceMaskParams::use_sequence_length,
                             "Use sequence_length; otherwise nothing is masked."),
-                      field("value", &SequenceMaskParams::value, "Value behind the end."),
+                      field("value", &SequenceMaskParams::value, "Value of steps after the end."),
                       field("axis", &SequenceMaskParams::axis, "Axis of time: 0 or 1."));
   }
 };

@@ -131,7 +131,7 @@ void register_conversions(OpRegistry& ops) {
   ops.add(OpBuilder<CountParams>("_csr_collect")
               .inputs({"dense", "indptr"})
               .outputs(2)
-              .doc("data and indices of the csr matrix whose indptr _csr_count gave.")
+              .doc("data and indices of the csr matrix whose indptr _csr_count has computed.")
               .infer([](const CountParams& p, std::span<const TensorSpec> in) {
                 check_index("_csr_collect", "indptr", in[1]);
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[0].shape[0] + 1 == in[1].shape[0],

@@ -16,7 +16,7 @@ struct ConcatParams {
 struct StackParams {
   int axis = 0;
   static constexpr auto fields() {
-    return std::tuple(field("axis", &StackParams::axis, "Where the new axis goes."));
+    return std::tuple(field("axis", &StackParams::axis, "Position of the new axis."));
   }
 };
 
@@ -44,7 +44,7 @@ struct SplitV2Params {
   int sections = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("indices", &SplitV2Params::indices, "Where every part begins."),
+        required_field("indices", &SplitV2Params::indices, "First index of every part."),
         field("axis", &SplitV2Params::axis, "Axis that is split."),
         field("squeeze_axis", &SplitV2Params::squeeze_axis,
               "Remove the axis, which then has length 1 in every part."),

@@ -27,7 +27,7 @@ struct ArangeLikeParams {
         field("step", &ArangeLikeParams::step, "Difference of neighbours."),
         field("repeat", &ArangeLikeParams::repeat, "How often every value occurs.")
             .between(1, kMaxSize),
-        field("ctx", &ArangeLikeParams::ctx, "Ignored: the output lies where data does."),
+        field("ctx", &ArangeLikeParams::ctx, "Ignored: the output is on data's device."),
         field("axis", &ArangeLikeParams::axis,
               "Axis whose length counts; None: the shape of data."));
   }

@@ -32,7 +32,7 @@ struct ExpandDimsParams {
   int axis = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("axis", &ExpandDimsParams::axis, "Where the new axis of length 1 goes."));
+        required_field("axis", &ExpandDimsParams::axis, "Position of the new axis of length 1."));
   }
 };
 

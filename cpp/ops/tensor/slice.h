@@ -55,7 +55,7 @@ struct SliceBackwardParams {
   static constexpr auto fields() {
     return std::tuple(
         required_field("shape", &SliceBackwardParams::shape, "Shape of the output."),
-        required_field("begin", &SliceBackwardParams::begin, "Where data's first element goes."),
+        required_field("begin", &SliceBackwardParams::begin, "Position of data's first element."),
         required_field("step", &SliceBackwardParams::step, "Distance of its elements per axis."));
   }
 };

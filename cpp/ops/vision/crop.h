@@ -15,7 +15,7 @@ struct CropParams {
         field("offset", &P::offset, "First row and column of the part.").between(0, kMaxSize),
         field("h_w", &P::h_w, "Height and width of the part; ignored with two inputs.")
             .between(0, kMaxSize),
-        field("center_crop", &P::center_crop, "Take the middle, whatever offset says."));
+        field("center_crop", &P::center_crop, "Take the middle and ignore offset."));
   }
   // First row and column of a part of shape `part` of `data`.
   std::pair<int64_t, int64_t> start(const Shape& data, const Shape& part) const {

@@ -34,7 +34,7 @@ struct RoiAlignParams : RoiPoolingParams {
                        .between(-kMaxSize, 512),
                    field("position_sensitive", &P::position_sensitive,
                          "Every bin reads channels of its own."),
-                   field("aligned", &P::aligned, "Pixel centres lie at half coordinates.")));
+                   field("aligned", &P::aligned, "Pixel centers are at half coordinates.")));
   }
 };
 

@@ -318,7 +318,7 @@ class _Table:
                 )
             at = end + -end % _ALIGN
             if any(self._data[end:at]):
-                raise self._error(f"bytes {end} to {at} behind array {name!r} are damaged")
+                raise self._error(f"bytes {end} to {at} after array {name!r} are damaged")
         if at != self._begin:
             raise self._error(f"bytes {at} to {self._begin} belong to nothing")
 

@@ -97,7 +97,7 @@ def BilinearResize2D(
     scale_width : float | None, default None
         Factor of the width; replaces width.
     mode : Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'], default size
-        Where the size of the output comes from.
+        How the size of the output is determined.
     align_corners : bool, default True
         Corner pixels keep their place; otherwise pixels are areas.
     """
@@ -487,7 +487,7 @@ def ROIAlign(
     position_sensitive : bool, default False
         Every bin reads channels of its own.
     aligned : bool, default False
-        Pixel centres lie at half coordinates.
+        Pixel centers are at half coordinates.
     """
     ...
 
@@ -594,7 +594,7 @@ def arange_like(
     repeat : int, default 1
         How often every value occurs.
     ctx : str, default
-        Ignored: the output lies where data does.
+        Ignored: the output is on data's device.
     axis : int | None, default None
         Axis whose length counts; None: the shape of data.
     """
@@ -708,11 +708,11 @@ def box_nms(
     topk : int, default -1
         How many boxes are compared at most; negative: all. 0 copies.
     coord_start : int, default 2
-        Where the four coordinates begin in a row.
+        Index of the first of four coordinates in a row.
     score_index : int, default 1
-        Where the score stands in a row.
+        Index of the score in a row.
     id_index : int, default -1
-        Where the class stands in a row; -1: no classes.
+        Index of the class in a row; -1: no classes.
     background_id : int, default -1
         Boxes of this class are dropped; needs id_index.
     force_suppress : bool, default False
@@ -750,11 +750,11 @@ def box_non_maximum_suppression(
     topk : int, default -1
         How many boxes are compared at most; negative: all. 0 copies.
     coord_start : int, default 2
-        Where the four coordinates begin in a row.
+        Index of the first of four coordinates in a row.
     score_index : int, default 1
-        Where the score stands in a row.
+        Index of the score in a row.
     id_index : int, default -1
-        Where the class stands in a row; -1: no classes.
+        Index of the class in a row; -1: no classes.
     background_id : int, default -1
         Boxes of this class are dropped; needs id_index.
     force_suppress : bool, default False

@@ -253,7 +253,7 @@ def Crop(
     h_w : int | Sequence[int], default (0, 0)
         Height and width of the part; ignored with two inputs.
     center_crop : bool, default False
-        Take the middle, whatever offset says.
+        Take the middle and ignore offset.
     """
     ...
 
@@ -844,14 +844,14 @@ def SequenceMask(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Replaces everything behind each sequence's end by one value.
+    """Replaces all steps after each sequence's end by one value.
 
     Parameters
     ----------
     use_sequence_length : bool, default False
         Use sequence_length; otherwise nothing is masked.
     value : float, default 0
-        Value behind the end.
+        Value of steps after the end.
     axis : int, default 0
         Axis of time: 0 or 1.
     """
@@ -865,7 +865,7 @@ def SequenceReverse(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Reverses every sequence; what lies behind its end stays.
+    """Reverses every sequence; steps after its end stay unchanged.
 
     Parameters
     ----------
@@ -1698,7 +1698,7 @@ def expand_dims(
     Parameters
     ----------
     axis : int
-        Where the new axis of length 1 goes.
+        Position of the new axis of length 1.
     """
     ...
 
@@ -3907,7 +3907,7 @@ def stack(
     Parameters
     ----------
     axis : int, default 0
-        Where the new axis goes.
+        Position of the new axis.
     """
     ...
 

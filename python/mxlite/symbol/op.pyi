@@ -255,7 +255,7 @@ def Crop(
     h_w : int | Sequence[int], default (0, 0)
         Height and width of the part; ignored with two inputs.
     center_crop : bool, default False
-        Take the middle, whatever offset says.
+        Take the middle and ignore offset.
     """
     ...
 
@@ -850,14 +850,14 @@ def SequenceMask(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Replaces everything behind each sequence's end by one value.
+    """Replaces all steps after each sequence's end by one value.
 
     Parameters
     ----------
     use_sequence_length : bool, default False
         Use sequence_length; otherwise nothing is masked.
     value : float, default 0
-        Value behind the end.
+        Value of steps after the end.
     axis : int, default 0
         Axis of time: 0 or 1.
     """
@@ -871,7 +871,7 @@ def SequenceReverse(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Reverses every sequence; what lies behind its end stays.
+    """Reverses every sequence; steps after its end stay unchanged.
 
     Parameters
     ----------
@@ -1711,7 +1711,7 @@ def expand_dims(
     Parameters
     ----------
     axis : int
-        Where the new axis of length 1 goes.
+        Position of the new axis of length 1.
     """
     ...
 
@@ -3943,7 +3943,7 @@ def stack(
     Parameters
     ----------
     axis : int, default 0
-        Where the new axis goes.
+        Position of the new axis.
     """
     ...
 

@@ -131,7 +131,7 @@ def test_four_channels(tmp_path: Path) -> None:
     assert jittered[0].shape == (4, 40, 50)
     header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), encode(alpha, png=True)))
     np.testing.assert_array_equal(pixels, alpha)
-    with pytest.raises(mx.base.RecordError, match="3 channels given, data_shape wants 4"):
+    with pytest.raises(mx.base.RecordError, match="3 channels given, data_shape expects 4"):
         pixels_of(write(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
 
 

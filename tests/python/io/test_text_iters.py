@@ -167,7 +167,7 @@ def test_libsvm_parts_cover_every_line_once(tmp_path: Path, parts: int) -> None:
     [
         ("1 3:1\n", "column 3 given, 0 to 2 expected"),
         ("1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
-        ("1 1:1 1:2\n", "column 1 given behind column 1"),
+        ("1 1:1 1:2\n", "column 1 given after column 1"),
         ("a 1:1\n", "it does not begin with a number"),
         ("1 1\n", "pairs column:value expected"),
         ("1 1:\n", "column 1 has no number as its value"),

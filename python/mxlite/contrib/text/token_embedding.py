@@ -39,7 +39,7 @@ def _decoded_lines(file: IO[str], path: str) -> Iterator[str]:
             yield line
     except UnicodeDecodeError as error:
         raise TextError(
-            f"embedding: {path} behind line {number}: text in {error.encoding} expected: {error}"
+            f"embedding: {path} after line {number}: text in {error.encoding} expected: {error}"
         ) from None
 
 

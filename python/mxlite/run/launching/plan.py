@@ -118,7 +118,7 @@ def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
     if hosts and slots < args.num_workers:
         raise LaunchError(
             f"{args.num_workers} workers given, the {len(hosts)} hosts of {args.hostfile} have "
-            f"{slots} slots; add hosts, or 'slots=N' behind their names"
+            f"{slots} slots; add hosts, or 'slots=N' after their names"
         )
 
 
