@@ -150,7 +150,7 @@ def time_blocks(
     blocks : int
         Number of measurements.
     after : callable, optional
-        Called behind each block, outside the measured time (a wait, for example).
+        Called after each block, outside the measured time (a wait, for example).
 
     Returns
     -------
@@ -381,7 +381,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     Returns
     -------
     str
-        Lines without a line end behind the last.
+        Lines without a line end after the last.
     """
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = []

@@ -116,7 +116,7 @@ class Training:
         loss.wait_to_read()
 
     def ready_times(self) -> dict[str, Any]:
-        """Return a step's seconds, and for each gradient the share of backward behind it, bytes."""
+        """Return a step's seconds, and for each gradient the share of backward after it, bytes."""
         mx = self.mx
         mx.nd.waitall()
         begin = time.perf_counter()

@@ -74,7 +74,7 @@ NAIVE = [
 
 
 def measure(case: Case, scope: dict[str, Any], calls: int, blocks: int) -> Timing:
-    """Time a statement in blocks, with a wait for all work behind each block.
+    """Time a statement in blocks, with a wait for all work after each block.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def import_cost(statement: str, count: int) -> tuple[Timing, Timing]:
     Returns
     -------
     seconds, mebibytes : Timing
-        Duration of the statement, and resident set behind it.
+        Duration of the statement, and resident set after it.
     """
     seconds, sizes = [], []
     for _ in range(count):

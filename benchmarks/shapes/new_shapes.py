@@ -42,7 +42,7 @@ def measure(python: str, package: str, use: str, args: argparse.Namespace) -> di
     Returns
     -------
     dict
-        Seconds of the first and second call by shape, and the growth in MiB behind each.
+        Seconds of the first and second call by shape, and the growth in MiB after each.
     """
     threads = str(args.threads)
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "MXLITE_CPU_THREADS": threads}

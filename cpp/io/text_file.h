@@ -10,7 +10,7 @@ namespace mxlite::io {
 
 class TextFile {
  public:
-  // Part `part` of `parts` begins with the first line that starts at or behind its share of the
+  // Part `part` of `parts` begins with the first line that starts at or after its share of the
   // bytes: every line is in one part. who: the reader, for errors. Throws kRecord.
   TextFile(std::string path, std::string who, int64_t part = 0, int64_t parts = 1);
 

@@ -63,7 +63,7 @@ def score(
         Threads that decode.
     label_name : str
     max_num_examples : int, optional
-        End behind the batch that exceeds it.
+        End after the batch that exceeds it.
 
     Returns
     -------

@@ -30,7 +30,7 @@ from symbols import get_symbol
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent / "image_classification"
 EPOCHS = 20
-# Last epochs before the rate goes down, from 0; the Module's option names the epochs behind them.
+# Last epochs before the rate goes down, from 0; the Module's option names the epochs after them.
 STEPS = (9, 14)
 NETWORK = {"num_classes": 10, "num_layers": 14, "image_shape": "3,28,28"}
 GLUON = re.compile(r"\[Epoch (\d+)\] (training|validation): accuracy=([\d.]+)")

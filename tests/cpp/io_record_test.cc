@@ -74,7 +74,7 @@ TEST(RecordFile, EveryDamagedByteOfAHeadIsReportedOrHarmless) {
           ++errors;
         }
       }
-      // The neighbours always survive; a length made smaller ends in an error behind the record.
+      // The neighbours always survive; a length made smaller ends in an error after the record.
       ASSERT_GE(found.size(), 2U) << byte << ' ' << bit;
       EXPECT_EQ(found.front(), records[0]);
       EXPECT_EQ(found.back(), records[2]);

@@ -166,7 +166,7 @@ TEST(SharedMemoryTest, BlocksKeepTheirValuesAndAreGivenBack) {
   EXPECT_LT(memory.place_of(data, bytes).file, 0);  // seen once
   EXPECT_GE(memory.place_of(data, bytes).file, 0);
   EXPECT_EQ(memory.place_of(data + 5, 10).offset, memory.place_of(data, bytes).offset + 5);
-  EXPECT_LT(memory.place_of(data, size_t{5} << 20).file, 0);  // ends behind the block
+  EXPECT_LT(memory.place_of(data, size_t{5} << 20).file, 0);  // ends after the block
   for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(data[i], static_cast<unsigned char>(i * 31));
   EXPECT_GE(memory.shared_bytes(), before + bytes);
   memory.make_private(data);

@@ -1,4 +1,4 @@
-// Planned BatchNorm, alone and with what is fused behind it, gives what the native kernels give.
+// Planned BatchNorm, alone and with what is fused after it, gives what the native kernels give.
 #include "cpp/ops/cpu/onednn/norm.h"
 #include "tests/cpp/planned_call.h"
 

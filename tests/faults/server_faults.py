@@ -28,7 +28,7 @@ from server_jobs import ServerJob, free_port  # noqa: E402
 
 STEPS = 40
 
-# Prints what is wrong, and where it is: a replaced worker begins behind its last push.
+# Prints what is wrong, and where it is: a replaced worker begins after its last push.
 WORKER = f"""
 import os, sys, time
 from mxlite import _core, nd
@@ -49,7 +49,7 @@ for step in range(1, {STEPS} + 1):
         out = nd.empty((size,))
         kv.pull(key, out)
         value = out.asnumpy()
-        # A replaced worker repeats steps that other servers than a replaced one have behind them.
+        # A replaced worker repeats steps that servers which were not replaced have already done.
         ahead = (value >= total * step) & (value <= total * {STEPS}) & (value % total == 0)
         if not (ahead if rejoined else value == total * step).all():
             print("WRONG", key, step, value[:4], total * step, flush=True)

@@ -63,7 +63,7 @@ class SharedMemory {
   std::mutex mutex_;
   bool refused_ = false;                                 // guarded by mutex_, as all below
   SharedPlace file_;                                     // without an offset
-  uint64_t next_offset_ = 0;                             // behind the last block
+  uint64_t next_offset_ = 0;                             // after the last block
   std::map<size_t, FreeOffsets> free_;                   // by size
   std::map<const std::byte*, Shared> blocks_;            // by address
   std::unordered_map<const std::byte*, int> sightings_;  // requests for unshared blocks

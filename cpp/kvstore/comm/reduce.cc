@@ -58,7 +58,7 @@ void combine_block(const void* const* inputs, size_t count, int64_t first, int64
   }
 }
 
-// Whole cache lines without reading them; what is left at the ends as usual. Needs a fence behind.
+// Whole cache lines without reading them; what is left at the ends as usual. Needs a fence after.
 void stream_lines(void* to, const void* from, size_t bytes) {
   constexpr size_t kLine = 64;
   auto* dst = static_cast<char*>(to);

@@ -49,7 +49,7 @@ T value_of_key(KeyOf<T> key) {
   }
 }
 
-// Largest value first, NaN behind everything.
+// Largest value first, NaN after everything.
 template <class T>
 KeyOf<T> falling_key(T raw) {
   const auto value = static_cast<ComputeType<T>>(raw);

@@ -21,14 +21,14 @@ Shape reversed(const Shape& shape) {
   return r;
 }
 
-// With reverse, everything is read from right to left: -4 stands behind its two numbers.
+// With reverse, everything is read from right to left: -4 follows its two numbers.
 std::vector<Code> read_codes(const Shape& given, bool reverse) {
   const Shape shape = reverse ? reversed(given) : given;
   std::vector<Code> codes;
   for (int i = 0; i < shape.ndim(); ++i) {
     if (shape[i] == -4) {
       MX_CHECK(i + 2 < shape.ndim(), "Reshape: shape ", given, ": -4 needs two numbers ",
-               reverse ? "before it, as reverse is set" : "behind it");
+               reverse ? "before it, as reverse is set" : "after it");
       codes.push_back({-4, shape[i + 1], shape[i + 2]});
       i += 2;
     } else {

@@ -1,4 +1,4 @@
-"""Residual network, version 1 (He et al. 2015): ReLU behind the sum, stride in the first layer."""
+"""Residual network, version 1 (He et al. 2015): ReLU after the sum, stride in the first layer."""
 
 from __future__ import annotations
 

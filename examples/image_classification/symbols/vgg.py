@@ -32,7 +32,7 @@ def get_symbol(
     num_layers : int
         11, 13, 16 or 19; None is 11.
     batch_norm : bool
-        Normalize behind each convolution.
+        Normalize after each convolution.
     dtype : str
 
     Raises

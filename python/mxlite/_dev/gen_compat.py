@@ -178,7 +178,7 @@ def totals(found: list[Section]) -> tuple[int, int, int]:
 
 
 def _wrapped(title: str, names: list[str]) -> list[str]:
-    """Return lines of at most 120 characters with names behind a title."""
+    """Return lines of at most 120 characters with names after a title."""
     text = f"{title}: " + " ".join(f"`{name}`" for name in names)
     return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 

@@ -69,7 +69,7 @@ def check_unpacked_size(
 
 
 class LimitedStream(io.RawIOBase):
-    """A stream of unpacked bytes that ends in an error behind the limit.
+    """A stream of unpacked bytes that ends in an error after the limit.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class LimitedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes; raises `FileFormatError` behind the limit."""
+        """Read bytes; raises `FileFormatError` after the limit."""
         piece = self._stream.read(min(len(buffer), 1 << 20))
         self._done += len(piece)
         check_unpacked_size(self._done, self._packed, self._where)

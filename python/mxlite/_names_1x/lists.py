@@ -62,7 +62,7 @@ def imports() -> dict[str, dict[str, str]]:
 
 
 def old_path(module_name: str) -> str:
-    """Return the path of a module of mxlite behind ``mxnet.``."""
+    """Return the path of a module of mxlite after ``mxnet.``."""
     rest = module_name[len("mxlite.") :]
     return rest[len("legacy.") :] if rest.startswith("legacy.") else rest
 
@@ -73,7 +73,7 @@ def is_module(rest: str) -> bool:
     Parameters
     ----------
     rest : str
-        Dotted path behind ``mxnet.``.
+        Dotted path after ``mxnet.``.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def not_built(path: str) -> str:
     Parameters
     ----------
     path : str
-        Dotted path behind ``mx.``.
+        Dotted path after ``mx.``.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def resolve(rest: str) -> ModuleType | None:
     Parameters
     ----------
     rest : str
-        Dotted path behind ``mxnet.``, as ``"nd.random"``.
+        Dotted path after ``mxnet.``, as ``"nd.random"``.
 
     Returns
     -------
@@ -124,12 +124,12 @@ def moved_below(rest: str) -> dict[str, ModuleType]:
     Parameters
     ----------
     rest : str
-        Dotted path behind ``mxnet.``.
+        Dotted path after ``mxnet.``.
 
     Returns
     -------
     dict of str to module
-        By their paths behind ``mxnet.``.
+        Entries by their paths after ``mxnet.``.
     """
     found = {path: resolve(path) for path in MOVED if path.rpartition(".")[0] == rest}
     return {path: module for path, module in found.items() if module is not None}

@@ -123,7 +123,7 @@ class ImageRecordIter(MXDataIter):
     ----------
     on_error : str
         ``'raise'``: a damaged record's error is raised in place of its batch. ``'skip'``: its batch
-        is filled by the records behind it; ``skipped`` and ``bad_records`` count.
+        is filled by the records after it; ``skipped`` and ``bad_records`` count.
     on_error_limit : float
         Share of an epoch's records that may be skipped; an error if there are more.
 

@@ -130,7 +130,7 @@ class NDArrayIter(DataIter, TypedInit):
             raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
         if any(length > count for length in lengths.values()):
             warnings.warn(
-                f"NDArrayIter: different numbers of samples given: {lengths}; those behind the "
+                f"NDArrayIter: different numbers of samples given: {lengths}; those after the "
                 f"first {count} are left out",
                 stacklevel=4,
             )

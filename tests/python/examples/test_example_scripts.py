@@ -187,7 +187,7 @@ def test_synthetic_data_with_other_dtypes_optimizers_and_compression(tmp_path):
 
 
 def test_imagenet_augmentation_sets_defaults_that_options_override(tmp_path):
-    """1.x set them behind the parsing of options, where they had no effect."""
+    """1.x set them after the parsing of options, where they had no effect."""
     options = [
         *("--benchmark", 1, "--network", "mlp", "--image-shape", "3,8,8", "--num-classes", 5),
         *("--num-examples", 4, "--batch-size", 4, "--num-epochs", 1, "--brightness", 0.2),

@@ -358,7 +358,7 @@ def test_inputs_may_be_overwritten_after_the_call():
     x = nd.ones((2,))
     y = nd.Custom(x, op_type="t_gate2")
     threading.Timer(0.05, gate.set).start()
-    x[:] = 7  # ordered behind the operator's read
+    x[:] = 7  # ordered after the operator's read
     assert_array_equal(y.asnumpy(), [1, 1])
     assert_array_equal(x.asnumpy(), [7, 7])
 

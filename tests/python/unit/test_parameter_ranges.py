@@ -64,7 +64,7 @@ def bounded() -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
 
 
 def call(op: str, param: dict[str, Any], before: list[dict[str, Any]], value: Any) -> None:
-    """Check parameters as those of a graph's file; those behind `param` are left out."""
+    """Check parameters as those of a graph's file; those after `param` are left out."""
     values = {p["name"]: filler(p) for p in before if p["required"]}
     number_or_list = param["python_type"].startswith("float | Sequence")  # one for each weight
     is_list = "Sequence" in param["python_type"] and not number_or_list

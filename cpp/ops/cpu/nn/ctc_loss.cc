@@ -40,7 +40,7 @@ struct Problem {
   int64_t max_states() const { return 2 * labels + 1; }
 };
 
-// Rows of states have two more in front, or behind, that are never reached: every state then has
+// Rows of states have two more in front, or after, that are never reached: every state then has
 // three predecessors, and loops over states are vectors.
 constexpr int64_t kEdge = 2;
 

@@ -83,7 +83,7 @@ inline int64_t valid_columns(int64_t columns, int64_t first, int64_t width) {
   return std::clamp<int64_t>(columns - first, 0, width);
 }
 
-// (rows, columns) to rows of padded length, zeros behind.
+// (rows, columns) to rows of padded length, zeros after.
 template <class T>
 void pad_rows(const T* from, int64_t rows, int64_t columns, int64_t padded, T* to) {
   for (int64_t r = 0; r < rows; ++r) {

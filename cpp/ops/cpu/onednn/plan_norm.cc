@@ -1,4 +1,4 @@
-// BatchNorm in training by our own kernels, alone or with the addition and relu behind it, in the
+// BatchNorm in training by our own kernels, alone or with the addition and relu after it, in the
 // layout of its producer.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/onednn/layout.h"

@@ -73,7 +73,7 @@ class Pass {
     return offset(part_at(l, d, layout_.first.gates), step * s_.batch * s_.gates * s_.hidden,
                   dtype_);
   }
-  // States lie in the order of time: backward directions begin behind the last step.
+  // States are in the order of time: backward directions begin after the last step.
   void* hidden(int64_t l, int64_t d, int64_t slot) const {
     return offset(part_at(l, d, layout_.first.hidden), slot * s_.batch * s_.out(), dtype_);
   }

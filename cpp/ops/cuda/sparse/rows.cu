@@ -56,7 +56,7 @@ __global__ void mark_nonzero(int64_t rows, int64_t width, const void* data, DTyp
     if (threadIdx.x == 0) marks[r] = static_cast<uint8_t>(found);
   }
 }
-// The list, zeros behind it, and in the end its length. One block.
+// The list, zeros after it, and in the end its length. One block.
 __global__ void __launch_bounds__(kThreads)
     list_marked(int64_t count, const uint8_t* marks, int64_t* out) {
   const int64_t total = list_kept(

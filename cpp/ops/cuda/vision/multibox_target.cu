@@ -193,7 +193,7 @@ class Image {
     if (wanted <= 0) return;
     int64_t count = 0;
     for (int64_t j = threadIdx.x; j < a_.padded; j += blockDim.x) {
-      entries_[j] = {kLastKey, a_.num_anchors + j};  // behind a NaN
+      entries_[j] = {kLastKey, a_.num_anchors + j};  // after a NaN
       if (j < a_.num_anchors && role_[j] != Role::kPositive &&
           best_overlap_[j] < a_.mining_threshold) {
         entries_[j] = {rising_key(static_cast<double>(static_cast<float>(background(j)))), j};

@@ -32,7 +32,7 @@ __device__ inline uint64_t rising_key(double v) {
   const auto bits = static_cast<uint64_t>(__double_as_longlong(v + 0.0));
   return bits & kSign ? ~bits : bits ^ kSign;
 }
-// Largest number first, NaN behind everything.
+// Largest number first, NaN after everything.
 __device__ inline uint64_t falling_key(double v) { return v != v ? kLastKey : ~rising_key(v); }
 
 // Run by the whole block; `padded` is a power of two.

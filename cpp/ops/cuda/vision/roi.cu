@@ -188,7 +188,7 @@ __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64
   past = bins;
   if (!(axis.bin > C(0))) return;
   const C at = static_cast<C>(line);
-  // Points below 0 count as line 0, and the last line takes those up to one pixel behind it.
+  // Points below 0 count as line 0, and the last line takes those up to one pixel after it.
   if (line > 0)
     first = clamp_index(std::floor((at - C(1) - axis.start) / axis.bin) - C(1), int64_t{0}, bins);
   if (line < axis.size - 1)

@@ -146,7 +146,7 @@ def formatted(steps: Any, length: int | None, layout: str, merged: bool | None) 
 def mask_steps(
     steps: Any, length: int | None, layout: str, valid_length: Any, merged: bool | None
 ) -> Any:
-    """Set what lies behind the end of each sequence to zero.
+    """Set the steps after the end of each sequence to zero.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def last_states(states: Sequence[Sequence[Any]], valid_length: Any) -> list[Any]
     Parameters
     ----------
     states : list of list of NDArray
-        The states behind every step.
+        The states after every step.
     valid_length : NDArray
     """
     return [

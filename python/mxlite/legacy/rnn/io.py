@@ -89,7 +89,7 @@ class BucketSentenceIter(DataIter):
     buckets : list of int, optional
         Lengths; by default those of at least ``batch_size`` sentences. Longer ones are discarded.
     invalid_label : int
-        Fills sentences up to their bucket's length, and the label behind the last word.
+        Fills sentences up to their bucket's length, and the label after the last word.
     data_name, label_name : str
     dtype : str or type
     layout : {'NT', 'TN'}

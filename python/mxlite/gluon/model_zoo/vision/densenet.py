@@ -53,7 +53,7 @@ class DenseNet(HybridBlock):
     bn_size : int
         Inner channels of a layer as a multiple of the growth rate.
     dropout : float
-        Dropout behind each layer.
+        Dropout after each layer.
     classes : int
         Size of the output's last dimension.
     prefix, params

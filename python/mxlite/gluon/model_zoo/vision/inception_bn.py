@@ -28,7 +28,7 @@ _STAGES = [
     ],
     [("5a", 352, 192, 320, 160, 224, "avg", 128), ("5b", 352, 192, 320, 192, 224, "max", 128)],
 ]
-# Modules of stride 2 behind the first two stages: 3 x 3 reduce and 3 x 3; double 3 x 3 likewise.
+# Modules of stride 2 after the first two stages: 3 x 3 reduce and 3 x 3; double 3 x 3 likewise.
 _REDUCTIONS = [("3c", 128, 160, 64, 96), ("4e", 128, 192, 192, 256)]
 
 

@@ -131,7 +131,7 @@ class BottleneckV1(_BlockV1):
 
 
 class BasicBlockV2(HybridBlock):
-    """Two 3 x 3 convolutions, each behind BatchNorm and ReLU (MXNet 1.x: ``BasicBlockV2``).
+    """Two 3 x 3 convolutions, each after BatchNorm and ReLU (MXNet 1.x: ``BasicBlockV2``).
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class BasicBlockV2(HybridBlock):
 
 
 class BottleneckV2(HybridBlock):
-    """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions, each behind BatchNorm and ReLU.
+    """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions, each after BatchNorm and ReLU.
 
     MXNet 1.x: ``BottleneckV2``.
 

@@ -48,7 +48,7 @@ class VGG(HybridBlock):
     classes : int
         Size of the output's last dimension.
     batch_norm : bool
-        Put BatchNorm behind each convolution.
+        Put BatchNorm after each convolution.
     prefix, params
         As in :class:`~mxlite.gluon.HybridBlock`.
     """
