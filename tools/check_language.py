@@ -2,7 +2,7 @@
 """Finds comments that no sentence can begin like, pictures, and names that mean two things.
 
 A comment is a sentence about the code below it, or a noun phrase beside a declaration, so it does
-not begin with "of" and go on from a name. Usage: ``check_language.py``; prints the places and ends
+not begin with "of" and continue a name. Usage: ``check_language.py``; prints the places and ends
 with exit code 1 if there are any.
 """
 

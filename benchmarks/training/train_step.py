@@ -9,7 +9,7 @@ take turns. All begin with the same parameters and must give the same losses bef
 where layers drop at random, losses are compared in processes whose dropout keeps everything.
 Peak memory is that of the fresh process after its first steps. Half types are half-precision
 parameters with float32 master copies on mxlite, autocast on PyTorch. The file of --json is written
-anew after each network and batch size.
+again after each network and batch size.
 
     # on a machine with a GPU
     python benchmarks/training/train_step.py --device gpu --batches 256 --dtypes bfloat16 float16

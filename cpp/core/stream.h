@@ -1,4 +1,4 @@
-// Queues of device work. The host submits work and goes on; wait_for orders work of two streams,
+// Queues of device work. The host submits work and continues; wait_for orders work of two streams,
 // and synchronize tells the host that work is done.
 #pragma once
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A task that ends later than its run: run passes the work on (such as a negotiation with other
-// processes), and finish completes it. Meanwhile the worker goes on with other tasks.
+// processes), and finish completes it. Meanwhile the worker continues with other tasks.
 #pragma once
 #include <exception>
 

@@ -53,7 +53,7 @@ class Scheduler {
   void enqueue(Task& task);
   static void mark_running(Task& task) { task.running_ = true; }
   // Runs the task if its inputs have not failed. Called without the mutex. False: it ends later, by
-  // finish; the caller goes on with leave instead of complete.
+  // finish; the caller continues with leave instead of complete.
   bool execute(Task& task, bool on_worker);
   // Runs a task of a stream worker in the calling thread and waits until the device is done.
   void execute_and_synchronize(Task& task);

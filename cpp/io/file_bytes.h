@@ -29,7 +29,7 @@ class ReadBuffer {
 // Const functions may be called by several threads, each with a buffer of its own.
 class FileBytes {
  public:
-  // Throws kRecord naming `who` and the path if it is no regular file that can be read.
+  // Throws kRecord naming `who` and the path unless it is a readable regular file.
   FileBytes(const std::string& path, const std::string& who);
   ~FileBytes();
   FileBytes(const FileBytes&) = delete;

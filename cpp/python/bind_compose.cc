@@ -257,7 +257,7 @@ void bind_compose(py::module_& m) {
         py::arg("attrs"), "Attributes of a variable that is made for an operator's input.");
   m.def(
       "hidden_key", [](const std::string& key) { return symbol::hidden_key(key); }, py::arg("key"),
-      "__lr_mult__ for lr_mult and its like, other keys as they are.");
+      "__lr_mult__ for lr_mult and its like, other keys unchanged.");
   m.def(
       "set_symbol_scopes",
       [](py::object name, py::object attrs, py::object casts) {

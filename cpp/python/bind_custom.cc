@@ -15,7 +15,7 @@
 #include "cpp/python/py_array.h"
 
 // Note [Custom operators]
-// A task that calls Python is pushed like any other, so the caller goes on at once. When it runs,
+// A task that calls Python is pushed like any other, so the caller continues at once. When it runs,
 // Python gets other handles of the operands' memory with variables of their own: tasks that the
 // callback pushes would otherwise wait for the task that waits for them. The task is done when all
 // that use these handles are done. A custom operator called inside a callback runs at once in the

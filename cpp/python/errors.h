@@ -4,7 +4,7 @@
 
 namespace mxlite::python {
 
-// Raises an exception; bytes of the text that are no UTF-8 are replaced.
+// Raises an exception; bytes of the text that are not UTF-8 are replaced.
 void set_exception(pybind11::handle type, const char* text);
 
 // Throws the core's error for an exception of mxlite.base; any other one as it is.

@@ -1,5 +1,5 @@
 // Operators called on a Symbol make nodes. The class registers itself here; the check is one
-// comparison and runs only for arguments that are no arrays.
+// comparison and runs only for arguments that are not arrays.
 #pragma once
 #include <pybind11/pybind11.h>
 

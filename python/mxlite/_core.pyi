@@ -2138,7 +2138,7 @@ def has_open_shapes(heads: Sequence[tuple[Node, int]], np_shape: bool) -> bool:
 
 def hidden_key(key: str) -> str:
     """
-    __lr_mult__ for lr_mult and its like, other keys as they are.
+    __lr_mult__ for lr_mult and its like, other keys unchanged.
     """
 
 def image_info(data: Any, name: str = "imdecode") -> tuple[int, int, int]:

@@ -55,7 +55,7 @@ TEST(EngineFork, TheChildReadsFinishedValuesAndRunsTasksInTheCaller) {
   EXPECT_FALSE(engine.runs_in_caller());
   push(engine, {&x}, {&y}, {}, [&] { ++value; });
   engine.wait(y);
-  EXPECT_EQ(value, 7) << "the parent goes on";
+  EXPECT_EQ(value, 7) << "the parent continues";
 }
 
 TEST(EngineFork, WhatWasInFlightFailsInTheChildAndEndsInTheParent) {

@@ -203,7 +203,7 @@ TEST(Negotiator, MismatchesNameRanksTensorAndValues) {
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].error,
             "Mismatched data types: float32 and int32 (allreduce of 'grad', ranks 0 and 2)");
-  // The job goes on.
+  // The job continues.
   EXPECT_EQ(
       Job::texts(job.round({{all_reduce("grad")}, {all_reduce("grad")}, {all_reduce("grad")}})),
       std::vector<std::string>{"|grad"});

@@ -288,7 +288,7 @@ TEST(ServerJob, MissingProcessesAreCounted) {
   EXPECT_NE(text.find("0 of 2 workers, 0 of 1 servers"), std::string::npos) << text;
 }
 
-// Foreign bytes at every port, before, in and after a header; the job goes on and is right.
+// Foreign bytes at every port, before, in and after a header; the job continues and is right.
 TEST(ServerJob, ForeignBytesDisturbNobody) {
   Job job(2, 1);
   std::atomic<bool> stop{false};
@@ -311,7 +311,8 @@ TEST(ServerJob, ForeignBytesDisturbNobody) {
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
-// A server that is gone and one that goes on from its snapshots: the workers repeat what it lacks.
+// A server that is gone and one that continues from its snapshots: the workers repeat what it
+// lacks.
 TEST(ServerJob, AServerThatComesBackHasEverything) {
   Job job(2, 1);
   const auto folder = std::filesystem::temp_directory_path() / "mxlite_server_job_test";

@@ -176,7 +176,7 @@ TEST(Session, CallsByNumberAreDoneWhicheverIsReadyFirst) {
   EXPECT_EQ(job.session().number_calls(1), first + kCalls);
   std::vector<OperationRef> all;
   for (size_t i = 0; i < kCalls; ++i) {
-    // Equal names are no mistake: the numbers tell the calls apart.
+    // Equal names are not a mistake: the numbers tell the calls apart.
     all.push_back(job.sum("a", static_cast<int64_t>(1 + i % 5), owner));
     all.back()->number = first + (i * 7) % kCalls;
   }

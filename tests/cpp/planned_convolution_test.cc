@@ -1,5 +1,5 @@
 // Planned convolutions, their gradients and dense layers give what the native kernels give, with
-// and without post-ops, channel counts that are no multiple of the block too.
+// and without post-ops, channel counts that are not a multiple of the block too.
 #include "tests/cpp/planned_call.h"
 
 namespace mxlite::test {

@@ -42,7 +42,7 @@ class MpiPlugin {
   virtual ~MpiPlugin() = default;
   // Initializes MPI unless it is initialized. Collective over the requested ranks.
   virtual World make_world(const WorldRequest& request) = 0;
-  // Returns why the job cannot go on without a lost rank; empty if it can.
+  // Returns why the job cannot continue without a lost rank; empty if it can.
   virtual std::string recovery_obstacle() = 0;
   // Collective over all surviving ranks: leaves the lost ones out and starts new processes. The
   // next make_world returns the new job. A new process's own first make_world joins it.

@@ -96,7 +96,7 @@ void Runtime::start(const WorldRequest& request, const RuntimeOptions& options) 
   try {
     engine::get_interruptibly(std::move(made));
   } catch (...) {
-    abandoned_ = made.valid();  // start was interrupted; the thread goes on
+    abandoned_ = made.valid();  // start was interrupted; the thread continues
     throw;
   }
   std::lock_guard lock(mutex_);

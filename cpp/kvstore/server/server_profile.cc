@@ -1,5 +1,5 @@
 // Commands of workers for the profiler of a server's process. Writing a trace takes a while, so
-// they are done by the thread of run, and the reactor goes on meanwhile.
+// they are done by the thread of run, and the reactor continues meanwhile.
 #include <algorithm>
 
 #include "cpp/kvstore/server/server.h"

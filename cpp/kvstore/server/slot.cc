@@ -118,7 +118,7 @@ void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer
     ++context_.early;  // an earlier one was lost and will be sent again, and then this one
     return;
   }
-  taken_[w] = header.step;  // whatever comes of it: the worker goes on counting
+  taken_[w] = header.step;  // whatever comes of it: the worker continues counting
   check(header, data);
   ++context_.pushes;
   if (context_.sync) {

@@ -22,7 +22,7 @@ struct RowOrder {
   const int64_t *row, *position;
 };
 // In the call's scratch memory, with `extra_bytes` for the caller. Rows outside [0, num_rows) come
-// last, as row num_rows; kAnyRow: all rows as they are, negative ones first.
+// last, as row num_rows; kAnyRow: all rows unchanged, negative ones first.
 inline constexpr int64_t kAnyRow = -1;
 RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
                     size_t extra_bytes = 0, void** extra = nullptr);

@@ -9,7 +9,7 @@ namespace {
 Specs infer_cast(const CastParams& p, std::span<const TensorSpec> in) {
   return {{in[0].shape, p.dtype}};
 }
-// Leaves integers as they are.
+// Leaves integers unchanged.
 Specs infer_amp_cast(const CastParams& p, std::span<const TensorSpec> in) {
   return {{in[0].shape, is_floating(in[0].dtype) ? p.dtype : in[0].dtype}};
 }

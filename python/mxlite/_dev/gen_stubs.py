@@ -169,7 +169,7 @@ def _written(function: Callable[..., Any]) -> str:
 
 
 def _plain(signature: str) -> str:
-    """Return a signature without module prefixes and values that are no source text."""
+    """Return a signature without module prefixes and values that are not source text."""
     text = re.sub(r"mxlite\._core\.|mxlite\.ndarray\.", "", signature)
     text = text.replace("typing.", "") if "Literal" not in text else text
     text = text.replace("Iterator[", "collections.abc.Iterator[")

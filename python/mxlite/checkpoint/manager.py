@@ -29,7 +29,7 @@ def save(path: Path, objects: Mapping[str, Any] | None = None, **named: Any) -> 
     path : str or path
         Replaced only after everything is on the disk.
     objects : mapping of str to object, optional
-        For names that are no keywords.
+        For names that are not keywords.
     **named
         Blocks, a Trainer, a Module, iterators, a DataLoader, metrics, schedulers, objects with
         ``state_dict`` and ``load_state_dict``, and plain values: numbers, strings, arrays and
@@ -70,7 +70,7 @@ def load(
     ----------
     path : str or path
     objects : mapping of str to object, optional
-        For names that are no keywords.
+        For names that are not keywords.
     restore_random : bool
         Set the random generators back too.
     **named

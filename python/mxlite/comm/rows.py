@@ -147,7 +147,7 @@ def alltoall(
     Raises
     ------
     ValueError
-        For splits that are no integers, or rows that cannot be divided.
+        For splits that are not integers, or rows that cannot be divided.
     MXNetError
         Splits do not fit the tensor or the number of ranks, ranks disagree, or a rank is lost.
 

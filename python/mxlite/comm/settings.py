@@ -57,7 +57,7 @@ def runtime_options() -> dict[str, Any]:
     Raises
     ------
     ValueError
-        For a variable that is no number, with its name.
+        For a variable that is not a number, with its name.
     """
     cycle_given = bool(os.environ.get("HOROVOD_CYCLE_TIME", "").strip())
     fusion_given = bool(os.environ.get("HOROVOD_FUSION_THRESHOLD", "").strip())

@@ -39,7 +39,7 @@ class SymbolBlock(HybridBlock):
     Raises
     ------
     TypeError
-        If an input is no variable.
+        If an input is not a variable.
     StorageTypeError
         If a parameter would be row-sparse.
 

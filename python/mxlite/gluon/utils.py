@@ -50,7 +50,7 @@ def split_data(
     num_slice : int
     batch_axis : int
     even_split : bool
-        Refuse a size that is no multiple of ``num_slice``; else the first slices are longer by one.
+        Refuse a size that is not a multiple of ``num_slice``; else the first slices are one longer.
 
     Returns
     -------

@@ -116,7 +116,7 @@ def create(name: str = "local") -> KVStore:
     Raises
     ------
     TypeError
-        If the name is no string.
+        If the name is not a string.
     NotSupportedError
         For a type that this build, or this kind of job, does not have.
     ValueError

@@ -230,7 +230,7 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     Raises
     ------
     TypeError
-        If the memory is to be shared and the values are no real numbers in the machine's byte
+        If the memory is to be shared and the values are not real numbers in the machine's byte
         order.
     ValueError
         If the memory is to be shared and does not lie in C order.

@@ -4,7 +4,7 @@ A file is a header, a list of array blobs and a list of names (`dict` files only
 that MXNet ever wrote are read: blobs V0 to V3, dense and sparse, and the npz files of
 MXNet 2.0. What is written is version 2, byte for byte what 1.9.1 writes. Files are
 written beside their destination, flushed to disk and renamed, so a full disk or a killed process
-leaves the old file as it was.
+leaves the old file unchanged.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a rename durable; some file systems refuse to open folders, which is no failure."""
+    """Make a rename durable; some file systems refuse to open folders, which is not a failure."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder or ".", os.O_RDONLY)
         try:

@@ -96,7 +96,7 @@ def sizes_of(result, ranks: int) -> str:
 def test_survivors_go_on_from_the_last_commit(run) -> None:
     result = run("-np 3 --elastic", COUNT, "{7: (1, 9), 13: (0, 9)}")
     assert sizes_of(result, 1) == "3" * 6 + "2" * 6 + "1" * 8
-    assert "going on after a loss" in result.stderr + result.stdout
+    assert "continuing after a loss" in result.stderr + result.stdout
 
 
 def test_new_processes_take_the_places_of_lost_ones(run) -> None:

@@ -188,7 +188,7 @@ if kv.rank == 1:
     profiler.set_config(filename="s.json", profile_process="server")
     profiler.dump(profile_process="server")
 kv.barrier()
-train(2, shape=(10, 11))  # the job goes on
+train(2, shape=(10, 11))  # the job continues
 """,
     )
 

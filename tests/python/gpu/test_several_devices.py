@@ -86,7 +86,7 @@ try:
 except NotImplementedError as error:
     assert isinstance(error, mx.base.NotSupportedError)
     print(error)
-assert (x + 1).sum().asscalar() == 4  # the device goes on
+assert (x + 1).sum().asscalar() == 4  # the device continues
 """
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -7,7 +7,7 @@
         draws("_random_uniform", check=lambda x: abs(x.mean() - 0.5) < 0.02, shape=(2000,)),
     ]
 
-Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay as they are.
+Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay unchanged.
 ``ref`` gets float64 (or the integer) inputs and returns one array or a list; an array in its
 place is the expected value. Every row runs eagerly and hybridized, with contiguous and with strided
 inputs; gradients are compared with finite differences in float64.

@@ -101,7 +101,7 @@ def _read_only(values):
 
 
 def _packed(values):
-    """Return a field of packed records: strides are no multiples of the element size."""
+    """Return a field of packed records: strides are not multiples of the element size."""
     records = np.zeros(values.shape, np.dtype([("before", "u1"), ("value", values.dtype)]))
     records["value"] = values
     return records["value"]

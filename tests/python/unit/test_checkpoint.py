@@ -1,4 +1,4 @@
-"""Checkpoints: going on bit for bit, damaged files, killed processes, full disks."""
+"""Checkpoints: continuing bit for bit, damaged files, killed processes, full disks."""
 
 from __future__ import annotations
 

@@ -74,6 +74,6 @@ def test_threads_poll_briefly_unless_the_environment_says_otherwise(
     assert ended.returncode == 0, ended.stderr
     # libgomp prints what it read when it was loaded.
     assert f"GOMP_SPINCOUNT = '{polls}'" in ended.stderr
-    # Processes that the program starts see the environment as it was.
+    # Processes that the program starts see the original environment.
     left = [f"{name}={given.get(name)}" for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")]
     assert ended.stdout.split() == left

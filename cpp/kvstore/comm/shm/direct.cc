@@ -17,7 +17,7 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
 
-// If this rank raises and goes on, a slow rank must not write this rank's outputs any more: they
+// If this rank raises and continues, a slow rank must not write this rank's outputs any more: they
 // leave the memory that others have mapped.
 class OutputGuard {
  public:

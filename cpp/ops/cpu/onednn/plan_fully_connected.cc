@@ -1,4 +1,4 @@
-// FullyConnected inside executables. float32 weights stay as they are: a second, packed copy of
+// FullyConnected inside executables. float32 weights stay unchanged: a second, packed copy of
 // VGG's or AlexNet's would double the resident memory and wins little. bfloat16 weights are packed,
 // because its instructions need pairs of rows.
 #include "cpp/ops/cpu/matrix_vector.h"

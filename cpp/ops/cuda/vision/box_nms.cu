@@ -36,7 +36,7 @@ __device__ RankedBox<C> load_box(const NmsArgs& a, int64_t row) {
   return {v[0], v[1], v[2], v[3], width < 0 || height < 0 ? C(0) : width * height, 0};
 }
 
-// Boxes with a negative left edge stay as they are: in 1.x they count as filled with -1.
+// Boxes with a negative left edge stay unchanged: in 1.x they count as filled with -1.
 template <class C>
 __device__ void change_format(const NmsArgs& a, C (&v)[4]) {
   if (a.corner_in == a.corner_out || v[0] < C(0)) return;

@@ -13,7 +13,7 @@ Spender = Callable[[int], None]  # takes bytes from the limit of one pickle
 
 
 class PickleContentError(ValueError):
-    """Bytes that are no pickle, are damaged, or need what the table of names does not have."""
+    """Bytes that are not a pickle, are damaged, or need what the table of names does not have."""
 
 
 class Unfinished:

@@ -137,7 +137,7 @@ def merge(steps: Any, layout: str) -> Any:
 
 
 def formatted(steps: Any, length: int | None, layout: str, merged: bool | None) -> Any:
-    """Return steps merged (True), split (False) or as they are (None)."""
+    """Return steps merged (True), split (False) or unchanged (None)."""
     if merged is None:
         return steps
     return merge(steps, layout) if merged else split(steps, length, layout)

@@ -128,7 +128,7 @@ def _is_loss(error: MXNetError) -> bool:
 
 def _tell(error: MXNetError) -> None:
     text = str(error).splitlines()[0]
-    print(f"mxlite: elastic training: going on after a loss: {text}", file=sys.stderr, flush=True)
+    print(f"mxlite: elastic training: continuing after a loss: {text}", file=sys.stderr, flush=True)
 
 
 def _reset(lost: MXNetError | None) -> None:

@@ -156,7 +156,7 @@ def _embedding(
 
 
 def _axes(axis: Any, exclude: bool) -> tuple[int, ...] | None:
-    """Return the axes of a matrix that are summed; None if they are no valid ones."""
+    """Return the axes of a matrix that are summed; None if they are not valid ones."""
     axes = () if axis is None else ((axis,) if isinstance(axis, int) else tuple(axis))
     if not axes:
         return (0, 1)

@@ -15,7 +15,7 @@ MODULATED = "_contrib_ModulatedDeformableConvolution"
 def axis_weights(at: np.ndarray, size: int, zeros_around: bool) -> np.ndarray:
     """Return (*at.shape, size) weights of the lines for coordinates along one axis."""
     lines = np.arange(size)
-    if not zeros_around:  # the last line goes on for one pixel, zeros elsewhere outside
+    if not zeros_around:  # the last line continues for one pixel, zeros elsewhere outside
         inside = (at >= 0) & (at < size)
         hat = np.maximum(1 - np.abs(np.minimum(at, size - 1)[..., None] - lines), 0)
         return hat * inside[..., None]

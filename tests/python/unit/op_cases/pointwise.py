@@ -102,7 +102,7 @@ CASES: list[Case] = [
     *[op(name, _apart(2, 3, 5), ref=f, grad=name not in FLAT) for name, f in UNARY.items()],
     *[op(name, rand(3, 0), ref=f, grad=False) for name, f in UNARY.items()],
     *[op(name, rand(4, 3, low=a, high=b), ref=f) for name, (f, a, b) in NARROW.items()],
-    # Values at which the formulas change, and those that are no numbers.
+    # Values at which the formulas change, and those that are not numbers.
     op("round", np.array([0.5, 1.5, -0.5, -2.5]), ref=np.array([1, 2, -1, -3]), grad=False),
     op("round", np.array([0.49999997]), ref=np.array([0]), dtypes=("float32",), grad=False),
     op("rint", np.array([0.5, 1.5, 2.5, -0.5, -1.5]), ref=np.array([0, 1, 2, -1, -2]), grad=False),

@@ -319,7 +319,7 @@ class ImageListDataset(Dataset):
     Raises
     ------
     MissingFileError, FileFormatError
-        If the list is not there or a line of it is no image's.
+        If the list is not there or a line of it is not an image's.
 
     Notes
     -----
