@@ -24,7 +24,7 @@ FRAGMENTS = (
     re.compile(r"^ {4,}(Of) [^=]*$"),  # the description of a parameter
 )
 QUESTION = re.compile(
-    r'^\s*(?://+|#|"""|")\s*((?:Is|Are|Was|Has|Have|Does|Did|Can|May|Would|Should) [^?]*\?)'
+    r'(?:^\s*(?://+|#)|") ?((?:Is|Are|Was|Has|Have|Do|Does|Did|Can|May|Would|Should) [a-z][^"?]*\?)'
 )
 # Words on the left are not used; the right side says what to write.
 PICTURES = {
@@ -59,7 +59,7 @@ def problems(name: str, text: str) -> list[str]:
             for fragment in FRAGMENTS[: 3 if suffix == ".py" else 2]:
                 if match := fragment.search(line):
                     found.append(f"{place}: a comment begins with {match[1]!r}; name its subject")
-            if match := QUESTION.match(line):
+            if match := QUESTION.search(line):
                 found.append(f"{place}: {match[1]!r} asks; write 'Returns whether ...'")
         if ANY_PICTURE.search(line):
             found += [

@@ -79,7 +79,7 @@ void bind_inference(py::module_& m) {
           if (symbol::shape_from_users(*node, spelling(np_shape))) return true;
         return false;
       },
-      py::arg("heads"), py::arg("np_shape"), "Does a node leave its shape to its users?");
+      py::arg("heads"), py::arg("np_shape"), "Whether a node leaves its shape to its users.");
   m.def(
       "parse_shape",
       [](const std::string& text, bool np_shape, const std::string& who) {

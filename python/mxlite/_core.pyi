@@ -2133,7 +2133,7 @@ def has_device_groups() -> bool:
 
 def has_open_shapes(heads: Sequence[tuple[Node, int]], np_shape: bool) -> bool:
     """
-    Does a node leave its shape to its users?
+    Whether a node leaves its shape to its users.
     """
 
 def hidden_key(key: str) -> str:

@@ -12,7 +12,7 @@ struct AllcloseParams {
     return std::tuple(
         field("rtol", &AllcloseParams::rtol, "Allowed difference relative to abs(b)."),
         field("atol", &AllcloseParams::atol, "Allowed difference on top of that."),
-        field("equal_nan", &AllcloseParams::equal_nan, "Do two NaNs count as equal?"));
+        field("equal_nan", &AllcloseParams::equal_nan, "Whether two NaNs count as equal."));
   }
 };
 

@@ -83,7 +83,7 @@ struct LinspaceParams {
         required_field("start", &LinspaceParams::start, "First value."),
         required_field("stop", &LinspaceParams::stop, "Last value, or the one after it."),
         required_field("num", &LinspaceParams::num, "How many values.").at_least(0),
-        field("endpoint", &LinspaceParams::endpoint, "Is stop the last value?"),
+        field("endpoint", &LinspaceParams::endpoint, "Whether stop is the last value."),
         field("ctx", &LinspaceParams::ctx, "Device, as in cpu(0); default: current."),
         field("dtype", &LinspaceParams::dtype, "Element type; None means float32."));
   }

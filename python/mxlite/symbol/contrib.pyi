@@ -610,7 +610,7 @@ def allclose(
     atol : float, default 1e-08
         Allowed difference on top of that.
     equal_nan : bool, default True
-        Do two NaNs count as equal?
+        Whether two NaNs count as equal.
     """
     ...
 

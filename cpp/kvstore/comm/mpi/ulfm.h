@@ -15,7 +15,7 @@ std::string obstacle();
 void revoke(MPI_Comm comm) noexcept;
 // The ranks that live. Collective over them.
 MPI_Comm shrink(MPI_Comm comm);
-// Do all ranks say yes, and live? The same answer everywhere.
+// Returns whether all ranks agree and are alive; the same on all ranks.
 bool agree(MPI_Comm comm, bool yes);
 
 }  // namespace mxlite::mpi::ulfm
