@@ -129,7 +129,7 @@ void run_gradient(const Problem& q, const Tables& t, int64_t n, int64_t frames, 
       for (int64_t s = 0; s < states; ++s)
         beta[s] = log_add(reach[s], reach[s + 1], reach[s + 2] + skip[s + 2]);
     }
-    // How likely each state is at this frame, then each class.
+    // Probability of each state at this frame, then of each class.
     const double* const alpha = t.alpha + i * (states + kEdge) + kEdge;
     double *const emit = t.emit, *const sums = t.sums;
 #pragma omp simd

@@ -10,7 +10,7 @@ namespace mxlite::cpu {
 namespace {
 
 // Functions of gates. For float shorter than those of all arguments in math.h: exponents are never
-// positive, so that one factor scales them, and tanh takes the way of expm1 everywhere.
+// positive, so that one factor scales them, and tanh always uses expm1.
 MX_INLINE pointwise::ExpParts split_decay(float x) {
   return pointwise::split_exponent(x < -87.0f ? -87.0f : x);  // a NaN stays
 }

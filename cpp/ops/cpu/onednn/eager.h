@@ -21,7 +21,7 @@ inline SmallVector<TensorSpec, 4> specs_of(std::span<const TensorRef> refs) {
   return specs;
 }
 
-// Why oneDNN does not take the call at all; null: it may.
+// Returns why oneDNN cannot run the call; null if it may.
 const char* check_common(SpecSpan inputs, SpecSpan outputs);
 
 template <class P, CallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>

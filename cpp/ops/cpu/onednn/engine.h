@@ -1,4 +1,4 @@
-// The border to oneDNN: engine, streams, descriptors, and primitives that any thread may run.
+// The interface to oneDNN: engine, streams, descriptors, and primitives that any thread may run.
 // Scratchpads belong to the caller (scratchpad_mode::user): a primitive that owns one must not be
 // run by another thread than its creator's.
 #pragma once
@@ -20,7 +20,7 @@ dnnl::stream& stream();
 void apply_thread_count();
 
 [[noreturn]] void throw_dnnl(const char* what, const dnnl::error& e);
-// Calls fn; an error of oneDNN becomes ours, with `what` naming the operator.
+// Calls fn; an error of oneDNN becomes an Error in which `what` names the operator.
 template <class F>
 decltype(auto) guarded(const char* what, F&& fn) {
   try {
@@ -40,13 +40,13 @@ bool computes_in(DType dtype);
 Dims dims(const Shape& shape);
 Desc plain_desc(const Shape& shape, DType dtype);
 inline Desc plain_desc(const TensorSpec& spec) { return plain_desc(spec.shape, spec.dtype); }
-// Channels-last memory seen in oneDNN's order (N, C, spatial): shape is as the user has it.
+// Channels-last memory in oneDNN's order (N, C, spatial): shape is in the user's order.
 Desc channels_last_desc(const Shape& shape, DType dtype);
 // Any layout: oneDNN chooses.
 Desc any_desc(const Desc& like);
 Desc strided_desc(const Dims& dims, dnnl::memory::data_type type, const Dims& strides);
 
-// All primitives of ours have this.
+// Attributes of all our primitives.
 dnnl::primitive_attr user_scratchpad();
 
 struct Arg {

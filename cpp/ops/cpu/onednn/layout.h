@@ -1,4 +1,4 @@
-// Between Layout, which graphs know, and oneDNN's descriptors.
+// Converts between the Layout of graphs and oneDNN's descriptors.
 #pragma once
 #include <memory>
 #include <vector>

@@ -101,7 +101,7 @@ void add_up(const Pieces& pieces, Range mine, Scratch& s, F&& fn) {
   }
 }
 
-// Backwards: what was read last is still in the cache.
+// Goes backwards, because the rows read last are still in the cache.
 template <class F>
 void for_pieces(const Pieces& pieces, Range mine, F&& fn) {
   for (int64_t i = mine.last; i-- > mine.first;) fn(pieces.at(i));

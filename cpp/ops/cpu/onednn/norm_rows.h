@@ -95,7 +95,7 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
   });
 }
 
-// The output's gradient as far as relu let it through.
+// The output's gradient where relu passed values.
 template <class T, NormEnd kEnd>
 inline __m512 passed_grad(const T* grad, const T* output, int64_t at, Mask m, __m512 centered,
                           __m512 scale, __m512 shift) {

@@ -1,5 +1,5 @@
-// Concat, and slice_axis, which its gradient is made of, in the layout of their producers: what one
-// tensor has of a row of memory is one copy.
+// Concat, and slice_axis, of which its gradient consists, in the layout of their producers: what
+// one tensor has of a row of memory is one copy.
 #include <cstring>
 
 #include "cpp/core/threads.h"

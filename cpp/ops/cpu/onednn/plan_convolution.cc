@@ -1,5 +1,6 @@
-// Convolutions and their gradients inside executables: every tensor in the layout that oneDNN likes
-// best, weights packed once, residual additions and activations done before results are stored.
+// Convolutions and their gradients inside executables: every tensor in the layout that oneDNN
+// prefers best, weights packed once, residual additions and activations done before results are
+// stored.
 #include "cpp/ops/cpu/onednn/convolution.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
