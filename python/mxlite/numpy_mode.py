@@ -42,7 +42,7 @@ _everywhere = [False]
 
 
 def is_np_shape() -> bool:
-    """Say whether NumPy shapes are on in this thread.
+    """Return whether NumPy shapes are on in this thread.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def set_np_shape(active: int) -> bool:
 
 
 def is_np_array() -> bool:
-    """Say whether NumPy arrays are on; they never are, ``mx.nd`` is the one array interface.
+    """Return whether NumPy arrays are on; they never are, ``mx.nd`` is the one array interface.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def is_np_array() -> bool:
 
 
 def is_np_default_dtype() -> bool:
-    """Say whether float64 is the default type; it never is.
+    """Return whether float64 is the default type; it never is.
 
     Returns
     -------

@@ -152,7 +152,7 @@ def imported_names(module: types.ModuleType) -> dict[str, str]:
 
 
 def skipped(name: str) -> bool:
-    """Say whether a module is not part of the interface."""
+    """Return whether a module is not part of the interface."""
     rest = name[len("mxnet.") :]
     parts = rest.split(".")
     inner = any(part.startswith(_SKIPPED_PARTS) for part in parts) and parts[-1] != "_internal"

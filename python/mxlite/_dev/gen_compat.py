@@ -44,7 +44,7 @@ NUMPY_MODE = ("mxnet.numpy", "mxnet.numpy_extension")
 
 @dataclass
 class Section:
-    """What became of the names of one module."""
+    """Coverage of the names of one module."""
 
     module: str
     done: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the operators' schemas say, as text for stubs and documentation."""
+"""The operators' schemas as text for stubs and documentation."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def old_path(module_name: str) -> str:
 
 
 def is_module(rest: str) -> bool:
-    """Say whether 1.9.1 has the module ``mxnet.<rest>``.
+    """Return whether 1.9.1 has the module ``mxnet.<rest>``.
 
     Parameters
     ----------

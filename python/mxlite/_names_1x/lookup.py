@@ -1,4 +1,4 @@
-"""What modules of mxlite do with names of MXNet 1.9.1.
+"""Attribute lookup of modules for names of MXNet 1.9.1.
 
 A module is imported when its name is first used, a name that is not built has a clear error.
 
@@ -185,7 +185,7 @@ def _exists(full_name: str) -> bool:
 
 
 def _is_own(value: Any, shown: set[str], name: str) -> bool:
-    """Say whether a module's attribute is its own, not something that its file imports."""
+    """Return whether a module's attribute is its own, not something that its file imports."""
     if isinstance(value, ModuleType):
         return name in shown
     home = getattr(value, "__module__", None) or type(value).__module__

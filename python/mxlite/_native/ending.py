@@ -1,4 +1,4 @@
-"""What ends before the interpreter does: threads that read ahead, the workers of the engine.
+"""Ends what must end before the interpreter: threads that read ahead, the workers of the engine.
 
 A thread of ours that runs while the interpreter goes away could be stopped anywhere inside native
 code. The hook runs when the threads that Python waits for are done, and after the program's own

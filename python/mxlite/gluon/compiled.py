@@ -54,7 +54,7 @@ class Compiled:
         self.epoch = STATE.epoch
 
     def stale(self, params: list[Parameter]) -> bool:
-        """Say whether the graph was traced with other parameters, types or children."""
+        """Return whether the graph was traced with other parameters, types or children."""
         return (
             self.structure != STATE.structure
             or len(params) != len(self._params)
@@ -63,7 +63,7 @@ class Compiled:
         )
 
     def single_output(self) -> bool:
-        """Say whether every trace so far gave one array."""
+        """Return whether every trace so far gave one array."""
         return all(layout == LEAF for layout in self._output_layouts.values())
 
     def structured(self, outputs: Any) -> Any:

@@ -36,7 +36,7 @@ def _key_of(child: int, block: Block) -> str:
 
 
 def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
-    """Say in an error's text that it passed through a block's call.
+    """Add to an error's text that it passed through a block's call.
 
     Blocks call it from the inside out. The text names the innermost block and its path from the
     outermost one.

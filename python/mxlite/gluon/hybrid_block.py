@@ -226,7 +226,7 @@ class HybridBlock(Formats, Block):
         return self.forward(*args)
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
-        """Say whether a call of this hybridized block runs its graph."""
+        """Return whether a call of this hybridized block runs its graph."""
         whole = self._op_hook is None and not self._dynamic and not _core.anomaly_checks()
         return whole and not self._sparse_use(self, args)
 
@@ -261,7 +261,7 @@ class HybridBlock(Formats, Block):
         return compiled.structured(outputs)
 
     def _lives_on(self, ctx: Context) -> bool:
-        """Say whether all parameters are on this one context, so that no call can need another."""
+        """Return whether all parameters are on this context, so that no call needs another."""
         return all(
             param._data is None or (len(param._data) == 1 and param._data[0].ctx == ctx)
             for param in self.collect_params().values()

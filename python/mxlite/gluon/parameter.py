@@ -52,7 +52,7 @@ class DeferredInitializationError(UninitializedParameterError):
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Say whether every dimension of a shape is known (0, -1 and an empty shape mean unknown).
+    """Return whether every dimension of a shape is known (0, -1 and an empty shape mean unknown).
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Parameter(PrivateNames, TypedInit):
 
     @property
     def grad_req(self) -> str:
-        """What backward does with the gradient: ``'write'``, ``'add'`` or ``'null'``."""
+        """How backward stores the gradient: ``'write'``, ``'add'`` or ``'null'``."""
         return self._grad_req
 
     @grad_req.setter

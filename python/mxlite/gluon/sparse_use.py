@@ -18,7 +18,7 @@ class SparseUse:
         self._parameters = False
 
     def __call__(self, block: Any, args: tuple[Any, ...]) -> bool:
-        """Say whether a parameter, a gradient or an input is sparse."""
+        """Return whether a parameter, a gradient or an input is sparse."""
         if self._epoch != STATE.epoch:
             self._parameters = any(
                 param.stype != "default" or param.grad_stype != "default"

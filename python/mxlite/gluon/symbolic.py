@@ -50,7 +50,7 @@ class _LayerNames(_name.Prefix):
 
 
 def has_symbol(nested: Any) -> bool:
-    """Say whether a Symbol is among (nested lists of) arguments."""
+    """Return whether a Symbol is among (nested lists of) arguments."""
     if isinstance(nested, NDArray):
         return False
     if isinstance(nested, Symbol):

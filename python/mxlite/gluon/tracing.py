@@ -1,4 +1,4 @@
-"""What a trace needs to know about parameters: stand-ins by thread, and when handles changed.
+"""State of traces about parameters: stand-ins by thread, and when handles changed.
 
 While a block is traced, :meth:`Parameter.data` must give the traced array that stands for the
 parameter. The stand-ins of the running trace are kept per thread; ``STATE`` holds two counters that

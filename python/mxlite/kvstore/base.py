@@ -69,7 +69,7 @@ class KVStoreBase:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Say whether the store can do something: ``KVStoreBase.OPTIMIZER``.
+        """Return whether the store can do something: ``KVStoreBase.OPTIMIZER``.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ def chosen_store(
 
 
 def _takes(store: Any, optimizer: Any) -> bool:
-    """Say whether a store can update by an optimizer, as far as workers could do it instead."""
+    """Return whether a store can update by an optimizer, as far as workers could do it instead."""
     if isinstance(optimizer, str):
         optimizer = Optimizer.opt_registry.get(optimizer.lower())
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)

@@ -420,7 +420,7 @@ class KVStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Say whether the store can do something: only ``'optimizer'`` is known.
+        """Return whether the store can do something: only ``'optimizer'`` is known.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ _KNOWN = (
 
 
 def spans_processes(name: str) -> bool:
-    """Say whether stores of this type sum over processes.
+    """Return whether stores of this type sum over processes.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _check_nccl() -> None:
 
 
 def _has_servers() -> bool:
-    """Say whether `tools/launch.py` (or another tracker) started this job with servers."""
+    """Return whether `tools/launch.py` (or another tracker) started this job with servers."""
     started = os.environ.get("DMLC_ROLE") == "worker" or "DMLC_PS_ROOT_URI" in os.environ
     return started and os.environ.get("DMLC_NUM_SERVER", "1").strip() != "0"
 

@@ -15,7 +15,7 @@ __all__ = ["check_sparse", "is_sparse", "rows_of", "wanted_rows"]
 
 
 def is_sparse(array: NDArray) -> bool:
-    """Say whether an array is row-sparse.
+    """Return whether an array is row-sparse.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class PythonOp:
         return ["data"]
 
     def need_top_grad(self) -> bool:
-        """Say whether backward uses the gradients of the outputs."""
+        """Return whether backward uses the gradients of the outputs."""
         return self.need_top_grad_
 
     def declare_backward_dependency(

@@ -106,7 +106,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
 
 
 def _is_viewable(array: NDArray) -> bool:
-    """Say whether a view may stand for a result: one that is recorded is computed instead."""
+    """Return whether a view may stand for a result: one that is recorded is computed instead."""
     return not array._traced and not (_core.is_recording() and _core.is_recorded(array))
 
 
@@ -135,7 +135,7 @@ def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]
 
 
 def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-    """Say whether a tuple of slices or integers selects neighbours in memory, hence a view.
+    """Return whether a tuple of slices or integers selects neighbours in memory, hence a view.
 
     Parameters
     ----------

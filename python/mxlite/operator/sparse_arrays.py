@@ -18,7 +18,7 @@ __all__ = ["call", "takes_sparse"]
 
 
 def takes_sparse(definition: Definition) -> bool:
-    """Say whether an operator has a rule of its own for storage types.
+    """Return whether an operator has a rule of its own for storage types.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class SchedulerSetError(ValueError_, UserWarning):
 
 
 def is_half(array: NDArray) -> bool:
-    """Say whether an array has a half-precision type.
+    """Return whether an array has a half-precision type.
 
     Parameters
     ----------

@@ -247,7 +247,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def is_finished() -> bool:
-    """Say whether nothing was recorded since a finished dump."""
+    """Return whether nothing was recorded since a finished dump."""
     return _finished
 
 

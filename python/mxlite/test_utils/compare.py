@@ -31,7 +31,7 @@ def _numpy(value: Any) -> Values:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Say whether two arrays have equal shape and elements.
+    """Return whether two arrays have equal shape and elements.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def same_array(array1: Any, array2: Any) -> bool:
-    """Say whether two NDArrays share memory: a change of one shows in the other.
+    """Return whether two NDArrays share memory: a change of one shows in the other.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def almost_equal(
     equal_nan: bool = False,
     use_broadcast: bool = True,
 ) -> bool:
-    """Say whether arrays are almost equal.
+    """Return whether arrays are almost equal.
 
     Parameters
     ----------

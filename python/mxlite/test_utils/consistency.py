@@ -332,7 +332,7 @@ def compare_optimizer(
 
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
-    """Say whether two symbols have the same operators at the same nodes.
+    """Return whether two symbols have the same operators at the same nodes.
 
     Parameters
     ----------

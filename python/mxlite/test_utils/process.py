@@ -58,7 +58,7 @@ def list_gpus() -> range:
 
 
 def has_tvm_ops() -> bool:
-    """Say whether there are operators made by TVM: never.
+    """Return whether there are operators made by TVM: never.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def has_tvm_ops() -> bool:
 
 
 def is_op_runnable() -> bool:
-    """Say whether all operators run on the default context.
+    """Return whether all operators run on the default context.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def is_op_runnable() -> bool:
 
 
 def is_cd_run() -> bool:
-    """Say whether this is a release job (``CD_JOB`` is 1).
+    """Return whether this is a release job (``CD_JOB`` is 1).
 
     Returns
     -------
@@ -88,7 +88,7 @@ def is_cd_run() -> bool:
 
 
 def is_aarch64_run() -> bool:
-    """Say whether the machine is a 64-bit ARM.
+    """Return whether the machine is a 64-bit ARM.
 
     Returns
     -------

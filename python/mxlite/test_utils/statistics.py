@@ -26,7 +26,7 @@ def _draw(generator: Generator, count: int) -> np.ndarray[Any, Any]:
 
 
 def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Say whether the mean lies within 3 standard errors: ``mu ± 3 sigma / sqrt(n)``.
+    """Return whether the mean lies within 3 standard errors: ``mu ± 3 sigma / sqrt(n)``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
 
 
 def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bool:
-    """Say whether the variance lies within 3 standard errors of a normal distribution's.
+    """Return whether the variance lies within 3 standard errors of a normal distribution's.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Progress:
         self._bar = tqdm(total=total, desc=what, initial=done, dynamic_ncols=True)
 
     def add(self, count: int) -> None:
-        """Say that `count` more are done.
+        """Report that `count` more are done.
 
         Parameters
         ----------

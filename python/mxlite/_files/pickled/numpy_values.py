@@ -98,7 +98,7 @@ def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any
 
 
 class _Array(Unfinished):
-    """What ``_reconstruct`` makes: everything is in the state."""
+    """Result of ``_reconstruct``, whose data are all in the state."""
 
     def __init__(self) -> None:
         self._made: np.ndarray[Any, Any] | None = None

@@ -1,4 +1,4 @@
-"""What a table of names consists of, and objects that later opcodes complete."""
+"""Entries of a table of names, and objects that later opcodes complete."""
 
 from __future__ import annotations
 

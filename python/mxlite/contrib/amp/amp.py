@@ -62,7 +62,7 @@ class AmpStateError(MXNetError, AssertionError):
 
 
 class _State:
-    """What `init` and `init_trainer` have done in this process."""
+    """State that `init` and `init_trainer` have set in this process."""
 
     initialized = False
     scaler: LossScaler | None = None  # scaler of the first trainer; loss outputs follow it

@@ -110,7 +110,7 @@ class LossScaler(Settling):
         return self._loss_scale
 
     def has_overflow(self, params: Iterable[Any]) -> bool:
-        """Say whether a gradient has an infinity or NaN, and choose the next scale.
+        """Return whether a gradient has an infinity or NaN, and choose the next scale.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What happens when an operator gets a sparse array.
+"""Runs operators that get a sparse array.
 
 The core hands the whole call to `run`. A rule of the tables in ``rules``, ``products`` and
 ``updates`` computes it on the parts; without a rule, or where the rule does not know the storage

@@ -23,7 +23,7 @@ QUIET.update(
 
 
 def recorded(*arrays: NDArray) -> bool:
-    """Say whether a call on the arrays would be recorded."""
+    """Return whether a call on the arrays would be recorded."""
     return _core.is_recording() and any(_core.is_recorded(a) for a in arrays)
 
 

@@ -40,7 +40,7 @@ def unrecorded() -> Iterator[None]:
 
 
 def is_sparse(value: Any) -> bool:
-    """Say whether a value is a sparse array."""
+    """Return whether a value is a sparse array."""
     return isinstance(value, NDArray) and type(value) is not NDArray
 
 

@@ -198,7 +198,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         return ", ".join("{}: {:.4f}".format(*metric.get()) for metric in self.metrics)
 
     def train_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Say with which optimizer and how long the training will be."""
+        """Log the optimizer and the length of the training."""
         self.train_start = time.time()
         trainer = estimator.trainer
         estimator.logger.info(
