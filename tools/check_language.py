@@ -38,6 +38,8 @@ PICTURES = {
     r"\b(lend|lends|lent)\b": "share, pass a handle of",
     r"\bsomebody\b": "the thread, rank, process or library that is meant",
     r"\beverybody\b": "all threads, ranks or processes",
+    r"\b(goes|go|going) on\b": "continue",
+    r"\banew\b": "again",
     r"\bin vain\b": "say what has no effect",
     r"\blast words\b": "the output before the end",
     r"\bwhat is there\b": "the existing value, file or array",

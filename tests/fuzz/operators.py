@@ -4,7 +4,7 @@
     python tests/fuzz/operators.py --seed 1 --only 4711          # one call, in this process
 
 A call that ends its process by a signal, or takes more than ``--limit`` seconds, is reported with
-its number; the next process goes on behind it. Wrong values and errors of undocumented classes are
+its number; the next process continues after it. Wrong values and errors of undocumented classes are
 reported as well. The exit code is 1 if there was any finding.
 """
 
