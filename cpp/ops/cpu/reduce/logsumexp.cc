@@ -18,7 +18,7 @@ struct SumExp : Adding {
 template <class T>
 void run(KernelContext& ctx, const AxisMask& mask, const TensorRef& in, const TensorRef& out) {
   const int64_t results = out.size();
-  const Plan plan = make_plan(in, mask);
+  const ReducePlan plan = make_plan(in, mask);
   const Compute c = pointwise::compute_for_sum(in.dtype);
   const auto count = static_cast<size_t>(results * plan.chunks);
   auto* const totals =
