@@ -111,9 +111,10 @@ fuzz-operators: $(BUILD)  ## random calls of all operators behind guard pages, a
 MUTATION := tests/mutation
 mutation: $(BUILD)  ## 200 changed lines of CPU kernels and changed Python modules: the tests must notice; about an hour
 	@cmake --preset dev >/dev/null
-	@$(STEP) "build the dev preset" ninja -C build/dev --quiet
+	@$(STEP) "build the dev preset" ninja -C build/dev --quiet all cpp_tests
 	@$(STEP) "kernels with mutants" python $(MUTATION)/build.py
 	@$(STEP) "tests on mutants" python $(MUTATION)/run.py --output $(MUTATION)/results/kernels.json
+	@$(STEP) "survivors behind guard pages" python $(MUTATION)/run.py --guard --output $(MUTATION)/results/kernels.json
 	@pip install --quiet --disable-pip-version-check --upgrade --target build/mutmut_env mutmut==3.8.1
 	@$(STEP) "mutmut" python $(MUTATION)/python_modules.py --output $(MUTATION)/results/python.json
 

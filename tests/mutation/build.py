@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ inline bool mxlite_mutated(int number) {{
 }}
 """
 SWITCH_SOURCE = f"""
+#include <cstdio>
 #include <cstdlib>
 extern "C" {{
 int mxlite_mutant = 0;
@@ -49,10 +51,18 @@ unsigned char mxlite_reached[{SLOTS}] = {{}};
 void mxlite_set_mutant(int number) {{ mxlite_mutant = number; }}
 }}
 namespace {{
-[[maybe_unused]] const bool kRead = [] {{
-  if (const char* number = std::getenv("MXLITE_MUTANT")) mxlite_mutant = std::atoi(number);
-  return true;
-}}();
+struct Environment {{
+  Environment() {{
+    if (const char* number = std::getenv("MXLITE_MUTANT")) mxlite_mutant = std::atoi(number);
+  }}
+  ~Environment() {{
+    const char* const path = std::getenv("MXLITE_REACHED");
+    FILE* const file = path ? std::fopen(path, "wb") : nullptr;
+    if (!file) return;
+    std::fwrite(mxlite_reached, 1, sizeof(mxlite_reached), file);
+    std::fclose(file);
+  }}
+}} environment;
 }}
 """
 
@@ -163,7 +173,7 @@ def failing(mutants: list[dict[str, Any]], messages: str) -> list[int]:
     return hit
 
 
-def build(mutants: list[dict[str, Any]], drop: bool, optimize: str) -> list[int]:
+def build(mutants: list[dict[str, Any]], drop: bool, optimize: str, jobs: int) -> list[int]:
     """Compile and link; return the numbers of the mutants that do not compile."""
     compile_lines, link = commands()
     (TARGET / "objects").mkdir(parents=True, exist_ok=True)
@@ -171,21 +181,27 @@ def build(mutants: list[dict[str, Any]], drop: bool, optimize: str) -> list[int]
     (TARGET / "switch.cc").write_text(SWITCH_SOURCE)
     dropped: list[int] = []
     names = write_copies(mutants)
-    queue = [n for n in names if n in compile_lines]
-    while queue:
-        name = queue[0]
+
+    def complaint(name: str) -> str:
+        """Compile a file and return the compiler's errors, empty where there are none."""
         command = compile_command(compile_lines[name], name, optimize)
         result = subprocess.run(command, cwd=BUILD, capture_output=True, text=True)
-        if result.returncode == 0:
-            queue.pop(0)
-            continue
-        bad = [i for i in failing(mutants, result.stderr) if i not in dropped]
-        if not drop or not bad:
-            sys.stderr.write(result.stderr[:4000])
-            raise SystemExit(f"{name} does not compile; mutants on these lines: {bad}")
-        dropped += bad
+        return result.stderr or "no message" if result.returncode else ""
+
+    queue = [n for n in names if n in compile_lines]
+    while queue:
+        with ThreadPoolExecutor(jobs) as pool:
+            complaints = {n: text for n, text in zip(queue, pool.map(complaint, queue)) if text}
+        for name, text in complaints.items():
+            bad = failing(mutants, text)
+            if not drop or not bad:
+                sys.stderr.write(text[:4000])
+                raise SystemExit(f"{name} does not compile; mutants on these lines: {bad}")
+            dropped += [i for i in bad if i not in dropped]
         mutants = [m for m in mutants if m["id"] not in dropped]
-        write_copies(mutants)
+        if complaints:
+            write_copies(mutants)
+        queue = list(complaints)
     subprocess.run(
         ["g++", "-O1", "-fPIC", "-c", TARGET / "switch.cc", "-o", object_file("switch")], check=True
     )
@@ -213,9 +229,10 @@ def main() -> None:
     parser.add_argument("--drop", action="store_true", help="remove mutants that do not compile")
     parser.add_argument("--keep", type=int, help="keep this many of those that compile")
     parser.add_argument("--optimize", default="-O1")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
     args = parser.parse_args()
     mutants = json.loads(args.mutants.read_text())
-    dropped = build(mutants, args.drop, args.optimize)
+    dropped = build(mutants, args.drop, args.optimize, args.jobs)
     left = [m for m in mutants if m["id"] not in dropped]
     if args.keep is not None:
         kept = random.Random(len(left)).sample(left, args.keep)

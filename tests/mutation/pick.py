@@ -82,6 +82,21 @@ def candidates(name: str) -> dict[int, list[tuple[statements.Part, rules.Change]
     return found
 
 
+def _described(
+    name: str, source: str, part: statements.Part, change: rules.Change
+) -> dict[str, Any]:
+    return {
+        "file": name,
+        "line": source.count("\n", 0, change.start) + 1,
+        "rule": change.rule,
+        "part": source[part.start : part.end],
+        "kind": part.kind,
+        "at": change.start - part.start,
+        "old": source[change.start : change.end],
+        "new": change.text,
+    }
+
+
 def pick(seed: int, count: int) -> list[dict[str, Any]]:
     """Return ``count`` mutants: file, line, rule, the part's text and the change."""
     generator = random.Random(seed)
@@ -110,21 +125,41 @@ def pick(seed: int, count: int) -> list[dict[str, Any]]:
                 continue
             taken.append((name, part.start, part.end))
             source = (ROOT / name).read_text()
-            mutants.append(
-                {
-                    "file": name,
-                    "line": line + 1,
-                    "rule": change.rule,
-                    "part": source[part.start : part.end],
-                    "kind": part.kind,
-                    "at": change.start - part.start,
-                    "old": source[change.start : change.end],
-                    "new": change.text,
-                }
-            )
+            mutants.append(_described(name, source, part, change))
             wanted -= 1
     mutants.sort(key=lambda m: (m["file"], m["line"]))
     return [{"id": i + 1, **m} for i, m in enumerate(mutants)]
+
+
+def line_now(mutant: dict[str, Any]) -> int | None:
+    """Return the line of a mutant's change, None where its file no longer holds its part."""
+    path = ROOT / mutant["file"]
+    source = path.read_text() if path.exists() else ""
+    lines = [
+        source.count("\n", 0, p.start + mutant["at"]) + 1
+        for p in statements.parts(statements.tokenize(source))
+        if p.kind == mutant["kind"] and source[p.start : p.end] == mutant["part"]
+    ]
+    return min(lines, key=lambda line: abs(line - mutant["line"]), default=None)
+
+
+def replace(mutants: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """Return the list with another change of the same file for each mutant whose part has gone."""
+    generator = random.Random(seed)
+    result = [{**m, "line": line} for m in mutants if (line := line_now(m))]
+    for old in (m for m in mutants if not line_now(m)):
+        name = old["file"]
+        source = (ROOT / name).read_text()
+        taken = [m["part"] for m in result if m["file"] == name]
+        possible = [
+            (part, change)
+            for _, found in sorted(candidates(name).items())
+            for part, change in found
+            if not any(t in source[part.start : part.end] for t in taken)
+            and not any(source[part.start : part.end] in t for t in taken)
+        ]
+        result.append({"id": old["id"], **_described(name, source, *generator.choice(possible))})
+    return sorted(result, key=lambda m: int(m["id"]))
 
 
 def main() -> None:
@@ -133,8 +168,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--output", type=Path, default=MUTANTS)
+    parser.add_argument(
+        "--replace", action="store_true", help="only mutants whose part is no longer in its file"
+    )
     args = parser.parse_args()
-    mutants = pick(args.seed, args.count)
+    if args.replace:
+        mutants = replace(json.loads(args.output.read_text()), args.seed)
+    else:
+        mutants = pick(args.seed, args.count)
     args.output.write_text(json.dumps(mutants, indent=1) + "\n")
     print(f"{len(mutants)} mutants in {len({m['file'] for m in mutants})} files")
 

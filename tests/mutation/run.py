@@ -6,8 +6,9 @@
 Needs the library of ``build.py``. The tests are collected once; everything runs in processes forked
 from that state. The first one runs all tests without a mutant and notes which mutants each test
 executes. Then each mutant runs those tests that passed and execute it, those that execute the
-fewest mutants first, until one fails. A mutant is caught by a failure, a crash or a hang. With
-``--guard`` arrays end at a page without access, and only the mutants run that survived before.
+fewest mutants first, until one fails, and then the C++ tests that execute it. A mutant is caught by
+a failure, a crash or a hang. With ``--guard`` arrays end at a page without access, and only the
+mutants run that survived before, with the Python tests that execute them.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import cpp_tests
 import pytest
 
 HERE = Path(__file__).resolve().parent
@@ -32,6 +36,9 @@ ROOT = HERE.parents[1]
 TARGET = ROOT / "build" / "mutation"
 SLOTS = 1024
 MEMORY = 12 << 30
+STOPPED = (signal.SIGXCPU, signal.SIGKILL)  # what ends a process at the limit of processor time
+THREADS = 2
+WAIT = 30  # seconds that a process may wait for one of processor time
 # The tests that check values; the others execute kernels, too, but look elsewhere.
 KERNEL_TESTS = (
     "test_ops test_pointwise test_linalg test_layer_ops test_update_ops test_fused_updates"
@@ -49,11 +56,16 @@ class Library:
         path = TARGET / "python" / "mxlite" / "libmxlite.so"
         library = ctypes.CDLL(str(path))
         self._set = library.mxlite_set_mutant
+        self._set_threads = library._ZN6mxlite15set_cpu_threadsEi
         self._reached = (ctypes.c_ubyte * SLOTS).in_dll(library, "mxlite_reached")
 
     def choose(self, number: int) -> None:
         """Switch to a mutant; 0 is the library as it is."""
         self._set(number)
+
+    def use_threads(self) -> None:
+        """Let kernels run in parallel, although a forked process has one thread by default."""
+        self._set_threads(THREADS)
 
     def clear(self) -> None:
         """Forget which mutants were executed."""
@@ -65,9 +77,9 @@ class Library:
 
 
 class Child:
-    """A forked process that writes a line per test into a pipe."""
+    """A forked process that writes a line per test into a pipe; ``seconds``: of processor time."""
 
-    def __init__(self, work: Any) -> None:
+    def __init__(self, work: Any, seconds: int = resource.RLIM_INFINITY) -> None:
         read, write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -77,6 +89,7 @@ class Child:
                 os.setsid()
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
                 status = work(os.fdopen(write, "w", buffering=1))
             finally:
                 os._exit(status)
@@ -124,28 +137,40 @@ class Reports:
 class Mutation:
     """pytest plug-in: replaces the loop over the tests by the loop over the mutants."""
 
-    def __init__(self, args: argparse.Namespace, mutants: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, args: argparse.Namespace, mutants: list[dict[str, Any]], names: set[str] | None
+    ) -> None:
         self.args = args
         self.mutants = mutants
+        self.names = names  # None: all tests
         self.library = Library()
         self.reports = Reports()
         self.results: list[dict[str, Any]] = []
         self.baseline: dict[str, Any] = {}
+        self.cpp_baseline: dict[str, Any] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the baseline and all mutants."""
         items = [i for i in session.items if Path(i.path).stem in KERNEL_TESTS]
-        items = [i for i in items if self.args.select in i.nodeid]
+        items = [i for i in items if re.search(self.args.select, i.nodeid)]
+        items = [i for i in items if self.names is None or i.nodeid in self.names]
         by_name = {i.nodeid: i for i in items}
         store: Path = self.args.baseline
         if not (self.args.keep_baseline and store.exists()):
-            store.write_text(json.dumps(self._run_baseline(items), indent=0))
-        self.baseline = json.loads(store.read_text())
+            found = {"python": self._run_baseline(items), "cpp": {}}
+            if not self.args.guard:
+                found["cpp"] = cpp_tests.baseline()
+            store.write_text(json.dumps(found, indent=0))
+        both = json.loads(store.read_text())
+        self.baseline, self.cpp_baseline = both["python"], both["cpp"]
         red = sorted(n for n, t in self.baseline.items() if not t["passed"])
         print(f"{len(items)} tests, {len(red)} fail without a mutant", *red[:20], sep="\n  ")
         for mutant in self.mutants:
-            self.results.append(self._run_mutant(mutant, by_name))
+            row = self._run_mutant(mutant, by_name)
+            if not row["caught"]:
+                row.update(cpp_tests.run_mutant(row["id"], self.cpp_baseline))
+            self.results.append(row)
             print(json.dumps(self.results[-1]), flush=True)
         return True
 
@@ -160,11 +185,12 @@ class Mutation:
 
         def work(lines: Any) -> int:
             _silence()
+            self.library.use_threads()
             for item, following in zip(items, [*items[1:], None]):
                 self.library.clear()
-                begin = time.perf_counter()
+                begin = time.process_time()
                 passed = self._run(item, following)
-                seconds = time.perf_counter() - begin
+                seconds = time.process_time() - begin
                 row = {"passed": passed, "seconds": round(seconds, 3)}
                 lines.write(json.dumps([item.nodeid, {**row, "mutants": self.library.reached()}]))
                 lines.write("\n")
@@ -200,6 +226,7 @@ class Mutation:
         def work(lines: Any) -> int:
             _silence()
             self.library.choose(number)
+            self.library.use_threads()
             for item, following in zip(chosen, [*chosen[1:], None]):
                 lines.write(item.nodeid + "\n")
                 if not self._run(item, following):
@@ -207,8 +234,15 @@ class Mutation:
             return 0
 
         begin = time.monotonic()
-        status, lines = Child(work).wait(20 + 4 * total)
-        how = "hang" if status is None else "crash" if os.WIFSIGNALED(status) else "failure"
+        # Processor time, so that a busy machine makes no hangs; waiting for ever takes none.
+        limit = int(20 + 4 * total)
+        status, lines = Child(work, limit).wait(WAIT * limit)
+        if status is None or os.WIFSIGNALED(status) and os.WTERMSIG(status) in STOPPED:
+            how = "hang"
+        elif os.WIFSIGNALED(status):
+            how = "crash at a guard page" if self.args.guard else "crash"
+        else:
+            how = "failure"
         row["tests"] = len(lines)
         row["seconds"] = round(time.monotonic() - begin, 1)
         if status == 0:
@@ -228,7 +262,11 @@ def summary(rows: list[dict[str, Any]], mutants: list[dict[str, Any]]) -> dict[s
         family = families.setdefault(names[0] if names else "shared", [0, 0])
         family[0] += r["caught"]
         family[1] += 1
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
     return {
+        "commit": commit,
         "mutants": len(rows),
         "caught": len(caught),
         "share": round(len(caught) / len(rows), 4),
@@ -269,7 +307,7 @@ def main() -> int:
     parser.add_argument("--baseline-limit", type=float, default=3600.0)
     parser.add_argument("--guard", action="store_true", help="guard pages, survivors only")
     parser.add_argument("--survivors", action="store_true", help="survivors of the last run only")
-    parser.add_argument("--select", default="", help="only tests whose name holds this text")
+    parser.add_argument("--select", default="", help="only tests whose name has this pattern")
     parser.add_argument("--output", type=Path, help="summary; the rows stay in build/mutation")
     args = parser.parse_args()
     sys.path.insert(0, str(TARGET / "python"))
@@ -279,7 +317,11 @@ def main() -> int:
     rows = {int(r["id"]): r for r in json.loads(rows_file.read_text())} if again else {}
     if again:
         mutants = [m for m in mutants if not rows[m["id"]]["caught"]]
+    names = None
     if args.guard:
+        alive = {m["id"] for m in mutants}
+        tests = json.loads(args.baseline.read_text())["python"]
+        names = {n for n, t in tests.items() if alive & set(t["mutants"])}
         os.environ["MXLITE_CPU_GUARD_PAGES"] = "1"
         args.baseline = args.baseline.with_suffix(".guard.json")
     if args.only:
@@ -289,13 +331,17 @@ def main() -> int:
 
     if TARGET not in Path(mxlite.__file__).resolve().parents:
         raise SystemExit(f"mxlite was imported from {mxlite.__file__}, not from {TARGET}")
-    plugin = Mutation(args, mutants)
+    plugin = Mutation(args, mutants, names)
     code = pytest.main(
         [
             args.tests,
             "-o",
             "addopts=",
-            *(w for n in ("cacheprovider", "terminal", "capture") for w in ("-p", f"no:{n}")),
+            *(
+                w
+                for n in ("cacheprovider", "terminal", "capture", "faulthandler")
+                for w in ("-p", f"no:{n}")
+            ),
         ],
         plugins=[plugin, plugin.reports],
     )
