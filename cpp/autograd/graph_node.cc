@@ -5,6 +5,7 @@
 #include "cpp/autograd/call.h"
 #include "cpp/autograd/mode.h"
 #include "cpp/graph/split.h"
+#include "cpp/graph/walk.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -19,33 +20,49 @@ bool needs_gradient(const NDArray& a) {
   return info && (info->node || info->req != GradReq::kNull);
 }
 
-// Runs a graph's nodes as eager calls.
-class EagerReplay {
+using graph::Route;
+using Arrays = std::vector<NDArrayRef>;
+
+// Runs a graph's operators as eager calls.
+class EagerReplay final : public graph::Visitor<NDArrayRef> {
  public:
   EagerReplay(const Graph& g, Device device)
-      : graph_(g), device_(device), values_(g.nodes.size()) {}
-
-  void set(int32_t node, NDArrayRef array) { values_[static_cast<size_t>(node)] = {array}; }
-
-  void run() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& n = graph_.nodes[i];
-      if (n.kind == NodeKind::kConstant) values_[i] = {n.value};
+      : graph_(g), device_(device), slots_(g, route_), values_(route_.num_values()) {
+    for (const Node& n : g.nodes) {
+      const auto id = static_cast<int32_t>(&n - g.nodes.data());
+      if (n.kind == NodeKind::kConstant) set(id, n.value);
       if (n.kind != NodeKind::kOp) continue;
-      NDArrays inputs;
-      for (ValueId v : n.inputs) inputs.push_back(at(v));
-      const NDArrays outputs = call(*n.op, n.params, inputs, {.device = device_});
-      values_[i].assign(outputs.begin(), outputs.end());
+      std::vector<Route::Slot> outputs;
+      for (size_t k = 0; k < n.outputs.size(); ++k)
+        outputs.push_back(slots_.of({id, static_cast<int32_t>(k)}));
+      route_.add_step(slots_.of(n.inputs), std::move(outputs));
+      nodes_.push_back(&n);
     }
+    route_.finish(slots_.of(g.outputs));
   }
-  const NDArrayRef& at(ValueId v) const {
-    return values_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
+
+  void set(int32_t node, NDArrayRef array) { values_[slots_.of({node, 0})] = std::move(array); }
+  // The graph's outputs.
+  Arrays walk() { return graph::walk(route_, std::move(values_), *this); }
+
+  Arrays run(size_t step, const Arrays& inputs) override {
+    const Node& n = *nodes_[step];
+    const NDArrays outputs = call(*n.op, n.params, inputs, {.device = device_});
+    Arrays all(outputs.begin(), outputs.end());
+    all.resize(n.outputs.size());  // hidden ones, which nobody uses
+    return all;
+  }
+  std::string place(size_t step) const override {
+    return str("while running node ", nodes_[step]->name, " of ", graph_.name);
   }
 
  private:
   const Graph& graph_;
   Device device_;
-  std::vector<std::vector<NDArrayRef>> values_;
+  Route route_;
+  graph::ValueSlots slots_;
+  Arrays values_;
+  std::vector<const Node*> nodes_;  // by step
 };
 
 // Copies state that the operators write, because the first run has written it already.
@@ -63,41 +80,48 @@ bool is_written(const Graph& g, int32_t node) {
 }
 
 // Runs a graph that was cut at its host operators; every part records itself.
-NDArrays run_parts(const graph::Split& split, std::span<const NDArrayRef> inputs,
-                   const graph::ArrayList& parameters, engine::Origin origin) {
-  const Graph& g = split.whole;
-  std::vector<std::vector<NDArrayRef>> values(g.nodes.size());
-  const auto at = [&](ValueId v) -> const NDArrayRef& {
-    return values[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(g.inputs[i])] = {inputs[i]};
-  for (size_t i = 0; i < parameters.size(); ++i)
-    values[static_cast<size_t>(g.parameters[i])] = {parameters[i]};
-  for (const graph::Part& part : split.parts) {
-    NDArrays operands;
-    for (ValueId v : part.inputs) operands.push_back(at(v));
-    NDArrays results;
-    try {
-      results = part.graph ? call(*part.graph, operands, origin) : part.host->call(operands);
-    } catch (Error& error) {
-      if (part.host) error.add_context(str("while running node ", part.name, " of ", g.name));
-      throw;
+class PartsRun final : public graph::Visitor<NDArrayRef> {
+ public:
+  PartsRun(const graph::Split& split, engine::Origin origin) : split_(split), origin_(origin) {}
+
+  NDArrays walk(std::span<const NDArrayRef> inputs, const graph::ArrayList& parameters) {
+    const Graph& g = split_.whole;
+    Route route;
+    const graph::ValueSlots slots(g, route);
+    for (const graph::Part& part : split_.parts)
+      route.add_step(slots.of(part.inputs), slots.of(part.outputs));
+    route.finish(slots.of(g.outputs));
+    Arrays values(route.num_values());
+    for (size_t i = 0; i < inputs.size(); ++i) values[slots.of({g.inputs[i], 0})] = inputs[i];
+    for (size_t i = 0; i < parameters.size(); ++i)
+      values[slots.of({g.parameters[i], 0})] = parameters[i];
+    const Arrays results = graph::walk(route, std::move(values), *this);
+    const OpSchema& identity = ops().get("_copy");
+    NDArrays outputs;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const bool taken = std::find(outputs.begin(), outputs.end(), results[i]) != outputs.end();
+      const bool fresh = g.node(g.outputs[i]).kind == NodeKind::kOp && !taken;
+      outputs.push_back(fresh ? results[i]
+                              : call(identity, identity.default_params, {&results[i], 1})[0]);
     }
-    for (size_t k = 0; k < part.outputs.size(); ++k) {
-      auto& list = values[static_cast<size_t>(part.outputs[k].node)];
-      list.resize(std::max(list.size(), static_cast<size_t>(part.outputs[k].output) + 1));
-      list[static_cast<size_t>(part.outputs[k].output)] = results[k];
-    }
+    return outputs;
   }
-  const OpSchema& identity = ops().get("_copy");
-  NDArrays outputs;
-  for (ValueId v : g.outputs) {
-    const bool taken = std::find(outputs.begin(), outputs.end(), at(v)) != outputs.end();
-    const bool fresh = g.node(v).kind == NodeKind::kOp && !taken;
-    outputs.push_back(fresh ? at(v) : call(identity, identity.default_params, {&at(v), 1})[0]);
+
+  Arrays run(size_t step, const Arrays& inputs) override {
+    const graph::Part& part = split_.parts[step];
+    const NDArrays outputs =
+        part.graph ? call(*part.graph, inputs, origin_) : part.host->call(inputs);
+    return {outputs.begin(), outputs.end()};
   }
-  return outputs;
-}
+  std::string place(size_t step) const override {
+    const graph::Part& part = split_.parts[step];
+    return part.host ? str("while running node ", part.name, " of ", split_.whole.name) : "";
+  }
+
+ private:
+  const graph::Split& split_;
+  const engine::Origin origin_;
+};
 
 }  // namespace
 
@@ -113,7 +137,8 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
                   "forward instead of keeping it");
   graph::CachedGraph::Ready ready = cached.prepare(
       inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
-  if (ready.entry->split) return run_parts(*ready.entry->split, inputs, *ready.parameters, origin);
+  if (ready.entry->split)
+    return PartsRun(*ready.entry->split, origin).walk(inputs, *ready.parameters);
   graph::Executable::Call args{inputs, *ready.parameters, origin};
   if (!ready.entry->recorded) return ready.entry->plain->launch(args);
 
@@ -234,10 +259,10 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
     }
     forward.set(id, std::move(array));
   }
-  forward.run();
+  const Arrays outputs = forward.walk();
   std::vector<NDArrayRef> heads, head_grads;
   for (size_t i = 0; i < output_grads.size(); ++i) {
-    const NDArrayRef& head = forward.at(g.outputs[i]);
+    const NDArrayRef& head = outputs[i];
     if (!output_grads[i] || !needs_gradient(*head)) continue;
     heads.push_back(head);
     head_grads.push_back(output_grads[i]);

@@ -1,8 +1,10 @@
 // Runs the nodes of a symbol on arrays, traced ones too. Operators on dense arrays run here; Python
 // runs what has sparse arrays, loops, branches and operators that are written in Python.
+#include <algorithm>
 #include <unordered_map>
 
 #include "cpp/graph/trace.h"
+#include "cpp/graph/walk.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
@@ -10,6 +12,7 @@
 namespace mxlite::python {
 namespace {
 
+using graph::Route;
 using symbol::CallRef;
 using symbol::Entries;
 using symbol::Entry;
@@ -96,45 +99,82 @@ Objects run_at(const py::object& context, const Node& node, const CallRef& call,
   }
 }
 
-py::list evaluate(const Entries& heads, const py::dict& values,
-                  const std::optional<py::dict>& calls, const py::object& watch,
-                  const std::optional<py::dict>& contexts) {
-  const std::vector<NodeRef> order = symbol::topological_order(heads);
-  std::unordered_map<const Node*, size_t> users;
-  for (const NodeRef& node : order)
-    for (const Entry& entry : node->inputs) ++users[entry.node.get()];
-  for (const Entry& head : heads) ++users[head.node.get()];
+using Calls = std::optional<py::dict>;
 
-  std::unordered_map<const Node*, Objects> outputs;
-  for (const NodeRef& node : order) {
-    Objects inputs;
-    if (node->is_variable()) {
-      const py::str name(node->name);
-      MX_CHECK(values.contains(name), "the variable '", node->name, "' has no value");
-      outputs[node.get()] = {values[name]};
-    } else {
-      for (const Entry& entry : node->inputs)
-        inputs.push_back(outputs.at(entry.node.get())[static_cast<size_t>(entry.output)]);
-      // What nobody else needs ends with this node.
-      for (const Entry& entry : node->inputs)
-        if (--users[entry.node.get()] == 0) outputs.erase(entry.node.get());
-      CallRef call = node->call;
-      const py::object key = calls || contexts ? py::cast(node) : py::none();
-      if (calls && calls->contains(key)) call = call_from_python((*calls)[key]);
-      outputs[node.get()] = at_node(*node, [&] {
-        Objects made = contexts ? run_at((*contexts)[key], *node, call, inputs)
-                                : run_node(*node, call, inputs);
-        MX_CHECK(static_cast<int>(made.size()) >= node->num_outputs(), node->op, " made ",
-                 made.size(), " outputs, ", node->num_outputs(), " expected");
-        return made;
-      });
+class SymbolRun final : public graph::Visitor<py::object> {
+ public:
+  SymbolRun(const Entries& heads, const py::dict& values, const Calls& calls,
+            const std::optional<py::dict>& contexts, py::object prepare, py::object watch)
+      : calls_(calls), contexts_(contexts), prepare_(std::move(prepare)), watch_(std::move(watch)) {
+    const std::vector<NodeRef> order = symbol::topological_order(heads);
+    std::unordered_map<const Node*, size_t> counts;  // of outputs that are used
+    const auto use = [&](const Entry& entry) {
+      size_t& count = counts[entry.node.get()];
+      count = std::max(count, static_cast<size_t>(entry.output) + 1);
+    };
+    for (const Entry& head : heads) use(head);
+    for (const NodeRef& node : order)
+      for (const Entry& entry : node->inputs) use(entry);
+    std::unordered_map<const Node*, Route::Slot> first;
+    const auto slot = [&](const Entry& entry) {
+      return first.at(entry.node.get()) + static_cast<Route::Slot>(entry.output);
+    };
+    for (const NodeRef& node : order) {
+      const size_t count = counts.at(node.get());
+      const Route::Slot at = first[node.get()] = route_.add_values(count);
+      values_.resize(route_.num_values());
+      if (node->is_variable()) {
+        const py::str name(node->name);
+        MX_CHECK(values.contains(name), "the variable '", node->name, "' has no value");
+        values_[at] = values[name];
+        continue;
+      }
+      std::vector<Route::Slot> inputs, outputs;
+      for (const Entry& entry : node->inputs) inputs.push_back(slot(entry));
+      for (size_t k = 0; k < count; ++k) outputs.push_back(at + static_cast<Route::Slot>(k));
+      route_.add_step(std::move(inputs), std::move(outputs));
+      nodes_.push_back(node);
     }
-    if (!watch.is_none()) watch(node, to_list(inputs), to_list(outputs[node.get()]));
+    std::vector<Route::Slot> results;
+    for (const Entry& head : heads) results.push_back(slot(head));
+    route_.finish(std::move(results));
   }
-  py::list result;
-  for (const Entry& head : heads)
-    result.append(outputs.at(head.node.get())[static_cast<size_t>(head.output)]);
-  return result;
+
+  Objects walk() { return graph::walk(route_, std::move(values_), *this); }
+
+  void before(size_t step, Objects& inputs) override {
+    if (!prepare_.is_none()) inputs = from_list(prepare_(nodes_[step], to_list(inputs)));
+  }
+  Objects run(size_t step, const Objects& inputs) override {
+    const NodeRef& node = nodes_[step];
+    CallRef call = node->call;
+    const py::object key = calls_ || contexts_ ? py::cast(node) : py::none();
+    if (calls_ && calls_->contains(key)) call = call_from_python((*calls_)[key]);
+    return at_node(*node, [&] {
+      Objects made = contexts_ ? run_at((*contexts_)[key], *node, call, inputs)
+                               : run_node(*node, call, inputs);
+      MX_CHECK(static_cast<int>(made.size()) >= node->num_outputs(), node->op, " made ",
+               made.size(), " outputs, ", node->num_outputs(), " expected");
+      return made;
+    });
+  }
+  void after(size_t step, const Objects& inputs, const Objects& outputs) override {
+    if (!watch_.is_none()) watch_(nodes_[step], to_list(inputs), to_list(outputs));
+  }
+
+ private:
+  Route route_;
+  Objects values_;
+  std::vector<NodeRef> nodes_;  // by step
+  const Calls& calls_;
+  const std::optional<py::dict>& contexts_;
+  const py::object prepare_, watch_;
+};
+
+py::list evaluate(const Entries& heads, const py::dict& values, const Calls& calls,
+                  const py::object& watch, const std::optional<py::dict>& contexts,
+                  const py::object& prepare) {
+  return to_list(SymbolRun(heads, values, calls, contexts, prepare, watch).walk());
 }
 
 }  // namespace
@@ -142,8 +182,10 @@ py::list evaluate(const Entries& heads, const py::dict& values,
 void bind_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, py::arg("heads"), py::arg("values"), py::arg("calls") = py::none(),
         py::arg("watch") = py::none(), py::arg("contexts") = py::none(),
+        py::arg("prepare") = py::none(),
         "The values of outputs, given those of the variables by name. calls replaces those of "
-        "nodes, watch(node, inputs, outputs) is told of each node, contexts say where nodes run.");
+        "nodes, contexts say where nodes run. prepare(node, inputs) gives the inputs with which a "
+        "node runs, watch(node, inputs, outputs) is told of each call.");
   m.def(
       "set_sparse_runner", [](py::object runner) { sparse_runner() = std::move(runner); },
       py::arg("runner"), "runner(op, call, inputs) runs a call with sparse inputs.");

@@ -2054,9 +2054,10 @@ def evaluate(
     calls: dict[Any, Any] | None = None,
     watch: Any = None,
     contexts: dict[Any, Any] | None = None,
+    prepare: Any = None,
 ) -> list[Any]:
     """
-    The values of outputs, given those of the variables by name. calls replaces those of nodes, watch(node, inputs, outputs) is told of each node, contexts say where nodes run.
+    The values of outputs, given those of the variables by name. calls replaces those of nodes, contexts say where nodes run. prepare(node, inputs) gives the inputs with which a node runs, watch(node, inputs, outputs) is told of each call.
     """
 
 def exchange_fresh_grad(array: Any, fresh: bool) -> bool:

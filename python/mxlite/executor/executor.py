@@ -262,8 +262,6 @@ class Executor:
         assert monitor is not None
 
         def watch(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
-            if node.op is None:
-                return
             if self._monitor_all:
                 for i, (array, (source, _)) in enumerate(zip(inputs, node.inputs)):
                     if source.op is None:  # 1.x shows a variable at each place where it is read

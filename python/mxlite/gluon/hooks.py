@@ -97,8 +97,6 @@ class OpHook:
         """
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
-            if node.op is None:
-                return
             names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
             names += [node.output_name(i) for i in range(len(outputs))]
             arrays = [*(inputs if self._monitor_all else []), *outputs]

@@ -43,22 +43,24 @@ class WatchedRun:
     ) -> None:
         self._heads = list(heads)
         self._steps: list[tuple[Node, list[NDArray], list[NDArray]]] = []
-        found: dict[Node, list[NDArray]] = {}
-        for node in topological_order(heads):
-            if node.op is None:
-                found[node] = [values[node.name].detach()]
-                continue
-            inputs = [found[source][i].detach() for source, i in node.inputs]
+
+        def prepare(node: Node, inputs: list[NDArray]) -> list[NDArray]:
+            """Cut the tape in front of the node."""
+            inputs = [array.detach() for array in inputs]
             written = node.mutated_inputs()
             for i, array in enumerate(inputs):
                 if i not in written and dtype_name(array.dtype) in _DIFFERENTIABLE:
                     _core.mark_variable(array, None, autograd.GRAD_REQ["write"])
-            call = calls.get(node, node.call)
-            with autograd.record(True):
-                found[node] = list(call.run(inputs))
-            self._steps.append((node, inputs, found[node]))
-            watch(node, inputs, found[node])
-        self.outputs = [found[node][index].detach() for node, index in heads]
+            return inputs
+
+        def note(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
+            self._steps.append((node, inputs, outputs))
+            with autograd.pause():
+                watch(node, inputs, outputs)
+
+        with autograd.record(True):
+            outputs = _core.evaluate(self._heads, values, calls, note, prepare=prepare)
+        self.outputs = [array.detach() for array in outputs]
 
     def backward(self, head_grads: Sequence[NDArray | None], report: Report) -> dict[str, NDArray]:
         """Return the gradients of the variables by name.

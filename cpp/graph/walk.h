@@ -1,0 +1,92 @@
+// The walk over a graph's nodes: each gets its inputs, and its outputs live until their last use.
+// The tape's replay, graphs that are cut at host operators, and symbols that run node by node
+// (hooks, monitors, sparse arrays, several devices) are walks. Compiled programs are not: Segment
+// runs those without nodes.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cpp/graph/graph.h"
+
+namespace mxlite::graph {
+
+// Steps in running order. A slot holds one value, which is there at the begin or computed by a
+// step.
+class Route {
+ public:
+  using Slot = uint32_t;
+  struct Step {
+    std::vector<Slot> inputs, outputs;
+    std::vector<Slot> last_uses;  // among the inputs
+    std::vector<bool> used;       // by output: does a later step or a result need it?
+  };
+  Slot add_values(size_t count = 1);  // the first of them
+  void add_step(std::vector<Slot> inputs, std::vector<Slot> outputs);
+  // Ends the route; the walk returns the values in these slots.
+  void finish(std::vector<Slot> results);
+
+  size_t num_values() const { return num_values_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<Slot>& results() const { return results_; }
+
+ private:
+  Slot num_values_ = 0;
+  std::vector<Step> steps_;
+  std::vector<Slot> results_;
+};
+
+// What a walk does at each step.
+template <class Value>
+class Visitor {
+ public:
+  using Values = std::vector<Value>;
+  virtual ~Visitor() = default;
+  virtual void before(size_t /*step*/, Values& /*inputs*/) {}  // may replace them
+  virtual Values run(size_t step, const Values& inputs) = 0;
+  virtual void after(size_t /*step*/, const Values& /*inputs*/, const Values& /*outputs*/) {}
+  virtual std::string place(size_t /*step*/) const { return {}; }  // what errors say of the step
+};
+
+// `values`: by slot, those that are there at the begin.
+template <class Value>
+std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<Value>& visitor) {
+  MX_ASSERT(values.size() == route.num_values());
+  for (size_t i = 0; i < route.steps().size(); ++i) {
+    const Route::Step& step = route.steps()[i];
+    std::vector<Value> inputs;
+    for (const Route::Slot slot : step.inputs) inputs.push_back(values[slot]);
+    for (const Route::Slot slot : step.last_uses) values[slot] = Value();
+    std::vector<Value> outputs;
+    try {
+      visitor.before(i, inputs);
+      outputs = visitor.run(i, inputs);
+      visitor.after(i, inputs, outputs);
+    } catch (Error& error) {
+      if (const std::string place = visitor.place(i); !place.empty()) error.add_context(place);
+      throw;
+    }
+    MX_ASSERT(outputs.size() >= step.outputs.size());
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      if (step.used[k]) values[step.outputs[k]] = std::move(outputs[k]);
+  }
+  std::vector<Value> results;
+  for (const Route::Slot slot : route.results()) results.push_back(values[slot]);
+  return results;
+}
+
+// The slots of a graph's values; inputs, parameters and constants are there at the begin.
+class ValueSlots {
+ public:
+  ValueSlots(const Graph& graph, Route& route);
+  Route::Slot of(ValueId v) const {
+    return first_[static_cast<size_t>(v.node)] + static_cast<Route::Slot>(v.output);
+  }
+  std::vector<Route::Slot> of(const std::vector<ValueId>& values) const;
+
+ private:
+  std::vector<Route::Slot> first_;  // by node
+};
+
+}  // namespace mxlite::graph

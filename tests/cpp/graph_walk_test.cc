@@ -1,0 +1,100 @@
+// The walk over nodes: order, lifetimes of values, hooks around a step, places in errors.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "cpp/graph/walk.h"
+
+namespace mxlite::graph {
+namespace {
+
+using Value = std::shared_ptr<int>;
+using Values = std::vector<Value>;
+
+// Step i returns the sum of its inputs plus i, and twice that.
+class Sums : public Visitor<Value> {
+ public:
+  void before(size_t step, Values& inputs) override {
+    log += str("b", step);
+    if (replaced && step == 0) inputs[0] = std::make_shared<int>(100);
+  }
+  Values run(size_t step, const Values& inputs) override {
+    log += str("r", step);
+    MX_CHECK(static_cast<int>(step) != failing, "no such sum");
+    int sum = static_cast<int>(step);
+    for (const Value& input : inputs) sum += *input;
+    Values outputs{std::make_shared<int>(sum), std::make_shared<int>(2 * sum)};
+    made.insert(made.end(), outputs.begin(), outputs.end());
+    alive.push_back(0);
+    for (const std::weak_ptr<int>& value : made) alive.back() += !value.expired();
+    return outputs;
+  }
+  void after(size_t step, const Values&, const Values& outputs) override {
+    log += str("a", step, "=", *outputs[0], " ");
+  }
+  std::string place(size_t step) const override { return str("in step ", step); }
+
+  std::string log;
+  bool replaced = false;
+  int failing = -1;
+  std::vector<std::weak_ptr<int>> made;
+  std::vector<int> alive;  // outputs of all steps, behind each step
+};
+
+// (x) -> step 0 -> (a, b); (a, x) -> step 1 -> (c, d); (c, c) -> step 2 -> (e, f). Results: e, x.
+struct Fixture {
+  Route route;
+  Route::Slot x = route.add_values();
+  Fixture() {
+    const Route::Slot a = route.add_values(2), c = route.add_values(2), e = route.add_values(2);
+    route.add_step({x}, {a, a + 1});
+    route.add_step({a, x}, {c, c + 1});
+    route.add_step({c, c}, {e, e + 1});
+    route.finish({e, x});
+  }
+  Values walked(Sums& sums) {
+    Values values(route.num_values());
+    values[x] = std::make_shared<int>(5);
+    return walk<Value>(route, std::move(values), sums);
+  }
+};
+
+TEST(Walk, RunsStepsInOrderBetweenTheirHooks) {
+  Sums sums;
+  const Values results = Fixture().walked(sums);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(*results[0], 24);  // (5 + 5 + 1) * 2 + 2
+  EXPECT_EQ(*results[1], 5);
+  EXPECT_EQ(sums.log, "b0r0a0=5 b1r1a1=11 b2r2a2=24 ");
+}
+
+TEST(Walk, EndsValuesWithTheirLastUse) {
+  Sums sums;
+  const Values results = Fixture().walked(sums);
+  // Behind step 0: a, b. Step 1 still holds its input a; b, which nobody uses, is gone. Likewise c.
+  EXPECT_EQ(sums.alive, (std::vector<int>{2, 3, 3}));
+  int left = 0;
+  for (const std::weak_ptr<int>& value : sums.made) left += !value.expired();
+  EXPECT_EQ(left, 1);  // the result
+}
+
+TEST(Walk, RunsWithTheInputsThatBeforeGives) {
+  Sums sums;
+  sums.replaced = true;
+  EXPECT_EQ(*Fixture().walked(sums)[0], ((100) + 5 + 1) * 2 + 2);
+}
+
+TEST(Walk, NamesTheStepInErrors) {
+  Sums sums;
+  sums.failing = 1;
+  try {
+    Fixture().walked(sums);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "no such sum\n    in step 1");
+  }
+  EXPECT_EQ(sums.log, "b0r0a0=5 b1r1");
+}
+
+}  // namespace
+}  // namespace mxlite::graph
