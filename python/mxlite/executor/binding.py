@@ -249,4 +249,6 @@ def simple_bind(
         else nd.zeros(specs[name][0], ctx=where[name], dtype=specs[name][1])
         for name in aux_names
     ]
-    return Executor(symbol, context, args, grads, requests, aux, group2ctx)
+    # Arrays of another executor may have other types than were inferred.
+    told = inference if shared_exec is None else None
+    return Executor(symbol, context, args, grads, requests, aux, group2ctx, told)

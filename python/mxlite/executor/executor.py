@@ -51,6 +51,7 @@ class Executor:
         requests: list[str],
         aux: list[NDArray],
         group2ctx: Any = None,
+        inference: Inference | None = None,
     ) -> None:
         self._symbol = symbol
         self._ctx = ctx
@@ -71,7 +72,7 @@ class Executor:
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: WatchedRun | None = None
-        inference = self._infer()
+        inference = inference or self._infer()  # simple_bind has one for these arrays
         self._output_specs: list[Any] = [
             (inference.shape(node, i), inference.type(node, i)) for node, i in symbol._outputs
         ]
