@@ -55,6 +55,21 @@ CachedGraph::~CachedGraph() {
   if (!is_part_) GraphCache::get().remove(*this);
 }
 
+Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device device, bool training,
+                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters) {
+  Traced traced;
+  traced.device = device;
+  traced.input_specs = std::move(inputs);
+  Trace trace(name, device, training);
+  ArrayList traced_inputs, traced_params;
+  for (const TensorSpec& s : traced.input_specs) traced_inputs.push_back(trace.add_input(s));
+  for (const TensorSpec& s : parameters) traced_params.push_back(trace.add_parameter(s));
+  traced.graph = trace.finish(trace_fn(traced_inputs, traced_params));
+  for (size_t i = 0; i < parameters.size(); ++i)
+    traced.parameter_specs.push_back(traced.graph.spec({traced.graph.parameters[i], 0}));
+  return traced;
+}
+
 void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
@@ -139,28 +154,29 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
 
 std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArrayRef> inputs,
                                                          const Mode& mode,
-                                                         const ArrayList& params) const {
+                                                         const ArrayList& params) {
   auto entry = std::make_shared<Entry>();
   entry->device = device_of(inputs, params);
   entry->training = mode.training;
   entry->recording = mode.recording;
-  Graph graph;
-  {
-    Trace trace(name_, entry->device, mode.training);
-    ArrayList traced_inputs, traced_params;
-    for (const NDArrayRef& a : inputs) {
-      MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
-                    ": inputs are on different devices, ", entry->device, " and ", a->device());
-      entry->input_specs.push_back(a->spec());
-      traced_inputs.push_back(trace.add_input(a->spec()));
-    }
-    for (const NDArrayRef& a : params) {
-      MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_, ": the inputs are on ",
-                    entry->device, ", a parameter of shape ", a->shape(), " on ", a->device());
-      traced_params.push_back(trace.add_parameter(a->spec()));
-    }
-    graph = trace.finish(trace_(traced_inputs, traced_params));
+  std::vector<TensorSpec> param_specs;
+  for (const NDArrayRef& a : inputs) {
+    MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
+                  ": inputs are on different devices, ", entry->device, " and ", a->device());
+    entry->input_specs.push_back(a->spec());
   }
+  for (const NDArrayRef& a : params) {
+    MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_, ": the inputs are on ",
+                  entry->device, ", a parameter of shape ", a->shape(), " on ", a->device());
+    param_specs.push_back(a->spec());
+  }
+  Graph graph;
+  if (const auto known =
+          take_adopted(entry->input_specs, entry->device, mode.training, param_specs))
+    graph = std::move(known->graph);
+  else
+    graph = trace_once(trace_, name_, entry->device, mode.training, entry->input_specs, param_specs)
+                .graph;
   for (size_t i = params.size(); i < graph.parameters.size(); ++i)
     entry->captured.push_back(graph.node(graph.parameters[i]).value);
   entry->num_outputs = graph.outputs.size();
@@ -178,6 +194,32 @@ std::shared_ptr<CachedGraph::Entry> CachedGraph::compile(std::span<const NDArray
   else
     entry->plain = compile_plain(std::move(graph), entry->device);
   return entry;
+}
+
+void CachedGraph::adopt(std::shared_ptr<Traced> traced) {
+  std::lock_guard lock(mutex_);
+  std::swap(adopted_, traced);  // what was there ends without the lock
+}
+
+std::shared_ptr<Traced> CachedGraph::take_adopted(std::span<const TensorSpec> inputs, Device device,
+                                                  bool training,
+                                                  std::span<const TensorSpec> params) {
+  std::shared_ptr<Traced> traced;
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(traced, adopted_);
+  }
+  const bool same = traced && traced->exact && traced->device == device &&
+                    traced->graph.training == training &&
+                    std::ranges::equal(traced->input_specs, inputs) &&
+                    std::ranges::equal(traced->parameter_specs, params);
+  return same ? traced : nullptr;
+}
+
+std::optional<std::vector<TensorSpec>> CachedGraph::last_signature() const {
+  std::lock_guard lock(mutex_);
+  if (slots_.empty()) return std::nullopt;
+  return slots_[0].entry->input_specs;
 }
 
 ExecutableRef CachedGraph::compile_plain(Graph graph, Device device) const {
@@ -245,24 +287,22 @@ void CachedGraph::add_to(Footprint& footprint) const {
   for (const Slot& slot : slots_) add_footprint(*slot.entry, footprint);
 }
 
-std::vector<Shape> infer_params(const TraceFn& trace_fn, std::span<const NDArrayRef> inputs,
-                                std::span<const TensorSpec> specs, bool training) {
-  Trace trace("infer_params", device_of(inputs, {}), training);
+Traced infer_params(const TraceFn& trace, const std::string& name,
+                    std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
+                    bool training) {
   // Casts know nothing of shapes: without them, and so with inputs that none is needed for.
   const amp::Rules* rules = amp::current_rules();
   const amp::Pause as_given;
-  ArrayList traced_inputs, traced_params;
+  std::vector<TensorSpec> input_specs;
   for (const NDArrayRef& a : inputs) {
     TensorSpec spec = a->spec();
     if (rules && spec.dtype == rules->target) spec.dtype = DType::kFloat32;
-    traced_inputs.push_back(trace.add_input(spec));
+    input_specs.push_back(spec);
   }
-  for (const TensorSpec& s : specs) traced_params.push_back(trace.add_parameter(s));
-  trace_fn(traced_inputs, traced_params);
-  std::vector<Shape> shapes;
-  for (size_t i = 0; i < specs.size(); ++i)
-    shapes.push_back(trace.parameter_spec(static_cast<int>(i)).shape);
-  return shapes;
+  Traced traced =
+      trace_once(trace, name, device_of(inputs, {}), training, std::move(input_specs), specs);
+  traced.exact = !rules;
+  return traced;
 }
 
 }  // namespace mxlite::graph

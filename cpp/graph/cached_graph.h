@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,17 @@ struct Split;
 using ArrayList = std::vector<NDArrayRef>;
 // Runs a block's forward on (traced) arrays.
 using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList& parameters)>;
+
+// What one run of forward on arrays without data gave.
+struct Traced {
+  std::vector<TensorSpec> input_specs, parameter_specs;  // of parameters as far as they are known
+  Device device;
+  Graph graph;
+  bool exact = true;  // false: without the casts of mixed precision that a call makes
+};
+// Parameters may have dimensions of -1; operators that use them fill these.
+Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
+                  std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters);
 
 class CachedGraph : public RefCounted {
  public:
@@ -53,6 +65,11 @@ class CachedGraph : public RefCounted {
   // The compiled graph for these inputs. Thread-safe; tracing runs without a lock held.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
+  // The next compilation for what was traced uses it instead of tracing once more.
+  void adopt(std::shared_ptr<Traced> traced);
+  // Specs of the inputs of the last call.
+  std::optional<std::vector<TensorSpec>> last_signature() const;
+
   // Both compile the same network for different shapes: their compilations count together.
   void count_with(const CachedGraph& other);
 
@@ -86,7 +103,9 @@ class CachedGraph : public RefCounted {
   };
   bool matches(const Slot& slot, std::span<const NDArrayRef> inputs, const Mode& mode) const;
   std::shared_ptr<Entry> compile(std::span<const NDArrayRef> inputs, const Mode& mode,
-                                 const ArrayList& params) const;
+                                 const ArrayList& params);
+  std::shared_ptr<Traced> take_adopted(std::span<const TensorSpec> inputs, Device device,
+                                       bool training, std::span<const TensorSpec> params);
   ExecutableRef compile_plain(Graph graph, Device device) const;
   static std::shared_ptr<const ArrayList> join(const ArrayList& a, const ArrayList& b);
   size_t num_shapes_locked() const;
@@ -97,6 +116,7 @@ class CachedGraph : public RefCounted {
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
   std::vector<Slot> slots_;                     // guarded by mutex_; last used first
+  std::shared_ptr<Traced> adopted_;             // guarded by mutex_
   bool warned_ = false;                         // guarded by mutex_
   std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; how often for inference
 };
@@ -105,9 +125,10 @@ class CachedGraph : public RefCounted {
 // the call that caused the warning.
 void set_warning_function(void (*warn)(const std::string& text));
 
-// Shapes of parameters whose specs have unknown dimensions (-1), found by tracing. What forward
+// Finds the shapes of parameters whose specs have unknown dimensions (-1) by tracing. What forward
 // does not use stays unknown; an operator that cannot tell a shape it needs throws.
-std::vector<Shape> infer_params(const TraceFn& trace, std::span<const NDArrayRef> inputs,
-                                std::span<const TensorSpec> specs, bool training);
+Traced infer_params(const TraceFn& trace, const std::string& name,
+                    std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
+                    bool training);
 
 }  // namespace mxlite::graph

@@ -251,8 +251,4 @@ Graph Trace::finish(std::span<const NDArrayRef> outputs) {
   return std::move(graph_);
 }
 
-const TensorSpec& Trace::parameter_spec(int i) const {
-  return graph_.spec({graph_.parameters[static_cast<size_t>(i)], 0});
-}
-
 }  // namespace mxlite::graph

@@ -68,8 +68,6 @@ class Trace {
   void set_owner(int64_t owner) {
     if (owner_ == 0) owner_ = owner;
   }
-  // Shape of parameter i as far as it is known by now.
-  const TensorSpec& parameter_spec(int i) const;
   // Arrays of the outer trace that this part of it uses, in two groups: behind the inputs added
   // here, and all of its parameters.
   const std::vector<NDArrayRef>& imported_inputs() const { return imported_inputs_; }

@@ -12,6 +12,8 @@
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_node.h"
+#include "cpp/python/trace_function.h"
 
 namespace mxlite::python {
 namespace {
@@ -25,6 +27,15 @@ struct GraphObject {
   PyObject* trace;  // the Python function, for the garbage collector; `graph` holds it too
   PyObject* weak_references;
 };
+
+py::list to_list(const ArrayList& arrays) {
+  py::list list(arrays.size());
+  for (size_t i = 0; i < arrays.size(); ++i)
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap_array(arrays[i]));
+  return list;
+}
+
+}  // namespace
 
 ArrayList arrays_from(py::handle o, const char* who) {
   ArrayList list;
@@ -40,14 +51,6 @@ ArrayList arrays_from(py::handle o, const char* who) {
   return list;
 }
 
-py::list to_list(const ArrayList& arrays) {
-  py::list list(arrays.size());
-  for (size_t i = 0; i < arrays.size(); ++i)
-    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), wrap_array(arrays[i]));
-  return list;
-}
-
-// The trace function is borrowed: the caller holds the object that owns it.
 graph::TraceFn trace_function(PyObject* callable) {
   return [callable](const ArrayList& inputs, const ArrayList& params) {
     const py::object result =
@@ -55,6 +58,8 @@ graph::TraceFn trace_function(PyObject* callable) {
     return arrays_from(result, "trace: the result");
   };
 }
+
+namespace {
 
 PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
@@ -151,15 +156,38 @@ PyObject* get_num_entries(PyObject* self, void*) {
   return PyLong_FromSize_t(reinterpret_cast<GraphObject*>(self)->graph->num_entries());
 }
 
+// Specs of the inputs that the graph ran with last; None before its first run.
+PyObject* get_signature(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const auto specs = reinterpret_cast<GraphObject*>(self)->graph->last_signature();
+    if (!specs) Py_RETURN_NONE;
+    py::list list;
+    for (const TensorSpec& spec : *specs) list.append(spec_to_python(spec));
+    return list.release().ptr();
+  });
+}
+
+PyObject* adopt(PyObject* self, PyObject* traced) {
+  return guarded([&]() -> PyObject* {
+    reinterpret_cast<GraphObject*>(self)->graph->adopt(
+        py::handle(traced).cast<std::shared_ptr<graph::Traced>>());
+    Py_RETURN_NONE;
+  });
+}
+
 PyTypeObject* init_graph_type() {
   static PyGetSetDef getset[] = {
       {"name", get_name, nullptr, "Name of the block.", nullptr},
       {"num_signatures", get_num_entries, nullptr, "How many signatures are compiled.", nullptr},
+      {"signature", get_signature, nullptr,
+       "Specs (shape, dtype) of the inputs of the last call; None before the first.", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyMethodDef methods[] = {
       {"set_params", set_params, METH_O, "Bind the parameters' arrays, in the order of trace."},
       {"count_with", count_with, METH_O,
        "Count compilations together with those of another graph of the same network."},
+      {"adopt", adopt, METH_O,
+       "Take what infer_params traced for the first call of its signature, instead of tracing."},
       {nullptr, nullptr, 0, nullptr}};
   static PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
   type.tp_name = "mxlite._core.CachedGraph";
@@ -222,20 +250,24 @@ void bind_graph(py::module_& m) {
       },
       "Bytes of everything that was compiled in this process (an estimate), of weights packed for "
       "it, and the limit for signatures that were not used lately.");
+  py::class_<graph::Traced, std::shared_ptr<graph::Traced>>(m, "Traced",
+                                                            "What one run of forward gave.");
   m.def(
       "infer_params",
-      [](const py::function& trace, const py::object& inputs, const py::list& specs) {
+      [](const py::function& trace, const std::string& name, const py::object& inputs,
+         const py::list& specs) {
         std::vector<TensorSpec> wanted;
         for (const py::handle s : specs) wanted.push_back(param_spec(s));
-        const std::vector<Shape> shapes =
-            graph::infer_params(trace_function(trace.ptr()), arrays_from(inputs, "infer_params"),
-                                wanted, autograd::mode.training);
-        py::list result;
-        for (const Shape& s : shapes) result.append(shape_to_python(s));
-        return result;
+        auto traced = std::make_shared<graph::Traced>(graph::infer_params(
+            trace_function(trace.ptr()), name, arrays_from(inputs, "infer_params"), wanted,
+            autograd::mode.training));
+        py::list shapes;
+        for (const TensorSpec& s : traced->parameter_specs) shapes.append(shape_to_python(s.shape));
+        return py::make_tuple(shapes, std::move(traced));
       },
-      py::arg("trace"), py::arg("inputs"), py::arg("specs"),
-      "Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).");
+      py::arg("trace"), py::arg("name"), py::arg("inputs"), py::arg("specs"),
+      "Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype). "
+      "The trace itself follows, for CachedGraph.adopt.");
   m.def(
       "set_trace_owner",
       [](int64_t owner) {

@@ -1412,6 +1412,12 @@ class CachedGraph:
     def __init__(
         self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
     ) -> None: ...
+    @property
+    def signature(self) -> list[tuple[tuple[int, ...], str]] | None: ...
+    def adopt(self, traced: Traced) -> None:
+        """
+        Take what infer_params traced for the first call of its signature, instead of tracing.
+        """
     def count_with(self, other: CachedGraph) -> None:
         """
         Count compilations together with those of another graph of the same network.
@@ -1424,6 +1430,11 @@ class CachedGraph:
         """
         Call self as a function.
         """
+
+class Traced:
+    """
+    What one run of forward gave.
+    """
 
 class TracedFunction:
     """
@@ -2147,9 +2158,9 @@ def image_info(data: Any, name: str = "imdecode") -> tuple[int, int, int]:
     (height, width, channels) from the header of a JPEG or PNG image.
     """
 
-def infer_params(trace: Any, inputs: Any, specs: list[Any]) -> list[Any]:
+def infer_params(trace: Any, name: str, inputs: Any, specs: list[Any]) -> tuple[list[Any], Traced]:
     """
-    Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype).
+    Shapes of parameters, found by tracing; specs are (shape with -1 or 0 for unknown, dtype). The trace itself follows, for CachedGraph.adopt.
     """
 
 def infer_reshape(shape: Any, target: Any, reverse: bool) -> tuple[Any, ...]:

@@ -54,6 +54,8 @@ NEW_GRAPH = """\
     def __init__(
         self, trace: Any, name: str = "", static_alloc: bool = False, static_shape: bool = False
     ) -> None: ...
+    @property
+    def signature(self) -> list[tuple[tuple[int, ...], str]] | None: ...
 """
 # The getters' own signatures do not say these types.
 PROPERTIES = {
@@ -64,6 +66,7 @@ PROPERTIES = {
     # An array or None: checkers accept x.grad.asnumpy(), and refuse x.grad.asnumpi().
     "grad": "(self) -> NDArray | Any",
 }
+ADOPT = "def adopt(self, traced: Traced) -> None"
 SET_PARAMS = "def set_params(self, params: list[NDArray]) -> None"
 COUNT_WITH = "def count_with(self, other: CachedGraph) -> None"
 
@@ -255,6 +258,7 @@ def core_stub() -> str:
     body = re.sub(
         r"(?ms)^    @staticmethod\n    def __new__\(type.*?\"\"\".*?\"\"\"\n", NEW_GRAPH, body
     )
+    body = body.replace("@staticmethod\n    def adopt(*args, **kwargs)", ADOPT)
     body = body.replace("@staticmethod\n    def set_params(*args, **kwargs)", SET_PARAMS)
     body = body.replace("@staticmethod\n    def count_with(*args, **kwargs)", COUNT_WITH)
     body = re.sub(r"\*args(?=\) ->)", "*args: Any", body)

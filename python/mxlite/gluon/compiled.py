@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core, autograd
 from ..context import Context
@@ -16,7 +16,15 @@ from .tracing import STATE, standing_in
 if TYPE_CHECKING:
     from .hybrid_block import HybridBlock
 
-__all__ = ["Compiled", "traced_forward"]
+__all__ = ["Compiled", "DeferredTrace", "traced_forward"]
+
+
+class DeferredTrace(NamedTuple):
+    """What the trace gave that told the shapes of parameters."""
+
+    params: list[Parameter]
+    layout: Layout  # of the outputs
+    traced: Any  # for CachedGraph.adopt; None: forward has failed behind what was asked for
 
 
 class Compiled:
@@ -42,10 +50,19 @@ class Compiled:
 
     def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
         outputs, layout = traced_forward(self._block, self._layout, self._params, inputs, params)
+        self._note_layout(layout)
+        return outputs
+
+    def _note_layout(self, layout: Layout) -> None:
         self._output_layouts[autograd.is_training()] = layout
         if layout != LEAF:
             self._block._fast = None
-        return outputs
+
+    def adopt(self, deferred: DeferredTrace) -> None:
+        """Compile what told the parameters' shapes, instead of tracing forward once more."""
+        if deferred.traced is not None and deferred.params == self._params:
+            self._note_layout(deferred.layout)
+            self.graph.adopt(deferred.traced)
 
     def bind(self, ctx: Context) -> None:
         """Hand the parameters' arrays on ``ctx`` to the graph."""

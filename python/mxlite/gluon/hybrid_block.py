@@ -23,7 +23,7 @@ from ..symbol import Symbol
 from . import symbolic
 from .base_block import Block
 from .call_types import HasForward, HasHybridForward, R_co
-from .compiled import Compiled, traced_forward
+from .compiled import Compiled, DeferredTrace, traced_forward
 from .error_layers import add_layer
 from .formats import Formats
 from .hooks import OpHook
@@ -272,12 +272,15 @@ class HybridBlock(Formats, Block):
     ) -> Compiled:
         """Bring a graph up to date with the parameters, or make it."""
         params = list(self.collect_params().values())
+        deferred = None
         if any(param._deferred_init for param in params):
-            self._infer(params, flat, layout, finish=True)
+            deferred = self._infer(params, flat, layout, finish=True)
         used = [param for param in params if param._data is not None]
         if compiled is None or compiled.stale(used):
             compiled = Compiled(self, used, layout)
             self._graphs[(ctx, layout)] = compiled
+            if deferred is not None:
+                compiled.adopt(deferred)
         compiled.bind(ctx)
         return compiled
 
@@ -294,20 +297,24 @@ class HybridBlock(Formats, Block):
 
     def _infer(
         self, params: list[Parameter], flat: list[NDArray], layout: Layout, finish: bool
-    ) -> None:
+    ) -> DeferredTrace:
         """Find unknown shapes by tracing forward; ``finish`` allocates the parameters too."""
         found: list[tuple[int, ...]] = []
         used: set[int] = set()
+        layouts: list[Layout] = []
+        traced = None
 
         def trace(inputs: list[NDArray], arrays: list[NDArray]) -> list[NDArray]:
             try:
-                return traced_forward(self, layout, params, inputs, arrays, used)[0]
+                outputs, outputs_layout = traced_forward(self, layout, params, inputs, arrays, used)
+                layouts.append(outputs_layout)
+                return outputs
             finally:
                 found[:] = [tuple(array.shape) for array in arrays]
 
         specs = [(param.shape or (), dtype_name(param.dtype)) for param in params]
         try:
-            shapes = _core.infer_params(trace, flat, specs)
+            shapes, traced = _core.infer_params(trace, self.name, flat, specs)
         except (ShapeError, DynamicShapeError):
             # A parameter that forward does not use may stay unknown.
             if not found or any(
@@ -323,6 +330,7 @@ class HybridBlock(Formats, Block):
             for param in params:
                 if param._deferred_init and shape_is_known(param.shape):
                     param._finish_deferred_init()
+        return DeferredTrace(params, layouts[0] if layouts else LEAF, traced)
 
     def infer_shape(self, *args: Any) -> None:
         """Find the parameters' unknown shapes from inputs, without initializing them.

@@ -173,12 +173,12 @@ def test_infer_params() -> None:
         return [nd.FullyConnected(y, *params[2:4], num_hidden=5)]
 
     unknown = [((4, 0, 3, 3), "float32"), ((-1,), "float32"), ((5, 0), np.float32), ((), "float32")]
-    shapes = _core.infer_params(trace, [x], [*unknown, ((7, 0), "float32")])
+    shapes, _ = _core.infer_params(trace, "net", [x], [*unknown, ((7, 0), "float32")])
     assert shapes == [(4, 3, 3, 3), (4,), (5, 144), (5,), (7, -1)]
     with pytest.raises(ShapeError, match=r"broadcast_mul.*not known.*\(0|broadcast_mul.*\(-1"):
-        _core.infer_params(lambda i, p: [i[0] * p[0]], [x], [((0,), "float32")])
+        _core.infer_params(lambda i, p: [i[0] * p[0]], "net", [x], [((0,), "float32")])
     with pytest.raises(ShapeError, match=r"Convolution"):
-        _core.infer_params(trace, [x], [((4, 5, 3, 3), "float32"), *unknown[1:]])
+        _core.infer_params(trace, "net", [x], [((4, 5, 3, 3), "float32"), *unknown[1:]])
 
 
 def test_reading_data_while_tracing_says_what_to_do() -> None:

@@ -1,0 +1,15 @@
+// Forward functions written in Python as traces call them.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include "cpp/graph/cached_graph.h"
+
+namespace mxlite::python {
+
+// An array or a sequence of them; a type error names `who`.
+graph::ArrayList arrays_from(pybind11::handle o, const char* who);
+
+// The callable is borrowed: whoever calls the function holds the object that owns it.
+graph::TraceFn trace_function(PyObject* callable);
+
+}  // namespace mxlite::python
