@@ -8,6 +8,8 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
+#include "cpp/symbol/inference.h"
+#include "cpp/symbol/names.h"
 
 namespace mxlite::python {
 namespace {
@@ -57,6 +59,23 @@ Objects at_node(const Node& node, F&& fn) {
       error.attr("args") = py::make_tuple(node.error_text(py::str(error).cast<std::string>()));
     throw;
   }
+}
+
+// A graph that was traced with fixed shapes is wrong for others.
+void check_traced_shape(const Node& variable, const py::object& value) {
+  const auto found = variable.attrs.find(symbol::kTracedShape);
+  if (found == variable.attrs.end() || !is_array(value.ptr())) return;
+  const Shape expected =
+      symbol::parse_shape(found->second, symbol::UnknownExtent::kZero, variable.name);
+  const Shape& given = array_of(value.ptr())->shape();
+  bool fits = expected.ndim() < 0 || given.ndim() == expected.ndim();
+  for (int i = 0; fits && i < expected.ndim(); ++i)
+    fits = expected[i] == -1 || expected[i] == given[i];
+  MX_CHECK_SHAPE(
+      fits, "input ", variable.name, " has shape ", given, ", the network was traced for ",
+      found->second,
+      " because its forward looks at shapes; run it with inputs of that shape and export "
+      "it again");
 }
 
 py::list to_list(const Objects& objects) {
@@ -127,6 +146,7 @@ class SymbolRun final : public graph::Visitor<py::object> {
         const py::str name(node->name);
         MX_CHECK(values.contains(name), "the variable '", node->name, "' has no value");
         values_[at] = values[name];
+        check_traced_shape(*node, values_[at]);
         continue;
       }
       std::vector<Route::Slot> inputs, outputs;

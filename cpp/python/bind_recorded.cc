@@ -1,5 +1,5 @@
-// The tape behind an array as a list of operators, from which autograd.get_symbol makes a symbol.
-// Calls of hybridized blocks are expanded into their operators.
+// Symbols of what ran: the tape behind an array (autograd.get_symbol), and a forward that is traced
+// once more to be written to a file.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -10,7 +10,11 @@
 #include "cpp/autograd/graph_node.h"
 #include "cpp/autograd/op_node.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/py_node.h"
+#include "cpp/python/trace_function.h"
+#include "cpp/symbol/from_graph.h"
 
 namespace mxlite::python {
 namespace {
@@ -19,19 +23,20 @@ using autograd::ArrayInfo;
 using autograd::GraphNode;
 using autograd::OpNode;
 using autograd::TapeNode;
-using Value = std::pair<int, int>;  // listed node, output
+using symbol::Entries;
+using symbol::Entry;
 
-class Reader {
+// Calls of hybridized blocks are taken apart into their operators.
+class TapeReader {
  public:
-  Value read(const ArrayInfo& head) {
+  Entry read(const ArrayInfo& head) {
     std::vector<const TapeNode*> order = reachable(head);
     // Inputs of a node were always recorded before it.
     std::sort(order.begin(), order.end(),
               [](const TapeNode* a, const TapeNode* b) { return a->sequence() < b->sequence(); });
     for (const TapeNode* node : order) add(*node);
-    return value_of(&head);
+    return entry_of(&head);
   }
-  const py::list& nodes() const { return nodes_; }
 
  private:
   static std::vector<const TapeNode*> reachable(const ArrayInfo& head) {
@@ -49,96 +54,93 @@ class Reader {
     return found;
   }
 
-  int list(const std::string& op, const py::dict& attrs, const std::vector<Value>& inputs) {
-    nodes_.append(py::make_tuple(op, attrs, inputs));
-    return static_cast<int>(nodes_.size()) - 1;
-  }
-  Value variable() { return {list("", py::dict(), {}), 0}; }
+  Entry variable() { return {symbol::make_variable(str("var", num_variables_++)), 0}; }
+  std::string next_name() { return str("node_", num_calls_++); }
 
-  Value value_of(const ArrayInfo* info) {
+  Entry entry_of(const ArrayInfo* info) {
     if (!info) return variable();  // a constant
-    if (info->node) {
-      return outputs_.at(info->node.get())[static_cast<size_t>(info->output)];
-    }
+    if (info->node) return outputs_.at(info->node.get())[static_cast<size_t>(info->output)];
     const auto [it, fresh] = variables_.try_emplace(info);
     if (fresh) it->second = variable();
     return it->second;
   }
 
-  static py::dict texts(const OpSchema& op, const ParamsRef& params) {
-    py::dict result;
-    const std::vector<AttrValue> values = op.params_values(params.get());
-    for (size_t i = 0; i < values.size(); ++i) {
-      const std::string text = attr_text(values[i]);
-      if (op.params[i].required || text != op.params[i].default_text)
-        result[py::str(op.params[i].name)] = text;
-    }
-    return result;
-  }
-
   void add(const TapeNode& node) {
     MX_CHECK_KIND(!node.released, ErrorKind::kError, "get_symbol: the recorded call of ",
                   node.name(), " was freed by backward; use retain_graph=True");
-    std::vector<Value> inputs;
-    for (const auto& input : node.inputs()) inputs.push_back(value_of(input.get()));
-    std::vector<Value>& outputs = outputs_[&node];
+    Entries inputs;
+    for (const auto& input : node.inputs()) inputs.push_back(entry_of(input.get()));
+    Entries& outputs = outputs_[&node];
     if (const auto* op = dynamic_cast<const OpNode*>(&node)) {
-      const int at = list(op->op().name, texts(op->op(), op->params()), inputs);
+      const symbol::NodeRef made =
+          symbol::node_of_run(op->op(), op->params(), std::move(inputs), next_name());
       for (size_t i = 0; i < node.output_specs().size(); ++i)
-        outputs.emplace_back(at, static_cast<int>(i));
+        outputs.push_back({made, static_cast<int>(i)});
       return;
     }
     const auto* call = dynamic_cast<const GraphNode*>(&node);
     MX_CHECK_KIND(call && call->traced(), ErrorKind::kNotSupported, "get_symbol: ", node.name(),
                   " is a function written in Python and no operator");
-    outputs = add_graph(*call->traced(), inputs);
+    outputs = symbol::from_graph(
+        *call->traced(), inputs, [this](const graph::Graph&, const graph::Node& n) {
+          return n.kind == graph::NodeKind::kConstant ? variable().node->name : next_name();
+        });
   }
 
-  std::vector<Value> add_graph(const graph::Graph& g, const std::vector<Value>& inputs) {
-    std::vector<int> listed(g.nodes.size(), -1);
-    std::vector<Value> replaced(g.nodes.size());
-    for (size_t i = 0; i < g.inputs.size(); ++i)
-      replaced[static_cast<size_t>(g.inputs[i])] = inputs[i];
-    for (size_t i = 0; i < g.parameters.size(); ++i)
-      replaced[static_cast<size_t>(g.parameters[i])] = inputs[g.inputs.size() + i];
-    const auto value = [&](graph::ValueId v) -> Value {
-      const int at = listed[static_cast<size_t>(v.node)];
-      return at < 0 ? replaced[static_cast<size_t>(v.node)] : Value{at, v.output};
-    };
-    for (size_t i = 0; i < g.nodes.size(); ++i) {
-      const graph::Node& n = g.nodes[i];
-      if (n.kind == graph::NodeKind::kConstant) replaced[i] = variable();
-      if (n.kind != graph::NodeKind::kOp) continue;
-      std::vector<Value> operands;
-      for (graph::ValueId v : n.inputs) operands.push_back(value(v));
-      listed[i] = list(n.op->name, texts(*n.op, n.params), operands);
-    }
-    std::vector<Value> outputs;
-    for (graph::ValueId v : g.outputs) outputs.push_back(value(v));
-    return outputs;
-  }
-
-  py::list nodes_;
-  std::unordered_map<const TapeNode*, std::vector<Value>> outputs_;
-  std::unordered_map<const ArrayInfo*, Value> variables_;
+  std::unordered_map<const TapeNode*, Entries> outputs_;
+  std::unordered_map<const ArrayInfo*, Entry> variables_;
+  int num_variables_ = 0, num_calls_ = 0;
 };
+
+// Outputs, their specs, and the arrays that forward used without being handed them, by name.
+py::tuple trace_symbol(const py::function& trace, const std::string& name,
+                       const py::object& context, const py::list& input_specs,
+                       const py::object& parameters, Entries leaves) {
+  graph::ArrayList arrays = arrays_from(parameters, "trace_symbol");
+  std::vector<TensorSpec> inputs, specs;
+  for (const py::handle spec : input_specs) inputs.push_back(spec_from_python(spec));
+  for (const NDArrayRef& array : arrays) specs.push_back(array->spec());
+  const graph::Traced traced = graph::trace_once(trace_function(trace.ptr()), name,
+                                                 device_from_python(context), false, inputs, specs);
+  const graph::Graph& g = traced.graph;
+  std::set<std::string> taken;
+  for (const Entry& leaf : leaves) taken.insert(leaf.node->name);
+  symbol::TraceNames names(std::move(taken));
+  py::dict captured;
+  for (size_t i = arrays.size(); i < g.parameters.size(); ++i) {
+    const graph::Node& leaf = g.node(g.parameters[i]);
+    const std::string captured_name =
+        names.unique(str(name.empty() ? "" : name + "_", "captured", i - arrays.size()));
+    const std::string shape = attr_text(leaf.value->shape());
+    leaves.push_back(
+        {symbol::make_variable(
+             captured_name, {{"__shape__", shape}, {"__lr_mult__", "0.0"}, {"__wd_mult__", "0.0"}}),
+         0});
+    captured[py::str(captured_name)] = leaf.value;
+  }
+  const Entries heads = symbol::from_graph(g, leaves, std::ref(names));
+  py::list output_specs;
+  for (const graph::ValueId v : g.outputs) output_specs.append(spec_to_python(g.spec(v)));
+  return py::make_tuple(heads, output_specs, captured);
+}
 
 }  // namespace
 
 void bind_recorded(py::module_& m) {
   m.def(
-      "recorded_nodes",
+      "recorded_entry",
       [](const NDArrayRef& array) {
         const ArrayInfo* info = autograd::info_of(*array);
         MX_CHECK_KIND(info, ErrorKind::kError, "get_symbol: the array of shape ", array->shape(),
                       " was not computed inside autograd.record()");
-        Reader reader;
-        const Value head = reader.read(*info);
-        return py::make_tuple(reader.nodes(), head);
+        return TapeReader().read(*info);
       },
-      py::arg("array"),
-      "The computation of an array: nodes as (operator or '' for a variable, parameters that are "
-      "not the default as text, inputs as (node, output)), and the array's own (node, output).");
+      py::arg("array"), "The computation of an array as the tape has it: its node and output.");
+  m.def("trace_symbol", &trace_symbol, py::arg("trace"), py::arg("name"), py::arg("context"),
+        py::arg("inputs"), py::arg("parameters"), py::arg("leaves"),
+        "Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the "
+        "variables for its inputs, then its parameters. Returns the outputs, their specs, and by "
+        "name the arrays that forward used without being handed them.");
 }
 
 }  // namespace mxlite::python

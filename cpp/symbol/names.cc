@@ -27,6 +27,7 @@ const NameMap kFileNames = {
     {"cumsum", "_np_cumsum"},
     {"normal", "_random_normal"},
     {"uniform", "_random_uniform"},
+    {"_reshape_to", "Reshape"},
 };
 
 std::string lower(std::string_view text) {

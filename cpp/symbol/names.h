@@ -9,6 +9,8 @@ namespace mxlite::symbol {
 // Attributes of 1.x that are written without underscores and kept with them.
 inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
                                                                 "force_mirroring", "mirror_stage"};
+// What a variable was when a forward with fixed shapes was traced, such as (0, 3): 0 is any extent.
+inline constexpr const char* kTracedShape = "__traced_shape__";
 bool is_hidden_key(std::string_view key);
 std::string hidden_key(std::string_view key);  // __lr_mult__ for lr_mult, other keys as they are
 

@@ -2292,9 +2292,9 @@ def record_function(
     Put a Python function on the tape; backward(list of output gradients) -> list.
     """
 
-def recorded_nodes(array: NDArray) -> tuple[list[Any], tuple[int, int]]:
+def recorded_entry(array: NDArray) -> tuple[Node, int]:
     """
-    The computation of an array: nodes as (operator or '' for a variable, parameters that are not the default as text, inputs as (node, output)), and the array's own (node, output).
+    The computation of an array as the tape has it: its node and output.
     """
 
 def register_symbol_call(op: str, maker: Any) -> None:
@@ -2477,6 +2477,18 @@ def text_of(value: Any) -> str:
 def topological_order(heads: Sequence[tuple[Node, int]]) -> list[Node]:
     """
     All nodes that heads need, inputs before their users, in 1.x's order.
+    """
+
+def trace_symbol(
+    trace: Any,
+    name: str,
+    context: Any,
+    inputs: list[Any],
+    parameters: Any,
+    leaves: Sequence[tuple[Node, int]],
+) -> tuple[Any, ...]:
+    """
+    Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the variables for its inputs, then its parameters. Returns the outputs, their specs, and by name the arrays that forward used without being handed them.
     """
 
 def unset_amp() -> None:

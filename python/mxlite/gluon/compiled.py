@@ -6,10 +6,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _core, autograd
+from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from ..ndarray.structure import LEAF, Layout, flatten, unflatten
+from .error_layers import described_line
 from .parameter import Parameter
 from .tracing import STATE, standing_in
 
@@ -49,7 +51,12 @@ class Compiled:
         self.graph = _core.CachedGraph(trace, block.name, **block._flags)
 
     def _trace(self, inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
-        outputs, layout = traced_forward(self._block, self._layout, self._params, inputs, params)
+        block = self._block
+        try:
+            outputs, layout = traced_forward(block, self._layout, self._params, inputs, params)
+        except MXNetError as error:
+            block._failed = described_line(error)
+            raise
         self._note_layout(layout)
         return outputs
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
@@ -11,9 +13,10 @@ from ..symbol import Symbol
 if TYPE_CHECKING:
     from .base_block import Block
 
-__all__ = ["add_layer"]
+__all__ = ["add_layer", "described_line"]
 
 _LONGEST = 6  # inputs that are described
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def _input_text(value: Any) -> str:
@@ -67,3 +70,25 @@ def add_layer(error: MXNetError, block: Block, args: tuple[Any, ...]) -> None:
     path = ".".join([type(block).__name__, *trail["path"]])
     where = f"{path} ({trail['layer']})" if trail["path"] else trail["layer"]
     error.args = (f"{trail['text']}\n    in {where}, called with {trail['inputs']}",)
+
+
+def described_line(error: BaseException) -> str:
+    """Return the innermost line outside of mxlite that raised an error, and the error's text.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    str
+        ``train.py:12: asnumpy: ...``
+    """
+    text = str(error).split("\n    in ", 1)[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    forwards = [frame for frame in own if frame.name in ("forward", "hybrid_forward")]
+    # Without a forward of the user's own only lines that call the network are left.
+    if not forwards:
+        return text
+    return f"{own[-1].filename}:{own[-1].lineno}: {text}"

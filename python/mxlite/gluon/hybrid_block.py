@@ -18,9 +18,9 @@ from ..base import (
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
-from ..ndarray.structure import LEAF, Layout, count_leaves, first_array, flatten, unflatten
+from ..ndarray.structure import LEAF, Layout, first_array, flatten
 from ..symbol import Symbol
-from . import symbolic
+from . import exporting, symbolic
 from .base_block import Block
 from .call_types import HasForward, HasHybridForward, R_co
 from .compiled import Compiled, DeferredTrace, traced_forward
@@ -32,9 +32,7 @@ from .parameter_dict import ParameterDict
 from .sparse_use import SparseUse
 from .symbolic import (
     call_symbolic,
-    flatten_symbols,
     has_symbol,
-    input_variables,
     mixed_inputs,
 )
 from .tracing import STATE, stand_ins
@@ -71,7 +69,9 @@ class HybridBlock(Formats, Block):
         super().__init__(prefix, params, **unknown)
         self._active = False
         self._sparse_use = SparseUse()
-        self._dynamic = False  # its graph has shapes that depend on values
+        # Context, layout and specs of a call whose graph had shapes that depend on values.
+        self._dynamic: tuple[Context, Layout, list[Any]] | None = None
+        self._failed = ""  # why the last trace gave no graph
         self._trace_owner = next(_OWNERS)  # by which traces of one block know each other
         self._flags: dict[str, Any] = {}
         self._graphs: dict[tuple[Context, Layout], Compiled] = {}
@@ -201,7 +201,7 @@ class HybridBlock(Formats, Block):
     def _clear_cached_op(self) -> None:
         self._graphs = {}
         self._fast = None
-        self._dynamic = False
+        self._dynamic = None
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
         if args and args[0].__class__ is not NDArray and has_symbol(args):
@@ -219,15 +219,17 @@ class HybridBlock(Formats, Block):
                 return self._run_graph(args)
             except DynamicShapeError:
                 self._clear_cached_op()
-                self._dynamic = True  # the parts that have graphs keep them
+                flat, layout = flatten(args, self.name)  # the parts that have graphs keep them
+                specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
+                self._dynamic = flat[0].ctx, layout, specs
         if len(args) > 1 and has_symbol(args):
             raise mixed_inputs(self)
         self._resolve_deferred(args)
         return self.forward(*args)
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
-        """Return whether a call of this hybridized block runs its graph."""
-        whole = self._op_hook is None and not self._dynamic and not _core.anomaly_checks()
+        """Say whether a call of this hybridized block runs its graph."""
+        whole = self._op_hook is None and self._dynamic is None and not _core.anomaly_checks()
         return whole and not self._sparse_use(self, args)
 
     def _run_graph(self, args: tuple[Any, ...]) -> Any:
@@ -414,18 +416,6 @@ class HybridBlock(Formats, Block):
             name = type(self).__name__
             raise NotImplementedError(f"{name} defines neither hybrid_forward nor forward")
 
-    def _symbol_of_graph(self) -> Any:
-        """Return the symbol of a hybridized block that has been run."""
-        if not self._graphs:
-            raise MXNetError(
-                "Please first call block.hybridize() and then run forward with this block at least "
-                "once before calling export."
-            )
-        _, layout = next(reversed(self._graphs))
-        inputs = unflatten(input_variables(count_leaves(layout)), layout)
-        outputs = call_symbolic(self, tuple(inputs))
-        return flatten_symbols(outputs, f"{self.name}: outputs")
-
     def export(
         self, path: str, epoch: int = 0, remove_amp_cast: bool = True
     ) -> tuple[str, str | None]:
@@ -450,26 +440,16 @@ class HybridBlock(Formats, Block):
         ------
         MXNetError
             If the block was not hybridized and run before.
+        NotSupportedError
+            If forward needs values, or operators that files do not have; the user's line is named.
 
         Notes
         -----
         Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
-        Inputs are called ``data``, or ``data0``, ``data1``, ...
+        Inputs are called ``data``, or ``data0``, ``data1``, ... A forward that looks at shapes is
+        written with those of its last call; inputs of other shapes are then refused.
         """
-        symbol = self._symbol_of_graph()
-        symbol_file = f"{path}-symbol.json"
-        symbol.save(symbol_file, remove_amp_cast=remove_amp_cast)
-        arguments = set(symbol.list_arguments())
-        states = set(symbol.list_auxiliary_states())
-        arrays: dict[str, NDArray] = {}
-        for name, param in self.collect_params().items():
-            if name in arguments:
-                arrays[f"arg:{name}"] = param._reduce()
-            elif name in states:
-                arrays[f"aux:{name}"] = param._reduce()
-        params_file = f"{path}-{epoch:04d}.params"
-        nd.save(params_file, arrays)
-        return symbol_file, params_file if arrays else None
+        return exporting.export(self, path, epoch, remove_amp_cast)
 
     def optimize_for(
         self,

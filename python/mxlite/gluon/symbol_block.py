@@ -99,6 +99,10 @@ class SymbolBlock(HybridBlock):
             existing = self._params._find(node.name)
             if existing is None:
                 shape = inference.shape(node, 0)
+                for factor in ("lr_mult", "wd_mult"):
+                    given = node.attr(f"__{factor}__")
+                    if given is not None:
+                        options[factor] = float(given)
                 if shape is not None:
                     options["shape"] = tuple(0 if d == -1 else d for d in shape)
                 self._params.get(node.name, **options)

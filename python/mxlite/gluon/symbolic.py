@@ -27,6 +27,7 @@ __all__ = [
     "call_symbolic",
     "flatten_symbols",
     "has_symbol",
+    "input_names",
     "input_variables",
     "mixed_inputs",
     "run_hooked",
@@ -159,10 +160,14 @@ def _bound_values(
     return values
 
 
+def input_names(count: int) -> list[str]:
+    """Return what a block's inputs are called: ``data``, or ``data0``, ``data1``, ..."""
+    return ["data"] if count == 1 else [f"data{i}" for i in range(count)]
+
+
 def input_variables(count: int) -> list[Symbol]:
-    """Return the variables for a block's inputs: ``data``, or ``data0``, ``data1``, ..."""
-    names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
-    return [make_var(name) for name in names]
+    """Return the variables for a block's inputs."""
+    return [make_var(name) for name in input_names(count)]
 
 
 def flatten_symbols(nested: Any, label: str) -> Symbol:

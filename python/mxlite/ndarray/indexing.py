@@ -101,6 +101,10 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
         ]
         if 0 not in out_shape and _is_contiguous(ranges, array.shape):
             return _contiguous_view(array, ranges, shape)
+    # Whole axes have no numbers: a trace of this holds for other extents too.
+    for i, size in enumerate(array.shape):
+        if (begin[i], end[i], step[i]) == (0, size, 1):
+            begin[i] = end[i] = step[i] = None
     result = _slice(array, begin=tuple(begin), end=tuple(end), step=tuple(step))
     return result if result.shape == shape else result._reshape_view(shape)
 

@@ -19,6 +19,7 @@ from ..base import (
     ValueError_,
     suggestion,
 )
+from .exactness import check_exact
 from .infer_arguments import infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, Node, topological_order
 
@@ -116,9 +117,11 @@ class Symbol(_Base):
     # -- outputs ---------------------------------------------------------------------------------
 
     def __len__(self) -> int:
+        check_exact(self, "len()")
         return len(self._outputs)
 
     def __iter__(self) -> Iterator[Symbol]:
+        check_exact(self, "iteration")
         return (Symbol([entry]) for entry in self._outputs)
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
@@ -131,6 +134,7 @@ class Symbol(_Base):
         IndexError
             For a number out of range.
         """
+        check_exact(self, "an element")
         if isinstance(index, slice):
             return Symbol(self._outputs[index])
         if isinstance(index, str):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...base import MXNetError, TypeError_, ValueError_
+from ...base import TypeError_, ValueError_
 from ...context import current_context
+from ...gluon.exporting import exported_symbol
 from ...gluon.hybrid_block import HybridBlock
 from ...gluon.symbol_block import SymbolBlock
 from ...module import BucketingModule
@@ -272,23 +273,20 @@ def convert_hybrid_block(
         raise TypeError_(
             f"convert_hybrid_block: a {type(block).__name__} given, a HybridBlock expected"
         )
-    if not block._graphs:
-        raise MXNetError(
-            "Please first call block.hybridize() and then run forward with this block at least "
-            "once before calling export."
-        )
-    symbol = block._symbol_of_graph()
-    params = block.collect_params()
-    inputs = [name for name in symbol.list_inputs() if name not in params]
+    symbol, arrays = exported_symbol(block)
+    known = set(symbol.list_inputs())
+    params = block.collect_params().items()
+    arrays.update((name, param._reduce()) for name, param in params if name in known)
+    inputs = [name for name in symbol.list_inputs() if name not in arrays]
     converted = convert_symbol(
         symbol, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
         excluded_sym_names, inputs, cast_optional_params,
     )  # fmt: skip
     result = SymbolBlock(converted, [make_var(name) for name in inputs])
     values = {
-        name: _typed(converted, name, params[name]._reduce())
+        name: _typed(converted, name, arrays[name])
         for name in converted.list_inputs()
-        if name in params
+        if name in arrays
     }
     for name, param in result.collect_params().items():
         if param.dtype != values[name].dtype:

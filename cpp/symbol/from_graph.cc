@@ -1,0 +1,109 @@
+#include "cpp/symbol/from_graph.h"
+
+#include "cpp/symbol/compose.h"
+#include "cpp/symbol/names.h"
+
+namespace mxlite::symbol {
+namespace {
+
+// What a trace calls a node: "dense0_FullyConnected (train.py:12)".
+struct TracedName {
+  std::string text, origin;
+};
+
+TracedName split_name(const std::string& name) {
+  const size_t at = name.rfind(" (");
+  if (at == std::string::npos || !name.ends_with(')')) return {name, {}};
+  return {name.substr(0, at), name.substr(at + 2, name.size() - at - 3)};
+}
+
+bool is_number(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
+  Attributes attrs;
+  const std::vector<AttrValue> values = op.params_values(params.get());
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::string text = attr_text(values[i]);
+    if (op.params[i].required || text != op.params[i].default_text)
+      attrs[op.params[i].name] = std::move(text);
+  }
+  return attrs;
+}
+
+}  // namespace
+
+NodeRef node_of_run(const OpSchema& op, const ParamsRef& params, Entries inputs, std::string name,
+                    std::string origin) {
+  const std::string file_op = file_name(op.name);
+  const OpSchema& written = ops().get(engine_name(file_op));
+  MX_CHECK_KIND(!written.internal, ErrorKind::kNotSupported, origin, origin.empty() ? "" : ": ",
+                "the operator ", op.name, " has no form in symbol files");
+  Attributes attrs = texts_of(op, params);
+  if (op.variadic) {
+    const std::string& count = symbol_traits().find(file_op, written).count_attribute;
+    if (!count.empty()) attrs[count] = std::to_string(inputs.size());
+  }
+  const auto call = make_op_call(file_op, attrs);
+  return make_node(file_op, std::move(name), std::move(attrs), std::move(inputs), call,
+                   std::move(origin));
+}
+
+std::string TraceNames::unique(const std::string& name) {
+  std::string found = name;
+  for (int i = 1; !taken_.insert(found).second; ++i) found = str(name, '_', i);
+  return found;
+}
+
+std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node& node) {
+  std::string text = split_name(node.name).text;
+  const std::string& op = node.op->name;
+  // The trace counts the operators outside of inner blocks and not those in them.
+  if (text.starts_with(op) && is_number(std::string_view(text).substr(op.size())))
+    text = graph.name;
+  else if (text.ends_with("_" + op))
+    text.resize(text.size() - op.size() - 1);
+  else
+    return unique(text);  // a name of its own
+  const std::string kind = hint(file_name(op));
+  const std::string base = text.empty() ? kind : str(text, '_', kind);
+  return unique(str(base, counts_[base]++));
+}
+
+Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name) {
+  MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
+  std::vector<Entry> found(graph.nodes.size());  // of operators: any output
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const size_t inputs = graph.inputs.size();
+    found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =
+        leaves[i];
+  }
+  const auto entry = [&](graph::ValueId v) -> Entry {
+    const Entry& at = found[static_cast<size_t>(v.node)];
+    return graph.node(v).kind == graph::NodeKind::kOp ? Entry{at.node, v.output} : at;
+  };
+  // Only what the outputs need: an operator without a form in files may have no use.
+  std::vector<bool> needed(graph.nodes.size());
+  for (const graph::ValueId v : graph.outputs) needed[static_cast<size_t>(v.node)] = true;
+  for (size_t i = graph.nodes.size(); i-- > 0;)
+    if (needed[i])
+      for (const graph::ValueId v : graph.nodes[i].inputs)
+        needed[static_cast<size_t>(v.node)] = true;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& n = graph.nodes[i];
+    if (!needed[i]) continue;
+    if (n.kind == graph::NodeKind::kConstant) found[i] = {make_variable(name(graph, n)), 0};
+    if (n.kind != graph::NodeKind::kOp) continue;
+    Entries inputs;
+    for (const graph::ValueId v : n.inputs) inputs.push_back(entry(v));
+    found[i] = {
+        node_of_run(*n.op, n.params, std::move(inputs), name(graph, n), split_name(n.name).origin),
+        0};
+  }
+  Entries outputs;
+  for (const graph::ValueId v : graph.outputs) outputs.push_back(entry(v));
+  return outputs;
+}
+
+}  // namespace mxlite::symbol

@@ -1,0 +1,36 @@
+// Symbols of what ran: operators with their parameters as the tape and traced graphs have them.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+
+#include "cpp/graph/graph.h"
+#include "cpp/symbol/node.h"
+
+namespace mxlite::symbol {
+
+// The node of an operator that ran. An operator that files do not have throws an error of the kind
+// "not supported" that names the operator and the user's line.
+NodeRef node_of_run(const OpSchema& op, const ParamsRef& params, Entries inputs, std::string name,
+                    std::string origin = {});
+
+// Gives the nodes of a traced graph their names in a symbol: dense0_fullyconnected0, counted for
+// each block.
+class TraceNames {
+ public:
+  explicit TraceNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
+  std::string operator()(const graph::Graph& graph, const graph::Node& node);
+  std::string unique(const std::string& name);  // with a number behind it if it is taken
+
+ private:
+  std::set<std::string> taken_;
+  std::map<std::string, int> counts_;
+};
+
+using NodeName = std::function<std::string(const graph::Graph&, const graph::Node&)>;
+// The outputs of a traced graph. Leaves: its inputs, then its parameters; constants are variables.
+Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name);
+
+}  // namespace mxlite::symbol

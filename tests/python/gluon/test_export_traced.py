@@ -1,0 +1,252 @@
+"""Export of forwards that look at shapes: what `hybridize` runs can be written, or says why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Callable
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import gluon, nd
+from mxlite.base import MXNetError, NotSupportedError
+from mxlite.gluon import nn
+
+
+def lambda_block(forward: Callable[..., Any], name: str = "net_") -> Any:
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, *args: Any) -> Any:  # noqa: N803
+            return forward(F, *args)
+
+    net = Net(prefix=name)
+    net.hybridize()
+    return net
+
+
+def values(*shape: int) -> Any:
+    return nd.array(np.random.default_rng(len(shape)).normal(size=shape))
+
+
+def exported(net: Any, path: Path, names: Any = "data") -> Any:
+    symbol_file, params_file = net.export(str(path / "net"))
+    return gluon.SymbolBlock.imports(symbol_file, names, params_file)
+
+
+def same(got: Any, expected: Any) -> None:
+    np.testing.assert_allclose(got.asnumpy(), expected.asnumpy(), rtol=1e-6)
+
+
+def ops_of(path: Path) -> list[str]:
+    nodes = json.loads((path / "net-symbol.json").read_text())["nodes"]
+    return [node["op"] for node in nodes if node["op"] != "null"]
+
+
+def rows(F: Any, x: Any) -> Any:  # noqa: N803
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        total = total + row * (i + 1)
+    return total
+
+
+def counted(F: Any, x: Any) -> Any:  # noqa: N803
+    total = F.sum(x) * 0
+    for i in range(len(x)):
+        total = total + F.sum(x) * (i + 1)
+    return total
+
+
+FORWARDS = {
+    "shape": lambda F, x: x * x.shape[0] + x.shape[1],
+    "slice": lambda F, x: x[:, 1:3] * 2,
+    "reversed": lambda F, x: x[:, ::-1],
+    "element": lambda F, x: x[1],
+    "last column": lambda F, x: x[..., -1],
+    "reshape": lambda F, x: x.reshape((x.shape[1], x.shape[0])),
+    "rows": rows,
+    "length": counted,
+    "array": lambda F, x: F.broadcast_mul(x, nd.array([[1.0], [2.0], [3.0]])),
+    "numbers": lambda F, x: F.take(x, nd.array([2, 0], dtype="int32")),
+    "branch": lambda F, x: F.relu(x) if x.shape[0] == 3 else -x,
+}
+
+
+@pytest.mark.parametrize("kind", FORWARDS)
+def test_what_hybridize_runs_is_written(kind: str, tmp_path: Path) -> None:
+    net = lambda_block(FORWARDS[kind])
+    x = values(3, 4)
+    expected = net(x)
+    assert float(expected.abs().sum().asscalar()) > 0
+    same(exported(net, tmp_path)(x), expected)
+
+
+def test_a_sum_that_broadcasts_is_written_as_it_ran(tmp_path: Path) -> None:
+    net = lambda_block(lambda F, x, e: x + e)
+    x, e = values(2, 3), values(1, 3)
+    expected = net(x, e)
+    same(exported(net, tmp_path, ["data0", "data1"])(x, e), expected)
+    assert ops_of(tmp_path) == ["broadcast_add"]
+
+
+def test_layers_around_shapes_keep_their_parameters(tmp_path: Path) -> None:
+    class Net(gluon.HybridBlock):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            with self.name_scope():
+                self.body = nn.HybridSequential()
+                self.body.add(nn.Conv2D(4, 3, activation="relu"), nn.BatchNorm())
+                self.top = nn.Dense(2)
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            y = self.body(x)
+            return self.top(y.reshape((y.shape[0], y.shape[1] * y.shape[2] * y.shape[3])))
+
+    net = Net(prefix="net_")
+    net.initialize()
+    net.hybridize()
+    x = values(2, 3, 8, 8)
+    with mx.autograd.record():
+        net(x)
+    expected = net(x)
+    block = exported(net, tmp_path)
+    same(block(x), expected)
+    saved = nd.load(str(tmp_path / "net-0000.params"))
+    assert "aux:net_hybridsequential0_batchnorm0_running_mean" in saved or any(
+        name.startswith("aux:") and name.endswith("running_mean") for name in saved
+    )
+    nodes = json.loads((tmp_path / "net-symbol.json").read_text())["nodes"]
+    names = [node["name"] for node in nodes]
+    assert len(set(names)) == len(names)
+    assert any(re.fullmatch(r"net_dense0_fullyconnected0", name) for name in names), names
+
+
+def test_a_network_that_takes_other_batches_keeps_taking_them(tmp_path: Path) -> None:
+    net = lambda_block(lambda F, x: x[:, 1:3] * x.shape[1])
+    net(values(2, 4))
+    block = exported(net, tmp_path)
+    x = values(5, 4)
+    same(block(x), net(x))
+    with pytest.raises(ValueError, match=r"input data has shape \(5, 6\).*traced for \(0, 4\)"):
+        block(values(5, 6))
+
+
+def test_other_batches_than_the_traced_one_are_refused(tmp_path: Path) -> None:
+    net = lambda_block(lambda F, x: x[0] + x[-1])
+    x = values(3, 4)
+    expected = net(x)
+    block = exported(net, tmp_path)
+    same(block(x), expected)
+    with pytest.raises(ValueError, match=r"input data has shape \(6, 4\).*traced for \(3, 4\)"):
+        block(values(6, 4))
+
+
+def test_an_array_that_forward_makes_of_the_batch_fixes_it(tmp_path: Path) -> None:
+    net = lambda_block(lambda F, x: x * nd.array([x.shape[0]]).reshape((1, 1)))
+    x = values(3, 4)
+    expected = net(x)
+    block = exported(net, tmp_path)
+    same(block(x), expected)
+    with pytest.raises(ValueError, match=r"traced for \(3, 4\)"):
+        block(values(2, 4))
+
+
+def test_a_branch_on_the_batch_fixes_it(tmp_path: Path) -> None:
+    net = lambda_block(lambda F, x: x * 2 if x.shape[0] < 50 else -x)
+    x = values(3, 4)
+    same(net(x), x * 2)
+    block = exported(net, tmp_path)
+    same(block(x), x * 2)
+    with pytest.raises(ValueError, match=r"traced for \(3, 4\)"):
+        block(values(64, 4))
+
+
+def test_networks_that_ask_for_no_shapes_are_written_as_before(tmp_path: Path) -> None:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(5, activation="tanh"), nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    net(values(2, 4))
+    block = exported(net, tmp_path)
+    x = values(7, 4)
+    same(block(x), net(x))
+    assert ops_of(tmp_path) == ["FullyConnected", "Activation", "FullyConnected"]
+    text = (tmp_path / "net-symbol.json").read_text()
+    assert "net_dense0_tanh_fwd" in text and "traced_shape" not in text
+
+
+def test_outputs_of_operators_stay_countable_when_composed(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        parts = F.split(x, num_outputs=2, axis=1)
+        return parts[1] + parts[0] * len(parts)
+
+    net = lambda_block(forward)
+    net(values(2, 4))
+    block = exported(net, tmp_path)
+    x = values(5, 4)
+    same(block(x), net(x))
+    assert "traced_shape" not in (tmp_path / "net-symbol.json").read_text()
+
+
+def test_a_captured_array_is_saved_and_not_trained(tmp_path: Path) -> None:
+    table = nd.array([[1.0, 2.0], [3.0, 4.0]])
+    net = lambda_block(lambda F, x: F.dot(x, table) + x.shape[1])
+    x = values(3, 2)
+    expected = net(x)
+    block = exported(net, tmp_path)
+    params = block.collect_params()
+    assert list(params) == ["net_captured0"]
+    same(block(x), expected)
+    trainer = gluon.Trainer(params, "sgd", {"learning_rate": 1.0, "wd": 0.1})
+    with mx.autograd.record():
+        loss = block(x).sum()
+    loss.backward()
+    trainer.step(1)
+    same(params["net_captured0"].data(), table)
+
+
+def test_reading_values_names_the_line(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        return x * float(x.asnumpy().max())  # the line that cannot be traced
+
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return forward(F, x)
+
+    net = Net()
+    net.hybridize()
+    line = forward.__code__.co_firstlineno + 1
+    with pytest.raises(MXNetError, match="hybridized forward is traced"):
+        net(values(2, 2))
+    with pytest.raises(MXNetError, match=rf"{Path(__file__).name}:{line}: asnumpy"):
+        net.export(str(tmp_path / "net"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_that_only_inference_reads_name_the_line(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        if mx.autograd.is_training():
+            return x * x.shape[0]
+        return x * F.sum(x).asscalar()
+
+    net = lambda_block(forward)
+    with mx.autograd.train_mode():
+        net(values(2, 2))
+    line = forward.__code__.co_firstlineno + 3
+    with pytest.raises(NotSupportedError, match=rf"Net 'net'.*{Path(__file__).name}:{line}: "):
+        net.export(str(tmp_path / "net"))
+
+
+def test_shapes_that_depend_on_values_name_the_line(tmp_path: Path) -> None:
+    def forward(F: Any, x: Any) -> Any:  # noqa: N803
+        chosen = nd.contrib.boolean_mask(x, x[:, 0] > 0)
+        return chosen * x.shape[0]
+
+    net = lambda_block(forward)
+    net(nd.array([[1.0, 2.0], [-1.0, 3.0]]))
+    line = forward.__code__.co_firstlineno + 1
+    with pytest.raises(
+        NotSupportedError, match=rf"{Path(__file__).name}:{line}: boolean_mask: .*depends on the"
+    ):
+        net.export(str(tmp_path / "net"))
