@@ -1,5 +1,5 @@
-// Symbols of what ran: the tape behind an array (autograd.get_symbol), and a forward that is traced
-// once more to be written to a file.
+// Makes symbols of what ran: of the tape behind an array (autograd.get_symbol), and of a forward
+// that is traced once more to be written to a file.
 #include <pybind11/stl.h>
 
 #include <algorithm>

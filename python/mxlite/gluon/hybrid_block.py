@@ -228,7 +228,7 @@ class HybridBlock(Formats, Block):
         return self.forward(*args)
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
-        """Say whether a call of this hybridized block runs its graph."""
+        """Return whether a call of this hybridized block runs its graph."""
         whole = self._op_hook is None and self._dynamic is None and not _core.anomaly_checks()
         return whole and not self._sparse_use(self, args)
 
