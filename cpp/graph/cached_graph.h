@@ -22,7 +22,7 @@ using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList
 
 // What one run of forward on arrays without data gave.
 struct Traced {
-  std::vector<TensorSpec> input_specs, parameter_specs;  // of parameters as far as they are known
+  std::vector<TensorSpec> input_specs, parameter_specs;  // parameters have theirs as far as known
   Device device;
   Graph graph;
   bool exact = true;  // false: without the casts of mixed precision that a call makes

@@ -126,7 +126,7 @@ class SymbolRun final : public graph::Visitor<py::object> {
             const std::optional<py::dict>& contexts, py::object prepare, py::object watch)
       : calls_(calls), contexts_(contexts), prepare_(std::move(prepare)), watch_(std::move(watch)) {
     const std::vector<NodeRef> order = symbol::topological_order(heads);
-    std::unordered_map<const Node*, size_t> counts;  // of outputs that are used
+    std::unordered_map<const Node*, size_t> counts;  // numbers of outputs that are used
     const auto use = [&](const Entry& entry) {
       size_t& count = counts[entry.node.get()];
       count = std::max(count, static_cast<size_t>(entry.output) + 1);

@@ -73,7 +73,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
 
 Entries from_graph(const graph::Graph& graph, std::span<const Entry> leaves, const NodeName& name) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
-  std::vector<Entry> found(graph.nodes.size());  // of operators: any output
+  std::vector<Entry> found(graph.nodes.size());  // an operator has one for any output
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t inputs = graph.inputs.size();
     found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =

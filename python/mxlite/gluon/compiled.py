@@ -25,7 +25,7 @@ class DeferredTrace(NamedTuple):
     """What the trace gave that told the shapes of parameters."""
 
     params: list[Parameter]
-    layout: Layout  # of the outputs
+    layout: Layout  # layout of the outputs
     traced: Any  # for CachedGraph.adopt; None: forward has failed behind what was asked for
 
 
