@@ -42,7 +42,7 @@ NodeRef node_of_run(const OpSchema& op, const ParamsRef& params, Entries inputs,
                 "the operator ", op.name, " has no form in symbol files");
   Attributes attrs = texts_of(op, params);
   if (op.variadic) {
-    const std::string& count = symbol_traits().find(file_op, written).count_attribute;
+    const std::string& count = written.symbol_traits(file_op).count_attribute;
     if (!count.empty()) attrs[count] = std::to_string(inputs.size());
   }
   const auto call = make_op_call(file_op, attrs);
