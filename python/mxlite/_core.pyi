@@ -115,7 +115,7 @@ class NDArray:
         Raises
         ------
         FileFormatError
-            If the bytes are no blob.
+            If the bytes are not a blob.
         ValueError
             If there is no array in them.
         """
@@ -314,11 +314,11 @@ class NDArray:
         ...
 
     def as_in_context(self, context: Any) -> NDArray:
-        """Return the array on a device; itself when it is there already."""
+        """Return the array on a device; itself if it is on the device already."""
         ...
 
     def as_in_ctx(self, context: Any) -> NDArray:
-        """Return the array on a device; itself when it is there already."""
+        """Return the array on a device; itself if it is on the device already."""
         ...
 
     def as_nd_ndarray(self) -> NDArray:
@@ -340,7 +340,7 @@ class NDArray:
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Make the array a variable with a gradient of zeros; its history is dropped.
 
-        The gradient takes memory only once it is asked for or computed.
+        The gradient takes memory only once it is read or computed.
 
         Parameters
         ----------
@@ -1296,11 +1296,11 @@ class NDArray:
         ...
 
     def to_dlpack_for_read(self) -> Any:
-        """Return a DLPack capsule of the array once its value is there."""
+        """Return a DLPack capsule of the array once its value is computed."""
         ...
 
     def to_dlpack_for_write(self) -> Any:
-        """Return a DLPack capsule of the array once nobody uses its memory."""
+        """Return a DLPack capsule of the array once its memory is not in use."""
         ...
 
     def topk(
@@ -1476,7 +1476,7 @@ class OpCall:
     @property
     def constant_output(self) -> bool:
         """
-        Does backward ignore the shape of the output's gradient?
+        Returns whether backward ignores the shape of the gradient of the output.
         """
     @property
     def name(self) -> str: ...
@@ -1809,7 +1809,20 @@ class ImagePipeline:
     """
     Batches of images from a record file.
     """
-    def __init__(self, options: dict[Any, Any]) -> None: ...
+    @staticmethod
+    def augment_defaults() -> dict[Any, Any]:
+        """
+        Options of the augmentation and their defaults.
+        """
+    @staticmethod
+    def box_defaults() -> dict[Any, Any]:
+        """
+        Options of the augmentation with boxes and their defaults.
+        """
+    def __init__(self, options: dict[Any, Any], owner: str) -> None:
+        """
+        owner: whom errors name.
+        """
     def close(self) -> None:
         """
         End the threads for good, before the process ends.
@@ -2190,7 +2203,7 @@ def is_training() -> bool:
 
 def list_ops() -> list[Any]:
     """
-    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, cpu_kernels.
+    All operators but internal ones: name, aliases, doc, inputs, variadic, optional_inputs, params, signature, outputs, differentiable, hidden, shapes, cpu_kernels in order.
     """
 
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:

@@ -844,7 +844,7 @@ def SequenceMask(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Replaces all steps after each sequence's end by one value.
+    """Replaces everything behind each sequence's end by one value.
 
     Parameters
     ----------
@@ -865,7 +865,7 @@ def SequenceReverse(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Reverses every sequence; steps after its end stay unchanged.
+    """Reverses every sequence; what lies behind its end stays.
 
     Parameters
     ----------
@@ -1529,11 +1529,11 @@ def col2im(
     output_size : int | Sequence[int]
         Spatial size of the output.
     kernel : int | Sequence[int]
-        Size of the window.
+        Size of the window: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
         Step of the window; 1 where empty.
     dilate : int | Sequence[int], default ()
-        Distance between its elements; 1 where empty.
+        Distance between the window's elements; 1 where empty.
     pad : int | Sequence[int], default ()
         Zeros added on both sides; 0 where empty.
     """
@@ -1857,11 +1857,11 @@ def im2col(
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window.
+        Size of the window: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
         Step of the window; 1 where empty.
     dilate : int | Sequence[int], default ()
-        Distance between its elements; 1 where empty.
+        Distance between the window's elements; 1 where empty.
     pad : int | Sequence[int], default ()
         Zeros added on both sides; 0 where empty.
     """
@@ -2247,6 +2247,27 @@ def logical_not(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
     """1 where data is 0, else 0, in data's dtype."""
+    ...
+
+def logsumexp(
+    data: NDArray,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = False,
+    exclude: bool | None = False,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Logarithm of the sum of exp(data) over axes, without overflow.
+
+    Parameters
+    ----------
+    axis : int | Sequence[int] | None, default None
+        Axes that disappear; None or () means all.
+    keepdims : bool, default False
+        Keep reduced axes with length 1.
+    exclude : bool, default False
+        Reduce all axes but those in axis.
+    """
     ...
 
 def make_loss(

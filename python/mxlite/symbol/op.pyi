@@ -850,7 +850,7 @@ def SequenceMask(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Replaces all steps after each sequence's end by one value.
+    """Replaces everything behind each sequence's end by one value.
 
     Parameters
     ----------
@@ -871,7 +871,7 @@ def SequenceReverse(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol:
-    """Reverses every sequence; steps after its end stay unchanged.
+    """Reverses every sequence; what lies behind its end stays.
 
     Parameters
     ----------
@@ -1540,11 +1540,11 @@ def col2im(
     output_size : int | Sequence[int]
         Spatial size of the output.
     kernel : int | Sequence[int]
-        Size of the window.
+        Size of the window: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
         Step of the window; 1 where empty.
     dilate : int | Sequence[int], default ()
-        Distance between its elements; 1 where empty.
+        Distance between the window's elements; 1 where empty.
     pad : int | Sequence[int], default ()
         Zeros added on both sides; 0 where empty.
     """
@@ -1872,11 +1872,11 @@ def im2col(
     Parameters
     ----------
     kernel : int | Sequence[int]
-        Size of the window.
+        Size of the window: (w,), (h, w) or (d, h, w).
     stride : int | Sequence[int], default ()
         Step of the window; 1 where empty.
     dilate : int | Sequence[int], default ()
-        Distance between its elements; 1 where empty.
+        Distance between the window's elements; 1 where empty.
     pad : int | Sequence[int], default ()
         Zeros added on both sides; 0 where empty.
     """
@@ -2263,6 +2263,27 @@ def logical_not(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
 ) -> Symbol:
     """1 where data is 0, else 0, in data's dtype."""
+    ...
+
+def logsumexp(
+    data: Symbol | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = False,
+    exclude: bool | None = False,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol:
+    """Logarithm of the sum of exp(data) over axes, without overflow.
+
+    Parameters
+    ----------
+    axis : int | Sequence[int] | None, default None
+        Axes that disappear; None or () means all.
+    keepdims : bool, default False
+        Keep reduced axes with length 1.
+    exclude : bool, default False
+        Reduce all axes but those in axis.
+    """
     ...
 
 def make_loss(
