@@ -58,6 +58,14 @@ def test_the_number_of_inputs_is_checked(case, hybrid):
         block(*args)
 
 
+@pytest.mark.parametrize("kind", [rnn.RNN, rnn.LSTM, rnn.GRU])
+@pytest.mark.parametrize("count", [0, 7])
+def test_rnn_layers_name_themselves_with_a_wrong_number_of_inputs(kind, count):
+    words = rf"{kind.__name__} '.*': {count} inputs given, 1 to 3 expected"
+    with pytest.raises(TypeError, match=words):
+        called(kind(3), *[nd.ones((5, 2, 3))] * count)
+
+
 def test_the_layer_inside_a_network_is_named():
     net = nn.HybridSequential()
     net.add(nn.Dense(2), nn.Dense(2))

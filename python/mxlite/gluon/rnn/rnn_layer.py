@@ -175,7 +175,9 @@ class _RNNLayer(HybridBlock):
         states: NDArray | Sequence[NDArray],
         sequence_length: NDArray | None = None,
     ) -> tuple[NDArray, list[NDArray]]: ...
-    def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None) -> Any:
+    def __call__(
+        self, inputs: Any = None, states: Any = None, sequence_length: Any = None, *extra: Any
+    ) -> Any:
         """Run the layer.
 
         Parameters
@@ -184,21 +186,21 @@ class _RNNLayer(HybridBlock):
             (steps, batch, inputs) in layout ``TNC``, (batch, steps, inputs) in ``NTC``.
         states : NDArray or list of NDArray, optional
             (num_layers * directions, batch, hidden_size) each; zeros by default.
-        sequence_length : NDArray, optional
-            (batch,), with ``use_sequence_length`` only.
+        sequence_length : NDArray of shape (batch,), with ``use_sequence_length`` only
 
         Returns
         -------
         output : NDArray
             (steps, batch, directions * hidden_size), or in layout ``NTC``.
-        states : list of NDArray
-            Only when states were given.
+        states : list of NDArray, only when states were given
 
         Raises
         ------
         ShapeError
             If a state has another shape.
         """
+        if inputs is None or extra:  # the base class's error names the layer
+            return super().__call__(*(() if inputs is None else (inputs, states, None, *extra)))
         if states is not None and not isinstance(states, (list, tuple)):
             states = [states]
         if self._use_sequence_length:
