@@ -51,6 +51,11 @@ struct State final : RefCounted {
 };
 using StateRef = IntrusivePtr<State>;
 
+// What the user's code does not assign is 0.
+NDArrayRef zeros(const TensorSpec& spec, const Device& device) {
+  return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
+}
+
 using Group = std::vector<NDArrayRef>;  // null: Python gets None
 py::list to_python(const Group& group) {
   py::list list;
@@ -199,7 +204,7 @@ class CustomNode final : public autograd::TapeNode {
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                    std::span<const uint8_t> needs) override {
     Group grads, arrived;
-    for (const NDArrayRef& a : inputs_) grads.push_back(NDArray::empty(a->spec(), a->device()));
+    for (const NDArrayRef& a : inputs_) grads.push_back(zeros(a->spec(), a->device()));
     for (size_t i = 0; i < output_grads.size(); ++i)
       arrived.push_back(signature_.needs_grad[i] ? gradient(output_grads[i], i) : nullptr);
     Callback callback;
@@ -233,10 +238,7 @@ class CustomNode final : public autograd::TapeNode {
 
  private:
   NDArrayRef gradient(const NDArrayRef& given, size_t i) const {
-    if (given) return given;
-    const TensorSpec& spec = output_specs()[i];
-    return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}},
-                             device());
+    return given ? given : zeros(output_specs()[i], device());
   }
   static Group detached_or_null(const Group& arrays) {
     Group group;
@@ -309,7 +311,7 @@ class CustomOp final : public graph::HostOp {
         make_ref<State>(definition_, definition_->object.attr("create")(context, shapes, dtypes));
 
     NDArrays outputs;
-    for (const TensorSpec& s : output_specs) outputs.push_back(NDArray::empty(s, device));
+    for (const TensorSpec& s : output_specs) outputs.push_back(zeros(s, device));
     Callback callback;
     callback.method = "forward";
     callback.state = state;

@@ -145,3 +145,26 @@ def test_second_derivatives_are_refused_not_wrong():
         z = first * 2
     with pytest.raises(NotImplementedError, match="no gradient of its own"):
         z.backward()
+
+
+def assign_nothing(self, *args, **kwargs):
+    pass
+
+
+custom("t_assign_nothing", assign_nothing, assign_nothing)
+custom("t_copy_without_gradient", lambda self, is_train, req, in_data, out_data, aux: self.assign(
+    out_data[0], req[0], in_data[0]), assign_nothing)  # fmt: skip
+
+
+def test_what_an_operator_does_not_assign_is_0():
+    for _ in range(20):
+        for used in [nd.full((4096,), 7.0) for _ in range(8)]:  # memory that is used again
+            used.wait_to_read()
+        del used
+        x = nd.ones((4096,))
+        assert_array_equal(nd.Custom(x, op_type="t_assign_nothing").asnumpy(), 0)
+        x.attach_grad()
+        with autograd.record():
+            y = nd.Custom(x, op_type="t_copy_without_gradient")
+        y.backward()
+        assert_array_equal(x.grad.asnumpy(), 0)
