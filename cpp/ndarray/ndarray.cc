@@ -7,6 +7,8 @@
 namespace mxlite {
 namespace {
 
+constexpr int64_t kWidestElement = 8;  // bytes
+
 // Throws an index error unless every element of the view lies inside the storage.
 void check_inside(const Storage& storage, const TensorSpec& spec, const Strides& strides,
                   int64_t offset) {
@@ -31,15 +33,19 @@ void check_inside(const Storage& storage, const TensorSpec& spec, const Strides&
 }  // namespace
 
 void check_array_size(const TensorSpec& spec) {
-  int64_t bytes = static_cast<int64_t>(dtype_size(spec.dtype));
-  bool fits = true, empty = false;
+  // As in NumPy, an empty array counts as if its dimensions of 0 were 1: strides and conversions to
+  // wider dtypes cannot overflow.
+  const bool empty = std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
+  int64_t bytes = empty ? kWidestElement : static_cast<int64_t>(dtype_size(spec.dtype));
+  bool fits = true;
   for (const int64_t dim : spec.shape) {
     MX_CHECK_SHAPE(dim >= 0, "an array of shape ", spec.shape,
                    " asked, dimensions of at least 0 expected");
-    empty |= dim == 0;
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes);
   }
-  MX_CHECK_KIND(fits || empty, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
+  MX_CHECK_SHAPE(fits || !empty, "an empty array of shape ", spec.shape,
+                 " asked, but the product of its other dimensions must be below 2^60");
+  MX_CHECK_KIND(fits, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
                 " is larger than any memory");
 }
 

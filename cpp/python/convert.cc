@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -30,8 +32,19 @@ PyObject* make_dtype(size_t code) {
   return py::module_::import("numpy").attr(kNumPyNames[code]).cast<py::object>().release().ptr();
 }
 
+constexpr Py_ssize_t kLongestSequence = 1 << 24;
+
+AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param);
+
 // A tuple or list of numbers; the narrowest of Shape, OptionalInts, doubles.
 AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  const Py_ssize_t length = PySequence_Size(o);
+  if (length < 0) PyErr_Clear();
+  MX_CHECK_KIND(length >= 0, ErrorKind::kType, op, ": parameter ", param, ": a ",
+                Py_TYPE(o)->tp_name, " without a length given, a tuple or list expected");
+  MX_CHECK_KIND(length <= kLongestSequence, ErrorKind::kValue, op, ": parameter ", param,
+                ": a sequence of ", length, " elements given, at most ", kLongestSequence,
+                " expected");
   py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "not a sequence"));
   if (!fast) throw py::error_already_set();
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
@@ -39,7 +52,7 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   std::vector<AttrValue> values;
   bool none = false, real = false;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    AttrValue v = attr_from_python(items[i], op, param);
+    AttrValue v = scalar_from_python(items[i], op, param);
     none |= std::holds_alternative<std::monostate>(v);
     // Lists of integers hold int64, so one that is larger makes a list of reals.
     real |= std::holds_alternative<double>(v) || std::holds_alternative<uint64_t>(v);
@@ -90,13 +103,25 @@ struct PyContext {
 thread_local Device default_device;
 thread_local std::vector<Device> device_stack;
 
+PyContext make_context(DeviceType type, int index) {
+  MX_CHECK_KIND(index >= 0, ErrorKind::kDevice, "Context: device_id ", index, " given for ",
+                device_type_name(type), ", a number of at least 0 expected");
+  return {{type, index}};
+}
+
 // A pickle holds (type name, index), or 1.x's dictionary of type code and index.
 PyContext context_of_state(const py::object& state) {
-  if (py::isinstance<py::dict>(state))
-    return {{static_cast<DeviceType>(py::cast<int>(state["device_typeid"])),
-             py::cast<int>(state["device_id"])}};
+  if (py::isinstance<py::dict>(state)) {
+    const int code = py::cast<int>(state["device_typeid"]),
+              index = py::cast<int>(state["device_id"]);
+    for (const DeviceType type :
+         {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
+      if (static_cast<int>(type) == code) return make_context(type, index);
+    fail(ErrorKind::kDevice, "Context: a pickle names device type ", code,
+         ", 1 (cpu), 2 (gpu), 3 (cpu_pinned) or 5 (cpu_shared) expected");
+  }
   const auto [name, index] = py::cast<std::pair<std::string, int>>(state);
-  return {{parse_device(name).type, index}};
+  return make_context(parse_device(name).type, index);
 }
 
 }  // namespace
@@ -156,8 +181,12 @@ DType require_dtype(py::handle o, const char* who) {
        " given, a NumPy dtype or its name expected");
 }
 
-AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param) {
-  if (o == Py_None) return std::monostate{};
+namespace {
+
+// Everything but sequences; nullopt for these.
+std::optional<AttrValue> plain_from_python(PyObject* o, const std::string& op,
+                                           const std::string& param) {
+  if (o == Py_None) return AttrValue();
   if (PyBool_Check(o)) return o == Py_True;
   if (PyLong_Check(o)) {
     int overflow = 0;
@@ -169,7 +198,11 @@ AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string
     }
     if (overflow) {
       const double wide = PyLong_AsDouble(o);
-      if (PyErr_Occurred()) throw py::error_already_set();
+      if (PyErr_Occurred()) {
+        PyErr_Format(PyExc_OverflowError, "%s: parameter %s: an int too large for a double given",
+                     op.c_str(), param.c_str());
+        throw py::error_already_set();
+      }
       return wide;
     }
     return static_cast<int64_t>(v);
@@ -181,24 +214,40 @@ AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string
     if (!text) throw py::error_already_set();
     return std::string(text, static_cast<size_t>(n));
   }
-  if (PyTuple_Check(o) || PyList_Check(o)) return sequence_from_python(o, op, param);
+  if (PyTuple_Check(o) || PyList_Check(o)) return {};
   if (py::isinstance<PyContext>(o)) return str(py::cast<PyContext&>(py::handle(o)).device);
-  if (!is_array(o)) {
+  if (!is_any_array(o)) {
     if (auto d = dtype_from_python(o)) return *d;
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
       if (!i) PyErr_Clear();
-      if (i) return attr_from_python(i.ptr(), op, param);
+      if (i) return plain_from_python(i.ptr(), op, param);
     }
     if (PyNumber_Check(o)) {
       py::object f = py::reinterpret_steal<py::object>(PyNumber_Float(o));
       if (f) return PyFloat_AS_DOUBLE(f.ptr());
       PyErr_Clear();
     }
-    if (PySequence_Check(o)) return sequence_from_python(o, op, param);
+    if (PySequence_Check(o)) return {};
   }
   fail(ErrorKind::kType, op, ": parameter ", param, ": a ", Py_TYPE(o)->tp_name,
        " given, a number, string, tuple or dtype expected");
+}
+
+// An element of a sequence. A sequence in its place is refused before it is looked at: it may hold
+// itself.
+AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  std::optional<AttrValue> value = plain_from_python(o, op, param);
+  MX_CHECK_KIND(value, ErrorKind::kType, op, ": parameter ", param, ": a sequence holding a ",
+                Py_TYPE(o)->tp_name, " given, numbers expected");
+  return *std::move(value);
+}
+
+}  // namespace
+
+AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param) {
+  std::optional<AttrValue> value = plain_from_python(o, op, param);
+  return value ? *std::move(value) : sequence_from_python(o, op, param);
 }
 
 py::object attr_to_python(const AttrValue& value) {
@@ -230,11 +279,17 @@ Device parse_device(const std::string& text) {
   const size_t open = text.find('(');
   const std::string name = text.substr(0, open);
   int index = 0;
-  if (open != std::string::npos) index = std::atoi(text.c_str() + open + 1);
+  bool right = true;
+  if (open != std::string::npos) {
+    const char *const first = text.data() + open + 1, *const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(first, last, index);
+    right = error == std::errc() && index >= 0 && std::string_view(end, last) == ")";
+  }
   for (DeviceType t :
        {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
-    if (name == device_type_name(t)) return {t, index};
-  fail(ErrorKind::kDevice, "context '", text, "' given, cpu(i), gpu(i) or cpu_pinned(i) expected");
+    if (right && name == device_type_name(t)) return {t, index};
+  fail(ErrorKind::kDevice, "context '", text,
+       "' given, cpu(i), gpu(i) or cpu_pinned(i) with i of at least 0 expected");
 }
 
 Device current_device() { return device_stack.empty() ? default_device : device_stack.back(); }
@@ -269,9 +324,10 @@ void bind_device(py::module_& m) {
                         "current device.")
       .def(py::init([](py::object type, int id) {
              if (py::isinstance<PyContext>(type)) return py::cast<PyContext>(type);
-             Device d = parse_device(py::cast<std::string>(type));
-             d.index = id;
-             return PyContext{d};
+             MX_CHECK_KIND(py::isinstance<py::str>(type), ErrorKind::kType, "Context: a ",
+                           Py_TYPE(type.ptr())->tp_name,
+                           " given as device_type, a name such as 'cpu' expected");
+             return make_context(parse_device(py::cast<std::string>(type)).type, id);
            }),
            py::arg("device_type"), py::arg("device_id") = 0)
       .def_property_readonly("device_type",

@@ -10,6 +10,7 @@
 #include "cpp/core/profile_hooks.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/invoke.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/py_array.h"
@@ -39,12 +40,15 @@ PyObject* interned(const char* text) {
 
 // The arguments of one call, sorted into inputs, parameters and out=.
 struct Arguments {
-  explicit Arguments(const OpObject& o) : object(o), op(*o.op) {}
+  explicit Arguments(const OpObject& o, bool with_sparse = false)
+      : object(o), op(*o.op), takes_sparse(with_sparse) {}
+
+  bool is_operand(PyObject* o) const { return is_array(o) || (takes_sparse && is_sparse_array(o)); }
 
   void add_positional(PyObject* o) {
     if (!in_params &&
-        (op.variadic ? is_array(o) && !listed
-                     : (is_array(o) || o == Py_None) && next_input < op.inputs.size())) {
+        (op.variadic ? is_operand(o) && !listed
+                     : (is_operand(o) || o == Py_None) && next_input < op.inputs.size())) {
       set_input(next_input++, o);
       return;
     }
@@ -52,7 +56,7 @@ struct Arguments {
       symbolic = true;
       return;
     }
-    if (is_sparse_array(o)) {
+    if (is_sparse_array(o) && !takes_sparse) {
       sparse = true;
       return;
     }
@@ -62,9 +66,9 @@ struct Arguments {
         PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
         symbolic |= is_symbol(item);
         if (symbolic) return;
-        sparse |= is_sparse_array(item);
+        sparse |= !takes_sparse && is_sparse_array(item);
         if (sparse) return;
-        if (!is_array(item)) fail_input(next_input, item);
+        if (!is_operand(item)) fail_input(next_input, item);
         set_input(next_input++, item);
       }
       listed = true;
@@ -76,7 +80,7 @@ struct Arguments {
         fail_input(next_input, o);
       skipped = o;
     }
-    if (skipped && is_array(o)) fail_input(next_input, skipped);
+    if (skipped && is_operand(o)) fail_input(next_input, skipped);
     in_params = true;
     if (next_param >= op.params.size()) {
       if (next_input < op.inputs.size()) fail_input(next_input, o);
@@ -124,7 +128,7 @@ struct Arguments {
       if (o != Py_None) device = device_from_python(o);
     } else if (op.variadic && name == "num_args") {  // 1.x: the count of a variadic call
     } else if (name != "name" && name != "attr" && name != "stype") {
-      if (!op.params.empty() || op.variadic || is_array(o) || is_symbol(o)) fail_keyword(name);
+      if (!op.params.empty() || op.variadic || is_any_array(o) || is_symbol(o)) fail_keyword(name);
       warn_keyword(name);
     }
   }
@@ -141,7 +145,7 @@ struct Arguments {
   }
 
   void set_input(size_t i, PyObject* o) {
-    if (o != Py_None && !is_array(o)) {
+    if (o != Py_None && !is_operand(o)) {
       symbolic |= is_symbol(o);
       if (symbolic) return;
       sparse |= is_sparse_array(o);
@@ -160,7 +164,7 @@ struct Arguments {
   }
   void set_out(PyObject* o) {
     if (o == Py_None) return;
-    if (is_array(o)) {
+    if (is_operand(o)) {
       out.push_back(array_of(o));
       return;
     }
@@ -174,10 +178,10 @@ struct Arguments {
     if (!fast) throw py::error_already_set();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
-      sparse |= is_sparse_array(item);
+      sparse |= !takes_sparse && is_sparse_array(item);
       if (sparse) return;
-      MX_CHECK_KIND(is_array(item), ErrorKind::kType, op.name, ": out: a ", Py_TYPE(item)->tp_name,
-                    " given, NDArrays expected");
+      MX_CHECK_KIND(is_operand(item), ErrorKind::kType, op.name, ": out: a ",
+                    Py_TYPE(item)->tp_name, " given, NDArrays expected");
       out.push_back(array_of(item));
     }
   }
@@ -241,8 +245,19 @@ struct Arguments {
                   " arrays with these parameters, ", inputs.size(), " given");
   }
 
+  // out= has the arrays that the user sees, or hidden ones as well.
+  void check_out(const void* params) const {
+    if (out.empty()) return;
+    const int n = static_cast<int>(inputs.size());
+    const auto visible = static_cast<size_t>(op.count_visible_outputs(params, n));
+    MX_CHECK_KIND(
+        out.size() == visible || out.size() == static_cast<size_t>(op.count_outputs(params, n)),
+        ErrorKind::kType, op.name, ": out has ", out.size(), " arrays, ", visible, " expected");
+  }
+
   const OpObject& object;
   const OpSchema& op;
+  const bool takes_sparse;  // sparse arrays are operands; otherwise the first one ends the sorting
   SmallVector<NDArrayRef, 6> inputs;
   SmallVector<NDArrayRef, 1> out;
   AttrValue values[kMaxParams];
@@ -274,6 +289,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     a.take_shape_of_out();
     const ParamsRef params = a.make_params();
     a.check_inputs(params.get());
+    a.check_out(params.get());
     NDArrays outputs = autograd::call(
         op, params, a.inputs, {.device = a.device, .out = a.out, .origin = current_origin()});
     const int visible = op.count_visible_outputs(params.get(), static_cast<int>(a.inputs.size()));
@@ -283,6 +299,39 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
       PyList_SET_ITEM(list.ptr(), i, wrap_array(std::move(outputs[static_cast<size_t>(i)])));
     return list.release().ptr();
   });
+}
+
+// Sorts a call with sparse arrays by the schema and checks it like one on dense arrays: counts,
+// parameters and, if `shapes`, the rule of shapes and dtypes.
+py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, const py::dict& kwargs,
+                         bool shapes) {
+  MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));
+  const auto& object = *reinterpret_cast<OpObject*>(callable.ptr());
+  const OpSchema& op = *object.op;
+  Arguments a(object, /*with_sparse=*/true);
+  for (const py::handle& arg : args) a.add_positional(arg.ptr());
+  for (const auto& [key, value] : kwargs) a.add_keyword(key.ptr(), value.ptr());
+  MX_CHECK_KIND(!a.symbolic, ErrorKind::kType, op.name,
+                ": symbols and arrays given, all inputs of one kind expected");
+  a.take_shape_of_out();
+  const ParamsRef params = a.make_params();
+  a.check_inputs(params.get());
+  a.check_out(params.get());
+  SmallVector<TensorSpec, 4> specs;
+  py::list inputs, out;
+  for (const NDArrayRef& input : a.inputs) {
+    specs.push_back(input->spec());
+    inputs.append(py::reinterpret_steal<py::object>(wrap_array(input)));
+  }
+  if (shapes) infer_outputs(op, params.get(), specs);
+  py::dict values;
+  const std::vector<AttrValue> all = op.params_values(params.get());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (static_cast<int>(i) != object.ctx_param || (a.given >> i & 1))
+      values[py::str(op.params[i].name)] = attr_to_python(all[i]);
+  for (const NDArrayRef& target : a.out)
+    out.append(py::reinterpret_steal<py::object>(wrap_array(target)));
+  return py::make_tuple(inputs, values, out);
 }
 
 PyObject* bind_method(PyObject* self, PyObject* instance, PyObject*) {
@@ -402,6 +451,13 @@ void bind_ops(py::module_& m) {
       py::arg("name"),
       "The operator of that name or alias. Raises ValueError, with near names, for unknown and\n"
       "internal operators.");
+  m.def(
+      "bind_arguments", &bind_arguments, py::arg("op"), py::arg("args"), py::arg("kwargs"),
+      py::arg("shapes") = true,
+      "(inputs, params, out) of a call with sparse arrays: lists of arrays, and the values of all\n"
+      "parameters. Raises what the call on dense arrays raises for wrong counts, parameters, "
+      "shapes\n"
+      "and dtypes; shapes and dtypes are not looked at if `shapes` is False.");
   m.def(
       "all_ops",
       [] {

@@ -1893,6 +1893,15 @@ def backward(heads: list[Any], head_grads: Any, retain_graph: bool, train_mode: 
     Compute gradients of heads into the variables' grad arrays.
     """
 
+def bind_arguments(
+    op: Any, args: tuple[Any, ...], kwargs: dict[Any, Any], shapes: bool = True
+) -> tuple[Any, ...]:
+    """
+    (inputs, params, out) of a call with sparse arrays: lists of arrays, and the values of all
+    parameters. Raises what the call on dense arrays raises for wrong counts, parameters, shapes
+    and dtypes; shapes and dtypes are not looked at if `shapes` is False.
+    """
+
 def branch(predicate: NDArray, then: TracedFunction, otherwise: TracedFunction) -> list[NDArray]:
     """
     Node for one of two functions.

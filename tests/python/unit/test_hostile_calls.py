@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ from mxlite import nd
 
 X = nd.ones((2, 3, 4, 4))
 LARGE = 2**62
-EMPTY = nd.zeros((0, LARGE, 4, 4))  # no element, but a dimension near the end of 64 bits
+WIDE = 2**55
+EMPTY = nd.zeros((0, WIDE, 4, 4))  # no element, but the largest dimensions that empty arrays have
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,7 @@ EMPTY = nd.zeros((0, LARGE, 4, 4))  # no element, but a dimension near the end o
     [
         lambda: nd.ones((2,)).reshape((2**61 + 1, 8)),
         lambda: nd.ones((2,)).reshape((-1, 2**62, 8)),
-        lambda: EMPTY.reshape((0, -3, 0)).reshape((-2,)).reshape((-3, 0)),
+        lambda: nd.zeros((0, LARGE, 4, 4)),
         lambda: nd.repeat(X, repeats=LARGE),
         lambda: nd.repeat(X, repeats=LARGE, axis=1),
         lambda: nd.tile(X, reps=(LARGE, LARGE)),
@@ -33,17 +35,15 @@ EMPTY = nd.zeros((0, LARGE, 4, 4))  # no element, but a dimension near the end o
         lambda: nd.broadcast_to(nd.ones((1, 1)), shape=(LARGE, 4)),
         lambda: nd.broadcast_axis(nd.ones((1, 1)), axis=(0, 1), size=(LARGE, 4)),
         lambda: nd.concat(EMPTY, EMPTY, EMPTY, dim=1),
-        lambda: nd.stack(*[nd.zeros((0, LARGE))] * 3).tile((4, 4, 4)),
+        lambda: nd.stack(*[nd.zeros((0, WIDE))] * 3).tile((4, 4, 4)),
         lambda: nd.UpSampling(X, scale=2**31 - 1, sample_type="nearest").tile((2**31, 1)),
-        lambda: nd.depth_to_space(nd.zeros((0, 4, LARGE, 4)), 2),
-        lambda: nd.space_to_depth(nd.zeros((0, LARGE, 4, 4)), 2),
         lambda: nd.eye(2**31, 2**31),
         lambda: nd.linspace(0, 1, num=LARGE),
         lambda: nd.random.uniform(shape=(LARGE, LARGE)),
-        lambda: nd.im2col(nd.zeros((0, LARGE, 4, 4)), kernel=(3, 3)),
+        lambda: nd.im2col(EMPTY, kernel=(3, 3)),
         lambda: nd.Convolution(EMPTY, EMPTY, num_filter=1, kernel=(1, 1), pad=(2**31 - 1,) * 2,
                                no_bias=True),
-        lambda: nd.linalg.makediag(nd.zeros((0, LARGE)), offset=2**31 - 1).tile((4,)),
+        lambda: nd.linalg.makediag(nd.zeros((0, WIDE)), offset=2**31 - 1).tile((4,)),
         lambda: nd.Correlation(X, X, max_displacement=2**31 - 1, pad_size=2**31 - 1),
         lambda: nd.contrib.MultiBoxPrior(nd.zeros((0, 1, 2**31, 2**31)), sizes=(1, 2, 3)),
     ],
@@ -199,3 +199,49 @@ def test_put_along_axis_needs_equal_lengths_beside_the_axis() -> None:
     for shape in [(5, 5), (2, 5), (3,)]:
         with pytest.raises(mx.base.ShapeError, match="_put_along_axis: .* do not fit"):
             put(data, indices, shape=shape, axis=0 if len(shape) == 1 else 1)
+
+
+def test_a_list_that_holds_itself_is_refused():
+    itself: list = []
+    itself.append(itself)
+
+    class Endless:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            if index:
+                raise IndexError
+            return self
+
+    for given in (itself, Endless(), [[1]]):
+        with pytest.raises(TypeError, match="sum: parameter axis: a sequence holding"):
+            nd.sum(nd.ones((2, 2)), axis=given)
+    with pytest.raises(ValueError, match="sum: parameter axis: a sequence of 1000000000000 el"):
+        nd.sum(nd.ones((2, 2)), axis=range(10**12))
+    with pytest.raises(OverflowError, match="clip: parameter a_min: an int too large"):
+        nd.clip(nd.ones((2, 2)), 10**400, 1)
+
+
+def test_empty_vectors_take_no_time():
+    for mode in ("instance", "channel"):
+        begin = time.process_time()
+        nd.L2Normalization(nd.zeros((2**31, 0, 2)), mode=mode).wait_to_read()
+        assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize("make", [mx.cpu, mx.gpu, mx.cpu_pinned])
+def test_devices_have_numbers_of_at_least_0(make):
+    with pytest.raises(mx.MXNetError, match="device_id -1 given"):
+        make(-1)
+
+
+def test_names_of_devices_are_read_whole():
+    for text in ("cpu(-1)", "cpu(", "cpu(1", "cpu(x)", "cpu(1)x", "gpu(99999999999)", "tpu"):
+        with pytest.raises(mx.MXNetError, match="context '"):
+            nd.ones((2,), ctx=text)
+    assert nd.ones((2,), ctx="cpu(3)").ctx == mx.cpu(3)
+    with pytest.raises(TypeError, match="Context: a int given as device_type"):
+        mx.Context(3)
+    with pytest.raises(mx.MXNetError, match="device type 99"):
+        mx.Context.__new__(mx.Context).__setstate__({"device_typeid": 99, "device_id": 0})

@@ -46,16 +46,6 @@ globals().update((_name, _core.op(_name)) for _name in _OPERATORS)
 adagrad_update = _core.op("_sparse_adagrad_update")
 
 
-def _entry(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if op.__name__.endswith("_update"):
-        out = kwargs.pop("out", None)
-        result = updates.update(op, args, kwargs, out)
-        if result is not NotImplemented:
-            return result
-        kwargs["out"] = out
-    return dispatch.run(op, args, kwargs)
-
-
 def _swapped(name: str, function: Any) -> Any:
     def operator(self: NDArray, other: Any) -> Any:
         return function(other, self)
@@ -109,7 +99,7 @@ def _attach_operators() -> None:
 
 
 _attach_operators()
-_core.set_sparse_types(RowSparseNDArray, CSRNDArray, _entry)
+_core.set_sparse_types(RowSparseNDArray, CSRNDArray, dispatch.run)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)

@@ -12,8 +12,9 @@ from typing import Any, Callable
 
 from ... import _core
 from ..._core import NDArray
+from ...base import ShapeError
 from . import dispatch, storage
-from .rules import check_shapes, csr_keys, csr_of_keys, looked_up
+from .rules import csr_keys, csr_of_keys, looked_up
 from .storage import dense, is_sparse, parts, stype_of, with_values
 
 __all__ = ["FUNCTIONS", "SCATTER"]
@@ -26,12 +27,18 @@ SCATTER = {
 }
 
 
+def _check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
+    """Refuse two arrays of different shapes."""
+    if lhs.shape != rhs.shape:
+        raise ShapeError(f"{name}: lhs has shape {lhs.shape}, rhs has {rhs.shape}")
+
+
 def _united(name: str) -> None:
     """Enter the rule of an operator with ``f(0, 0) == 0``: stored is what one operand stores."""
     op = _core.op(name)
 
     def elementwise(lhs: NDArray, rhs: NDArray) -> Any:
-        check_shapes(name, lhs, rhs)
+        _check_shapes(name, lhs, rhs)
         stypes = {stype_of(lhs), stype_of(rhs)}
         if len(stypes) != 1 or lhs.dtype != rhs.dtype:
             return NotImplemented
@@ -55,7 +62,7 @@ for _name in ("_maximum", "_minimum", "_hypot"):
 
 
 def _scatter_elemwise_div(lhs: NDArray, rhs: NDArray) -> Any:
-    check_shapes("_scatter_elemwise_div", lhs, rhs)
+    _check_shapes("_scatter_elemwise_div", lhs, rhs)
     if stype_of(lhs) != "row_sparse":
         return NotImplemented
     return with_values(lhs, parts(lhs)[0] / looked_up(dense(rhs), lhs))
@@ -67,8 +74,8 @@ dispatch.ALIASES["_scatter_elemwise_div"] = _scatter_elemwise_div
 def _scattered_scalar(name: str) -> None:
     op = _core.op(SCATTER[name])
 
-    def on_values(data: NDArray, scalar: float = 1.0, **kwargs: Any) -> Any:
-        return with_values(data, op(parts(data)[0], scalar=scalar))
+    def on_values(data: NDArray, scalar: float, is_int: bool) -> Any:
+        return with_values(data, op(parts(data)[0], scalar=scalar, is_int=is_int))
 
     dispatch.ALIASES[name] = on_values
 

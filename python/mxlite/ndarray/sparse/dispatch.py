@@ -1,12 +1,15 @@
 """Runs operators that get a sparse array.
 
-The core hands the whole call to `run`. A rule of the tables in ``rules``, ``products`` and
+The core hands the call to `run`, which has it bound to the operator's schema: counts, parameters,
+shapes and dtypes are checked as for dense arrays, and rules get every input by position and every
+parameter by name. A rule of the tables in ``rules``, ``products`` and
 ``updates`` computes it on the parts; without a rule, or where the rule does not know the storage
 types, the arguments are made dense (and a warning is logged once, as in 1.x).
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from typing import Any, Callable
@@ -21,15 +24,19 @@ Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}  # computed outside the tape; recorded as a whole
 TAPED: dict[str, Rule] = {}  # record themselves
 ALIASES: dict[str, Rule] = {}  # for operators that keep less sparse under their other names
+UPDATES: dict[str, Rule] = {}  # write a weight in place; they get out= as well
+OWN_SHAPES: set[str] = set()  # operators whose rules take shapes that the dense call refuses
 QUIET = {"elemwise_div", "where"}  # dense results are what 1.x computes too
 
 _logger = logging.getLogger("mxlite")
 _logged: set[tuple[Any, ...]] = set()
-_mutated: dict[str, tuple[list[str], list[int]]] = {}
 
 
 def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
-    """Enter a function for operators; it gets their arguments and may return NotImplemented."""
+    """Enter a function for operators; it may return NotImplemented.
+
+    The function gets all inputs by position and the values of all parameters by name.
+    """
 
     def enter(function: Rule) -> Rule:
         for name in names:
@@ -42,6 +49,8 @@ def rule(*names: str, taped: bool = False) -> Callable[[Rule], Rule]:
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | None = None) -> Any:
     """Run an operator of which an argument or ``out=`` is sparse.
 
+    The core sorts the arguments by the schema and refuses what it would refuse for dense arrays.
+
     Parameters
     ----------
     op : _core.Op
@@ -49,100 +58,77 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | Non
     kwargs : dict
     alias : str, optional
         The name that it was called by; `ALIASES` may have a rule for it.
+
+    Raises
+    ------
+    TypeError
+        If the count of arrays or a parameter's name or type is wrong.
+    ValueError
+        If shapes, dtypes or values of parameters are wrong.
     """
-    out = kwargs.pop("out", None)
-    for label in ("name", "attr", "stype"):
-        kwargs.pop(label, None)
-    result = _run(op, args, kwargs, alias)
-    if out is None:
-        return result
-    results = result if isinstance(result, (list, tuple)) else [result]
-    targets = out if isinstance(out, (list, tuple)) else [out]
-    for target, value in zip(targets, results):
-        storage.assign(target, value)
-    return out
-
-
-def _run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], alias: str | None) -> Any:
     name = op.__name__
-    taped = TAPED.get(name)
-    if taped is not None:
-        result = taped(*args, **kwargs)
+    shapes = name not in OWN_SHAPES and alias not in ALIASES
+    arrays, params, targets = _core.bind_arguments(op, args, kwargs, shapes)
+    if name in UPDATES:
+        result = UPDATES[name](*arrays, out=targets[0] if targets else None, **params)
         if result is not NotImplemented:
             return result
-    arrays = _arrays(args, kwargs)
+    result = _run(op, arrays, params, alias)
+    if not targets:
+        return result
+    for target, value in zip(targets, result if isinstance(result, list) else [result]):
+        storage.assign(target, value, f"{name}: out")
+    return targets if isinstance(result, list) else targets[0]
+
+
+def _run(op: Any, arrays: list[NDArray], params: dict[str, Any], alias: str | None) -> Any:
+    name = op.__name__
     if not any(is_sparse(a) for a in arrays):
-        return op(*args, **kwargs)  # only out= is sparse
+        return op(*arrays, **params)  # only out= is sparse
+    taped = TAPED.get(name)
+    if taped is not None:
+        result = taped(*arrays, **params)
+        if result is not NotImplemented:
+            return result
     function = ALIASES.get(alias or name, RULES.get(name))
     recording = _core.is_recording()
     if not (recording and any(_core.is_recorded(a) for a in arrays if is_sparse(a))):
         if function is not None and not (recording and any(map(_core.is_recorded, arrays))):
             with unrecorded():
-                result = function(*args, **kwargs)
+                result = function(*arrays, **params)
             if result is not NotImplemented:
                 return result
-        return _fallback(op, args, kwargs)
+        return _fallback(op, arrays, params)
     with unrecorded():
-        result = NotImplemented if function is None else function(*args, **kwargs)
+        result = NotImplemented if function is None else function(*arrays, **params)
         if result is NotImplemented:
-            result = _fallback(op, args, kwargs)
-    return _recorded(op, args, kwargs, arrays, result)
+            result = _fallback(op, arrays, params)
+    return _recorded(op, arrays, params, result)
 
 
-def _arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[NDArray]:
-    found = []
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, NDArray):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found.extend(item for item in value if isinstance(item, NDArray))
-    return found
-
-
-def _mapped(value: Any, function: Callable[[NDArray], Any]) -> Any:
-    if isinstance(value, NDArray):
-        return function(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(item, function) for item in value)
-    return value
-
-
-def _fallback(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _fallback(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
     """Run the operator on dense arrays; states that it writes are written back."""
-    log_fallback(op.__name__, args, kwargs)
-    dense_args = [_mapped(value, dense) for value in args]
-    dense_kwargs = {key: _mapped(value, dense) for key, value in kwargs.items()}
-    result = op(*dense_args, **dense_kwargs)
-    names, mutated = _mutated_inputs(op.__name__)
-    for index in mutated:
-        if index < len(args):
-            before, after = args[index], dense_args[index]
-        else:
-            before, after = kwargs.get(names[index]), dense_kwargs.get(names[index])
-        if is_sparse(before):
-            storage.assign(before, after)
+    log_fallback(op.__name__, arrays)
+    copies = [dense(array) for array in arrays]
+    result = op(*copies, **params)
+    for index in _mutated(op.__name__, len(arrays)):
+        if is_sparse(arrays[index]):
+            storage.assign(arrays[index], copies[index])
     return result
 
 
-def _mutated_inputs(name: str) -> tuple[list[str], list[int]]:
-    if not _mutated:
-        for op in _core.list_ops():
-            _mutated[op["name"]] = (op["inputs"], op["mutated"])
-    return _mutated[name]
+@functools.cache
+def _mutated(name: str, count: int) -> list[int]:
+    """Return the positions of the inputs that the operator writes."""
+    return [i for i in _core.describe_op(name)["mutated"] if i < count]
 
 
-def _mutated_arrays(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[NDArray]:
-    names, mutated = _mutated_inputs(name)
-    found = [args[i] if i < len(args) else kwargs.get(names[i]) for i in mutated]
-    return [array for array in found if isinstance(array, NDArray)]
-
-
-def log_fallback(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def log_fallback(name: str, arrays: list[NDArray]) -> None:
     """Warn, once per operator and storage types, that sparse arrays are made dense.
 
     ``MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0`` silences it.
     """
-    stypes = tuple(storage.stype_of(a) for a in _arrays(args, kwargs))
+    stypes = tuple(storage.stype_of(a) for a in arrays)
     key = (name, *stypes)
     if name in QUIET or key in _logged:
         return
@@ -170,22 +156,16 @@ def _versions(array: NDArray) -> tuple[int, ...]:
     return tuple(part._version for part in parts if part is not None)
 
 
-def _recorded(
-    op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[NDArray], result: Any
-) -> Any:
+def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: Any) -> Any:
     """Put a call on the tape; its gradient is that of the operator on dense arrays."""
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
     saved = {id(a): _snapshot(a) for a in arrays}
     versions = {key: _versions(a) for key, a in saved.items()}
     # States, as the moving averages of BatchNorm: backward neither needs nor changes them.
-    states = {id(a) for a in _mutated_arrays(op.__name__, args, kwargs)}
+    states = {id(arrays[i]) for i in _mutated(op.__name__, len(arrays))}
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]
     training = _core.is_training()
-    keyed = (
-        _mapped(args, lambda a: _Slot(id(a))),
-        {key: _mapped(value, lambda a: _Slot(id(a))) for key, value in kwargs.items()},
-    )
 
     def backward(grads: list[NDArray | None]) -> list[NDArray | None]:
         for key, array in saved.items():
@@ -203,10 +183,7 @@ def _recorded(
             _core.mark_variable(variables[key], None, 1)
         old = _core.set_recording(True), _core.set_training(training)
         try:
-            again = op(
-                *_filled(keyed[0], variables),
-                **{key: _filled(value, variables) for key, value in keyed[1].items()},
-            )
+            again = op(*(variables[key] for key in order), **params)
         finally:
             _core.set_recording(old[0])
             _core.set_training(old[1])
@@ -226,18 +203,3 @@ def _recorded(
 
     _core.record_function(backward, op.__name__, arrays, outputs, True)
     return outputs if isinstance(result, list) else outputs[0]
-
-
-class _Slot:
-    """Stands for an array of a recorded call."""
-
-    def __init__(self, key: int) -> None:
-        self.key = key
-
-
-def _filled(value: Any, arrays: dict[int, NDArray]) -> Any:
-    if isinstance(value, _Slot):
-        return arrays[value.key]
-    if isinstance(value, (list, tuple)):
-        return [_filled(item, arrays) for item in value]
-    return value

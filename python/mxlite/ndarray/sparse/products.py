@@ -10,7 +10,7 @@ from ... import _core
 from ..._core import NDArray
 from . import storage
 from .arrays import cast_storage
-from .dispatch import QUIET, rule
+from .dispatch import OWN_SHAPES, QUIET, rule
 from .storage import dense, is_sparse, parts, stype_of
 
 _csr_dot = _core.op("_csr_dot")
@@ -44,9 +44,9 @@ def _dense_operand(array: NDArray) -> NDArray:
 def _dot(
     lhs: NDArray,
     rhs: NDArray,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    forward_stype: str | None = None,
+    transpose_a: bool,
+    transpose_b: bool,
+    forward_stype: str | None,
 ) -> Any:
     if forward_stype is not None:
         result = _core.op("dot")(lhs, rhs, transpose_a=transpose_a, transpose_b=transpose_b)
@@ -98,27 +98,32 @@ def _rows_of_product(lhs: NDArray, rhs: NDArray) -> NDArray:
     return storage.row_sparse(product, unique, (lhs.shape[1], rhs.shape[1]))
 
 
+OWN_SHAPES.add("FullyConnected")
+
+
 @rule("FullyConnected", taped=True)
 def _fully_connected(
     data: NDArray,
     weight: NDArray,
     bias: NDArray | None = None,
-    num_hidden: int = 0,
-    no_bias: bool = False,
-    flatten: bool = True,
+    *,
+    num_hidden: int,
+    no_bias: bool,
+    flatten: bool,
 ) -> Any:
+    arrays = [data, _dense_operand(weight)]
+    if bias is not None:
+        bias = _dense_operand(bias)
+        if bias.shape == (num_hidden, 1):  # what a row_sparse bias has
+            bias = bias.reshape((num_hidden,))
+        arrays.append(bias)
+    params = {"num_hidden": num_hidden, "no_bias": no_bias, "flatten": flatten}
+    _core.bind_arguments(_core.op("FullyConnected"), tuple(arrays), params)
     if stype_of(data) == "csr" and recorded(data):
         return NotImplemented
-    weight = _dense_operand(weight)
-    bias = None if bias is None else _dense_operand(bias)
-    if bias is not None and bias.shape == (num_hidden, 1):  # what a row_sparse bias has
-        bias = bias.reshape((num_hidden,))
     if stype_of(data) != "csr":
-        inputs = [_dense_operand(data), weight] + ([] if bias is None else [bias])
-        return _core.op("FullyConnected")(
-            *inputs, num_hidden=num_hidden, no_bias=no_bias, flatten=flatten
-        )
-    product = _dot(data, _transpose(weight))
+        return _core.op("FullyConnected")(_dense_operand(data), *arrays[1:], **params)
+    product = _core.op("dot")(data, _transpose(arrays[1]))
     return product if no_bias or bias is None else _core.op("broadcast_add")(product, bias)
 
 
@@ -128,8 +133,8 @@ def _embedding(
     weight: NDArray,
     input_dim: int,
     output_dim: int,
-    dtype: Any = "float32",
-    sparse_grad: bool = False,
+    dtype: str,
+    sparse_grad: bool,
 ) -> Any:
     if stype_of(weight) != "row_sparse" or stype_of(data) != "default":
         return NotImplemented
@@ -184,18 +189,18 @@ def _csr_reduced(name: str, data: NDArray, axis: Any, keepdims: bool, exclude: b
 
 
 @rule("sum")
-def _sum(data: NDArray, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+def _sum(data: NDArray, axis: Any, keepdims: bool, exclude: bool) -> Any:
     return _csr_reduced("sum", data, axis, keepdims, exclude)
 
 
 @rule("mean")
-def _mean(data: NDArray, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+def _mean(data: NDArray, axis: Any, keepdims: bool, exclude: bool) -> Any:
     return _csr_reduced("mean", data, axis, keepdims, exclude)
 
 
 @rule("norm")
-def _norm(data: NDArray, ord: int = 2, axis: Any = None, **kwargs: Any) -> Any:
-    if axis not in (None, ()) or kwargs:
+def _norm(data: NDArray, ord: int, axis: Any, out_dtype: str | None, keepdims: bool) -> Any:
+    if axis not in (None, ()) or out_dtype is not None or keepdims:
         return NotImplemented
     return _core.op("norm")(parts(data)[0].reshape((-1,)), ord=ord)
 
@@ -205,7 +210,6 @@ def _norm(data: NDArray, ord: int = 2, axis: Any = None, **kwargs: Any) -> Any:
 
 def _bounds(begin: Any, end: Any, axis: int, extent: int) -> tuple[int, int]:
     def at(values: Any) -> Any:
-        values = (values,) if isinstance(values, int) or values is None else tuple(values)
         return values[axis] if axis < len(values) else None
 
     first, last, _ = slice(at(begin), at(end)).indices(extent)
@@ -213,9 +217,8 @@ def _bounds(begin: Any, end: Any, axis: int, extent: int) -> tuple[int, int]:
 
 
 @rule("slice")
-def _slice(data: NDArray, begin: Any, end: Any, step: Any = ()) -> Any:
-    steps = (step,) if isinstance(step, int) else tuple(step or ())
-    if stype_of(data) != "csr" or any(s not in (None, 1) for s in steps):
+def _slice(data: NDArray, begin: Any, end: Any, step: Any) -> Any:
+    if stype_of(data) != "csr" or any(s not in (None, 1) for s in step):
         return NotImplemented
     values, indices, indptr = parts(data)
     assert indptr is not None
@@ -236,12 +239,12 @@ def _slice(data: NDArray, begin: Any, end: Any, step: Any = ()) -> Any:
 
 
 @rule("take")
-def _take(a: NDArray, indices: NDArray, axis: int = 0, mode: str = "clip") -> Any:
-    rows = a.shape[0]
-    if stype_of(a) != "csr" or is_sparse(indices) or axis not in (0, -2) or not rows:
+def _take(a: NDArray, indices: NDArray, axis: int, mode: str) -> Any:
+    if stype_of(a) != "csr" or is_sparse(indices) or axis not in (0, -2) or not a.shape[0]:
         return NotImplemented
     if mode not in ("clip", "wrap") or indices.ndim != 1:
         return NotImplemented
+    rows = a.shape[0]
     values, columns, indptr = parts(a)
     assert indptr is not None
     wanted = indices.asnumpy().astype(np.int64)
@@ -261,10 +264,8 @@ def _take(a: NDArray, indices: NDArray, axis: int = 0, mode: str = "clip") -> An
 
 
 @rule("Concat")
-def _concat(*args: Any, dim: int = 1, **kwargs: Any) -> Any:
-    arrays = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
-    columns = {a.shape[1:] for a in arrays}
-    if any(stype_of(a) != "csr" for a in arrays) or dim != 0 or len(columns) != 1:
+def _concat(*arrays: NDArray, dim: int) -> Any:
+    if any(stype_of(a) != "csr" for a in arrays) or dim not in (0, -2):
         return NotImplemented
     concat = _core.op("Concat")
     found = [parts(a) for a in arrays]

@@ -8,7 +8,6 @@ import numpy as np
 
 from ... import _core
 from ..._core import NDArray
-from ...base import ShapeError
 from . import storage
 from .dispatch import rule
 from .storage import dense, is_sparse, parts, stype_of, with_values
@@ -24,8 +23,8 @@ def _on_values(name: str) -> None:
     op = _core.op(name)
 
     @rule(name)
-    def unary(data: NDArray, *args: Any, **kwargs: Any) -> Any:
-        return with_values(data, op(parts(data)[0], *args, **kwargs))
+    def unary(data: NDArray, **params: Any) -> Any:
+        return with_values(data, op(parts(data)[0], **params))
 
 
 for _name in _UNARY:
@@ -40,7 +39,7 @@ def _clip(data: NDArray, a_min: float, a_max: float) -> Any:
 
 
 @rule("zeros_like")
-def _zeros_like(data: NDArray, dtype: Any = None) -> Any:
+def _zeros_like(data: NDArray, dtype: Any) -> Any:
     return storage.empty_array(data.stype, data.shape, data.context, dtype or data.dtype)
 
 
@@ -48,10 +47,10 @@ def _with_scalar(name: str, keeps_zero: Any) -> None:
     op = _core.op(name)
 
     @rule(name)
-    def scalar_rule(data: NDArray, scalar: float = 1.0, **kwargs: Any) -> Any:
+    def scalar_rule(data: NDArray, scalar: float, is_int: bool) -> Any:
         if not keeps_zero(scalar):
             return NotImplemented
-        return with_values(data, op(parts(data)[0], scalar=scalar))
+        return with_values(data, op(parts(data)[0], scalar=scalar, is_int=is_int))
 
 
 _with_scalar("_mul_scalar", lambda s: True)
@@ -67,12 +66,6 @@ _with_scalar("_lesser_equal_scalar", lambda s: s < 0)
 
 
 # ---- two arrays ----------------------------------------------------------------------------------
-
-
-def check_shapes(name: str, lhs: NDArray, rhs: NDArray) -> None:
-    """Refuse two arrays of different shapes."""
-    if lhs.shape != rhs.shape:
-        raise ShapeError(f"{name}: lhs has shape {lhs.shape}, rhs has {rhs.shape}")
 
 
 def csr_rows(array: NDArray) -> NDArray:
@@ -113,7 +106,6 @@ def _add_csr(lhs: NDArray, rhs: NDArray) -> NDArray:
 
 
 def _sum(name: str, lhs: NDArray, rhs: NDArray) -> Any:
-    check_shapes(name, lhs, rhs)
     stypes = stype_of(lhs), stype_of(rhs)
     minus = name == "elemwise_sub"
     if stypes in (("csr", "csr"), ("row_sparse", "row_sparse")) and lhs.dtype == rhs.dtype:
@@ -150,7 +142,6 @@ def looked_up(array: NDArray, pattern: NDArray) -> NDArray:
 
 @rule("elemwise_mul")
 def _elemwise_mul(lhs: NDArray, rhs: NDArray) -> Any:
-    check_shapes("elemwise_mul", lhs, rhs)
     stypes = {stype_of(lhs), stype_of(rhs)}
     if stypes == {"csr", "row_sparse"} or lhs.dtype != rhs.dtype:
         return NotImplemented
@@ -159,7 +150,7 @@ def _elemwise_mul(lhs: NDArray, rhs: NDArray) -> Any:
 
 
 @rule("_contrib_quadratic")
-def _quadratic(data: NDArray, a: float = 0.0, b: float = 0.0, c: float = 0.0) -> Any:
+def _quadratic(data: NDArray, a: float, b: float, c: float) -> Any:
     if stype_of(data) != "csr" or c != 0:
         return NotImplemented
     return with_values(data, _core.op("_contrib_quadratic")(parts(data)[0], a=a, b=b))
@@ -202,10 +193,7 @@ _dense_with("broadcast_sub")
 
 
 @rule("add_n")
-def _add_n(*args: Any, **kwargs: Any) -> Any:
-    arrays = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
-    if any(stype_of(a) != "row_sparse" for a in arrays):
+def _add_n(*arrays: NDArray) -> Any:
+    if any(stype_of(a) != "row_sparse" or a.dtype != arrays[0].dtype for a in arrays):
         return NotImplemented
-    for array in arrays[1:]:
-        check_shapes("add_n", arrays[0], array)
-    return add_rows(arrays)
+    return add_rows(list(arrays))

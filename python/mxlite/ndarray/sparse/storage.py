@@ -223,8 +223,8 @@ def retained(array: NDArray, rows: NDArray) -> Any:
     return row_sparse(_core.op("_row_sparse_take")(values, indices, wanted), wanted, array.shape)
 
 
-def assign(target: NDArray, source: NDArray) -> None:
-    """Write an array into another, converting storage and dtype.
+def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
+    """Write an array into another, converting storage and dtype; errors begin with ``who``.
 
     Raises
     ------
@@ -236,17 +236,17 @@ def assign(target: NDArray, source: NDArray) -> None:
     if target is source:
         return
     if target.shape != source.shape:
-        raise ShapeError(f"copyto: an array of shape {source.shape} given, {target.shape} expected")
+        raise ShapeError(f"{who}: an array of shape {source.shape} given, {target.shape} expected")
     if type(target) is NDArray:
         dense(source).copyto(target)
         return
     if _core.is_recording() and _core.is_recorded(target):
         raise MXNetError(
-            "copyto: the sparse array is part of a recorded computation; it cannot be written "
+            f"{who}: the sparse array is part of a recorded computation; it cannot be written "
             "inside autograd.record()"
         )
     if stype_of(source) not in ("default", target.stype):
-        raise TypeError_(f"copyto does not support destination NDArray stype {target.stype}")
+        raise TypeError_(f"{who} does not support destination NDArray stype {target.stype}")
     found = parts(cast_parts(source, target.stype))
     with unrecorded():
         values, indices, indptr = (None if p is None else p.copyto(target.ctx) for p in found)

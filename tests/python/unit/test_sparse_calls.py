@@ -1,0 +1,86 @@
+"""Operators on sparse arrays refuse what they refuse on dense ones, and name themselves."""
+
+from __future__ import annotations
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite import nd
+
+DENSE = nd.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
+CSR, ROWS = DENSE.tostype("csr"), DENSE.tostype("row_sparse")
+
+CALLS = [
+    ("clip", (CSR,), {"a_min": 0.0}, TypeError, "clip.* missing required .*a_max"),
+    ("clip", (CSR, 0, "x"), {}, ValueError, "clip: parameter a_max: 'x' given"),
+    ("tan", (CSR, ROWS), {}, TypeError, "tan"),
+    ("relu", (DENSE, CSR, CSR), {}, TypeError, "relu"),
+    ("broadcast_div", (CSR,), {}, TypeError, r"broadcast_div.* missing required input 'rhs'"),
+    ("Embedding", (DENSE, ROWS), {"output_dim": 3}, TypeError, "Embedding.* missing .*input_dim"),
+    ("slice", (CSR,), {"end": (2, 2)}, TypeError, "slice.* missing required .*begin"),
+    ("sgd_update", (ROWS,), {"lr": 1.0}, TypeError, "sgd_update.* missing required input 'grad'"),
+    ("sgd_update", (ROWS, ROWS), {"lr": "x"}, ValueError, "sgd_update: parameter lr"),
+    (
+        "dot",
+        (CSR, ROWS),
+        {"transpose_z": True},
+        TypeError,
+        "dot.* unexpected keyword .*transpose_z",
+    ),
+    ("dot", (CSR, CSR), {}, ValueError, "dot: lhs of shape"),
+    ("_mul_scalar", (CSR, DENSE), {"scalar": 2.0}, TypeError, "_mul_scalar"),
+    ("prod", (CSR, CSR), {}, TypeError, "prod: parameter axis: a CSRNDArray given"),
+    ("elemwise_add", (CSR, nd.zeros((3, 2)).tostype("csr")), {}, ValueError, "elemwise_add"),
+    (
+        "take",
+        (nd.array(1).reshape((1,)).tostype("row_sparse"), CSR),
+        {"axis": 5},
+        IndexError,
+        "take",
+    ),
+    ("abs", (CSR,), {"out": nd.zeros((5,))}, ValueError, r"abs: out: .*\(2, 3\).*\(5,\)"),
+    (
+        "abs",
+        (CSR,),
+        {"out": [nd.zeros((2, 3))] * 2},
+        TypeError,
+        "abs: out has 2 arrays, 1 expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "params", "error", "match"), CALLS)
+def test_wrong_calls_on_sparse_arrays_name_the_operator(name, args, params, error, match):
+    with pytest.raises(error, match=match) as caught:
+        mx._core.op(name)(*args, **params)
+    assert isinstance(caught.value, mx.MXNetError)
+
+
+def test_symbols_and_sparse_arrays_do_not_mix():
+    with pytest.raises(TypeError, match="elemwise_add: symbols and arrays given"):
+        nd.elemwise_add(CSR, mx.sym.var("x"))
+
+
+def test_a_dense_call_refuses_more_outputs_than_it_has():
+    with pytest.raises(TypeError, match="abs: out has 2 arrays, 1 expected"):
+        nd.abs(DENSE, out=[nd.zeros((2, 3)), nd.zeros((2, 3))])
+
+
+def test_parameters_have_the_same_forms_as_in_dense_calls():
+    """Numbers as text and NumPy's scalars are converted before a rule sees them."""
+    for given in ("2", np.float32(2), np.int64(2)):
+        result = nd._internal._mul_scalar(CSR, scalar=given)
+        assert result.stype == "csr"
+        np.testing.assert_array_equal(result.asnumpy(), DENSE.asnumpy() * 2)
+    np.testing.assert_array_equal(nd.sum(CSR, axis="1").asnumpy(), [1, 5])
+    np.testing.assert_array_equal(
+        nd.concat(CSR, CSR, dim=np.int64(0)).asnumpy()[2:], DENSE.asnumpy()
+    )
+
+
+def test_empty_arrays_are_limited_as_in_numpy():
+    assert nd.zeros((2**31, 0)).asnumpy().shape == (2**31, 0)
+    with pytest.raises(ValueError, match=r"an empty array of shape .* must be below 2\^60"):
+        nd.zeros((2**40, 0, 2**40))
+    with pytest.raises(ValueError, match="broadcast_to"):
+        nd.broadcast_to(nd.zeros((1, 0, 1)), shape=(2**40, 0, 2**40))
