@@ -158,14 +158,16 @@ void throw_missing_param(const std::string& op, const std::string& param) {
 }
 
 OpSchema& OpRegistry::add(OpSchema schema) {
+  std::vector<std::string> names = {schema.name};
+  names.insert(names.end(), schema.aliases.begin(), schema.aliases.end());
+  for (const std::string& name : names)
+    MX_CHECK_KIND(!by_name_.contains(name), ErrorKind::kError,
+                  "operator name registered twice: ", name);
   auto* op = new OpSchema(std::move(schema));
   order_.push_back(op);
-  auto claim = [&](const std::string& name) {
+  for (const std::string& name : names)
     if (!by_name_.try_emplace(name, op).second)
-      fail(ErrorKind::kError, "operator name registered twice: ", name);
-  };
-  claim(op->name);
-  for (const std::string& alias : op->aliases) claim(alias);
+      fail(ErrorKind::kError, "operator names itself twice: ", name);
   return *op;
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable
 
 from .. import _core, autograd
@@ -22,9 +22,9 @@ class WatchedRun:
     Parameters
     ----------
     heads : list of (Node, int)
-    values : mapping of str to NDArray
+    values : dict of str to NDArray
         By variable name.
-    calls : mapping of int to _core.OpCall
+    calls : dict of Node to _core.OpCall
         As `evaluate` takes them.
     watch : callable
         Called with each node, its inputs and its outputs.
@@ -37,8 +37,8 @@ class WatchedRun:
     def __init__(
         self,
         heads: Sequence[Entry],
-        values: Mapping[str, NDArray],
-        calls: Mapping[Node, Any],
+        values: dict[str, NDArray],
+        calls: dict[Node, Any],
         watch: Callable[[Node, list[NDArray], list[NDArray]], None],
     ) -> None:
         self._heads = list(heads)

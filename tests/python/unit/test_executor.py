@@ -438,3 +438,20 @@ def test_memory_of_results():
     assert megabytes(mx.sym.BlockGrad(chain) * x) == 4 + 4 + 4  # both factors' results, gradient
     halves = mx.sym.Group([chain.astype("float16"), x * 2])
     assert megabytes(halves, grad_req="null") == 8
+
+
+def test_simple_bind_infers_the_symbol_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def counted(original: Any) -> Any:
+        def infer(*args: Any) -> Any:
+            made.append(original(*args))
+            return made[-1]
+
+        return infer
+
+    for module in (mx.executor.binding, mx.executor.executor):
+        monkeypatch.setattr(module, "infer", counted(module.infer))
+    executor = product().simple_bind(mx.cpu(), a=(2,), b=(2,))
+    assert len(made) == 1
+    assert executor.forward()[0].shape == (2,)
