@@ -68,6 +68,11 @@ std::vector<ValueRef> prelu_gradients(GradBuilder& g) {
           g.reshape(g.sum_to(g.mul(dy, below), view), gamma)};
 }
 
+// The second output keeps the slopes that were drawn.
+std::vector<ValueRef> rrelu_gradient(GradBuilder& g) {
+  return {g.mul(g.output_grad(0), g.output(1))};
+}
+
 std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   constexpr double kSeluScale = 1.0507009873554805, kSeluAlpha = 1.6732632423543772;
   const auto& p = g.params<LeakyReLUParams>();
@@ -81,6 +86,8 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
       return {g.mul(dy, gelu_slope(g))};
     case Type::kPrelu:
       return prelu_gradients(g);
+    case Type::kRrelu:
+      return rrelu_gradient(g);
     default:
       break;
   }
@@ -90,7 +97,7 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const Type type = g.params<LeakyReLUParams>().act_type;
-  if (type == Type::kRrelu) return {g.mul(g.output_grad(0), g.output(1))};
+  if (type == Type::kRrelu) return rrelu_gradient(g);
   std::vector<ValueRef> inputs = {g.output_grad(0), g.input(0)};
   if (type == Type::kPrelu) inputs.push_back(g.input(1));
   return g.emit_all("_leaky_relu_backward", inputs, g.params_ref());

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 # Functions of Python's C interface that neither run Python code nor wait for the GIL.
 HARMLESS = re.compile(
     r"Py(Arg|Bytes|ByteArray|CMethod|Callable|Capsule|Dict|Exception|Frame|Index|InstanceMethod|"
-    r"InterpreterState|List|Mem|Method|Module|ThreadState|Thread|Tuple|Type|Unicode|Weakref|Sys)_\w+"
+    r"InterpreterState|List|Mem|Method|Module|StaticMethod|ThreadState|Thread|Tuple|Type|Unicode"
+    r"|Weakref|Sys)_\w+"
     r"|Py(Buffer_\w+|Eval_(SaveThread|GetBuiltins)|GILState_(Check|Release|GetThisThreadState)"
     r"|Float_FromDouble|Long_(From\w+|AsDouble|AsUnsignedLong(Long)?)|Mapping_Check|Number_Check"
     r"|ModuleDef_Init|Sequence_Check)"
