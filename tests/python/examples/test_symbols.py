@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "examples" / "image_classification"))
 from symbols import get_symbol, networks  # noqa: E402
 
+# Another folder's `common` must not be hidden by that of the example.
+sys.path.remove(str(ROOT / "examples" / "image_classification"))
+
 with gzip.open(ROOT / "tests" / "data" / "symbols_1.9.1.json.gz") as file:
     REFERENCE = json.load(file)
 
