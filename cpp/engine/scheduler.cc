@@ -7,6 +7,7 @@
 #include "cpp/base/error.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/deferred.h"
+#include "cpp/engine/running_task.h"
 
 namespace mxlite::engine {
 namespace {
@@ -210,6 +211,7 @@ bool Scheduler::execute(Task& task, bool on_worker) {
       for (const StreamPoint& point : task.waits_) stream_state->wait_for(point);
     });
   if (!task.failure_) {
+    const RunningTask running;
     ProfileScope profile(task.name);
     RunScope scope(*this, task, on_worker);
     attempt([&] { task.run(); });

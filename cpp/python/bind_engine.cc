@@ -5,6 +5,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/engine/graph_engine.h"
+#include "cpp/engine/running_task.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
@@ -20,6 +21,8 @@ void bind_engine(py::module_& m) {
       [](void* state) {
         if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));
       });
+  // The interpreter has ended then, and the static objects of libraries are not yet destroyed.
+  Py_AtExit([] { engine::wait_for_running_tasks(2.0); });
   engine::set_interrupt_hooks({&is_main_thread, &run_signal_handlers});
   m.def(
       "waitall",

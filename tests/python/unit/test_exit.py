@@ -26,7 +26,7 @@ HARMLESS = re.compile(
     r"|GetRaisedException|SetRaisedException)"
     r"|PyObject_(CallFunctionObjArgs|CallMethod|CheckBuffer|ClearWeakRefs|Free|GC_UnTrack"
     r"|GenericGetDict|GenericSetDict|Malloc)"
-    r"|Py_(GetVersion|IsInitialized|IsFinalizing)|_Py(Object_GetDictPtr|Object_New"
+    r"|Py_(AtExit|GetVersion|IsInitialized|IsFinalizing)|_Py(Object_GetDictPtr|Object_New"
     r"|ThreadState_UncheckedGet|Type_Lookup|_IsFinalizing)"
 )
 
