@@ -81,7 +81,11 @@ class WorkerProcess:
         line = self._process.stdout.readline()
         if not line:
             raise WorkerError(self._last_words())
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            # A launcher of several ranks writes the rank in front of the line.
+            answer: dict[str, Any] = json.loads(line[max(0, line.find("{")) :])
+        except ValueError:
+            raise WorkerError(f"answered {line.strip()[:200]!r}, JSON expected") from None
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer

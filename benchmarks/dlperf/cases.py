@@ -1,0 +1,206 @@
+"""What is measured: models, their cases in each preset, and the work of a step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+# The name of each dtype's arithmetic, the same on all systems. Every table has it as a column.
+MATH = {
+    "float32": "fp32",
+    "tf32": "tf32",
+    "float16": "fp16, loss scale 128, fp32 masters",
+    "bfloat16": "bf16, fp32 masters",
+}
+# DLPerf's abbreviations, which names of logs contain.
+SHORT = {"float32": "fp32", "tf32": "tf32", "float16": "fp16", "bfloat16": "bf16"}
+DATA = ("resident", "real")
+WARM_UP, STEPS = 20, 100
+# A step that takes longer on any system gets fewer repetitions, on all of them.
+LONG_STEP_SECONDS = 2.0
+LONG_WARM_UP, LONG_STEPS = 4, 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of a table: the same work for every system.
+
+    Attributes
+    ----------
+    model : str
+        A name of :data:`MODELS`.
+    dtype : str
+        A key of :data:`MATH`.
+    batch : int
+        Samples of each rank.
+    ranks : int
+        Processes, one device each.
+    data : str
+        ``"resident"``: one batch that lies on the device; ``"real"``: files through the pipeline.
+    size : int
+        Height and width of the images, or tokens of a sequence.
+    warm_up, steps : int
+        Steps before and in each measured turn.
+    """
+
+    model: str
+    dtype: str
+    batch: int
+    ranks: int
+    data: str
+    size: int
+    warm_up: int = WARM_UP
+    steps: int = STEPS
+
+    @property
+    def name(self) -> str:
+        """Name in result files and tables."""
+        return (
+            f"{self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
+            f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}"
+        )
+
+    @property
+    def samples(self) -> int:
+        """Samples of a step of all ranks together."""
+        return self.batch * self.ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """One of DLPerf's benchmarks.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line.
+    log_name : str
+        Name in DLPerf's log files.
+    sample : str
+        What a sample is, in the plural.
+    missing : str
+        Why it cannot run yet; "" if it can.
+    """
+
+    name: str
+    log_name: str
+    sample: str
+    missing: str = ""
+
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model("resnet50", "rn50", "images"),
+        Model(
+            "bert",
+            "bert",
+            "sequences",
+            "not yet supported: there is no pre-training script for BERT in examples/",
+        ),
+        Model(
+            "wide_deep",
+            "wdl",
+            "rows",
+            "not yet supported: there is no Wide & Deep training script in examples/",
+        ),
+        Model(
+            "insightface",
+            "r100",
+            "images",
+            "not yet supported: there is no face recognition training script in examples/",
+        ),
+        Model(
+            "gpt",
+            "gpt",
+            "sequences",
+            "not yet supported: there is no GPT training script in examples/",
+        ),
+    )
+}
+
+
+def _resnet50(preset: str, device: str) -> list[tuple[str, int, int, int, int]]:
+    """Return dtype, batch, size, warm-up and steps of each case."""
+    if preset == "smoke":
+        return [("float32", 8, 112, 2, 5)]
+    if device == "gpu":
+        return [
+            ("float16", 256, 224, WARM_UP, STEPS),
+            ("bfloat16", 256, 224, WARM_UP, STEPS),
+            ("float32", 128, 224, WARM_UP, STEPS),
+            ("tf32", 128, 224, WARM_UP, STEPS),
+        ]
+    return [
+        ("float32", 16, 224, WARM_UP, STEPS),
+        ("bfloat16", 16, 224, WARM_UP, STEPS),
+    ]
+
+
+_PRESETS = {"resnet50": _resnet50}
+
+
+def cases(model: str, preset: str, device: str, ranks: Sequence[int]) -> list[Case]:
+    """Return what a preset measures.
+
+    Parameters
+    ----------
+    model : str
+        A model that is not missing.
+    preset : str
+        ``"smoke"`` or ``"full"``.
+    device : str
+        ``"cpu"`` or ``"gpu"``.
+    ranks : sequence of int
+        Numbers of processes.
+
+    Returns
+    -------
+    list of Case
+        In the order of their value for a session that may end early.
+    """
+    return [
+        Case(model, dtype, batch, count, data, size, warm_up, steps)
+        for dtype, batch, size, warm_up, steps in _PRESETS[model](preset, device)
+        for count in ranks
+        for data in DATA
+    ]
+
+
+def check_model(name: str) -> None:
+    """Raise SystemExit for a model that is unknown or cannot run yet.
+
+    Parameters
+    ----------
+    name : str
+        As on the command line.
+    """
+    if name not in MODELS:
+        raise SystemExit(f"dlperf: no model {name!r}; there are {', '.join(MODELS)} and all")
+    if MODELS[name].missing:
+        raise SystemExit(f"dlperf: {name} is {MODELS[name].missing}")
+
+
+# Multiply-adds of ResNet-50 v1.5's forward pass on 224 x 224 pixels, in units of 1e9.
+_RESNET50_GMACS, _RESNET50_SIDE = 4.1, 224
+
+
+def step_flops(case: Case) -> float:
+    """Return the floating-point operations of a step of all ranks, multiply and add apart.
+
+    Backward counts twice the forward pass. Convolutions grow with the image's area.
+
+    Parameters
+    ----------
+    case : Case
+        What is measured.
+
+    Returns
+    -------
+    float
+        Operations.
+    """
+    if case.model != "resnet50":
+        raise ValueError(f"{case.model}: the work of a step is not known")
+    forward = 2e9 * _RESNET50_GMACS * (case.size / _RESNET50_SIDE) ** 2
+    return 3 * forward * case.samples

@@ -1,0 +1,151 @@
+"""ResNet-50 v1.5 on PyTorch: channels last, eager or compiled, half types by autocast."""
+
+import importlib.util
+import os
+import types
+
+import torch
+from on_torch import DTYPES, device, network, set_values, wait
+from torch.nn import functional
+
+from . import recipe
+
+
+def _pictures(spec):
+    """Return the record's pictures as a data set with the recipe's transforms."""
+    try:
+        from torchvision import transforms
+    except ImportError as error:
+        raise ImportError(
+            "reading records on PyTorch needs torchvision and Pillow: "
+            f".venv-peers/bin/pip install torchvision Pillow ({error})"
+        ) from error
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "io", "worker.py")
+    found = importlib.util.spec_from_file_location("io_worker", path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    pictures = module.Pictures(types.SimpleNamespace(record=spec["record"]))
+    jitter = recipe.JITTER
+    pictures.transform = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(spec["case"]["size"], recipe.AREA, recipe.ASPECT),
+            transforms.RandomHorizontalFlip(),
+            transforms.ColorJitter(jitter, jitter, jitter),
+            transforms.PILToTensor(),
+            transforms.ConvertImageDtype(torch.float32),
+            transforms.Normalize([m / 255 for m in recipe.MEAN], [s / 255 for s in recipe.STD]),
+        ]
+    )
+    return pictures
+
+
+class Training:
+    """A network with its optimizer and its batches.
+
+    Parameters
+    ----------
+    spec : dict
+        As measure.py writes it, with ``rank`` and ``ranks``.
+    variant : str
+        ``"eager"`` or ``"compile"``.
+    """
+
+    def __init__(self, spec, variant):
+        self.version = torch.__version__
+        self.wait = wait
+        self._spec, self._place = spec, device()
+        self.synchronous = self._place.type == "cpu"
+        case = spec["case"]
+        for backend in (torch.backends.cuda.matmul, torch.backends.cudnn):
+            backend.allow_tf32 = case["dtype"] == "tf32"
+        torch.backends.cudnn.benchmark = True
+        self._dtype = "float32" if case["dtype"] == "tf32" else case["dtype"]
+        self._scale = recipe.LOSS_SCALE if self._dtype == "float16" else 1.0
+        net = network(spec)
+        set_values(net, spec)
+        net = net.train().to(self._place).to(memory_format=torch.channels_last)
+        self._params = list(net.parameters())
+        if spec["ranks"] > 1:
+            torch.distributed.init_process_group("gloo" if self._place.type == "cpu" else "nccl")
+            net = torch.nn.parallel.DistributedDataParallel(net)
+        self._optimizer = torch.optim.SGD(
+            self._params,
+            lr=recipe.LEARNING_RATE * spec["ranks"],
+            momentum=recipe.MOMENTUM,
+            weight_decay=recipe.WEIGHT_DECAY,
+            nesterov=True,
+            fused=True,
+        )
+
+        def objective(data, target):
+            with torch.autocast(
+                self._place.type, DTYPES[self._dtype], enabled=self._dtype != "float32"
+            ):
+                scores = net(data)
+            return functional.cross_entropy(scores.float(), target)
+
+        self._objective = torch.compile(objective) if variant == "compile" else objective
+        data, label = recipe.resident_batch(spec)
+        self._resident = self._on_device(torch.from_numpy(data), torch.from_numpy(label))
+        self._records = None
+
+    def _on_device(self, data, label):
+        data = data.to(self._place, non_blocking=True)
+        data = data.contiguous(memory_format=torch.channels_last)
+        return data, label.to(self._place, torch.int64, non_blocking=True)
+
+    def read_records(self):
+        """Take the batches of later steps from the record file."""
+        spec, pictures = self._spec, _pictures(self._spec)
+        sampler = None
+        if spec["ranks"] > 1:
+            sampler = torch.utils.data.distributed.DistributedSampler(pictures)
+        loader = torch.utils.data.DataLoader(
+            pictures,
+            spec["case"]["batch"],
+            shuffle=sampler is None,
+            sampler=sampler,
+            num_workers=spec["threads"],
+            persistent_workers=True,
+            drop_last=True,
+            pin_memory=self._place.type == "cuda",
+        )
+
+        def endless():
+            while True:
+                yield from loader
+
+        self._records = endless()
+
+    def step(self):
+        """Queue a step; return its loss, which :meth:`fetch` reads."""
+        if self._records is None:
+            data, target = self._resident
+        else:
+            data, target = self._on_device(*next(self._records))
+        self._optimizer.zero_grad(set_to_none=True)
+        loss = self._objective(data, target)
+        (loss * self._scale).backward()
+        if self._scale != 1:
+            torch._foreach_mul_([p.grad for p in self._params], 1 / self._scale)
+        self._optimizer.step()
+        return loss.detach()
+
+    def fetch(self, loss):
+        """Return a loss as a float, once its step has been computed."""
+        return loss.item()
+
+    def device_memory(self):
+        """Return the MiB that the allocator had in use at most, and what the driver reports."""
+        if self._place.type == "cpu":
+            return {}
+        free, total = torch.cuda.mem_get_info()
+        return {
+            "allocator_mib": torch.cuda.max_memory_allocated() / 2**20,
+            "driver_mib": (total - free) / 2**20,
+        }
+
+
+def prepare(spec, variant):
+    """Return the training; see ``on_mxlite.prepare``."""
+    return Training(spec, variant)

@@ -1,0 +1,89 @@
+"""The result file of run.py: complete after every case, continued by the next call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from common import commit, machine, report, write_json
+
+
+def configuration(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what must be the same in all calls that add to one file.
+
+    Parameters
+    ----------
+    settings : dict
+        Options that shape figures.
+
+    Returns
+    -------
+    dict
+        With machine and commit.
+    """
+    return {**settings, "machine": machine(), "commit": commit()}
+
+
+def load(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the file of an earlier call, None if there is none.
+
+    Parameters
+    ----------
+    path : Path
+        The result file.
+    wanted : dict
+        The configuration of this call.
+
+    Returns
+    -------
+    dict or None
+        Content of the file.
+
+    Raises
+    ------
+    SystemExit
+        The file is no result of run.py, or of another configuration; the message names the
+        differences.
+    """
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SystemExit(f"dlperf: {path} is not JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("benchmark") != "dlperf":
+        raise SystemExit(f"dlperf: {path} is no result file of dlperf/run.py")
+    found = content.get("configuration", {})
+    different = [
+        f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} here"
+        for key in sorted({*found, *wanted})
+        if found.get(key) != wanted.get(key)
+    ]
+    if different:
+        raise SystemExit(
+            f"dlperf: {path} holds results of another configuration ({'; '.join(different)}); "
+            "give another file with --json, or remove it"
+        )
+    return content
+
+
+def save(path: Path, settings: dict[str, Any], content: dict[str, Any]) -> None:
+    """Write the file; an earlier one is replaced by the complete new one.
+
+    Parameters
+    ----------
+    path : Path
+        The result file.
+    settings : dict
+        Options that shape figures.
+    content : dict
+        ``configuration``, ``cells``, ``peaks``, ``missing`` and ``command``.
+    """
+    entries = [
+        {**figures, "case": cell["name"], "system": name, "math": cell["math"]}
+        for cell in content["cells"]
+        for name, figures in cell["systems"].items()
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, report("dlperf", settings, entries, **content))

@@ -1,0 +1,298 @@
+"""DLPerf's models on mxlite and its peers in turns: rates, ratios, memory, MFU, one JSON file.
+
+    benchmarks/peers/setup                                   # once: environments of the peers
+    python benchmarks/dlperf/run.py resnet50 --preset smoke --json smoke.json --plots plots
+    python benchmarks/dlperf/run.py all --preset full --device gpu --json gpu.json --logs logs
+
+``step.md`` defines each model's training step. Every system runs in processes of its own, which
+take turns; losses must agree before anything is timed. The file of --json is complete after each
+case: the same command continues where an earlier one has ended. A system that fails, or is not
+installed, leaves a cell that says why, and the others continue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# peers comes first: the module name `run` means its script, not this one.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "io"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+from cell import System
+from common import progress, report, usable_cores
+from run import ROOT, chosen_systems, gpu_name, write_spec
+
+from dlperf.cases import MODELS, Case, cases, check_model
+from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
+from dlperf.peak import cpu_peak, gpu_peak
+from dlperf.plots import plot
+from dlperf.results import configuration, load, save
+from dlperf.tables import all_tables, case_table
+
+_ROUNDS = {"cpu": 3, "gpu": 7}
+_SMOKE_ROUNDS = 2
+_SMOKE_SYSTEMS = ["mxlite:hybrid", "mxnet:hybrid", "torch:eager"]
+_PHOTOS = {"smoke": 128, "full": 2048}
+_NETWORK = {"resnet50": "resnet50_v1b"}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line's parser."""
+    line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    line.add_argument("model", help=f"all, {', '.join(MODELS)}")
+    line.add_argument("--preset", default="smoke", choices=["smoke", "full"])
+    line.add_argument("--device", default="cpu", choices=["cpu", "gpu"])
+    line.add_argument(
+        "--systems",
+        nargs="+",
+        help=f"all, or some of {', '.join(str(system) for system in SYSTEMS)}; smoke takes "
+        "torch:eager only, because compiling takes minutes",
+    )
+    line.add_argument("--ranks", nargs="+", type=int, help="processes of a job: 1, on a CPU 1 2")
+    line.add_argument(
+        "--rounds", type=int, help="turns of each system: 7 on a GPU, else 3; smoke 2"
+    )
+    line.add_argument("--threads", type=int, default=usable_cores(), help="of all ranks together")
+    line.add_argument("--record", type=Path, help="record file with an index; photographs if none")
+    line.add_argument("--json", type=Path, metavar="FILE", help="results; continued if it is there")
+    line.add_argument("--logs", type=Path, metavar="DIR", help="a log of each turn for extract.py")
+    line.add_argument(
+        "--plots", type=Path, metavar="DIR", help="draw throughput, memory, efficiency"
+    )
+    line.add_argument(
+        "--deadline", type=float, default=600.0, help="seconds for building, or a turn"
+    )
+    line.add_argument("--mxnet-python", default=str(ROOT / ".venv-mxnet" / "bin" / "python"))
+    line.add_argument("--peers-python", default=str(ROOT / ".venv-peers" / "bin" / "python"))
+    return line
+
+
+def checked_options(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the command line with its defaults filled in.
+
+    Parameters
+    ----------
+    arguments : list of str or None
+        As of :func:`main`.
+
+    Returns
+    -------
+    argparse.Namespace
+        Every option has a value.
+
+    Raises
+    ------
+    SystemExit
+        An unknown model, or a number below 1.
+    """
+    options = parser().parse_args(arguments)
+    if options.model != "all":
+        check_model(options.model)
+    smoke = options.preset == "smoke"
+    if options.rounds is None:
+        options.rounds = _SMOKE_ROUNDS if smoke else _ROUNDS[options.device]
+    if options.ranks is None:
+        options.ranks = [1] if options.device == "gpu" else [1, 2]
+    if options.systems is None:
+        options.systems = _SMOKE_SYSTEMS if smoke else ["all"]
+    for name in ("rounds", "threads"):
+        if getattr(options, name) < 1:
+            raise SystemExit(f"dlperf: --{name} {getattr(options, name)}, expected at least 1")
+    if min(options.ranks) < 1:
+        raise SystemExit(f"dlperf: --ranks {min(options.ranks)}, expected at least 1")
+    if options.record and not options.record.with_suffix(".idx").exists():
+        raise SystemExit(
+            f"dlperf: {options.record.with_suffix('.idx')} does not exist; make it with "
+            f"python -m mxlite.tools.rec2idx {options.record} "
+            f"{options.record.with_suffix('.idx')}"
+        )
+    return options
+
+
+def absent_systems(options: argparse.Namespace, chosen: list[System]) -> dict[str, str]:
+    """Return why systems that were asked for do not run.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The command line.
+    chosen : list of System
+        Those that run.
+
+    Returns
+    -------
+    dict
+        System to reason.
+    """
+    asked = [str(s) for s in SYSTEMS] if options.systems == ["all"] else options.systems
+    present = [str(system) for system in chosen]
+    absent = [name for name in dict.fromkeys(asked) if name not in present]
+    if options.device == "gpu":
+        on_cpu = {name: "does not run on this GPU" for name in absent if name.startswith("mxnet")}
+    else:
+        on_cpu = {}
+    hint = "not installed: benchmarks/peers/setup makes its environment"
+    return {name: on_cpu.get(name, hint) for name in absent}
+
+
+def write_case(case: Case, options: argparse.Namespace, record: Path, folder: Path) -> Path:
+    """Write what the worker of a case needs, with the layers of the network."""
+    spec = write_spec(_NETWORK[case.model], folder, random=False, training=True)
+    content = json.loads(spec.read_text())
+    content.update(
+        case=dataclasses.asdict(case),
+        record=str(record),
+        device=options.device,
+        threads=max(1, options.threads // case.ranks),
+    )
+    path = folder / "case.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def run_case(
+    case: Case,
+    options: argparse.Namespace,
+    systems: list[System],
+    spec: Path,
+    peak: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Measure a case and return its figures.
+
+    Parameters
+    ----------
+    case : Case
+        What runs.
+    options : argparse.Namespace
+        The command line.
+    systems : list of System
+        mxlite first.
+    spec : Path
+        File for the workers.
+    peak : dict or None
+        Peak of one device.
+
+    Returns
+    -------
+    dict
+        As of ``DlperfCell.record``.
+    """
+    cell = DlperfCell(case, options.logs)
+    DlperfWorker.ranks = case.ranks
+    DlperfCell.deadline = options.deadline
+    runs = [system for system in systems if case.dtype in system.dtypes]
+    cell.run(runs, spec, options.threads, options.rounds, 0.0)
+    for system in systems:
+        if system not in runs:
+            cell.reasons[str(system)] = f"not measured in {case.dtype}"
+    devices = case.ranks if options.device == "gpu" else 1
+    return cell.record(str(systems[0]), None if peak is None else peak["tflops"] * devices)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        Command line; that of the process by default.
+
+    Returns
+    -------
+    int
+        0; 1 when a system that was asked for has no figures in a case.
+
+    Raises
+    ------
+    SystemExit
+        An unknown model or system, or a result file of another configuration.
+    """
+    options = checked_options(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger().setLevel(logging.DEBUG)  # the lines of progress() without a terminal
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    names = list(MODELS) if options.model == "all" else [options.model]
+    missing = {name: MODELS[name].missing for name in names if MODELS[name].missing}
+    systems = chosen_systems(options, SYSTEMS)
+    absent = absent_systems(options, systems)
+    settings = {
+        key: value
+        for key, value in vars(options).items()
+        if key not in ("json", "logs", "plots", "deadline") and "python" not in key
+    }
+    settings["record"] = "photographs" if options.record is None else options.record.name
+    settings["systems"] = [str(system) for system in systems]
+    settings["device_name"] = gpu_name() if options.device == "gpu" else ""
+    content: dict[str, Any] = {
+        "configuration": configuration(settings),
+        "command": " ".join(["benchmarks/dlperf/run.py", *(arguments or sys.argv[1:])]),
+        "cells": [],
+        "peaks": {},
+        "missing": missing,
+    }
+    if options.json:
+        earlier = load(options.json, content["configuration"])
+        if earlier is not None:
+            content.update(cells=earlier["cells"], peaks=earlier["peaks"])
+            print(f"{options.json}: {len(earlier['cells'])} cases are there already", flush=True)
+    done = {cell["name"] for cell in content["cells"]}
+    plan = [
+        case
+        for name in names
+        if name not in missing
+        for case in cases(name, options.preset, options.device, options.ranks)
+        if case.name not in done
+    ]
+    record = options.record or _photographs(options.preset)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in progress(plan, len(plan), "dlperf"):
+            peak = content["peaks"].get(case.dtype) or _peak(options.device, settings, case.dtype)
+            if peak is not None:
+                content["peaks"][case.dtype] = peak
+            spec = write_case(case, options, record, Path(folder))
+            figures = run_case(case, options, systems, spec, peak)
+            figures["reasons"].update(absent)
+            content["cells"].append(figures)
+            shown = {"cells": [figures]}
+            print(case_table(shown), flush=True)
+            if options.json:
+                save(options.json, settings, content)
+    complete = report("dlperf", settings, [], **content)
+    print(all_tables(complete))
+    if options.plots:
+        for path in plot(complete, options.plots, f"dlperf_{options.model}"):
+            print(f"plot: {path}")
+    if options.json:
+        print(f"figures: {options.json}")
+    failed = [
+        f"{cell['name']} {system}: {reason}"
+        for cell in content["cells"]
+        for system, reason in cell["reasons"].items()
+        if not reason.startswith("not measured")
+    ]
+    for failure in failed:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _photographs(preset: str) -> Path:
+    """Return a record file of photographs, made once."""
+    from photos import make_photos
+
+    count = _PHOTOS[preset]
+    return make_photos(Path(tempfile.gettempdir()) / f"mxlite-photos-{count}", count)
+
+
+def _peak(device: str, settings: dict[str, Any], dtype: str) -> dict[str, Any] | None:
+    return gpu_peak(settings["device_name"], dtype) if device == "gpu" else cpu_peak(dtype)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""examples/gluon/train_imagenet.py: gluon-cv's options and lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import mxlite as mx
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = ROOT / "examples" / "gluon" / "train_imagenet.py"
+
+FLOAT = r"(\d+\.\d{6})"
+
+
+def write_records(folder: Path, name: str, count: int) -> None:
+    """Write pictures of 40 x 40 pixels, red ones of class 0 and blue ones of class 1."""
+    record = mx.recordio.MXIndexedRecordIO(
+        str(folder / f"{name}.idx"), str(folder / f"{name}.rec"), "w"
+    )
+    random = np.random.RandomState(count)
+    for number in range(count):
+        picture = random.randint(0, 40, (40, 40, 3)).astype(np.uint8)
+        picture[:, :, 2 if number % 2 == 0 else 0] += 180  # the order is blue, green, red
+        header = mx.recordio.IRHeader(0, float(number % 2), number, 0)
+        record.write_idx(number, mx.recordio.pack_img(header, picture))
+    record.close()
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("records")
+    write_records(folder, "train", 22)
+    write_records(folder, "val", 10)
+    return folder
+
+
+def environment(**more: str) -> dict[str, str]:
+    package = str(Path(mx.__file__).resolve().parents[1])
+    return {**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1", **more}
+
+
+def train(records: Path, folder: Path, *options: str, status: int = 0) -> str:
+    """Run the script and return what it has logged."""
+    command = [sys.executable, str(SCRIPT), "--use-rec", "--model", "resnet18_v1b"]
+    command += ["--rec-train", str(records / "train.rec"), "--rec-val", str(records / "val.rec")]
+    command += ["--input-size", "32", "--batch-size", "4", "--num-training-samples", "16"]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+def test_log_and_files_are_those_of_gluon_cv(records: Path, tmp_path: Path) -> None:
+    steps = ["--num-epochs", "2", "--lr", "0.01", "--log-interval", "4", "--save-frequency", "2"]
+    steps += ["--warmup-epochs", "1", "--lr-mode", "cosine", "--last-gamma", "--no-wd"]
+    log = train(records, tmp_path, *steps)
+    # The schedule has 4 updates in an epoch, the records give 6 batches.
+    found = re.findall(
+        rf"^Epoch\[(\d)\] Batch \[(\d+)\]\tSpeed: {FLOAT} samples/sec\taccuracy={FLOAT}\t"
+        rf"lr={FLOAT}$",
+        log,
+        re.MULTILINE,
+    )
+    assert [line[:2] for line in found] == [("0", "4"), ("0", "6"), ("1", "4"), ("1", "6")]
+    assert all(float(line[2]) > 0 for line in found)
+    # Linear to 0.01 at update 4, then half a cosine to 0 at update 8.
+    half = 0.01 * (1 + np.cos(np.pi * 2 / 4)) / 2
+    assert [float(line[4]) for line in found] == pytest.approx([0.01, half, 0, 0], abs=1e-6)
+    assert len(re.findall(rf"^\[Epoch \d\] training: accuracy={FLOAT}$", log, re.MULTILINE)) == 2
+    pattern = rf"^\[Epoch \d\] speed: \d+ samples/sec\ttime cost: {FLOAT}$"
+    assert len(re.findall(pattern, log, re.MULTILINE)) == 2
+    pattern = rf"^\[Epoch \d\] validation: err-top1={FLOAT} err-top5={FLOAT}$"
+    errors = re.findall(pattern, log, re.MULTILINE)
+    # Tenths: the pictures that only fill the last batch of 4 do not count.
+    assert all(round(10 * float(e), 4) == round(10 * float(e)) for pair in errors for e in pair)
+    assert re.search(rf"^Training time for 2 epochs: {FLOAT} sec\.$", log, re.MULTILINE)
+    assert (tmp_path / "params" / "imagenet-resnet18_v1b-1.params").exists()
+    assert (tmp_path / "params" / "imagenet-resnet18_v1b-1.states").exists()
+    assert (tmp_path / "train_imagenet.log").read_text().count("Speed:") == 4
+
+    state = tmp_path / "params" / "imagenet-resnet18_v1b-1"
+    resumed = ["--resume-epoch", "1", "--resume-params", f"{state}.params", "--mixup"]
+    resumed += ["--resume-states", f"{state}.states", "--label-smoothing", "--save-dir", ""]
+    log = train(records, tmp_path, *steps, *resumed)
+    lines = re.findall(rf"^Epoch\[(\d)\].*\trmse={FLOAT}\tlr={FLOAT}$", log, re.MULTILINE)
+    assert [line[0] for line in lines] == ["1", "1"]
+    assert 0 < float(lines[0][1]) < 0.1
+    assert "Training time for 1 epochs" in log
+
+
+def test_it_learns_two_colours(records: Path, tmp_path: Path) -> None:
+    options = ["--num-epochs", "10", "--lr", "0.02", "--lr-decay-epoch", "8", "--save-dir", ""]
+    options += ["--num-training-samples", "22"]
+    log = train(records, tmp_path, *options)
+    errors = re.findall(rf"validation: err-top1={FLOAT}", log)
+    assert len(errors) == 10  # the scheduler's own line of the log does not double them
+    assert max(map(float, errors[-2:])) <= 0.2
+
+
+def test_folders_of_images_are_read_without_record_files(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    for part, count in (("train", 6), ("val", 3)):
+        for name in ("blue", "red"):
+            folder = tmp_path / part / name
+            folder.mkdir(parents=True)
+            for number in range(count):
+                picture = random.randint(0, 256, (40, 40, 3)).astype(np.uint8)
+                Image.fromarray(picture).save(folder / f"{number}.png")
+    command = [sys.executable, str(SCRIPT), "--model", "resnet18_v1b", "--data-dir", str(tmp_path)]
+    command += ["--input-size", "32", "--batch-size", "4", "-j", "0", "--num-epochs", "1"]
+    command += ["--lr", "0.0001", "--log-interval", "1", "--save-dir", "", "--mode", "imperative"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"Batch \[(\d)\]", done.stderr) == ["1", "2", "3"]
+    assert "validation: err-top1=" in done.stderr
+
+
+def test_missing_records_are_named(tmp_path: Path) -> None:
+    log = train(tmp_path, tmp_path, status=1)
+    assert f"{tmp_path / 'train.rec'} does not exist; give it with --rec-train" in log

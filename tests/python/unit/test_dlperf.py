@@ -1,0 +1,350 @@
+"""benchmarks/dlperf: command line, cases, loss gate, workers, turns, continued runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BENCHMARKS = ROOT / "benchmarks"
+sys.path[:0] = [str(BENCHMARKS / name) for name in (".", "peers", "io")]
+from cell import System
+from dlperf import cases, extract, measure, peak
+from test_dlperf_tables import figures
+from worker_process import WorkerError, WorkerProcess
+
+
+def load(name: str) -> ModuleType:
+    """Return a script of dlperf/ whose name another folder uses, too."""
+    path = BENCHMARKS / "dlperf" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"dlperf_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+run, worker = load("run"), load("worker")
+SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["alexnet"], r"no model 'alexnet'; there are resnet50, bert, wide_deep.* and all"),
+        (["bert"], r"bert is not yet supported: there is no pre-training script for BERT"),
+        (["gpt"], r"gpt is not yet supported"),
+        (["wide_deep"], r"wide_deep is not yet supported"),
+        (["insightface"], r"insightface is not yet supported"),
+        (["resnet50", "--ranks", "1", "0"], r"--ranks 0, expected at least 1"),
+        (["resnet50", "--rounds", "0"], r"--rounds 0, expected at least 1"),
+        (["resnet50", "--record", "/none/train.rec"], r"train.idx does not exist; make it with"),
+        (["resnet50", "--systems", "caffe:cpu"], r"no system 'caffe:cpu'; there are mxlite:hybrid"),
+    ],
+)
+def test_wrong_options_end_with_what_was_expected(arguments: list[str], words: str) -> None:
+    with pytest.raises(SystemExit, match=words):
+        run.main(arguments)
+
+
+def test_presets_have_both_kinds_of_data_and_all_ranks() -> None:
+    smoke = cases.cases("resnet50", "smoke", "cpu", [1, 2])
+    assert [(case.ranks, case.data) for case in smoke] == [
+        (1, "resident"),
+        (1, "real"),
+        (2, "resident"),
+        (2, "real"),
+    ]
+    full = cases.cases("resnet50", "full", "gpu", [1])
+    assert {(case.dtype, case.batch) for case in full} == {
+        ("float32", 128),
+        ("tf32", 128),
+        ("float16", 256),
+        ("bfloat16", 256),
+    }
+    assert {(case.warm_up, case.steps, case.size) for case in full} == {(20, 100, 224)}
+    assert len({case.name for case in smoke + full}) == len(smoke + full)
+
+
+def test_work_and_peaks_are_those_of_the_definition() -> None:
+    case = cases.Case("resnet50", "float16", 256, 2, "real", 224)
+    assert cases.step_flops(case) == pytest.approx(3 * 8.2e9 * 512)
+    half = cases.Case("resnet50", "float16", 256, 2, "real", 112)
+    assert cases.step_flops(half) == pytest.approx(3 * 8.2e9 * 512 / 4)
+    assert peak.gpu_peak("Tesla V100-SXM2-16GB", "float16") == {
+        "tflops": 125.0,
+        "source": "data sheet of V100",
+    }
+    assert peak.gpu_peak("Tesla V100-SXM2-16GB", "bfloat16") is None
+    assert peak.gpu_peak("a new one", "float32") is None
+    assert 0 < peak.cpu_peak("float32")["tflops"] < 1000
+
+
+def test_systems_with_other_losses_are_not_timed() -> None:
+    cell = measure.DlperfCell(SMALL)
+    cell._check({"losses": [7.0, 5.0]}, {"losses": [7.01, 5.009]})
+    with pytest.raises(WorkerError, match=r"first loss is 7.00000, the first system's 7.05000"):
+        cell._check({"losses": [7.0, 5.0]}, {"losses": [7.05, 5.0]})
+    with pytest.raises(WorkerError, match=r"fifth loss is 5.00000, the first system's 5.02000"):
+        cell._check({"losses": [7.0, 5.0]}, {"losses": [7.0, 5.02]})
+    with pytest.raises(WorkerError, match="fifth loss is nan, expected a number"):
+        cell._check({"losses": [7.0, float("nan")]}, {"losses": [7.0, 5.0]})
+
+
+@pytest.mark.parametrize(("seconds", "window"), [((0.5, 1.9), (20, 100)), ((0.5, 2.1), (4, 20))])
+def test_slow_steps_shorten_the_turns_of_all_systems(
+    seconds: tuple[float, float], window: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = measure.DlperfCell(cases.Case("resnet50", "float32", 16, 1, "real", 224))
+    cell._ready = dict(zip(("mxlite:hybrid", "mxnet:hybrid", "dropped"), (*seconds, 99.0)))
+    cell.medians = {"mxlite:hybrid": [], "mxnet:hybrid": []}
+    cell._decide()
+    assert cell.window == window
+    assert ("instead of 100 after 20" in capsys.readouterr().out) == (window != (20, 100))
+
+
+def test_logs_of_turns_have_the_lines_that_extract_reads(tmp_path: Path) -> None:
+    case = cases.Case("resnet50", "float16", 256, 2, "real", 224)
+    answer = {"warm": [9.0] * 20, "steps": [0.5] * 100}
+    path = measure.write_log(tmp_path, case, "torch:eager", 3, answer)
+    assert path == (tmp_path / "real/torch-eager/resnet50/bz256/1n2g/rn50_b256_fp16_3.log")
+    found = extract.read_log(path, None)
+    assert found.system == "mxnet-resnet50"
+    assert (found.job.model, found.job.batch, found.job.ranks, found.job.run) == ("rn50", 256, 2, 3)
+    assert found.value == pytest.approx(1024.0)
+
+
+def worker_command(spec: Path, exchange: Path, system: str = "mxlite") -> list[str]:
+    script = str(BENCHMARKS / "dlperf" / "worker.py")
+    command = [sys.executable, script, "--system", system, "--spec", str(spec)]
+    return [*command, "--exchange", str(exchange), "--parent", str(os.getpid())]
+
+
+def write_case(folder: Path, case: cases.Case) -> Path:
+    """Write the file of a worker that trains ResNet-18."""
+    content = {"network": "resnet18_v1b", "random": False, "layers": [], "record": "none"}
+    content.update(device="cpu", threads=1, case=vars(case))
+    path = folder / "case.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def ask(command: list[str], *asked: dict[str, Any], **variables: str) -> list[dict[str, Any]]:
+    """Run a worker and return its answers."""
+    done = subprocess.run(
+        command,
+        input="".join(json.dumps(one) + "\n" for one in asked),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    exchange = Path(command[command.index("--exchange") + 1])
+    files = [json.loads(line)["file"] for line in done.stdout.splitlines()]
+    return [json.loads((exchange / file).read_text()) for file in files]
+
+
+class Steps:
+    """Steps of 30 ms, computed when they are called or by the time that the next one returns."""
+
+    def __init__(self, synchronous: bool) -> None:
+        self.synchronous = synchronous
+        self.count = 0
+        self.ready = 0.0
+
+    def step(self) -> float:
+        self.count += 1
+        self.ready = max(self.ready, time.perf_counter()) + 0.03
+        if self.synchronous:
+            self.wait()
+        return self.ready
+
+    def fetch(self, ready: float) -> float:
+        time.sleep(max(0.0, ready - time.perf_counter()))
+        return float(self.count)
+
+    def wait(self) -> None:
+        self.fetch(self.ready)
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_every_step_has_its_time(synchronous: bool) -> None:
+    seconds, loss = worker.run_steps(Steps(synchronous), 6)
+    assert len(seconds) == 6
+    assert loss == 6.0
+    assert min(seconds) > 0.015
+
+
+def test_a_worker_learns_and_answers_with_times_losses_and_memory(tmp_path: Path) -> None:
+    prepared, timed = ask(
+        worker_command(write_case(tmp_path, SMALL), tmp_path),
+        {"do": "prepare"},
+        {"do": "time", "warm_up": 1, "count": 3},
+    )
+    first, fifth = prepared["losses"]
+    assert fifth < first - 0.01
+    assert timed["loss"] < fifth
+    assert (len(timed["warm"]), len(timed["steps"])) == (1, 3)
+    assert timed["seconds"][0] == pytest.approx(sum(timed["steps"]) / 3, rel=0.2)
+    assert timed["mib"] >= prepared["mib"] > 50
+
+
+def test_a_worker_says_what_is_not_installed(tmp_path: Path) -> None:
+    command = worker_command(write_case(tmp_path, SMALL), tmp_path, system="mxnet")
+    (failed,) = ask(command, {"do": "prepare"})
+    assert "mxnet is not in" in failed["error"]
+    assert "benchmarks/peers/setup installs it" in failed["error"]
+
+
+def test_other_ranks_get_the_requests_of_the_first(tmp_path: Path) -> None:
+    spec = write_case(tmp_path, SMALL)
+    # The second rank fails to load its system and ends, so nothing waits for it.
+    second = subprocess.Popen(
+        worker_command(spec, tmp_path, system="absent"),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "RANK": "1", "WORLD_SIZE": "2"},
+        text=True,
+    )
+    (failed,) = ask(
+        worker_command(spec, tmp_path, system="absent"),
+        {"do": "prepare"},
+        RANK="0",
+        WORLD_SIZE="2",
+    )
+    assert "absent is not in" in failed["error"]
+    _, errors = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert "absent is not in" in errors
+
+
+def test_ranks_end_with_the_folder_that_they_share(tmp_path: Path) -> None:
+    exchange = tmp_path / "exchange"
+    exchange.mkdir()
+    process = subprocess.Popen(
+        worker_command(write_case(tmp_path, SMALL), exchange),
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "RANK": "1", "WORLD_SIZE": "2"},
+    )
+    assert process.poll() is None
+    exchange.rmdir()
+    assert process.wait(timeout=60) == 3
+
+
+def test_a_failing_peer_leaves_its_reason_and_the_first_system_its_figures(
+    tmp_path: Path,
+) -> None:
+    spec = write_case(tmp_path, SMALL)
+    systems = [
+        System("mxlite", "hybrid", ("float32",)),
+        System("mxnet", "hybrid", ("float32",)),  # in a Python without it
+    ]
+    cell = measure.DlperfCell(SMALL, tmp_path / "logs")
+    measure.DlperfWorker.ranks = 1
+    cell.run(systems, spec, 1, 2, 0.0)
+    record = cell.record("mxlite:hybrid", 0.5)
+    assert list(record["systems"]) == ["mxlite:hybrid"]
+    figures = record["systems"]["mxlite:hybrid"]
+    assert figures["measurements"] == 2
+    assert figures["unit"] == "images/s"
+    assert figures["q1"] <= figures["median"] <= figures["q3"]
+    assert figures["tflops"] == pytest.approx(
+        cases.step_flops(SMALL) / 1e12 * figures["median"] / SMALL.samples, rel=0.2
+    )
+    assert figures["mfu"] == pytest.approx(figures["tflops"] / 0.5)
+    assert "mxnet is not in" in record["reasons"]["mxnet:hybrid"]
+    logs = sorted((tmp_path / "logs").rglob("*.log"))
+    assert [log.name for log in logs] == ["rn50_b4_fp32_1.log", "rn50_b4_fp32_2.log"]
+
+
+@pytest.mark.dist
+def test_two_ranks_average_their_gradients(tmp_path: Path) -> None:
+    losses = []
+    # The ranks of the job have halves of the batch; mean losses of rank 0 differ from the whole's.
+    for ranks in (1, 2):
+        measure.DlperfWorker.ranks = ranks
+        case = cases.Case("resnet50", "float32", 4, ranks, "resident", 64, warm_up=1, steps=2)
+        cell = measure.DlperfCell(case)
+        systems = [System("mxlite", "hybrid", ("float32",))]
+        cell.run(systems, write_case(tmp_path, case), ranks, 1, 0.0)
+        assert cell.reasons == {}
+        record = cell.record("mxlite:hybrid", None)["systems"]["mxlite:hybrid"]
+        assert record["median"] == pytest.approx(4 * ranks / record["turn_seconds"][0])
+        losses.append(record["losses"])
+    assert losses[0][0] != losses[1][0]
+    assert all(last < first for first, _, last in losses)
+    measure.DlperfWorker.ranks = 1
+
+
+def test_lines_that_are_no_answers_are_errors() -> None:
+    program = "import sys\nfor line in sys.stdin: print(sys.argv['first' in line], flush=True)"
+    tagged = '[1,0]<stdout>: {"a": 1}'
+    process = WorkerProcess([sys.executable, "-c", program, tagged], 1, own_path=False)
+    try:
+        assert process.ask(do="first") == {"a": 1}
+        with pytest.raises(WorkerError, match="answered '-c', JSON expected"):
+            process.ask(do="second")
+    finally:
+        process.close()
+
+
+def test_absent_environments_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = run.checked_options(["resnet50", "--mxnet-python", str(tmp_path / "python")])
+    options.systems = ["mxlite:hybrid", "mxnet:hybrid"]
+    chosen = run.chosen_systems(options, measure.SYSTEMS)
+    assert "run benchmarks/peers/setup" in capsys.readouterr().err
+    assert run.absent_systems(options, chosen) == {
+        "mxnet:hybrid": "not installed: benchmarks/peers/setup makes its environment"
+    }
+
+
+def test_a_call_that_was_ended_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = []
+
+    def run_case(case: cases.Case, *_: Any) -> dict[str, Any]:
+        measured.append(case.name)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return {
+            "name": case.name,
+            "case": vars(case),
+            "math": "fp32",
+            "systems": {"mxlite:hybrid": figures(10.0)},
+            "ratios": {},
+            "reasons": {},
+        }
+
+    monkeypatch.setattr(run, "run_case", run_case)
+    monkeypatch.setattr(run, "write_case", lambda *_: tmp_path)
+    monkeypatch.setattr(run, "_peak", lambda *_: {"tflops": 1.0, "source": "given"})
+    monkeypatch.setattr(run, "_photographs", lambda preset: tmp_path)
+    path = tmp_path / "out" / "results.json"
+    command = ["all", "--systems", "mxlite:hybrid", "--ranks", "1", "--json", str(path)]
+    with pytest.raises(KeyboardInterrupt):
+        run.main(command)
+    resident, real = measured
+    assert [cell["name"] for cell in json.loads(path.read_text())["cells"]] == [resident]
+    assert run.main(command) == 0
+    assert measured == [resident, real, real]
+    output = capsys.readouterr().out
+    assert "1 cases are there already" in output
+    assert "gpt: not yet supported" in output
+    found = json.loads(path.read_text())
+    assert [cell["name"] for cell in found["cells"]] == [resident, real]
+    assert found["command"] == " ".join(["benchmarks/dlperf/run.py", *command])
+    assert run.main(command) == 0
+    assert len(measured) == 3
+    with pytest.raises(SystemExit, match=r"rounds: 2 there, 5 here"):
+        run.main([*command, "--rounds", "5"])

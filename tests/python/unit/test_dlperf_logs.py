@@ -1,0 +1,321 @@
+"""benchmarks/dlperf/extract.py: the lines of every system, windows, speed-ups, errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+from dlperf import extract
+from dlperf.log_styles import LogError
+from dlperf.styles import STYLES
+
+
+def seconds(step: int) -> float:
+    """Time of a step's line: 0.5 s a step until step 20, then 0.25 s a step."""
+    return 0.5 * min(step, 20) + 0.25 * max(0, step - 20)
+
+
+def stamp(step: int) -> str:
+    minutes, rest = divmod(seconds(step), 60)
+    return f"2020-10-26 03:{int(minutes):02d}:{int(rest):02d},{round(rest % 1 * 1000):03d}"
+
+
+def clock(step: int) -> str:
+    total = seconds(step) + 86390  # ten seconds before midnight
+    hours, rest = divmod(total % 86400, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{int(hours):02d}:{int(minutes):02d}:{int(rest):02d}.{round(rest % 1 * 1e6):06d}"
+
+
+def kept(step: int, first: int = 21) -> int:
+    """Return 1 in steps that count and 9 in those that are dropped, for rates."""
+    return 9 if step < first else 1
+
+
+EPOCH = 1_600_000_000
+
+# Lines of steps 1 to 130 (others: of the style's own intervals), job of 2 ranks with batch 32, and
+# the expected rate. A rate of 256 is 64 samples in 0.25 s.
+SAMPLES: dict[str, tuple[Callable[[int], Iterator[str]], float]] = {
+    "mxnet-resnet50": (
+        lambda n: iter([f"Epoch[0] Batch[{n - 1}]\tSpeed: {100 * kept(n)}.25 samples/sec\tlr=1"]),
+        100.25,
+    ),
+    "mxnet-arcface": (
+        lambda n: iter(
+            [f"INFO:root:Iter[0] Batch [{n}]\tSpeed: {100 * kept(n)}.50 samples/sec"]
+            if n in (20, 40, 60, 80, 100, 120)
+            else []
+        ),
+        201.0,  # two nodes
+    ),
+    "mxnet-partial-fc": (
+        lambda n: iter(
+            [f"INFO 12:00:00-Iter:{n} Rank:50.00 it/sec Total:{100 * kept(n, 20)}.00 it/sec"]
+        ),
+        100.0,
+    ),
+    "ngc-mxnet-resnet50": (
+        lambda n: (f"[{stamp(n)}] INFO rank {r} Epoch[0] Batch [{n}] x" for r in range(2)),
+        256.0,
+    ),
+    "pytorch-nvidia-resnet50": (
+        lambda n: iter([f"DLL {stamp(n - 5)} - Iteration: {n}  train.loss : 6.9 "]),
+        256.0,
+    ),
+    "pytorch-nvidia-bert": (
+        lambda n: iter([f"DLL {stamp(n - 5)} - Training Iteration: {n}  average_loss : 6.9 "]),
+        256.0,
+    ),
+    "pytorch-examples-resnet50": (
+        lambda n: iter(
+            [f"Epoch: [0][{n:4d}/5004]\tTime {0.25 * kept(n, 26):.3f} ( 0.300)\tLoss 6.9"]
+        ),
+        256.0,
+    ),
+    "tf1-resnet50": (
+        lambda n: iter([f"DLL 2020 - (0, {n}) imgs_per_sec : {100 * kept(n)}.5 loss : 7"]),
+        100.5,
+    ),
+    "tf1-bert": (
+        lambda n: iter(
+            [f"DLL - Iteration: {n} throughput_train : {100 * kept(n, 11)}.5 seq/s"]
+            if n % 10 == 0
+            else []
+        ),
+        100.5,
+    ),
+    "tf2-resnet50": (
+        lambda n: iter(
+            [f"TimeHistory: 9.9 seconds, {100 * kept(n)}.5 examples/second between steps"]
+            if n in range(20, 121, 20)
+            else []
+        ),
+        100.5,
+    ),
+    "tf2-bert": (lambda n: iter([f"I1026 {clock(n)} 1 x.py:9] Train Step: {n}/130"]), 256.0),
+    "paddle-resnet50": (
+        lambda n: iter([f"[Pass 0, train batch {n}] loss 7, elapse {0.25 * kept(n)} sec"]),
+        256.0,
+    ),
+    "paddle-bert": (
+        lambda n: iter([f"current_step: {n}, speed: {4 * kept(n)}.0 steps/s, x"]),
+        256.0,
+    ),
+    "mindspore": (
+        lambda n: (
+            text
+            for _ in range(2)
+            for text in (
+                f"epoch: 1 step: {n}, loss is 7",
+                f"epoch time: {250 * kept(n)}.0, per step",
+            )
+        ),
+        256.0,
+    ),
+    "oneflow-resnet50": (
+        lambda n: iter(
+            [
+                f"train: epoch 0, iter {n}, loss: 7.1, top_1: 0.0, top_k: 0.0, samples/s: 9.9 "
+                f"{EPOCH + seconds(n)}"
+            ]
+        ),
+        256.0,
+    ),
+    "oneflow-bert": (
+        lambda n: iter(
+            [
+                f"step: {n - 1}, total_loss: 11.1, mlm_loss: 10.4, nsp_loss: 0.7, throughput: 9.9 "
+                f"{EPOCH + seconds(n)}"
+            ]
+        ),
+        256.0,
+    ),
+    "oneflow-faces": (
+        lambda n: iter([f"train: iter {n}, loss 40.1, throughput: {100 * kept(n, 26)}.5"]),
+        100.5,
+    ),
+    "oneflow-wide-deep-2020": (
+        lambda n: (f"{i} time {EPOCH + 0.25 * i} loss 0.5" for i in range(8 * n, 8 * n + 8)),
+        250.0,
+    ),
+    "oneflow-wide-deep-2021": (
+        lambda n: iter(
+            [f"[rank:0] iter: {n}/130, loss: 0.5, latency(ms): {5 * kept(n, 2)}.5 | 2021"]
+            if n < 130
+            else [f"[rank:0] iter: {n}/130, loss: 0.5, latency(ms): 99.0 | 2021"]
+        ),
+        5.5,
+    ),
+    "hugectr-wide-deep": (
+        lambda n: iter(
+            [f"[INFO][RANK0]: Iter: {100 * n} Time(100 iters): {kept(n, 2)}.5s Loss: 1 lr:1"]
+        ),
+        15.0,
+    ),
+    "megatron-gpt": (
+        lambda n: iter(
+            [
+                f" iteration {n:8d}/ 130 | "
+                f"elapsed time per iteration (ms): {400 * kept(n, 100)}.5 | lm loss: 7 |"
+            ]
+            if n % 10 == 0
+            else []
+        ),
+        400.5,
+    ),
+    "oneflow-gpt": (
+        lambda n: iter(
+            [
+                f"step={n},micro_batches=1,samples=2,throughput=9,"
+                f"latency={0.5 * kept(n, 100)},loss=9,"
+            ]
+        ),
+        500.0,
+    ),
+}
+
+
+def write(folder: Path, name: str, lines: list[str], case: str = "2n1g", run: int = 1) -> Path:
+    path = folder / case / f"my_model_b32_fp32_{run}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["some other line", *lines, "the end"]) + "\n")
+    return path
+
+
+def sample(name: str, steps: int = 130) -> list[str]:
+    return [line for n in range(1, steps + 1) for line in SAMPLES[name][0](n)]
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_the_rate_of_each_system_is_of_the_steps_that_count(name: str, tmp_path: Path) -> None:
+    run = extract.read_log(write(tmp_path, name, sample(name)), name)
+    assert run.value == pytest.approx(SAMPLES[name][1], rel=1e-9)
+    assert run.unit == ("ms" if "wide" in name or "gpt" in name else "samples/s")
+
+
+def test_bert_takes_the_median_of_the_ranks(tmp_path: Path) -> None:
+    # Steps 101 to 200 of rank 0 take 200 ms, of rank 1 400 ms: 320 and 160 sequences/s.
+    lines = [
+        f"[step {n}]\tmlm_loss=7.0\tthroughput=4.1K tks/s\tlr=0.1 time=9, latency={ms} ms/batch"
+        for n in range(1, 201)
+        for ms in ((200.0, 400.0) if n > 100 else (999.0, 999.0))
+    ]
+    path = write(tmp_path, "mxnet-bert", lines)
+    assert extract.read_log(path, "mxnet-bert").value == pytest.approx(240.0)
+    in_steps = [line.replace("ms/batch", "ms/step") for line in lines]
+    assert extract.read_log(write(tmp_path, "", in_steps), None).value == pytest.approx(240.0)
+
+
+def test_every_style_has_a_sample() -> None:
+    assert set(STYLES) == {*SAMPLES, "mxnet-bert"}
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_too_short_a_log_names_file_and_line(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, sample(name, 1)[:1])
+    with pytest.raises(LogError) as error:
+        extract.read_log(path, name)
+    assert str(path) in str(error.value)
+    assert "expected" in str(error.value)
+    assert STYLES[name].example in str(error.value)
+
+
+def test_a_line_without_its_number_is_named(tmp_path: Path) -> None:
+    lines = ["Epoch[0] Batch[0] Loss[7.1]", *sample("mxnet-resnet50")]
+    path = write(tmp_path, "mxnet-resnet50", lines)
+    with pytest.raises(LogError, match=r"1\.log:2: 'Epoch\[0\] Batch\[0\] Loss.*Speed: x samples"):
+        extract.read_log(path, "mxnet-resnet50")
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_the_lines_of_a_log_tell_its_system(name: str, tmp_path: Path) -> None:
+    assert extract.read_log(write(tmp_path, name, sample(name)), None).system == name
+
+
+def test_a_log_of_no_known_system_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match=r"no style fits its lines; give one with --system"):
+        extract.read_log(write(tmp_path, "", ["nothing"]), None)
+
+
+def test_names_and_heads_give_the_job(tmp_path: Path) -> None:
+    path = write(tmp_path, "", sample("mxnet-resnet50"), case="12n8g")
+    job = extract.describe(path, [])
+    assert (job.model, job.batch, job.dtype, job.run) == ("my_model", 32, "fp32", 1)
+    assert (job.nodes, job.devices, job.ranks, job.case) == (12, 8, 96, "12n8g")
+    head = ["num_nodes = 1", "gpu_num_per_node = 4", "batch_size_per_device = 16"]
+    job = extract.describe(path, head)
+    assert (job.nodes, job.devices, job.batch) == (1, 4, 16)
+    other = tmp_path / "train.log"
+    assert extract.describe(other, head).ranks == 4
+    with pytest.raises(
+        LogError, match=r"train\.log: no number for batch, nodes, devices; expected"
+    ):
+        extract.describe(other, [])
+
+
+def test_medians_speed_ups_and_files_of_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = tmp_path / "bz32"
+    for case, rates in {"1n1g": (100, 110, 400), "1n2g": (210, 220, 230)}.items():
+        for run, rate in enumerate(rates, 1):
+            lines = [f"Epoch[0] Batch[{n}]\tSpeed: {rate}.00 samples/sec" for n in range(120)]
+            write(logs, "", lines, case, run)
+    (logs / "1n1g" / "my_model_b32_fp32_1.mem").write_text("max device0 memory usage is: 2097152\n")
+    extract.main(["--log_dir", str(logs), "--output_dir", str(tmp_path / "result")])
+    output = capsys.readouterr().out
+    assert f"{logs}/1n1g/my_model_b32_fp32_1.log {{1: 100.0}}" in output
+    content = json.loads((tmp_path / "result" / "bz32_result.json").read_text())
+    assert content == {
+        "my_model": {
+            "1n1g": {
+                "average_speed": 203.33,
+                "batch_size_per_device": 32,
+                "median_speed": 110.0,
+                "speedup": 1.0,
+            },
+            "1n2g": {
+                "average_speed": 220.0,
+                "batch_size_per_device": 32,
+                "median_speed": 220.0,
+                "speedup": 2.0,
+            },
+        }
+    }
+    extract.main([str(logs), "--style", "table"])
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[2].endswith("| 1 | 1 | 32 | 110.00 | samples/s | 3 | 1.00 | 2 |")
+    assert rows[3].endswith("| 1 | 2 | 32 | 220.00 | samples/s | 3 | 2.00 |  |")
+
+
+def test_a_missing_single_device_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "", sample("mxnet-resnet50"), "1n8g")
+    extract.main([str(tmp_path), "--style", "table"])
+    assert "| no 1n1g |" in capsys.readouterr().out
+    found = extract.cases([extract.read_log(next(tmp_path.rglob("*.log")), None)])
+    assert found[0]["speedup"] is None
+
+
+def test_the_window_can_be_shortened(tmp_path: Path) -> None:
+    lines = [f"Epoch[0] Batch[{n}]\tSpeed: {100 + n}.00 samples/sec" for n in range(8)]
+    path = write(tmp_path, "", lines)
+    assert extract.read_log(path, None, warm_up=2, batches=8).value == pytest.approx(104.5)
+    with pytest.raises(LogError, match="no line is kept between 8 and 8"):
+        extract.read_log(path, None, warm_up=8, batches=8)
+
+
+def test_folders_without_logs_and_bad_logs_end_the_command(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"extract: no \*\.log in"):
+        extract.main([str(tmp_path)])
+    path = write(tmp_path, "", ["Epoch[0] Batch[0]\tSpeed: 1.00 samples/sec"])
+    with pytest.raises(SystemExit, match=f"extract: {path}: 1 lines like"):
+        extract.main([str(tmp_path)])
