@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles and links libmxlite_cuda.so into build/cuda; needs no GPU. Same flags as the wheel, so that the compiler
+# Compiles and links libmxlite_cuda.so into build/cuda, and runs its tests that need no GPU. Same flags as the wheel, so that the compiler
 # cache serves what is not CUDA.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,12 +7,13 @@ werror=OFF
 [ -z "${CI:-}" ] || werror=ON
 # The cache tells g++ and c++ apart: take the wheel's compiler, or all is compiled twice.
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/wheel/CMakeCache.txt 2>/dev/null || true)
-cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=OFF -DMXLITE_WERROR=$werror \
+cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=ON -DMXLITE_WERROR=$werror \
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
-ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda
+ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test cuda_plugin_convolution_graph_test
 library=build/cuda/mxlite/libmxlite_cuda.so
 ls -l --block-size=MiB "$library"
 # The entry is exported, and all that it needs is either in libmxlite.so or in the CUDA libraries.
 nm -D --defined-only "$library" | grep -q ' T mxlite_plugin_load$' || { echo "no mxlite_plugin_load" >&2; exit 1; }
 if ldd -r "$library" 2>&1 | grep -E 'not found|undefined symbol'; then exit 1; fi
+ctest --test-dir build/cuda --output-on-failure --no-tests=error -R '^cuda_plugin_'

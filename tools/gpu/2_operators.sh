@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Step 2: every row of the operator table in parallel processes, single kernels, no tuning; then the memory checker on
+# the first that failed. A process whose GPU breaks ends, and a new one goes on. LIMIT=<pytest -k expression> shortens it.
+. "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
+cd "$ROOT" || exit 2
+export MXLITE_CUDA_GRAPHS=0 MXNET_CUDNN_AUTOTUNE_DEFAULT=0
+export OMP_NUM_THREADS=1
+part table 400 "$PYTHON" -m pytest -p no:cacheprovider -n "${PROCESSES:-$(nproc)}" --max-worker-restart 200 \
+  -k "${LIMIT:-test}" --junitxml "$RESULTS/$STEP.table.xml" \
+  tests/python/gpu/test_ops_on_gpu.py tests/python/gpu/test_sparse_and_images_on_gpu.py
+"$PYTHON" tools/gpu/failures.py "$RESULTS/$STEP.table.xml" 3 >"$RESULTS/.$STEP.failed"
+if has compute-sanitizer && [ -s "$RESULTS/.$STEP.failed" ]; then
+  mapfile -t tests <"$RESULTS/.$STEP.failed"
+  part memcheck 110 compute-sanitizer --tool memcheck --error-exitcode 9 \
+    "$PYTHON" -m pytest -p no:cacheprovider "${tests[@]}"
+fi
+rm -f "$RESULTS/.$STEP.failed"
+finish

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Step 5: single kernels beside PyTorch in GB/s or TFLOP/s: normalizations, pooling, softmax, embedding gradients, LAMB.
+. "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
+cd "$ROOT" || exit 2
+part table 400 "$PYTHON" tools/gpu/kernels.py --scale "${SCALE:-1}" --json "$RESULTS/.$STEP.table.json"
+finish

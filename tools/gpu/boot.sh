@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core for this machine's Python (once),
+# and sets paths. Needs no network, of Python packages NumPy, ml_dtypes and SciPy, else g++, and the GPU's driver and CUDA libraries.
+#   MXLITE_GPU_DIR   where it unpacks (/tmp/mxlite_gpu)
+#   OUT              where results go (benchmarks/results/gpu/<device>)
+#   PYTHON           the interpreter (python3)
+set -uo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu}
+PYTHON=${PYTHON:-python3}
+STEP=$(basename "$0" .sh)
+began=$SECONDS
+
+if [ ! -e "$MXLITE_GPU_DIR/ready" ]; then
+  rm -rf "$MXLITE_GPU_DIR"
+  mkdir -p "$MXLITE_GPU_DIR/python"
+  tar -C "$MXLITE_GPU_DIR" -xJf "$ROOT/build/gpu_kit/kit.tar.xz" || { echo "no kit: run tools/gpu/pack.sh" >&2; exit 2; }
+  cp -r "$ROOT/python/mxlite" "$MXLITE_GPU_DIR/python/"
+  # Libraries of another machine or Python version do not come along.
+  find "$MXLITE_GPU_DIR/python" -name '*.so*' -delete
+  mv "$MXLITE_GPU_DIR"/mxlite/* "$MXLITE_GPU_DIR/python/mxlite/"
+  "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
+  touch "$MXLITE_GPU_DIR/ready"
+fi
+# libdnnl lies beside libmxlite, whose search path is that of the machine that built it.
+export LD_LIBRARY_PATH=$MXLITE_GPU_DIR/python/mxlite${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PYTHONPATH=$MXLITE_GPU_DIR/python:$ROOT/tests/python:$ROOT/tests/python/unit${PYTHONPATH:+:$PYTHONPATH}
+# The machine's own pytest is preferred; the kit brings one in case there is none.
+"$PYTHON" -c 'import pytest, xdist' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$MXLITE_GPU_DIR/site
+export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+export MXLITE_CACHE_DIR=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
+if [ -e "$MXLITE_GPU_DIR/libmxlite_fake_gpu.so" ]; then
+  export MXLITE_CUDA_LIBRARY=$MXLITE_GPU_DIR/libmxlite_fake_gpu.so
+  device=stand_in
+else
+  device=$(nvidia-smi --query-gpu=name --format=csv,noheader --id=0 2>/dev/null | tr '[:upper:] ' '[:lower:]_' | tr -cd 'a-z0-9_')
+fi
+RESULTS=${OUT:-$ROOT/benchmarks/results/gpu/${device:-unknown}}
+mkdir -p "$RESULTS"
+: >"$RESULTS/$STEP.log"
+: >"$RESULTS/.$STEP.parts"
+failed=()
+
+# part <name> <seconds> <command>...: its output goes to the step's log, its end to the step's JSON file.
+part() {
+  local name=$1 limit=$2 from=$SECONDS status
+  shift 2
+  printf '\n=== %s: %s\n' "$name" "$*" | tee -a "$RESULTS/$STEP.log"
+  timeout --kill-after=10 "$limit" "$@" 2>&1 | tee -a "$RESULTS/$STEP.log"
+  status=${PIPESTATUS[0]}
+  [ "$status" = 0 ] || failed+=("$name")
+  printf '%s\t%s\t%s\n' "$name" "$status" "$((SECONDS - from))" >>"$RESULTS/.$STEP.parts"
+}
+
+# finish: writes <step>.json and ends with 1 where a part failed.
+finish() {
+  "$PYTHON" "$ROOT/tools/gpu/finish.py" "$STEP" "$RESULTS" "$((SECONDS - began))"
+  rm -f "$RESULTS/.$STEP.parts"
+  if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}; logs in $RESULTS"
+    exit 1
+  fi
+  echo "passed; results in $RESULTS"
+}
+
+has() { command -v "$1" >/dev/null; }

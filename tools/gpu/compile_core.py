@@ -1,0 +1,63 @@
+"""Compile the extension module _core for the running Python, without CMake.
+
+    python3 tools/gpu/compile_core.py CHECKOUT KIT
+
+KIT is the folder that tools/gpu/boot.sh fills: libmxlite.so in python/mxlite, pybind11 in include.
+The flags are those of cmake/Libraries.cmake, but for optimization: the bindings are compiled once
+for a few steps.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+
+def main() -> int:
+    """Compile and link; return the exit status."""
+    root, kit = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    sources = sorted((root / "cpp/python").rglob("*.cc"))
+    objects = kit / "objects"
+    objects.mkdir(exist_ok=True)
+    compiler = os.environ.get("CXX", "g++")
+    flags = ["-std=c++20", "-O1", "-DNDEBUG", "-fPIC", "-fopenmp", "-Wno-attributes"]
+    flags += [f"-I{root}", f"-isystem{kit / 'include'}"]
+    flags += [f"-isystem{sysconfig.get_path('include')}"]
+    flags += ["-include", str(root / "cpp/python/vectorcall.h")]
+
+    def compile_one(source: Path) -> tuple[Path, str]:
+        target = objects / (source.stem + ".o")
+        done = subprocess.run(
+            [compiler, *flags, "-c", str(source), "-o", str(target)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return target, done.stderr if done.returncode else ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        compiled = list(pool.map(compile_one, sources))
+    for _, error in compiled:
+        if error:
+            print(error, file=sys.stderr)
+            return 1
+    # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
+    parks = re.findall(r"^PARKS\([^,]+, (\w+),", (root / "cpp/python/gil.cc").read_text(), re.M)
+    package = kit / "python/mxlite"
+    module = package / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    link = [compiler, "-shared", "-o", str(module), *(str(target) for target, _ in compiled)]
+    link += [f"-L{package}", "-lmxlite", "-Wl,-rpath,$ORIGIN", "-lpthread"]
+    link += [f"-Wl,--version-script={root / 'cmake/libmxlite.map'}"]
+    link += [f"-Wl,--wrap={name}" for name in parks]
+    # libdnnl is found when the module is loaded: boot.sh sets the path.
+    link += ["-Wl,--allow-shlib-undefined"]
+    return subprocess.run(link, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

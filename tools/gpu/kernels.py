@@ -1,0 +1,218 @@
+"""Single operators on a GPU beside PyTorch, in GB/s of what they must move or TFLOP/s.
+
+    python3 tools/gpu/kernels.py --json FILE
+
+Where PyTorch or its GPU is missing, its columns stay empty. --scale shrinks the batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+from mxlite import autograd, nd
+
+try:
+    import torch
+    from torch.nn import functional
+
+    TORCH = torch.cuda.is_available()
+except ImportError:
+    TORCH = False
+
+DTYPE = "bfloat16"
+
+
+@dataclass
+class Row:
+    """One operator: what runs on both, and the bytes or operations of one run."""
+
+    name: str
+    mxlite: Callable[[], Any]
+    torch: Callable[[], Any] | None
+    amount: float
+    unit: str  # GB/s or TFLOP/s
+
+
+def seconds(run: Callable[[], Any], wait: Callable[[], None]) -> float:
+    """Return the time of one run: the least of five groups of ten."""
+    run()
+    wait()
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(10):
+            run()
+        wait()
+        best = min(best, (time.perf_counter() - begin) / 10)
+    return best
+
+
+def array(*shape: int) -> nd.NDArray:
+    """Return a random array on the GPU."""
+    return nd.random.normal(shape=shape, ctx=mx.gpu(0)).astype(DTYPE)
+
+
+def tensor(*shape: int) -> Any:
+    """Return a random tensor of PyTorch; None without it."""
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) if TORCH else None
+
+
+def trained(function: Callable[..., nd.NDArray], *inputs: nd.NDArray) -> Callable[[], Any]:
+    """Return a forward and backward pass."""
+    for x in inputs:
+        x.attach_grad()
+
+    def run() -> None:
+        with autograd.record():
+            y = function(*inputs)
+        y.backward()
+
+    return run
+
+
+def trained_torch(function: Callable[..., Any], *inputs: Any) -> Callable[[], Any] | None:
+    """Return a forward and backward pass on PyTorch; None without it."""
+    if not TORCH:
+        return None
+    for x in inputs:
+        x.requires_grad_()
+
+    def run() -> None:
+        for x in inputs:
+            x.grad = None
+        y = function(*inputs)
+        y.backward(torch.ones_like(y))
+
+    return run
+
+
+def rows(scale: float) -> list[Row]:
+    """Return the operators of the table."""
+    n = max(1, int(256 * scale))
+    image, tokens, wide = (n, 64, 56, 56), (n * 128, 768), (n * 128, 1024)
+    image_bytes = 2 * n * 64 * 56 * 56
+    token_bytes = 2 * n * 128 * 768
+    wide_bytes = 2 * n * 128 * 1024
+    ones = [nd.ones((64,), ctx=mx.gpu(0)) for _ in range(4)]
+    gamma, beta = (nd.ones((768,), ctx=mx.gpu(0)).astype(DTYPE) for _ in range(2))
+    ids = nd.random.randint(0, 30522, (n * 128,), ctx=mx.gpu(0)).astype("float32")
+    table = array(30522, 768)
+    heads, length, units = 12, 128, 64
+    query = array(length, n, heads * 3 * units)
+    pairs = n * heads * length * length
+    out = []
+
+    def add(name: str, mine: Any, theirs: Any, amount: float, unit: str = "GB/s") -> None:
+        out.append(Row(name, mine, theirs, amount, unit))
+
+    add(
+        "BatchNorm forward and backward",
+        trained(lambda x: nd.BatchNorm(x, *ones, fix_gamma=False), array(*image)),
+        trained_torch(
+            lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
+            *([tensor(*image), tensor(64), tensor(64)] if TORCH else []),
+        ),
+        8 * image_bytes,  # forward reads twice and writes, backward reads twice two and writes
+    )
+    add(
+        "max pooling 3x3/2 forward and backward",
+        trained(
+            lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
+            array(*image),
+        ),
+        trained_torch(
+            lambda x: functional.max_pool2d(x, 3, 2, 1), *([tensor(*image)] if TORCH else [])
+        ),
+        3.5 * image_bytes,
+    )
+    add(
+        "LayerNorm 768 forward and backward",
+        trained(nd.LayerNorm, array(*tokens), gamma, beta),
+        trained_torch(
+            lambda x, w, b: functional.layer_norm(x, (768,), w, b),
+            *([tensor(*tokens), tensor(768), tensor(768)] if TORCH else []),
+        ),
+        5 * token_bytes,
+    )
+    add(
+        "softmax 1024 forward and backward",
+        trained(lambda x: nd.softmax(x, axis=-1), array(*wide)),
+        trained_torch(lambda x: functional.softmax(x, -1), *([tensor(*wide)] if TORCH else [])),
+        5 * wide_bytes,
+    )
+    weight = table.copy()
+    torch_ids = torch.randint(0, 30522, (n * 128,), device="cuda") if TORCH else None
+    add(
+        "Embedding forward and backward",
+        trained(lambda w: nd.Embedding(ids, w, input_dim=30522, output_dim=768), weight),
+        trained_torch(
+            lambda w: functional.embedding(torch_ids, w),
+            *([tensor(30522, 768)] if TORCH else []),
+        ),
+        4 * token_bytes + 2 * 2 * 30522 * 768,
+    )
+    parameter = nd.random.normal(shape=(30522, 768), ctx=mx.gpu(0))
+    gradient, mean, variance = (nd.ones_like(parameter) for _ in range(3))
+    r1, r2 = (nd.ones((1,), ctx=mx.gpu(0)) for _ in range(2))
+
+    def lamb() -> None:
+        update = nd.lamb_update_phase1(parameter, gradient, mean, variance, t=1, wd=0.01)
+        nd.lamb_update_phase2(parameter, update, r1, r2, lr=1e-3, out=parameter)
+
+    add("LAMB update 30522 x 768", lamb, None, 4 * 9 * 30522 * 768)
+
+    def attention(qkv: nd.NDArray) -> nd.NDArray:
+        scores = nd.contrib.interleaved_matmul_selfatt_qk(qkv, heads=heads)
+        return nd.contrib.interleaved_matmul_selfatt_valatt(qkv, nd.softmax(scores), heads=heads)
+
+    add(
+        "attention 128 x 64, 12 heads, forward and backward",
+        trained(attention, query),
+        trained_torch(
+            lambda q, k, v: functional.scaled_dot_product_attention(q, k, v),
+            *([tensor(n, heads, length, units) for _ in range(3)] if TORCH else []),
+        ),
+        3 * 4 * pairs * units,
+        "TFLOP/s",
+    )
+    size = max(256, int(8192 * scale))
+    a, b = array(size, size), array(size, size)
+    ta, tb = tensor(size, size), tensor(size, size)
+    add(
+        f"dot {size}",
+        lambda: nd.dot(a, b),
+        (lambda: ta @ tb) if TORCH else None,
+        2 * size**3,
+        "TFLOP/s",
+    )
+    return out
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", required=True)
+    parser.add_argument("--scale", type=float, default=1.0)
+    options = parser.parse_args()
+    figures = []
+    print(f"{'':<52} {'mxlite':>10} {'PyTorch':>10}")
+    for row in rows(options.scale):
+        factor = row.amount / (1e9 if row.unit == "GB/s" else 1e12)
+        mine = factor / seconds(row.mxlite, nd.waitall)
+        theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
+        figures.append({"name": row.name, "unit": row.unit, "mxlite": mine, "torch": theirs})
+        print(
+            f"{row.name:<52} {mine:>10.2f} {theirs or float('nan'):>10.2f} {row.unit}", flush=True
+        )
+    Path(options.json).write_text(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

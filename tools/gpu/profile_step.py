@@ -1,0 +1,112 @@
+"""Time of a training step on a GPU, its kernels by their time, CUDA graphs and memory.
+
+    python3 tools/gpu/profile_step.py --network resnetv1-50 --batch 256 --json FILE
+
+Networks are those of benchmarks/peers. The profile comes from steps after those that are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks/peers")]
+
+import mxlite as mx  # noqa: E402
+import networks  # noqa: E402
+from mxlite import autograd, gluon, nd, profiler  # noqa: E402
+
+
+def make_step(network: str, batch: int, dtype: str) -> Any:
+    """Return a function that trains one step and returns the losses."""
+    ctx = mx.gpu(0)
+    net = networks.build(network)
+    shape = networks.example(network).shape
+    bert = len(shape) == 2
+    if bert:  # token ids; the first token's features are classified
+        data = nd.random.randint(0, 30522, (batch, shape[1]), ctx=ctx).astype("float32")
+        net.initialize(mx.init.Normal(0.02), ctx=ctx, force_reinit=True)
+    else:
+        net.initialize(mx.init.Xavier(), ctx=ctx, force_reinit=True)
+        data = nd.random.uniform(shape=(batch, *shape[1:]), ctx=ctx).astype(dtype)
+    net.cast(dtype)
+    net.hybridize(static_alloc=True, static_shape=True)
+    classes = 768 if bert else 1000
+    labels = nd.random.randint(0, classes, (batch,), ctx=ctx).astype("float32")
+    objective = gluon.loss.SoftmaxCrossEntropyLoss()
+    objective.hybridize()
+    options = {"learning_rate": 0.01, "momentum": 0.9, "multi_precision": True}
+    trainer = gluon.Trainer(net.collect_params(), "sgd", options)
+
+    def step() -> nd.NDArray:
+        with autograd.record():
+            loss = objective(net(data).astype("float32"), labels)
+        loss.backward()
+        trainer.step(batch)
+        return loss
+
+    return step
+
+
+def timed(step: Any, steps: int) -> float:
+    """Return the seconds of one of some steps."""
+    nd.waitall()
+    begin = time.perf_counter()
+    for _ in range(steps):
+        step()
+    nd.waitall()
+    return (time.perf_counter() - begin) / steps
+
+
+def main() -> int:
+    """Measure, profile and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--json", required=True)
+    options = parser.parse_args()
+    step = make_step(options.network, options.batch, options.dtype)
+    begin = time.perf_counter()
+    first = float(step().mean().asscalar())
+    first_seconds = time.perf_counter() - begin
+    timed(step, 5)
+    seconds = timed(step, options.steps)
+    last = float(step().mean().asscalar())
+    profiler.set_config(profile_all=True, aggregate_stats=True, filename="/dev/null")
+    profiler.set_state("run")
+    timed(step, 3)
+    profiler.set_state("stop")
+    times = json.loads(profiler.dumps(format="json", reset=True))["Time"]
+    kernels = sorted(times.get("gpu/0", {}).items(), key=lambda row: -row[1]["Total"])
+    figures = {
+        "network": options.network,
+        "batch": options.batch,
+        "dtype": options.dtype,
+        "first_step_seconds": round(first_seconds, 3),
+        "step_seconds": round(seconds, 6),
+        "examples_per_second": round(options.batch / seconds, 2),
+        "first_loss": first,
+        "last_loss": last,
+        "graphs": mx._core.device_graph_stats(),
+        "memory": mx.runtime.memory_stats(mx.gpu(0)),
+        "kernels": [{"name": name, **row} for name, row in kernels],
+    }
+    Path(options.json).write_text(json.dumps(figures, default=str))
+    print(
+        f"{options.network} batch {options.batch} {options.dtype}: {seconds * 1e3:.2f} ms a step, "
+        f"{options.batch / seconds:.1f} examples/s; the first took {first_seconds:.1f} s"
+    )
+    for name, row in kernels[:30]:
+        print(f"  {name:<40} {row['Count']:>6} {row['Total'] / 3:>10.3f} ms a step")
+    return 0 if first == first and last < float("inf") else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
