@@ -12,7 +12,7 @@ constexpr size_t kMostPieces = 12;
 
 std::atomic<bool> on{false};
 
-// How instructions use the memory of the outputs.
+// Says how instructions use the memory of the outputs.
 struct Use {
   size_t first = 0, last = 0;  // instruction indices
   bool any = false;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "cpp/core/device_timer.h"
 #include "cpp/core/profile_hooks.h"
 
 namespace mxlite::graph {
@@ -105,6 +106,7 @@ void Segment::run_steps(size_t first, size_t last, std::span<void* const> bases,
   try {
     for (; step != end; ++step) {
       ProfileScope profile(step->profile_name);
+      DeviceScope device_profile(on_device.stream, step->profile_name);
       context.random = {random.seed, random.offset + step->random_offset};
       if (step->kernel) {
         const TensorRef* refs = frame->refs.data() + step->first;

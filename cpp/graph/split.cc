@@ -1,26 +1,34 @@
 #include "cpp/graph/split.h"
 
 #include <algorithm>
+#include <map>
+
+#include "cpp/ops/collective/run.h"
 
 namespace mxlite::graph {
 namespace {
 
-// Copies nodes [begin, end) and the leaves that they use.
+// Nodes of a graph, ascending.
+using NodeList = std::vector<int32_t>;
+
+bool holds(const NodeList& list, int32_t node) {
+  return std::binary_search(list.begin(), list.end(), node);
+}
+
+// Copies some operators and the leaves that they use.
 class Extract {
  public:
-  Extract(const Graph& whole, size_t begin, size_t end) : whole_(whole), begin_(begin), end_(end) {
+  Extract(const Graph& whole, const NodeList& chosen) : whole_(whole), chosen_(chosen) {
     graph_.name = whole.name;
     graph_.training = whole.training;
   }
 
   Part run(const std::vector<ValueId>& wanted) {
-    for (size_t i = begin_; i < end_; ++i) {
-      const Node& n = whole_.nodes[i];
-      if (n.kind != NodeKind::kOp) continue;
-      Node copy = n;
+    for (const int32_t i : chosen_) {
+      Node copy = whole_.nodes[static_cast<size_t>(i)];
       for (ValueId& v : copy.inputs) v = here(v);
       graph_.nodes.push_back(std::move(copy));
-      nodes_.emplace_back(static_cast<int32_t>(i), last());
+      nodes_.emplace_back(i, last());
     }
     for (ValueId v : wanted) graph_.outputs.push_back(here(v));
     part_.outputs = wanted;
@@ -32,15 +40,13 @@ class Extract {
   int32_t last() const { return static_cast<int32_t>(graph_.nodes.size() - 1); }
 
   ValueId here(ValueId v) {
-    const Node& n = whole_.node(v);
-    const bool inside = v.node >= static_cast<int32_t>(begin_) &&
-                        v.node < static_cast<int32_t>(end_) && n.kind == NodeKind::kOp;
-    if (inside) {
+    if (holds(chosen_, v.node)) {
       const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), std::pair{v.node, int32_t{0}});
       return {at->second, v.output};
     }
     for (const auto& [outer, own] : leaves_)
       if (outer == v) return {own, 0};
+    const Node& n = whole_.node(v);
     Node leaf;
     const bool is_parameter = n.kind == NodeKind::kParameter;
     leaf.kind = is_parameter ? NodeKind::kParameter : NodeKind::kInput;
@@ -59,7 +65,7 @@ class Extract {
   }
 
   const Graph& whole_;
-  const size_t begin_, end_;
+  const NodeList& chosen_;
   Graph graph_;
   Part part_;
   std::vector<std::pair<int32_t, int32_t>> nodes_;  // node of the whole graph to node here, in
@@ -67,59 +73,101 @@ class Extract {
   std::vector<std::pair<ValueId, int32_t>> leaves_;
 };
 
-// Collects values of nodes [begin, end) that later nodes or the graph's outputs use.
-std::vector<ValueId> values_used_later(const Graph& g, size_t begin, size_t end) {
+// Collects values of some operators that other nodes or the graph's outputs use.
+std::vector<ValueId> values_used_elsewhere(const Graph& g, const NodeList& nodes) {
   std::vector<ValueId> found;
   const auto look_at = [&](ValueId v) {
-    const auto node = static_cast<size_t>(v.node);
-    if (node < begin || node >= end || g.node(v).kind != NodeKind::kOp) return;
+    if (!holds(nodes, v.node)) return;
     if (std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
   };
-  for (size_t i = end; i < g.nodes.size(); ++i)
-    for (ValueId v : g.nodes[i].inputs) look_at(v);
+  for (size_t i = static_cast<size_t>(nodes.front()); i < g.nodes.size(); ++i)
+    if (!holds(nodes, static_cast<int32_t>(i)))
+      for (ValueId v : g.nodes[i].inputs) look_at(v);
   for (ValueId v : g.outputs) look_at(v);
   return found;
 }
 
 // Returns whether a node writes its inputs, so that the part must run even without outputs.
-bool has_effect(const Graph& g, size_t begin, size_t end) {
-  for (size_t i = begin; i < end; ++i)
-    for (size_t k = 0; g.nodes[i].kind == NodeKind::kOp && k < g.nodes[i].inputs.size(); ++k)
-      if (g.nodes[i].op->mutates(static_cast<int>(k), g.training)) return true;
+bool has_effect(const Graph& g, const NodeList& nodes) {
+  for (const int32_t i : nodes) {
+    const Node& n = g.nodes[static_cast<size_t>(i)];
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      if (n.op->mutates(static_cast<int>(k), g.training)) return true;
+  }
   return false;
+}
+
+bool is_random(const Node& n) { return n.op->random_count != nullptr; }
+
+// Divides the operators between two calls by the last collective that they depend on: what does not
+// need its result runs while other processes are waited for. Operators with effects and random ones
+// keep their order.
+std::vector<NodeList> by_dependence(const Graph& g, const NodeList& nodes,
+                                    const std::vector<int>& last_collective) {
+  const bool ordered =
+      has_effect(g, nodes) || std::any_of(nodes.begin(), nodes.end(), [&](int32_t i) {
+        return is_random(g.nodes[static_cast<size_t>(i)]);
+      });
+  if (ordered) return {nodes};
+  std::map<int, NodeList> groups;
+  for (const int32_t i : nodes) groups[last_collective[static_cast<size_t>(i)]].push_back(i);
+  std::vector<NodeList> list;
+  for (auto& [collective, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+bool is_collective(const Node& node) {
+  return node.kind == NodeKind::kOp && collective::is_collective(*node.op);
 }
 
 }  // namespace
 
-bool has_host_op(const Graph& graph) {
+bool has_calls(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& n) { return host_op(n) != nullptr; });
+                     [](const Node& n) { return is_collective(n) || host_op(n) != nullptr; });
 }
 
-std::shared_ptr<const Split> split_at_host_ops(Graph graph) {
+std::shared_ptr<const Split> split_at_calls(Graph graph) {
   auto split = std::make_shared<Split>();
   split->whole = std::move(graph);
   const Graph& whole = split->whole;
-  const auto add_run = [&](size_t begin, size_t end) {
-    const std::vector<ValueId> wanted = values_used_later(whole, begin, end);
-    if (!wanted.empty() || has_effect(whole, begin, end))
-      split->parts.push_back(Extract(whole, begin, end).run(wanted));
+  std::vector<int> last_collective(whole.nodes.size(), -1);  // The last one that a node depends on.
+  NodeList between;
+  const auto add_parts = [&] {
+    for (const NodeList& nodes : by_dependence(whole, between, last_collective)) {
+      if (nodes.empty()) continue;
+      const std::vector<ValueId> wanted = values_used_elsewhere(whole, nodes);
+      if (!wanted.empty() || has_effect(whole, nodes))
+        split->parts.push_back(Extract(whole, nodes).run(wanted));
+    }
+    between.clear();
   };
-  size_t begin = 0;
   for (size_t i = 0; i < whole.nodes.size(); ++i) {
-    const HostOp* host = host_op(whole.nodes[i]);
-    if (!host) continue;
-    add_run(begin, i);
-    begin = i + 1;
+    const Node& node = whole.nodes[i];
+    for (ValueId v : node.inputs)
+      last_collective[i] =
+          std::max(last_collective[i], last_collective[static_cast<size_t>(v.node)]);
+    if (node.kind != NodeKind::kOp) continue;
+    const HostOp* host = host_op(node);
+    const bool collective = is_collective(node);
+    if (!host && !collective) {
+      between.push_back(static_cast<int32_t>(i));
+      continue;
+    }
+    add_parts();
     Part part;
     part.host = host;
-    part.inputs = whole.nodes[i].inputs;
-    part.name = whole.nodes[i].name;
-    for (size_t k = 0; k < whole.nodes[i].outputs.size(); ++k)
+    if (collective) {
+      part.collective = &node;
+      last_collective[i] = static_cast<int>(i);
+    }
+    part.inputs = node.inputs;
+    part.name = node.name;
+    for (size_t k = 0; k < node.outputs.size(); ++k)
       part.outputs.push_back({static_cast<int32_t>(i), static_cast<int32_t>(k)});
     split->parts.push_back(std::move(part));
   }
-  add_run(begin, whole.nodes.size());
+  add_parts();
   return split;
 }
 

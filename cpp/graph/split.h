@@ -1,5 +1,6 @@
-// Splits a graph at its host operators: runs of other nodes become graphs of their own. The
-// order is that of the trace, so writes into parameters keep their place.
+// Splits a graph at its host operators and collectives: runs of other nodes become graphs of their
+// own. The order is that of the trace, so writes into parameters keep their place, and all ranks of
+// a job make the same calls in the same order: passes see no collective.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,12 +12,13 @@
 namespace mxlite::graph {
 
 struct Part {
-  IntrusivePtr<CachedGraph> graph;  // null: `host` is called
-  const HostOp* host = nullptr;     // owned by the whole graph's node
+  IntrusivePtr<CachedGraph> graph;   // null: `host` or `collective` is called
+  const HostOp* host = nullptr;      // owned by the whole graph's node
+  const Node* collective = nullptr;  // Node of the whole graph; its operator is called.
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<int> parameters;  // positions of `graph`'s parameters in the whole graph
-  std::string name;             // name of the host operator's node
+  std::string name;             // name of the node that is called
 };
 
 struct Split {
@@ -24,8 +26,8 @@ struct Split {
   std::vector<Part> parts;
 };
 
-bool has_host_op(const Graph& graph);
-std::shared_ptr<const Split> split_at_host_ops(Graph graph);
+bool has_calls(const Graph& graph);  // host operators or collectives
+std::shared_ptr<const Split> split_at_calls(Graph graph);
 // Parameters of the whole graph, then the captured arrays.
 void set_params(const Split& split, const ArrayList& parameters);
 

@@ -1,6 +1,8 @@
 // Jobs of several processes, for mxlite.horovod and the stores: named collectives on the comm
-// thread, and the bare communicator for tests and benchmarks.
+// thread, and the bare communicator for benchmarks.
 #include <pybind11/stl.h>
+
+#include <numeric>
 
 #include "cpp/graph/pieces.h"
 #include "cpp/kvstore/comm/reduce.h"
@@ -204,14 +206,13 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
   return {std::move(operations), std::move(task)};
 }
 
-// The communicator itself, used by the calling thread: for tests and benchmarks.
+// The communicator itself, used by the calling thread: for benchmarks.
 class PyCommunicator {
  public:
   explicit PyCommunicator(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
 
   int rank() const { return group_->rank(); }
   int size() const { return group_->size(); }
-  std::string backend() const { return group_->backend(); }
 
   void all_reduce(const NDArrayRef& input, const NDArrayRef& output, const std::string& op) {
     const Use use(input, output);
@@ -219,39 +220,28 @@ class PyCommunicator {
                    "all_reduce: input ", input->spec(), " and output ", output->spec(), " given");
     group_->all_reduce(input->data(), output->data(), input->size(), input->dtype(), reduce_op(op));
   }
-  void reduce_scatter(const NDArrayRef& input, const NDArrayRef& output, const std::string& op,
-                      const std::vector<int64_t>& counts) {
-    const Use use(input, output);
-    check_counts("reduce_scatter", counts, input, output);
-    group_->reduce_scatter(input->data(), output->data(), counts, input->dtype(), reduce_op(op));
-  }
   void all_gather(const NDArrayRef& input, const NDArrayRef& output,
                   const std::vector<int64_t>& counts) {
     const Use use(input, output);
-    check_counts("all_gather", counts, output, input);
-    group_->all_gather(input->data(), output->data(), bytes_of(counts, input->dtype()));
+    MX_CHECK_SHAPE(
+        static_cast<int>(counts.size()) == size() &&
+            std::accumulate(counts.begin(), counts.end(), int64_t{0}) == output->size() &&
+            counts[static_cast<size_t>(rank())] == input->size(),
+        "all_gather: counts that do not fit arrays of ", output->size(), " and ", input->size(),
+        " elements on rank ", rank());
+    std::vector<size_t> bytes;
+    for (const int64_t n : counts)
+      bytes.push_back(static_cast<size_t>(n) * dtype_size(input->dtype()));
+    group_->all_gather(input->data(), output->data(), bytes);
   }
   void broadcast(const NDArrayRef& array, int root) {
     const Use use(array, array);
     group_->broadcast(array->data(), array->spec().bytes(), root);
   }
-  void all_to_all(const NDArrayRef& input, const NDArrayRef& output,
-                  const std::vector<int64_t>& send, const std::vector<int64_t>& receive) {
-    const Use use(input, output);
-    group_->all_to_all(input->data(), bytes_of(send, input->dtype()), output->data(),
-                       bytes_of(receive, output->dtype()));
-  }
   void barrier() {
     const GilRelease released;
     group_->barrier();
   }
-  std::unique_ptr<PyCommunicator> split(int color, int key) {
-    const GilRelease released;
-    auto part = group_->split(color, key);
-    return part ? std::make_unique<PyCommunicator>(std::move(part)) : nullptr;
-  }
-  void describe(const std::string& what) { group_->describe(what); }
-  void fail_all(const std::string& reason) { group_->fail_all(reason.c_str()); }
 
  private:
   // The arrays belong to this thread during the call.
@@ -274,20 +264,6 @@ class PyCommunicator {
     NDArrayRef output_;
     std::optional<GilRelease> released_;
   };
-  static std::vector<size_t> bytes_of(const std::vector<int64_t>& counts, DType dtype) {
-    std::vector<size_t> bytes;
-    for (const int64_t n : counts) bytes.push_back(static_cast<size_t>(n) * dtype_size(dtype));
-    return bytes;
-  }
-  void check_counts(const char* who, const std::vector<int64_t>& counts, const NDArrayRef& all,
-                    const NDArrayRef& mine) const {
-    int64_t total = 0;
-    for (const int64_t n : counts) total += n;
-    MX_CHECK_SHAPE(static_cast<int>(counts.size()) == size() && total == all->size() &&
-                       counts[static_cast<size_t>(rank())] == mine->size(),
-                   who, ": counts that do not fit arrays of ", all->size(), " and ", mine->size(),
-                   " elements on rank ", rank());
-  }
 
   std::unique_ptr<Communicator> group_;
 };
@@ -296,20 +272,12 @@ void bind_communicator(py::module_& m) {
   py::class_<PyCommunicator>(m, "Communicator", "Collectives on the calling thread.")
       .def_property_readonly("rank", &PyCommunicator::rank)
       .def_property_readonly("size", &PyCommunicator::size)
-      .def_property_readonly("backend", &PyCommunicator::backend)
       .def("all_reduce", &PyCommunicator::all_reduce, py::arg("input"), py::arg("output"),
            py::arg("op") = "sum")
-      .def("reduce_scatter", &PyCommunicator::reduce_scatter, py::arg("input"), py::arg("output"),
-           py::arg("op"), py::arg("counts"))
       .def("all_gather", &PyCommunicator::all_gather, py::arg("input"), py::arg("output"),
            py::arg("counts"))
       .def("broadcast", &PyCommunicator::broadcast, py::arg("array"), py::arg("root") = 0)
-      .def("all_to_all", &PyCommunicator::all_to_all, py::arg("input"), py::arg("output"),
-           py::arg("send"), py::arg("receive"))
-      .def("barrier", &PyCommunicator::barrier)
-      .def("split", &PyCommunicator::split, py::arg("color"), py::arg("key") = 0)
-      .def("describe", &PyCommunicator::describe, py::arg("what"))
-      .def("fail_all", &PyCommunicator::fail_all, py::arg("reason"));
+      .def("barrier", &PyCommunicator::barrier);
   m.def(
       "make_communicator",
       [](const std::vector<int>& ranks) {
@@ -324,6 +292,7 @@ void bind_communicator(py::module_& m) {
 
 void bind_comm(py::module_& m) {
   bind_communicator(m);
+  provide_collectives();
   py::class_<PendingCollective>(m, "PendingCollective", "A submitted collective.")
       .def("wait", &PendingCollective::wait, "Block until it is done; raises its error.")
       .def_property_readonly("outputs", &PendingCollective::outputs)

@@ -22,6 +22,8 @@ using horovod::SharedRequest;
 
 void bind_comm(pybind11::module_& m);
 void bind_device_group(pybind11::module_& m);
+// Lets collective operators run in the job; until then every process is alone.
+void provide_collectives();
 
 // Runs when its arrays are ready: submits its operations, and ends when all of them have ended.
 class CollectiveTask final : public engine::DeferredTask, public horovod::OperationOwner {

@@ -118,6 +118,79 @@ TEST(OrderedCalls, RanksThatAreWaitedForAreNamed) {
   EXPECT_EQ(waiting[0].missing, (std::vector<int>{0, 2}));
 }
 
+// Process set 1 has ranks 0 and 2.
+const std::vector<int>* members_of(int32_t set) {
+  static const std::vector<int> all = {0, 1, 2}, some = {0, 2};
+  return set == 0 ? &all : set == 1 ? &some : nullptr;
+}
+
+// Moves what every rank has announced to `reader`.
+void exchange(OrderedCalls& reader, std::vector<OrderedCalls>& ranks) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    FrameWriter writer;
+    ranks[r].write(writer);
+    const auto bytes = writer.take();
+    FrameReader frame(bytes, "test");
+    reader.read(static_cast<int>(r), frame);
+  }
+}
+
+TEST(OrderedCalls, SetsAndMessagesHaveNumbersAndRanksOfTheirOwn) {
+  OrderedCalls reader(3, members_of);
+  std::vector<OrderedCalls> ranks(3, OrderedCalls(3, members_of));
+  const CallChannel set{1, -1, -1}, message{0, 2, 1};
+  ranks[0].announce({1, 5, false, set});
+  ranks[1].announce({1, 8, false, message});
+  exchange(reader, ranks);
+  EXPECT_TRUE(reader.take_due().empty());
+  EXPECT_TRUE(reader.has_waiting());
+  const auto waiting = reader.waiting(0);
+  ASSERT_EQ(waiting.size(), 2u);
+  for (const auto& one : waiting) EXPECT_EQ(one.missing, std::vector<int>{2});
+  ranks[2].announce({1, 8, false, message});
+  ranks[2].announce({1, 6, false, set});
+  exchange(reader, ranks);
+  const auto due = reader.take_due();
+  ASSERT_EQ(due.size(), 2u);
+  EXPECT_EQ(due[0].channel, message);
+  EXPECT_TRUE(due[0].same);
+  EXPECT_EQ(due[1].channel, set);
+  EXPECT_FALSE(due[1].same);
+  EXPECT_FALSE(reader.has_waiting());
+}
+
+TEST(OrderedCalls, CallsOfARemovedSetAreForgotten) {
+  OrderedCalls reader(3, members_of);
+  std::vector<OrderedCalls> ranks(3, OrderedCalls(3, members_of));
+  ranks[0].announce({1, 5, false, {1, -1, -1}});
+  ranks[0].announce({1, 5, false, {0, -1, -1}});
+  exchange(reader, ranks);
+  reader.drop(1);
+  const auto waiting = reader.waiting(0);
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].channel.set, 0);
+  ranks[2].announce({1, 5, false, {1, -1, -1}});
+  ranks[2].drop(1);
+  EXPECT_FALSE(ranks[2].has_news());
+}
+
+TEST(OrderedCalls, CallsOfOtherRanksAreRefused) {
+  for (const auto& [rank, channel] : std::vector<std::pair<int, CallChannel>>{{1, {1, -1, -1}},
+                                                                              {0, {7, -1, -1}},
+                                                                              {0, {0, 1, 2}},
+                                                                              {0, {0, 0, 0}},
+                                                                              {0, {0, 0, 9}},
+                                                                              {0, {0, -1, 1}}}) {
+    OrderedCalls calls(3, members_of);
+    calls.announce({1, 1, false, channel});
+    FrameWriter writer;
+    calls.write(writer);
+    const auto bytes = writer.take();
+    FrameReader frame(bytes, "test");
+    EXPECT_THROW(calls.read(rank, frame), Error);
+  }
+}
+
 TEST(OrderedCalls, DamagedFramesAreRefused) {
   OrderedCalls calls(2);
   FrameWriter twice;

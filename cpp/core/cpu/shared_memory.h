@@ -16,7 +16,7 @@
 
 namespace mxlite {
 
-// How other processes find the memory: descriptor `file` of process `process`. Device and inode are
+// Tells other processes where the memory is: descriptor `file` of `process`. Device and inode are
 // compared, because process numbers differ between namespaces.
 struct SharedPlace {
   int64_t process = 0;

@@ -12,7 +12,7 @@
 
 namespace mxlite {
 
-// How the process of the first GPU sends the others the name of the group. Ranks count GPUs: this
+// Sends the group's name from the process of the first GPU to the others. Ranks count GPUs: this
 // process has those from first_rank on.
 struct DeviceBootstrap {
   int first_rank = 0, size = 0;  // size 0: there are no GPUs of other processes

@@ -1,11 +1,13 @@
 #include "cpp/kvstore/comm/ordered_calls.h"
 
+#include <algorithm>
+
 #include "cpp/base/error.h"
 
 namespace mxlite {
 namespace {
 
-constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 1;
+constexpr size_t kEntryBytes = 2 * sizeof(uint64_t) + 1 + 3 * sizeof(int32_t);
 
 }  // namespace
 
@@ -15,8 +17,23 @@ void OrderedCalls::write(FrameWriter& frame) {
     frame.number(call.number);
     frame.number(call.hash);
     frame.number(static_cast<uint8_t>(call.failed));
+    frame.number(call.channel.set);
+    frame.number(call.channel.from);
+    frame.number(call.channel.to);
   }
   news_.clear();
+}
+
+bool OrderedCalls::takes_part(int rank, const CallChannel& channel) const {
+  if (!members_) return channel == CallChannel{};
+  const std::vector<int>* ranks = members_(channel.set);
+  if (!ranks) return false;
+  const auto belongs = [&](int r) {
+    return std::find(ranks->begin(), ranks->end(), r) != ranks->end();
+  };
+  if (!channel.is_message()) return channel.to == -1 && belongs(rank);
+  return (rank == channel.from || rank == channel.to) && channel.from != channel.to &&
+         belongs(channel.from) && belongs(channel.to);
 }
 
 void OrderedCalls::read(int rank, FrameReader& frame) {
@@ -24,10 +41,17 @@ void OrderedCalls::read(int rank, FrameReader& frame) {
     const auto number = frame.number<uint64_t>();
     const auto hash = frame.number<uint64_t>();
     const bool failed = frame.number<uint8_t>() != 0;
-    Pending& call = pending_[number];
+    CallChannel channel;
+    channel.set = frame.number<int32_t>();
+    channel.from = frame.number<int32_t>();
+    channel.to = frame.number<int32_t>();
+    MX_CHECK_KIND(takes_part(rank, channel), ErrorKind::kCommunicator, "rank ", rank,
+                  " announces a call of process set ", channel.set, " in which it has no part");
+    Pending& call = pending_[{channel, number}];
     if (call.announced == 0) {
       call.states.resize(ranks_);
       call.hash = hash;
+      call.expected = channel.is_message() ? 2 : members_ ? members_(channel.set)->size() : ranks_;
     }
     State& state = call.states[static_cast<size_t>(rank)];
     MX_CHECK_KIND(state == State::kMissing, ErrorKind::kCommunicator, "rank ", rank,
@@ -42,11 +66,11 @@ std::vector<OrderedCalls::Due> OrderedCalls::take_due() {
   std::vector<Due> due;
   for (auto at = pending_.begin(); at != pending_.end();) {
     const Pending& call = at->second;
-    if (call.announced < ranks_) {
+    if (call.announced < call.expected) {
       ++at;
       continue;
     }
-    Due one{at->first, call.same, {}};
+    Due one{at->first.first, at->first.second, call.same, {}};
     for (size_t r = 0; r < ranks_; ++r)
       if (call.states[r] == State::kFailed) one.failed.push_back(static_cast<int>(r));
     due.push_back(std::move(one));
@@ -58,15 +82,21 @@ std::vector<OrderedCalls::Due> OrderedCalls::take_due() {
 std::vector<OrderedCalls::Waiting> OrderedCalls::waiting(double longer_than) const {
   std::vector<Waiting> list;
   const auto now = Clock::now();
-  for (const auto& [number, call] : pending_) {
+  for (const auto& [key, call] : pending_) {
     const std::chrono::duration<double> seconds = now - call.since;
     if (seconds.count() < longer_than) continue;
-    Waiting one{number, seconds.count(), {}};
+    Waiting one{key.first, key.second, seconds.count(), {}};
     for (size_t r = 0; r < ranks_; ++r)
-      if (call.states[r] == State::kMissing) one.missing.push_back(static_cast<int>(r));
+      if (call.states[r] == State::kMissing && takes_part(static_cast<int>(r), key.first))
+        one.missing.push_back(static_cast<int>(r));
     list.push_back(std::move(one));
   }
   return list;
+}
+
+void OrderedCalls::drop(int32_t set) {
+  std::erase_if(news_, [&](const OrderedCall& call) { return call.channel.set == set; });
+  std::erase_if(pending_, [&](const auto& entry) { return entry.first.first.set == set; });
 }
 
 }  // namespace mxlite

@@ -1,10 +1,13 @@
-// Collectives that all ranks call in the same order. A call is known by its number in the
-// program's order, so no names travel and nothing is negotiated: in each round every rank says
-// which of its calls are ready, and a call that is ready on all ranks is due. A hash of each call
-// shows where the orders differ. No threads and no communication in here.
+// Collectives that all ranks of a process set call in the same order. A call is known by its number
+// in the program's order, so no names travel and nothing is negotiated: in each round every rank
+// says which of its calls are ready, and a call that is ready on all ranks is due. A hash of each
+// call shows where the orders differ. No threads and no communication in here.
 #pragma once
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "cpp/kvstore/comm/deadline.h"
@@ -12,40 +15,64 @@
 
 namespace mxlite {
 
+// Calls of one channel are numbered together: those of a process set, or the messages from one of
+// its ranks to another.
+struct CallChannel {
+  int32_t set = 0;
+  int32_t from = -1, to = -1;  // ranks in the job; -1: the calls of all ranks of the set
+
+  bool is_message() const { return from >= 0; }
+  auto operator<=>(const CallChannel&) const = default;
+};
+
 // A collective that this rank is ready for, or that it cannot take part in.
 struct OrderedCall {
-  uint64_t number = 0;  // from 1
+  uint64_t number = 0;  // from 1 in each channel
   uint64_t hash = 0;    // over everything that must be equal on all ranks
   bool failed = false;  // this rank has no input
+  CallChannel channel = {};
 };
 
 class OrderedCalls {
  public:
-  explicit OrderedCalls(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  // Returns the ranks of a process set; null if there is no such set.
+  using Members = std::function<const std::vector<int>*(int32_t set)>;
+
+  // If `members` is null, set 0, which holds all ranks, is the only one.
+  explicit OrderedCalls(int ranks, Members members = nullptr)
+      : ranks_(static_cast<size_t>(ranks)), members_(std::move(members)) {}
 
   // The call becomes part of the next frame.
   void announce(const OrderedCall& call) { news_.push_back(call); }
   bool has_news() const { return !news_.empty(); }
   void write(FrameWriter& frame);
 
-  // Reads what `rank` has written. Throws a communicator error for calls that it repeats.
+  // Reads what `rank` has written. Throws a communicator error for calls that it repeats, and for
+  // those of channels that it does not belong to.
   void read(int rank, FrameReader& frame);
 
   struct Due {
+    CallChannel channel;
     uint64_t number = 0;
     bool same = true;         // all ranks mean the same call
     std::vector<int> failed;  // ranks without input
   };
-  // Takes the calls that all ranks have announced; ascending, equal on all ranks.
+  // Takes the calls that all ranks of their channels have announced; ordered by channel and number,
+  // equal on all ranks.
   std::vector<Due> take_due();
 
   struct Waiting {
+    CallChannel channel;
     uint64_t number = 0;
     double seconds = 0;
     std::vector<int> missing;  // ranks
   };
   // Calls that some ranks have announced and others have not for longer than so many seconds.
   std::vector<Waiting> waiting(double longer_than) const;
+  bool has_waiting() const { return !pending_.empty(); }
+
+  // Forgets all calls of a process set that is removed.
+  void drop(int32_t set);
 
  private:
   enum class State : uint8_t { kMissing, kReady, kFailed };
@@ -53,13 +80,17 @@ class OrderedCalls {
     std::vector<State> states;  // by rank
     uint64_t hash = 0;
     bool same = true;
-    size_t announced = 0;
+    size_t announced = 0, expected = 0;  // ranks
     Clock::time_point since = Clock::now();
   };
+  using Key = std::pair<CallChannel, uint64_t>;
+
+  bool takes_part(int rank, const CallChannel& channel) const;
 
   const size_t ranks_;
+  const Members members_;
   std::vector<OrderedCall> news_;
-  std::map<uint64_t, Pending> pending_;
+  std::map<Key, Pending> pending_;
 };
 
 }  // namespace mxlite

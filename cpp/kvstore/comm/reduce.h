@@ -9,11 +9,11 @@ namespace mxlite {
 // output = inputs[0] op inputs[1] op ..., in this order; the output may be one of the inputs.
 void reduce_buffers(std::span<const void* const> inputs, void* output, int64_t count, DType dtype,
                     ReduceOp op);
-// As above into two outputs, of which the second is memory that other processes read.
+// Reduces like the function above into two outputs; other processes read the second.
 void reduce_buffers(std::span<const void* const> inputs, void* output, void* second, int64_t count,
                     DType dtype, ReduceOp op);
 
-// As above into all outputs; output i may be input i.
+// The function below reduces into all outputs; output i may be input i.
 enum class Stores : uint8_t { kCached, kStreaming };  // streaming ones pass the caches by
 void reduce_to_all(std::span<const void* const> inputs, std::span<void* const> outputs,
                    int64_t count, DType dtype, ReduceOp op, Stores stores);

@@ -27,7 +27,7 @@ struct WorldRequest {
   const void* mpi_communicator = nullptr;  // address of an MPI_Comm to use instead
 };
 
-// How the job continues after a loss, or grows.
+// Says how the job continues after a loss, or grows.
 struct RebuildRequest {
   int processes = 0;                 // new ones are started while there are fewer
   std::vector<std::string> command;  // command line of a new process

@@ -4,6 +4,7 @@
 #include <exception>
 #include <vector>
 
+#include "cpp/kvstore/comm/ordered_calls.h"
 #include "cpp/kvstore/horovod/request.h"
 #include "cpp/ndarray/ndarray.h"
 
@@ -26,9 +27,10 @@ struct NamedOperation : RefCounted {
   // Position among the calls that all ranks make in the same order (OrderedCalls); 0: the ranks
   // call in any order and find each other by name.
   uint64_t number = 0;
+  CallChannel channel;              // Numbers of ordered calls count in it.
   OperationOwner* owner = nullptr;  // null: none, or already notified
-  NDArrayRef input;
-  NDArrayRef output;    // for allreduce and broadcast; others allocate theirs
+  NDArrayRef input;                 // null: for a received message
+  NDArrayRef output;    // given for allreduce, broadcast and calls of operators; others allocate it
   int set_number = -1;  // number of a new process set
   // In place: may be queued after one of the same name, where others are refused, because no
   // dependency orders the next step's gradient, which may be a new array, after the last step's.

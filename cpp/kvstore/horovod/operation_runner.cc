@@ -49,6 +49,8 @@ const char* transport_activity(CollectiveKind kind) {
       return "MPI_ALLTOALL";
     case CollectiveKind::kReduceScatter:
       return "MPI_REDUCESCATTER";
+    case CollectiveKind::kReduce:
+      return "MPI_REDUCE";
     default:
       return "MPI_BARRIER";
   }
@@ -98,6 +100,7 @@ void OperationRunner::run(std::span<const OperationRef> operations,
                        : kind == CollectiveKind::kBroadcast     ? "BROADCAST"
                        : kind == CollectiveKind::kAllToAll      ? "ALLTOALL"
                        : kind == CollectiveKind::kReduceScatter ? "REDUCESCATTER"
+                       : kind == CollectiveKind::kReduce        ? "REDUCE"
                                                                 : "BARRIER");
   const ProfileScope profile(collective_name(kind), ProfileKind::kComm);
   std::string what = first.request().name;
@@ -109,18 +112,24 @@ void OperationRunner::run(std::span<const OperationRef> operations,
   switch (kind) {
     case CollectiveKind::kAllReduce:
       return all_reduce(first, group);
+    case CollectiveKind::kReduce:
+      return reduce(first, group, members);
     case CollectiveKind::kAllGather:
+      if (first.request().same_shapes) return run_blocks(first, group);
       return all_gather(first, requests, group);
     case CollectiveKind::kBroadcast:
       return broadcast(first, group, members);
     case CollectiveKind::kAllToAll:
+      if (first.request().same_shapes) return run_blocks(first, group);
       return all_to_all(first, requests, group);
     case CollectiveKind::kReduceScatter:
+      if (first.request().same_shapes) return run_blocks(first, group);
       return reduce_scatter(first, group);
     case CollectiveKind::kBarrier:
       return group.barrier();
     case CollectiveKind::kAddSet:
     case CollectiveKind::kRemoveSet:
+    case CollectiveKind::kMessage:
       break;
   }
   MX_ASSERT(false);
@@ -228,6 +237,48 @@ void OperationRunner::reduce_scatter(NamedOperation& o, Communicator& group) {
   }
   group.reduce_scatter(input, o.output->data(), counts, r.dtype, r.op);
   scale_buffer(o.output->data(), counts[static_cast<size_t>(group.rank())], r.dtype, r.postscale);
+}
+
+void OperationRunner::reduce(NamedOperation& o, Communicator& group, std::span<const int> members) {
+  all_reduce(o, group);
+  const auto root = std::find(members.begin(), members.end(), o.request().root);
+  if (group.rank() != static_cast<int>(root - members.begin()))
+    std::memset(o.output->data(), 0, o.asked->bytes);
+}
+
+void OperationRunner::run_blocks(NamedOperation& o, Communicator& group) {
+  const Request& r = o.request();
+  const auto ranks = static_cast<size_t>(group.size());
+  if (r.elements() == 0) return;
+  const void* input = o.input->data();
+  void* output = o.output->data();
+  if (r.kind == CollectiveKind::kAllGather)
+    return group.all_gather(input, output, std::vector<size_t>(ranks, o.asked->bytes));
+  if (r.kind == CollectiveKind::kAllToAll) {
+    const std::vector<size_t> bytes(ranks, o.asked->bytes / ranks);
+    return group.all_to_all(input, bytes, output, bytes);
+  }
+  const std::vector<int64_t> counts(ranks, r.elements() / group.size());
+  group.reduce_scatter(input, output, counts, r.dtype, r.op);
+  scale_buffer(output, counts[0], r.dtype, r.postscale);
+}
+
+void OperationRunner::message(NamedOperation* o, Communicator& group, int from, int to) {
+  const ProfileScope profile(collective_name(CollectiveKind::kMessage), ProfileKind::kComm);
+  std::vector<size_t> send(static_cast<size_t>(group.size())), receive = send;
+  std::byte nothing{};  // ranks without data still give an address
+  const void* input = &nothing;
+  void* output = &nothing;
+  if (o && group.rank() == from) {
+    send[static_cast<size_t>(to)] = o->asked->bytes;
+    input = o->input->data();
+    // The output of the sender is a marker without information.
+    std::memset(o->output->data(), 0, o->output->spec().bytes());
+  } else if (o) {
+    receive[static_cast<size_t>(from)] = o->asked->bytes;
+    output = o->output->data();
+  }
+  group.all_to_all(input, send, output, receive);
 }
 
 }  // namespace mxlite::horovod

@@ -20,6 +20,9 @@ class OperationRunner {
   // members: the ranks of the group.
   void run(std::span<const OperationRef> operations, std::span<const Request> requests,
            Communicator& group, std::span<const int> members);
+  // Collective over the group: moves a message between two of its ranks. operation: null on ranks
+  // that are neither; from, to: positions in the group.
+  void message(NamedOperation* operation, Communicator& group, int from, int to);
 
  private:
   void all_reduce(NamedOperation& operation, Communicator& group);
@@ -30,6 +33,9 @@ class OperationRunner {
   void all_to_all(NamedOperation& operation, std::span<const Request> requests,
                   Communicator& group);
   void reduce_scatter(NamedOperation& operation, Communicator& group);
+  void reduce(NamedOperation& operation, Communicator& group, std::span<const int> members);
+  // Runs the call of an operator, whose blocks are equal.
+  void run_blocks(NamedOperation& operation, Communicator& group);
   std::byte* buffer(size_t bytes);
 
   Timeline& timeline_;

@@ -8,8 +8,8 @@ namespace mxlite::horovod {
 
 const char* collective_name(CollectiveKind kind) {
   constexpr std::array<const char*, kNumCollectiveKinds> kNames = {
-      "allreduce",     "allgather", "broadcast",       "alltoall",
-      "reducescatter", "barrier",   "add_process_set", "remove_process_set"};
+      "allreduce", "allgather",       "broadcast",          "alltoall", "reducescatter",
+      "barrier",   "add_process_set", "remove_process_set", "reduce",   "message"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -22,8 +22,8 @@ int64_t Request::elements() const {
 bool Request::same_terms(const Request& o) const {
   return kind == o.kind && dtype == o.dtype && op == o.op && set == o.set && root == o.root &&
          device == o.device && prescale == o.prescale && postscale == o.postscale &&
-         shape == o.shape && splits == o.splits && group_size == o.group_size && group == o.group &&
-         failure == o.failure;
+         shape == o.shape && splits == o.splits && same_shapes == o.same_shapes &&
+         group_size == o.group_size && group == o.group && failure == o.failure;
 }
 
 const std::string& Request::key() const {
@@ -44,7 +44,8 @@ std::string shape_text(std::span<const int64_t> shape) {
 uint64_t call_hash(const Request& request) {
   Request common = request;
   common.failure.clear();
-  if (common.kind == CollectiveKind::kAllGather && !common.shape.empty()) common.shape[0] = 0;
+  if (common.kind == CollectiveKind::kAllGather && !common.same_shapes && !common.shape.empty())
+    common.shape[0] = 0;
   FrameWriter bytes;
   write_request(bytes, common);
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -64,6 +65,7 @@ void write_request(FrameWriter& frame, const Request& r) {
   frame.number(r.postscale);
   frame.numbers(r.shape);
   frame.numbers(r.splits);
+  frame.number(static_cast<uint8_t>(r.same_shapes));
   frame.text(r.group);
   frame.number(r.group_size);
   frame.text(r.failure);
@@ -88,6 +90,7 @@ Request read_request(FrameReader& frame) {
   r.postscale = frame.number<double>();
   r.shape = frame.numbers();
   r.splits = frame.numbers();
+  r.same_shapes = frame.number<uint8_t>() != 0;
   r.group = frame.text();
   r.group_size = frame.number<int32_t>();
   r.failure = frame.text();

@@ -20,8 +20,10 @@ enum class CollectiveKind : uint8_t {
   kBarrier,
   kAddSet,
   kRemoveSet,
+  kReduce,   // the sum for the root, zeros for the other ranks
+  kMessage,  // from one rank to another
 };
-inline constexpr size_t kNumCollectiveKinds = 8;
+inline constexpr size_t kNumCollectiveKinds = 10;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 
 // All ranks of the set use the same name. validate() checks what must be equal among them.
@@ -35,8 +37,12 @@ struct Request {
   int32_t device = -1;  // number of the GPU, -1: host memory
   double prescale = 1, postscale = 1;
   std::vector<int64_t> shape;
-  std::vector<int64_t> splits;  // all_to_all: rows for each rank; add_set: its ranks
-  std::string group;            // tensors that start together or not at all
+  // all_to_all: rows for each rank; add_set: its ranks; message: source and destination
+  std::vector<int64_t> splits;
+  // All ranks have the same shape, and the caller gives the output: the call of an operator, whose
+  // name says its parameters. Blocks for the ranks follow each other in memory.
+  bool same_shapes = false;
+  std::string group;  // tensors that start together or not at all
   int32_t group_size = 0;
   std::string failure;   // not empty: the input could not be computed
   int32_t priority = 0;  // for this rank only; not sent

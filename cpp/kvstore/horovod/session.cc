@@ -20,7 +20,7 @@ constexpr double kLook = 0.02;                      // seconds asleep while some
 constexpr double kIdleLook = 0.1;                   // seconds asleep otherwise
 constexpr int64_t kFuseBelow = int64_t{512} << 10;  // in shared memory, copying larger ones costs
                                                     // more than it saves
-constexpr uint32_t kProtocol = 3;
+constexpr uint32_t kProtocol = 4;
 constexpr size_t kAhead = 6;  // Operations queued ahead, because they are submitted from another
                               // core.
 
@@ -55,7 +55,10 @@ Session::Session(World world, const RuntimeOptions& options, Timeline& timeline)
       negotiator_(rank, size, static_cast<size_t>(options.cache_capacity)),
       runner_(timeline),
       autotuner_(options.autotune, options.settings),
-      calls_(size),
+      calls_(size,
+             [this](int32_t set) {
+               return negotiator_.has_set(set) ? &negotiator_.members(set) : nullptr;
+             }),
       spins_(shm::cores_for_all(topology.local_size) ? kSpins : kSpinsWhenShared),
       settings_(options.settings) {
   groups_[0] = std::move(world.communicator);
@@ -381,6 +384,7 @@ void Session::change_sets(const Response& response, NamedOperation& operation) {
   if (response.kind == CollectiveKind::kRemoveSet) {
     const int number = static_cast<int>(operation.request().splits[0]);
     groups_.erase(number);
+    fail_calls_of(number);
     std::lock_guard lock(mutex_);
     sets_.erase(number);
     return;
@@ -448,7 +452,7 @@ void Session::end(const char* reason) noexcept {
   for (const auto& [key, operation] : pending_) tell({&operation, 1}, cause);
   for (const auto& [key, operations] : queued_)
     for (const OperationRef& operation : operations) tell({&operation, 1}, cause);
-  for (const auto& [number, operation] : ordered_) tell({&operation, 1}, cause);
+  for (const auto& [key, operation] : ordered_) tell({&operation, 1}, cause);
   fresh_.clear();
   operations_.clear();
   next_.clear();

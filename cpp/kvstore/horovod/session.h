@@ -56,8 +56,9 @@ class Session {
   RequestRef share(const Request& request) { return requests_.share(request); }
   void submit(std::vector<OperationRef> operations);
   // Reserves `count` calls that all ranks make in the same order and returns the number of the
-  // first; operations with these numbers may be submitted in any order.
-  uint64_t number_calls(size_t count) { return next_call_.fetch_add(count); }
+  // first; operations with these numbers may be submitted in any order. Each channel has its own
+  // numbers.
+  uint64_t number_calls(size_t count, const CallChannel& channel = {});
   void request_stop();
   void abort(const char* reason) noexcept;
   bool ended();
@@ -87,8 +88,10 @@ class Session {
   void announce_call(OperationRef& operation);
   int64_t carry_out_calls();  // runs calls that are due; returns their bytes
   void run_call(std::vector<OperationRef>& operations);
-  std::vector<Request> requests_of_all(const NamedOperation& call);
+  void attend_message(const OrderedCalls::Due& due, Communicator& group);
+  std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
   std::string difference(const NamedOperation& call);
+  void fail_calls_of(int set);
   std::vector<Stall> stalls(double longer_than) const;
   void change_sets(const Response& response, NamedOperation& operation);
   void check_stalls();
@@ -114,7 +117,7 @@ class Session {
   std::unordered_map<std::string_view, OperationRef> pending_;
   size_t open_ = 0;  // in both
   OrderedCalls calls_;
-  std::map<uint64_t, OperationRef> ordered_;                          // by number
+  std::map<std::pair<CallChannel, uint64_t>, OperationRef> ordered_;  // by channel and number
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;  // wait for one of the same
                                                                       // name
   std::vector<OperationRef> next_;                                    // may start now
@@ -130,10 +133,11 @@ class Session {
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
   Clock::time_point last_traffic_ = Clock::now();
 
-  std::atomic<uint64_t> next_call_{1};
+  std::atomic<uint64_t> next_call_{1};  // in the channel of all ranks
   RequestTable requests_;
   std::mutex mutex_;
-  std::vector<OperationRef> inbox_;  // guarded by mutex_
+  std::map<CallChannel, uint64_t> calls_made_;  // in other channels; guarded by mutex_
+  std::vector<OperationRef> inbox_;             // guarded by mutex_
   // False while the thread waits for something and checks the inbox itself. Guarded by mutex_.
   bool needs_rings_ = true;
   bool stop_requested_ = false;           // guarded by mutex_

@@ -1,30 +1,67 @@
-// Runs the calls that all ranks make in the same order.
+// Runs the calls that all ranks of a process set make in the same order.
 #include <algorithm>
 #include <numeric>
 
 #include "cpp/base/error.h"
 #include "cpp/kvstore/horovod/session.h"
+#include "cpp/kvstore/horovod/stall_text.h"
 #include "cpp/kvstore/horovod/validate.h"
 
 namespace mxlite::horovod {
 namespace {
 
 std::string call_text(const Request& r) {
+  if (r.same_shapes) return str(r.name, " of ", r.dtype, shape_text(r.shape));
   return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape));
+}
+
+// Returns "a on ranks 0, 2 and b on rank 1".
+std::string calls_by_rank(std::span<const Request> requests, std::span<const int> ranks) {
+  std::vector<std::pair<std::string, std::vector<int>>> calls;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const std::string text = call_text(requests[i]);
+    auto known = std::find_if(calls.begin(), calls.end(),
+                              [&](const auto& call) { return call.first == text; });
+    if (known == calls.end()) known = calls.insert(calls.end(), {text, {}});
+    known->second.push_back(ranks[i]);
+  }
+  std::string text;
+  for (const auto& [call, callers] : calls)
+    text += str(text.empty() ? "" : " and ", call, " on ", ranks_text(callers));
+  return text;
+}
+
+int position_of(std::span<const int> members, int rank) {
+  return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
 }  // namespace
 
+uint64_t Session::number_calls(size_t count, const CallChannel& channel) {
+  if (channel == CallChannel{}) return next_call_.fetch_add(count);
+  std::lock_guard lock(mutex_);
+  uint64_t& made = calls_made_[channel];
+  made += count;
+  return made - count + 1;
+}
+
 void Session::announce_call(OperationRef& operation) {
   const uint64_t number = operation->number;
+  const CallChannel channel = operation->channel;
   const Request& request = operation->request();
-  const auto place = ordered_.try_emplace(number).first;
-  calls_.announce({number, call_hash(request), !request.failure.empty()});
+  const auto group = groups_.find(channel.set);
+  if (group == groups_.end() || !group->second) {
+    const std::string text =
+        str(request.name, ": process set ", channel.set, " was removed before the call ran");
+    return tell({&operation, 1}, as_exception(text.c_str()));
+  }
+  const auto place = ordered_.try_emplace({channel, number}).first;
+  calls_.announce({number, call_hash(request), !request.failure.empty(), channel});
   place->second.swap(operation);
 }
 
 // Calls stay in ordered_ until their owners are notified: after an error the end of the session
-// notifies the rest.
+// notifies the rest. Every rank takes the calls of its process sets in the same order.
 int64_t Session::carry_out_calls() {
   int64_t bytes_of_all = 0;
   // Fuses small all-reduces of one type, in the position where the bucket is full.
@@ -36,8 +73,13 @@ int64_t Session::carry_out_calls() {
   const NegotiationSettings& settings = negotiator_.settings();
   const int64_t fuse_below = std::min(settings.fuse_below, settings.fusion_bytes);
   for (const OrderedCalls::Due& due : calls_.take_due()) {
-    const auto found = ordered_.find(due.number);
-    MX_ASSERT(found != ordered_.end());
+    const auto group = groups_.find(due.channel.set);
+    if (group == groups_.end() || !group->second) continue;  // this rank is no member
+    const auto found = ordered_.find({due.channel, due.number});
+    if (found == ordered_.end()) {
+      attend_message(due, *group->second);
+      continue;
+    }
     OperationRef operation = found->second;
     const Request& request = operation->request();
     if (!due.same || !due.failed.empty()) {
@@ -54,7 +96,7 @@ int64_t Session::carry_out_calls() {
     }
     auto fits = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& b) {
       const Request& first = b.operations[0]->request();
-      return first.dtype == request.dtype && first.op == request.op &&
+      return first.set == request.set && first.dtype == request.dtype && first.op == request.op &&
              first.prescale == request.prescale && first.postscale == request.postscale;
     });
     if (fits == buckets.end()) fits = buckets.insert(fits, Bucket{});
@@ -73,11 +115,21 @@ void Session::run_call(std::vector<OperationRef>& operations) {
   const auto begin = Clock::now();
   size_t bytes = 0;
   for (const auto& o : operations) bytes += o->asked->bytes;
+  const CallChannel& channel = operations[0]->channel;
+  Communicator& group = *groups_.at(channel.set);
+  const std::vector<int>& members = negotiator_.members(channel.set);
   try {
     std::vector<Request> requests;
-    if (operations[0]->request().kind == CollectiveKind::kAllGather)
-      requests = requests_of_all(*operations[0]);
-    runner_.run(operations, requests, *groups_.at(0), negotiator_.members(0));
+    const Request& first = operations[0]->request();
+    if (first.kind == CollectiveKind::kAllGather && !first.same_shapes)
+      requests = requests_of_all(first, group);
+    if (channel.is_message()) {
+      group.describe(first.name);
+      runner_.message(operations[0].get(), group, position_of(members, channel.from),
+                      position_of(members, channel.to));
+    } else {
+      runner_.run(operations, requests, group, members);
+    }
   } catch (const std::exception& e) {
     tell(operations, as_exception(e.what()));
     throw;
@@ -91,42 +143,85 @@ void Session::run_call(std::vector<OperationRef>& operations) {
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
   }
   tell(operations, {});
-  for (const OperationRef& operation : operations) ordered_.erase(operation->number);
+  for (const OperationRef& operation : operations)
+    ordered_.erase({operation->channel, operation->number});
   operations.clear();
 }
 
-// Collective: collects each rank's request for the call.
-std::vector<Request> Session::requests_of_all(const NamedOperation& call) {
-  Communicator& world = *groups_.at(0);
-  world.describe(call.request().name);
+// A message between two other ranks of a group is a collective of the whole group.
+void Session::attend_message(const OrderedCalls::Due& due, Communicator& group) {
+  const std::vector<int>& members = negotiator_.members(due.channel.set);
+  if (!due.same || !due.failed.empty()) {
+    requests_of_all({}, group);
+    return;
+  }
+  group.describe(str("message from rank ", due.channel.from, " to rank ", due.channel.to));
+  runner_.message(nullptr, group, position_of(members, due.channel.from),
+                  position_of(members, due.channel.to));
+}
+
+// Collective: collects each member's request for the call.
+std::vector<Request> Session::requests_of_all(const Request& mine, Communicator& group) {
+  group.describe(mine.name);
   FrameWriter writer;
-  write_request(writer, call.request());
-  const std::vector<std::byte> mine = writer.take();
-  const uint64_t my_bytes = mine.size();
-  std::vector<size_t> sizes(static_cast<size_t>(size));
+  write_request(writer, mine);
+  const std::vector<std::byte> sent = writer.take();
+  const uint64_t my_bytes = sent.size();
+  std::vector<size_t> sizes(static_cast<size_t>(group.size()));
   static_assert(sizeof(size_t) == sizeof my_bytes);
-  world.all_gather(&my_bytes, sizes.data(), std::vector<size_t>(sizes.size(), sizeof my_bytes));
+  group.all_gather(&my_bytes, sizes.data(), std::vector<size_t>(sizes.size(), sizeof my_bytes));
   std::vector<std::byte> all(std::accumulate(sizes.begin(), sizes.end(), size_t{0}));
-  world.all_gather(mine.data(), all.data(), sizes);
+  group.all_gather(sent.data(), all.data(), sizes);
   FrameReader reader(all, kNegotiationFrame);
   std::vector<Request> requests;
-  for (int r = 0; r < size; ++r) requests.push_back(read_request(reader));
+  for (size_t r = 0; r < sizes.size(); ++r) requests.push_back(read_request(reader));
   return requests;
 }
 
 // Collective: returns why the ranks cannot carry out a call.
 std::string Session::difference(const NamedOperation& call) {
-  const std::vector<Request> requests = requests_of_all(call);
-  for (size_t r = 1; r < requests.size(); ++r)
-    if (requests[r].name != requests[0].name || requests[r].kind != requests[0].kind)
-      return str("the ranks do not make the same calls in the same order: call ", call.number,
-                 " is ", call_text(requests[0]), " on rank 0 and ", call_text(requests[r]),
-                 " on rank ", r, "; every rank must init, push and pull the same keys in the same ",
-                 "order");
-  const std::string text = mismatch(requests, negotiator_.members(0));
-  return !text.empty()
-             ? text
-             : str("the ranks differ in ", call_text(requests[0]), ", call ", call.number);
+  const CallChannel& channel = call.channel;
+  std::vector<Request> requests = requests_of_all(call.request(), *groups_.at(channel.set));
+  std::vector<int> ranks = negotiator_.members(channel.set);
+  if (channel.is_message()) {
+    const auto of = [&](int r) { return requests[static_cast<size_t>(position_of(ranks, r))]; };
+    requests = {of(channel.from), of(channel.to)};
+    ranks = {channel.from, channel.to};
+  }
+  const bool of_operators =
+      std::any_of(requests.begin(), requests.end(), [](const Request& r) { return r.same_shapes; });
+  if (!of_operators) {
+    const bool same_call = std::all_of(requests.begin(), requests.end(), [&](const Request& r) {
+      return r.name == requests[0].name && r.kind == requests[0].kind;
+    });
+    const std::string text = same_call ? mismatch(requests, ranks) : "";
+    if (!text.empty()) return text;
+  }
+  std::string failures;
+  for (size_t i = 0; of_operators && i < requests.size(); ++i)
+    if (!requests[i].failure.empty())
+      failures += str(failures.empty() ? "" : "; ", call_text(requests[i]), ": rank ", ranks[i],
+                      " cannot take part: ", requests[i].failure);
+  if (!failures.empty()) return failures;
+  return str("the ranks do not make the same calls in the same order: call ", call.number,
+             channel.set == 0 ? "" : str(" of process set ", channel.set), " is ",
+             calls_by_rank(requests, ranks),
+             "; every rank must make the same calls in the same order");
+}
+
+// The process set has been removed.
+void Session::fail_calls_of(int set) {
+  calls_.drop(set);
+  for (auto at = ordered_.begin(); at != ordered_.end();) {
+    if (at->first.first.set != set) {
+      ++at;
+      continue;
+    }
+    const std::string text =
+        str(at->second->request().name, ": process set ", set, " was removed before the call ran");
+    tell({&at->second, 1}, as_exception(text.c_str()));
+    at = ordered_.erase(at);
+  }
 }
 
 }  // namespace mxlite::horovod

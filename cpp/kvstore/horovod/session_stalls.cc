@@ -15,10 +15,16 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+std::string call_name(const CallChannel& channel, uint64_t number) {
+  if (channel.is_message())
+    return str("message ", number, " from rank ", channel.from, " to rank ", channel.to);
+  return str("call ", number, " of process set ", channel.set);
+}
+
 }  // namespace
 
 void Session::check_stalls() {
-  if (rank != 0 || (open_ == 0 && ordered_.empty())) return;
+  if (rank != 0 || (open_ == 0 && !calls_.has_waiting())) return;
   if (seconds_since(stalls_checked_) < kCheckSeconds) return;
   stalls_checked_ = Clock::now();
   double limit = options_.stall_shutdown;
@@ -35,10 +41,10 @@ void Session::check_stalls() {
 std::vector<Stall> Session::stalls(double longer_than) const {
   std::vector<Stall> found = negotiator_.stalls(longer_than);
   for (OrderedCalls::Waiting& one : calls_.waiting(longer_than)) {
-    const auto mine = ordered_.find(one.number);
-    found.push_back({mine == ordered_.end() ? str("call ", one.number, " of the stores")
-                                            : mine->second->request().name,
-                     0, one.seconds, std::move(one.missing)});
+    const auto mine = ordered_.find({one.channel, one.number});
+    found.push_back(
+        {mine == ordered_.end() ? call_name(one.channel, one.number) : mine->second->request().name,
+         0, one.seconds, std::move(one.missing)});
   }
   return found;
 }

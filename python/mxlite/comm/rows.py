@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from .submitting import (
     Average,
     Sum,
     check_group,
-    checked,
     contiguous,
     full_name,
     group_names,
@@ -32,6 +31,31 @@ __all__ = [
     "grouped_reducescatter",
     "reducescatter",
 ]
+
+
+def _run(
+    kind: str,
+    tensors: Sequence[NDArray],
+    name: str | None,
+    priority: int,
+    process_set: ProcessSet,
+    terms_of: Callable[[list[NDArray]], dict[str, Any]] | None = None,
+    grouped: bool = False,
+) -> tuple[list[NDArray], Any]:
+    """Run an operation on arrays that start together; return its results and the operation.
+
+    ``terms_of`` adds terms once the arrays and the set are checked; a group has one name for all.
+    """
+    ctx = check_group(kind, tensors)[0].ctx
+    inputs = [contiguous(tensor) for tensor in tensors]
+    number = set_number(kind, process_set)
+    terms = {} if terms_of is None else terms_of(inputs)
+    if grouped:
+        terms["group"], names = group_names(kind, name, len(inputs), process_set)
+    else:
+        names = [full_name(kind, name, process_set)]
+    pending = submit(kind, names, inputs, [], set=number, priority=priority, **terms)
+    return waited(pending, inputs, ctx), pending
 
 
 def allgather(
@@ -62,14 +86,7 @@ def allgather(
     -----
     Matches ``horovod.mxnet.allgather``; waits for the result.
     """
-    kind = "allgather"
-    ctx = checked(kind, tensor).ctx
-    inputs = [contiguous(tensor)]
-    number = set_number(kind, process_set)
-    pending = submit(
-        kind, [full_name(kind, name, process_set)], inputs, [], set=number, priority=priority
-    )
-    return waited(pending, inputs, ctx)[0]
+    return _run("allgather", [tensor], name, priority, process_set)[0][0]
 
 
 def grouped_allgather(
@@ -84,15 +101,9 @@ def grouped_allgather(
     -------
     list of NDArray
     """
-    kind = "allgather"
     if not tensors:
         return tensors  # type: ignore[return-value]
-    ctx = check_group(kind, tensors)[0].ctx
-    inputs = [contiguous(tensor) for tensor in tensors]
-    number = set_number(kind, process_set)
-    base, names = group_names(kind, name, len(inputs), process_set)
-    pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base)
-    return waited(pending, inputs, ctx)
+    return _run("allgather", tensors, name, priority, process_set, grouped=True)[0]
 
 
 def _rows_to_send(tensor: NDArray, splits: Any, size: int) -> list[int]:
@@ -155,35 +166,35 @@ def alltoall(
     -----
     Matches ``horovod.mxnet.alltoall``; waits for the result.
     """
-    kind = "alltoall"
-    ctx = checked(kind, tensor).ctx
-    inputs = [contiguous(tensor)]
-    number = set_number(kind, process_set)
-    rows = _rows_to_send(inputs[0], splits, process_set.size() or 1)
-    pending = submit(
-        kind,
-        [full_name(kind, name, process_set)],
-        inputs,
-        [],
-        set=number,
-        priority=priority,
-        splits=rows,
-    )
-    output = waited(pending, inputs, ctx)[0]
+
+    def terms_of(inputs: list[NDArray]) -> dict[str, Any]:
+        return {"splits": _rows_to_send(inputs[0], splits, process_set.size() or 1)}
+
+    outputs, ended = _run("alltoall", [tensor], name, priority, process_set, terms_of)
     if splits is None:
-        return output
-    return output, nd.array(pending.received_splits, dtype="int32")
+        return outputs[0]
+    return outputs[0], nd.array(ended.received_splits, dtype="int32")
 
 
-def _scatter_terms(
-    kind: str, tensors: list[NDArray], op: int, prescale: float, postscale: float, ps: ProcessSet
-) -> dict[str, Any]:
-    if op not in (Average, Sum):
-        raise ValueError_(f"{kind}: op {op!r} given, hvd.Average or hvd.Sum expected")
-    for tensor in tensors:
-        if not tensor.shape:
+def _reduce_scatter(
+    tensors: Sequence[NDArray],
+    op: int,
+    name: str | None,
+    priority: int,
+    process_set: ProcessSet,
+    factors: tuple[float, float],
+    grouped: bool = False,
+) -> list[NDArray]:
+    kind = "reducescatter"
+
+    def terms_of(inputs: list[NDArray]) -> dict[str, Any]:
+        if op not in (Average, Sum):
+            raise ValueError_(f"{kind}: op {op!r} given, hvd.Average or hvd.Sum expected")
+        if not all(tensor.shape for tensor in inputs):
             raise ValueError_(f"{kind}: a tensor without dimensions given")
-    return reduction(op, prescale, postscale, ps)
+        return reduction(op, *factors, process_set)
+
+    return _run(kind, tensors, name, priority, process_set, terms_of, grouped)[0]
 
 
 def reducescatter(
@@ -222,21 +233,8 @@ def reducescatter(
     -----
     Matches ``horovod.mxnet.reducescatter``; waits for the result.
     """
-    kind = "reducescatter"
-    ctx = checked(kind, tensor).ctx
-    inputs = [contiguous(tensor)]
-    number = set_number(kind, process_set)
-    terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
-    pending = submit(
-        kind,
-        [full_name(kind, name, process_set)],
-        inputs,
-        [],
-        set=number,
-        priority=priority,
-        **terms,
-    )
-    return waited(pending, inputs, ctx)[0]
+    factors = prescale_factor, postscale_factor
+    return _reduce_scatter([tensor], op, name, priority, process_set, factors)[0]
 
 
 def grouped_reducescatter(
@@ -254,13 +252,7 @@ def grouped_reducescatter(
     -------
     list of NDArray
     """
-    kind = "reducescatter"
     if not tensors:
         return tensors  # type: ignore[return-value]
-    ctx = check_group(kind, tensors)[0].ctx
-    inputs = [contiguous(tensor) for tensor in tensors]
-    number = set_number(kind, process_set)
-    terms = _scatter_terms(kind, inputs, op, prescale_factor, postscale_factor, process_set)
-    base, names = group_names(kind, name, len(inputs), process_set)
-    pending = submit(kind, names, inputs, [], set=number, priority=priority, group=base, **terms)
-    return waited(pending, inputs, ctx)
+    factors = prescale_factor, postscale_factor
+    return _reduce_scatter(tensors, op, name, priority, process_set, factors, grouped=True)

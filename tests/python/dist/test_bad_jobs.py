@@ -176,7 +176,7 @@ try:
     raise SystemExit("agreed")
 except mx.MXNetError as error:
     # Rank 1 does not know the name of the call that it has not made.
-    call = "call 2 of the stores" if store.rank else "kvstore.dist_sync.0.w"
+    call = "call 2 of process set 0" if store.rank else "kvstore.dist_sync.0.w"
     assert "given up" in str(error) and f"'{call}' misses rank 1" in str(error), error
 print("done", store.rank)
 """

@@ -7,7 +7,7 @@
 
 namespace mxlite::mpi::ulfm {
 
-// What is missing; empty if ranks may die.
+// Returns what is missing, and nothing if ranks may die.
 std::string obstacle();
 
 // Makes every pending and later call in the communicator fail, on all its ranks. Nothing where

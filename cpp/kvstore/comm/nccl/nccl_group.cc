@@ -12,7 +12,7 @@ namespace mxlite::nccl {
 namespace {
 
 [[noreturn]] void throw_nccl_error(ncclResult_t status, const char* call) {
-  // What NCCL knows beyond the code: the system call that failed, the peer that is gone.
+  // NCCL knows more than the code: the system call that failed, the peer that is gone.
   const char* more = ncclGetLastError(nullptr);
   fail(ErrorKind::kCommunicator, call, " failed: ", ncclGetErrorString(status),
        more && *more ? str(" (", more, ")") : std::string());
@@ -225,5 +225,13 @@ std::unique_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices,
                                              const DeviceBootstrap& bootstrap) {
   return std::make_unique<NcclGroup>(devices, bootstrap);
 }
+
+int version_found() {
+  int version = 0;
+  ncclGetVersion(&version);
+  return version;
+}
+
+int version_built() { return NCCL_VERSION_CODE; }
 
 }  // namespace mxlite::nccl

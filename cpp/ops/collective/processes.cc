@@ -1,0 +1,41 @@
+#include "cpp/ops/collective/processes.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "cpp/base/error.h"
+
+namespace mxlite::collective {
+namespace {
+std::atomic<Processes*> provided{nullptr};
+}  // namespace
+
+bool Group::has(int64_t r) const { return std::find(ranks.begin(), ranks.end(), r) != ranks.end(); }
+
+void set_processes(Processes* processes) { provided = processes; }
+
+Processes* running_processes() {
+  Processes* processes = provided;
+  return processes && processes->running() ? processes : nullptr;
+}
+
+Group group_of(const char* op, int32_t process_set) {
+  const Processes* processes = running_processes();
+  if (!processes) {
+    MX_CHECK(process_set == 0, op, ": process set ", process_set,
+             " given, this process has joined no job and has only process set 0");
+    return {{0}, 0};
+  }
+  Group group;
+  try {
+    group = processes->group(process_set);
+  } catch (Error& error) {
+    error.add_context(str("in ", op));
+    throw;
+  }
+  MX_CHECK(group.has(group.rank), op, ": process set ", process_set,
+           " does not contain this process, rank ", group.rank);
+  return group;
+}
+
+}  // namespace mxlite::collective

@@ -1,0 +1,77 @@
+// Interface between collective operators and the processes of a job. Operators say which call they
+// make; whoever joins the job (cpp/python) provides the processes that carry it out.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cpp/engine/task.h"
+#include "cpp/ndarray/ndarray.h"
+
+namespace mxlite::collective {
+
+enum class Kind : uint8_t {
+  kAllReduce,
+  kReduce,  // zeros on all ranks but the root
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kSend,
+  kReceive,
+};
+enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
+
+// The request of one operator to a process set. It must be the same on all ranks.
+struct Terms {
+  Kind kind = Kind::kAllReduce;
+  Reduction reduction = Reduction::kSum;
+  int32_t process_set = 0;
+  int32_t peer = 0;                   // root, source or destination: a rank of the job
+  int split_axis = 0, join_axis = 0;  // axes along which ranks have their parts; in range
+  std::string text;                   // "all_gather(axis=1)": the call in errors
+};
+
+// The ranks of a process set to which this process belongs.
+struct Group {
+  std::vector<int> ranks;  // in the job
+  int rank = 0;            // this process's rank in the job
+
+  int64_t size() const { return static_cast<int64_t>(ranks.size()); }
+  bool has(int64_t r) const;
+};
+
+// One call of this rank. Arrays are contiguous and in host memory; blocks of the ranks follow each
+// other in memory.
+struct Call {
+  const char* op = "";  // static
+  Terms terms;
+  TensorSpec spec;           // the operator's argument
+  NDArrayRef input, output;  // no input: a message is received
+  engine::Origin origin;
+};
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  // Returns whether this process has joined a job. Throws a communicator error if it was started
+  // as one of several and has not joined them.
+  virtual bool running() const = 0;
+  // Returns the ranks of a process set; throws a value error if there is none.
+  virtual Group group(int32_t process_set) const = 0;
+  // Gives the call the next number of its process set and pushes a task that writes the output.
+  virtual void start(Call call) = 0;
+  // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
+  virtual void refuse(Call call, const std::string& reason) = 0;
+};
+
+// The object must live until the process ends. Until this is called a process is alone.
+void set_processes(Processes* processes);
+// Returns null if this process is alone.
+Processes* running_processes();
+
+// Returns the group of a call; throws a value error that names the operator if this process does
+// not belong to it. A process that is alone has only process set 0.
+Group group_of(const char* op, int32_t process_set);
+
+}  // namespace mxlite::collective

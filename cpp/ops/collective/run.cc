@@ -1,0 +1,125 @@
+#include "cpp/ops/collective/run.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::collective {
+namespace {
+
+// Filled while the operators are registered.
+std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
+  static auto& map = *new std::unordered_map<const OpSchema*, TermsFn>;
+  return map;
+}
+
+// A group of one rank: every collective returns its input. All collectives have this kernel, which
+// tells them from other operators.
+void run_alone(KernelContext&, const void*, Inputs in, Outputs out) {
+  MX_CHECK_KIND(!running_processes(), ErrorKind::kNotSupported,
+                "a collective operator was called inside a kernel while a job of several processes "
+                "runs");
+  if (out[0].bytes() > 0) std::memcpy(out[0].data, in[0].data, out[0].bytes());
+}
+
+int64_t product(const Shape& shape, int begin, int end) {
+  int64_t n = 1;
+  for (int d = begin; d < end; ++d) n *= shape[d];
+  return n;
+}
+
+// A view of a contiguous array that is divided along an axis: the blocks of the ranks come first.
+NDArrayRef by_rank(const NDArrayRef& array, int axis, int64_t ranks) {
+  const Shape& shape = array->shape();
+  const int64_t outer = product(shape, 0, axis);
+  const int64_t block = product(shape, axis, shape.ndim()) / ranks;
+  Strides strides;
+  for (const int64_t step : {block, ranks * block, int64_t{1}}) strides.push_back(step);
+  return array->strided(Shape{ranks, outer, block}, strides, array->offset());
+}
+
+// The rest is not needed to tell other ranks that the call has failed.
+void fill_what_is_valid(const OpSchema& op, const void* params, Call& call) {
+  try {
+    terms_by_op().at (&op)(params, call.spec, call.terms);
+  } catch (const Error&) {
+    return;
+  }
+}
+
+bool splits(Kind kind) { return kind == Kind::kReduceScatter || kind == Kind::kAllToAll; }
+bool joins(Kind kind) { return kind == Kind::kAllGather || kind == Kind::kAllToAll; }
+
+}  // namespace
+
+void add(OpRegistry& ops, OpSchema schema, TermsFn terms) {
+  const OpSchema& op = ops.add(std::move(schema));
+  Kernel kernel;
+  kernel.name = "alone";
+  kernel.run = &run_alone;
+  kernel.runs_when_empty = true;
+  ops.add_kernel(op.name, DeviceType::kCPU, kernel);
+  terms_by_op()[&op] = terms;
+}
+
+bool is_collective(const Kernel& kernel) { return kernel.run == &run_alone; }
+
+bool is_collective(const OpSchema& op) {
+  const auto& kernels = op.kernels[DeviceType::kCPU];
+  return !kernels.empty() && is_collective(kernels[0]);
+}
+
+NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
+             const TensorSpec& spec, const InvokeOptions& options) {
+  Call call;
+  call.op = op.name.c_str();
+  call.spec = input->spec();
+  call.origin = options.origin;
+  terms_by_op().at (&op)(params, call.spec, call.terms);
+  const NDArrayRef out = options.out.empty() ? nullptr : options.out[0];
+  MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out has shape ", out->shape(),
+                 ", the result has ", spec.shape);
+  const Kind kind = call.terms.kind;
+  const int64_t ranks = processes.group(call.terms.process_set).size();
+  if (kind != Kind::kReceive) {
+    call.input = contiguous(input);
+    if (splits(kind) && spec.shape.size() > 0)
+      call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
+  }
+  const NDArrayRef result = NDArray::empty(spec, options.device);
+  NDArrayRef target = result;
+  if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
+  const bool in_order = target->contiguous();
+  call.output = in_order ? result : NDArray::empty(target->spec(), options.device);
+  const NDArrayRef received = call.output;
+  processes.start(std::move(call));
+  if (!in_order) copy_to(received, target);
+  if (!out) return {result};
+  copy_to(result, out);
+  return {out};
+}
+
+void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
+                      const char* reason) noexcept {
+  if (!is_collective(op) || inputs.size() != 1) return;
+  try {
+    Processes* processes = running_processes();
+    if (!processes) return;
+    Call call;
+    call.op = op.name.c_str();
+    call.terms.text = op.name;
+    call.spec = inputs[0]->spec();
+    fill_what_is_valid(op, params, call);
+    const Group group = processes->group(call.terms.process_set);
+    const bool is_message = call.terms.kind == Kind::kSend || call.terms.kind == Kind::kReceive;
+    const bool has_peer = group.has(call.terms.peer) && call.terms.peer != group.rank;
+    if (group.has(group.rank) && (has_peer || !is_message))
+      processes->refuse(std::move(call), reason);
+  } catch (const std::exception&) {
+    // The call names no process set that exists, so no rank waits for this one; or memory has run
+    // out, and the other ranks wait until the deadline.
+  }
+}
+
+}  // namespace mxlite::collective

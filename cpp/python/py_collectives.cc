@@ -1,0 +1,130 @@
+// Carries out collective operators in the job that this process has joined.
+#include "cpp/kvstore/comm/world.h"
+#include "cpp/kvstore/horovod/runtime.h"
+#include "cpp/ops/collective/processes.h"
+#include "cpp/python/py_comm.h"
+
+namespace mxlite::python {
+namespace {
+
+using collective::Call;
+using collective::Kind;
+using collective::Reduction;
+using horovod::Runtime;
+
+CollectiveKind kind_of(Kind kind) {
+  switch (kind) {
+    case Kind::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case Kind::kReduce:
+      return CollectiveKind::kReduce;
+    case Kind::kBroadcast:
+      return CollectiveKind::kBroadcast;
+    case Kind::kAllGather:
+      return CollectiveKind::kAllGather;
+    case Kind::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case Kind::kAllToAll:
+      return CollectiveKind::kAllToAll;
+    case Kind::kSend:
+    case Kind::kReceive:
+      break;
+  }
+  return CollectiveKind::kMessage;
+}
+
+ReduceOp reduce_op_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMean:
+      break;
+    case Reduction::kProduct:
+      return ReduceOp::kProduct;
+    case Reduction::kMin:
+      return ReduceOp::kMin;
+    case Reduction::kMax:
+      return ReduceOp::kMax;
+  }
+  return ReduceOp::kSum;
+}
+
+CallChannel channel_of(const Call& call, int rank) {
+  const collective::Terms& terms = call.terms;
+  CallChannel channel;
+  channel.set = terms.process_set;
+  if (terms.kind == Kind::kSend) channel.from = rank, channel.to = terms.peer;
+  if (terms.kind == Kind::kReceive) channel.from = terms.peer, channel.to = rank;
+  return channel;
+}
+
+// The call as an operation with the next number of its channel.
+OperationRef operation_of(const Call& call, const std::string& failure, Session& session) {
+  const collective::Terms& terms = call.terms;
+  Request request;
+  request.name = terms.text;
+  request.kind = kind_of(terms.kind);
+  request.dtype = call.spec.dtype;
+  request.op = reduce_op_of(terms.reduction);
+  request.set = terms.process_set;
+  const CallChannel channel = channel_of(call, session.rank);
+  if (channel.is_message())
+    request.splits = {channel.from, channel.to};
+  else
+    request.root = terms.peer;
+  if (terms.reduction == Reduction::kMean)
+    request.postscale = 1.0 / static_cast<double>(session.set_members(terms.process_set).size());
+  const auto shape = call.spec.shape.span();
+  request.shape.assign(shape.begin(), shape.end());
+  request.same_shapes = true;
+  request.failure = failure;
+  auto operation = make_ref<NamedOperation>();
+  // Own handles: backward may give the caller's handles other memory before this runs.
+  if (call.input) operation->input = call.input->detached();
+  if (call.output) operation->output = call.output->detached();
+  operation->asked = session.share(request);
+  operation->channel = channel;
+  operation->number = session.number_calls(1, channel);
+  return operation;
+}
+
+class JobProcesses final : public collective::Processes {
+ public:
+  bool running() const override {
+    if (Runtime::get().session()) return true;
+    MX_CHECK_KIND(launched_processes() == 1, ErrorKind::kCommunicator,
+                  "this process was started as one of ", launched_processes(),
+                  " and has not joined them: call mxlite.horovod.init() or create a dist store "
+                  "before collective operators run");
+    return false;
+  }
+
+  collective::Group group(int32_t process_set) const override {
+    const auto session = Runtime::get().running_session();
+    return {session->set_members(process_set), session->rank};
+  }
+
+  void start(Call call) override {
+    auto session = Runtime::get().running_session();
+    std::vector<OperationRef> operations = {operation_of(call, "", *session)};
+    std::vector<engine::Var*> reads, overwrites = {&call.output->storage()->var()};
+    if (call.input) reads.push_back(&call.input->storage()->var());
+    auto task =
+        make_ref<CollectiveTask>(call.op, call.origin, std::move(operations), std::move(session));
+    engine::Engine::get().push(std::move(task), {reads, overwrites, {}},
+                               {.may_inline = true, .bytes = call.output->spec().bytes()});
+  }
+
+  void refuse(Call call, const std::string& reason) override {
+    const auto session = Runtime::get().running_session();
+    session->submit({operation_of(call, reason, *session)});
+  }
+};
+
+}  // namespace
+
+void provide_collectives() {
+  static JobProcesses& processes = *new JobProcesses;
+  collective::set_processes(&processes);
+}
+
+}  // namespace mxlite::python

@@ -1,0 +1,142 @@
+"""Collective operators on several processes of this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_operators_give_what_numpy_gives(start, ranks: int) -> None:
+    result = start("collective_operators.py", ranks, timeout=120)
+    assert [text.strip() for _, text in sorted(result.output.items())] == [
+        f"done {r}" for r in range(ranks)
+    ]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_random_sequences_agree_with_a_model_of_all_ranks(start, ranks: int) -> None:
+    result = start("collective_sequences.py", ranks, str(100 + ranks), "60", timeout=180)
+    assert all("60 sequences" in text for text in result.output.values())
+    assert len(result.output) == ranks
+
+
+def test_random_sequences_over_mpi(start) -> None:
+    # Two names for this machine: shared memory within each, MPI between them.
+    program = """
+import os
+os.environ["MXLITE_COMM_HOST"] = "aab"[int(os.environ["OMPI_COMM_WORLD_RANK"])]
+import runpy, sys
+path = sys.argv.pop(1)
+runpy.run_path(path, run_name="__main__")
+import mxlite as mx
+assert mx._core.comm_info()["backend"] == "mpi+shm"
+"""
+    from conftest import HERE
+
+    path = HERE / "scripts" / "collective_sequences.py"
+    result = start(program, 3, str(path), "9", "30", timeout=180)
+    assert all("30 sequences" in text for text in result.output.values())
+
+
+def test_mistakes_are_errors_on_every_rank(start) -> None:
+    result = start("collective_mistakes.py", 3, timeout=120)
+    assert all("done" in text for text in result.output.values()) and len(result.output) == 3
+
+
+_KILLED = """
+import os, signal, sys
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite.gluon import HybridBlock
+hvd.init()
+class Net(HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.contrib.all_gather(F.contrib.all_reduce(x * 2) + 1)
+net = Net()
+net.hybridize()
+x = mx.nd.ones((4,))
+x.attach_grad()
+for step in range(1000000):
+    if step == 20 and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        x.grad.wait_to_read()
+    except mx.MXNetError as error:
+        print("error", str(error).replace(chr(10), " "), flush=True)
+        break
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_survivors_name_a_killed_rank(start, ranks: int) -> None:
+    options = ("--mca", "orte_abort_on_non_zero_status", "0")
+    options += ("--enable-recovery",)
+    result = start(_KILLED, ranks, ok=False, timeout=60, options=options)
+    for rank in set(range(ranks)) - {1}:
+        assert re.search(r"error .*rank 1", result.output.get(rank, "")), result.text
+
+
+def test_a_process_of_a_job_must_join_it(start) -> None:
+    program = """
+import mxlite as mx
+try:
+    mx.nd.contrib.all_reduce(mx.nd.ones((2,)))
+    raise SystemExit("no error")
+except mx.MXNetError as error:
+    assert "one of 2 and has not joined them" in str(error), error
+"""
+    start(program, 2)
+
+
+def test_a_call_that_one_rank_leaves_out_ends_in_an_error(start) -> None:
+    program = """
+import mxlite as mx, mxlite.horovod as hvd
+hvd.init()
+if hvd.rank() == 1:
+    import time
+    time.sleep(12)
+else:
+    try:
+        mx.nd.contrib.all_reduce(mx.nd.ones((2,))).wait_to_read()
+        raise SystemExit("no error")
+    except mx.MXNetError as error:
+        assert "'all_reduce(sum)' misses rank 1" in str(error), error
+        print("told")
+"""
+    result = start(program, 2, env={"MXLITE_COMM_TIMEOUT": "3"}, ok=False)
+    assert "told" in result.output[0], result.text
+
+
+def test_hybridized_blocks_compute_what_needs_no_result_of_others(start, tmp_path: Path) -> None:
+    program = """
+import pathlib, sys, time
+import mxlite as mx, mxlite.horovod as hvd
+from mxlite.gluon import HybridBlock
+hvd.init()
+computed = pathlib.Path(sys.argv[1])
+class Net(HybridBlock):
+    def hybrid_forward(self, F, x):
+        total = F.contrib.all_reduce(x)
+        return total * 2, F.dot(x, x) + 1
+net = Net()
+net.hybridize()
+x = mx.nd.ones((3, 3))
+if hvd.rank() == 1:
+    end = time.monotonic() + 25
+    while not computed.exists():
+        assert time.monotonic() < end, "rank 0 waits for this rank"
+        time.sleep(0.02)
+doubled, product = net(x)
+product.wait_to_read()
+computed.touch()
+assert (product.asnumpy() == 4).all() and (doubled.asnumpy() == 4).all()
+print("done")
+"""
+    result = start(program, 2, str(tmp_path / "computed"))
+    assert all("done" in text for text in result.output.values())
