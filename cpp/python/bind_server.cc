@@ -254,7 +254,7 @@ auto without_gil(R (store::ServerClient::*method)(Args...)) {
 }  // namespace
 
 void bind_server(py::module_& m) {
-  store::set_update_operators({&run_update_of_server, &optimizer::states_of_update});
+  store::set_update_operators({&run_update_of_server, &find_update_of_server});
   m.def("run_server_role", &run_server_role, py::arg("role"), py::arg("profile") = py::none(),
         "Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A "
         "server calls profile(rank, name, text) with the workers' commands for its profiler.");

@@ -1,5 +1,7 @@
 // Connects the servers' optimizers with the operators; neither library depends on the other.
 #pragma once
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cpp/kvstore/store/optimizer.h"
@@ -7,7 +9,7 @@
 
 namespace mxlite::python {
 
-inline void run_update_of_server(const char* op, std::span<const store::UpdateParam> params,
+inline void run_update_of_server(const std::string& op, std::span<const store::UpdateParam> params,
                                  std::span<const store::UpdateArray> inputs,
                                  const store::UpdateArray& output) {
   const auto tensor = [](const store::UpdateArray& a) {
@@ -17,6 +19,11 @@ inline void run_update_of_server(const char* op, std::span<const store::UpdatePa
   std::vector<TensorRef> tensors;
   for (const store::UpdateArray& input : inputs) tensors.push_back(tensor(input));
   optimizer::run_update(op, params, tensors, tensor(output));
+}
+
+inline store::UpdateOperator find_update_of_server(const std::string& op) {
+  optimizer::UpdateForm form = optimizer::form_of_update(op);
+  return {form.states, form.scale_is_input, std::move(form.params)};
 }
 
 }  // namespace mxlite::python

@@ -30,17 +30,24 @@ std::vector<float> as_floats(const Buffer& buffer) {
 }
 
 // Computes like the optimizer "sgd", because this library has no operators.
-void plain_sgd(const char*, std::span<const UpdateParam> params, std::span<const UpdateArray> in,
-               const UpdateArray& out) {
+void plain_sgd(const std::string&, std::span<const UpdateParam> params,
+               std::span<const UpdateArray> in, const UpdateArray& out) {
   double lr = 0, rescale = 1;
   for (const auto& [name, value] : params) {
-    if (std::string_view(name) == "lr") lr = value;
-    if (std::string_view(name) == "rescale_grad") rescale = value;
+    if (name == "lr") lr = value;
+    if (name == "rescale_grad") rescale = value;
   }
   for (int64_t i = 0; i < out.count; ++i)
     static_cast<float*>(out.data)[i] =
         static_cast<float*>(in[0].data)[i] -
         static_cast<float>(lr * rescale) * static_cast<float*>(in[1].data)[i];
+}
+
+const char* const kSgd = R"({"operator": "sgd_update", "learning_rate": 1})";
+
+UpdateOperator find_sgd(const std::string& op) {
+  MX_CHECK_KIND(op == "sgd_update", ErrorKind::kNotSupported, "no operator ", op);
+  return {0, false, {"lr", "wd", "rescale_grad"}};
 }
 
 // Bodies with a valid checksum are still checked.
@@ -137,7 +144,7 @@ TEST(Placement, KnowsWhoDisagrees) {
 class SlotTest : public testing::Test {
  protected:
   void SetUp() override {
-    set_update_operators({plain_sgd, [](const char*) { return 0; }});
+    set_update_operators({plain_sgd, find_sgd});
     make(2);
   }
   void make(int workers, int64_t staleness = -1) {
@@ -236,7 +243,8 @@ TEST_F(SlotTest, TheOrderOfArrivalDoesNotChangeTheBits) {
 }
 
 TEST_F(SlotTest, RowsAreAddedAlsoUnsortedAndTwice) {
-  context->set_optimizer("", Optimizer::make("test", "{}"));
+  context->set_optimizer(
+      "", Optimizer::make("test", R"({"operator": "sgd_update", "params": {"lr": -1}})"));
   init({1, 1, 2, 2, 3, 3}, 2);
   push_rows(0, 1, {2, 0, 2}, {1, 1, 10, 10, 1, 1});
   push_rows(1, 1, {}, {});
@@ -275,7 +283,7 @@ TEST_F(SlotTest, WrongPushesAreRefusedWithWords) {
 
 TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
   context->sync = false;
-  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", kSgd));
   init({0});
   push(0, 1, {1});
   EXPECT_EQ(pull(0, 1), (std::vector<float>{-1}));
@@ -288,7 +296,7 @@ TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
 TEST_F(SlotTest, AsyncHoldsUpWorkersThatAreTooFarAhead) {
   make(2, 1);
   context->sync = false;
-  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", kSgd));
   init({0});
   push(0, 1, {1});
   EXPECT_FALSE(pull(0, 1).empty());
@@ -331,7 +339,7 @@ TEST_F(SlotTest, ASnapshotGoesOnWhereItWas) {
   context->folder = folder;
   context->epoch = 8;
   context->snapshot_updates = 2;
-  context->set_optimizer("", Optimizer::make("sgd", R"({"learning_rate": 1})"));
+  context->set_optimizer("", Optimizer::make("sgd", kSgd));
   const std::string file = folder / "0.part";
   slot = std::make_unique<Slot>(*context, "w", 0, file);
   init({0, 0});
@@ -370,11 +378,17 @@ TEST(Schedules, FollowTheFormulasOfPython) {
   EXPECT_THROW(at(R"({"name": "MyScheduler"})", 1), Error);
 }
 
-TEST(Optimizers, UnknownNamesAndOptionsAreRefused) {
-  EXPECT_THROW(Optimizer::make("sdg", "{}"), Error);
-  EXPECT_THROW(Optimizer::make("sgd", R"({"momentun": 0.9})"), Error);
-  EXPECT_THROW(Optimizer::make("sgd", R"({"momentum": "much"})"), Error);
-  const auto sgd = Optimizer::make("SGD", R"({"learning_rate": 0.5, "lr_mult": {"a": 2}})");
+TEST(Optimizers, UnknownOperatorsAndOptionsAreRefused) {
+  set_update_operators({plain_sgd, find_sgd});
+  for (const char* json : {"{}", R"({"operator": 3})", R"({"operator": "sdg_update"})",
+                           R"({"operator": "sgd_update", "momentum": 0.9})",
+                           R"({"operator": "sgd_update", "wd": "much"})",
+                           R"({"operator": "sgd_update", "params": {"momentum": 0.9}})",
+                           R"({"operator": "sgd_update", "params": {"wd": "much"}})",
+                           R"({"operator": "sgd_update", "params": [1]})"})
+    EXPECT_THROW(Optimizer::make("sgd", json), Error) << json;
+  const auto sgd = Optimizer::make(
+      "sgd", R"({"operator": "sgd_update", "learning_rate": 0.5, "lr_mult": {"a": 2}})");
   EXPECT_EQ(sgd->learning_rate("a", 1), 1.0);
   EXPECT_EQ(sgd->changed(R"({"learning_rate": 0.1})")->learning_rate("b", 1), 0.1);
 }

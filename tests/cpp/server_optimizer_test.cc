@@ -32,7 +32,7 @@ OwnBuffer copy_of(const Tensor& t) {
 }
 
 TEST_P(Updates, AreThoseOfTheOperator) {
-  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
+  set_update_operators({&python::run_update_of_server, &python::find_update_of_server});
   const Case& c = GetParam();
   const TensorSpec spec{Shape{kCount}, DType::kFloat32};
   std::vector<Tensor> inputs = {test::random_tensor(spec, 1), test::random_tensor(spec, 2)};
@@ -78,58 +78,77 @@ TEST_P(Updates, AreThoseOfTheOperator) {
 const double kAdamRate = 0.1 * std::sqrt(1 - 0.999) / (1 - 0.9);
 
 INSTANTIATE_TEST_SUITE_P(
-    Names, Updates,
-    testing::Values(
-        Case{"sgd",
-             R"({"learning_rate": 0.1, "wd": 0.01, "rescale_grad": 0.25})",
-             "sgd_update",
-             {{"lr", 0.1}, {"wd", 0.01}, {"rescale_grad", 0.25}},
-             0},
-        Case{"sgd",
-             R"({"learning_rate": 0.1, "momentum": 0.9, "clip_gradient": 0.5})",
-             "sgd_mom_update",
-             {{"lr", 0.1}, {"momentum", 0.9}, {"clip_gradient", 0.5}},
-             1},
-        Case{"nag",
-             R"({"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1, "wd_mult": {"w": 0.5}})",
-             "nag_mom_update",
-             {{"lr", 0.1}, {"momentum", 0.9}, {"wd", 0.05}},
-             1},
-        Case{"adam", R"({"learning_rate": 0.1})", "adam_update", {{"lr", kAdamRate}}, 2},
-        Case{"adamw",
-             R"({"learning_rate": 0.1, "wd": 0.5, "rescale_grad": 0.25})",
-             "_adamw_update",
-             {{"lr", kAdamRate}, {"wd", 0.05}, {"eta", 1.0}, {"epsilon", 1e-6}},
-             2},
-        Case{"adagrad",
-             R"({"learning_rate": 0.1, "eps": 1e-3})",
-             "_sparse_adagrad_update",
-             {{"lr", 0.1}, {"epsilon", 1e-3}},
-             1},
-        Case{"rmsprop",
-             R"({"learning_rate": 0.1})",
-             "rmsprop_update",
-             {{"lr", 0.1}, {"gamma1", 0.9}},
-             1},
-        Case{"rmsprop",
-             R"({"learning_rate": 0.1, "centered": true})",
-             "rmspropalex_update",
-             {{"lr", 0.1}, {"gamma1", 0.9}},
-             3},
-        Case{"ftrl",
-             R"({"learning_rate": 0.1, "lamda1": 0.2})",
-             "ftrl_update",
-             {{"lr", 0.1}, {"lamda1", 0.2}},
-             2},
-        Case{"signum",
-             R"({"learning_rate": 0.1, "wd_lh": 0.01})",
-             "signum_update",
-             {{"lr", 0.1}, {"momentum", 0.9}, {"wd_lh", 0.01}},
-             1}),
+    Operators, Updates,
+    testing::Values(Case{"sgd",
+                         R"({"operator": "sgd_update", "learning_rate": 0.1, "wd": 0.01,
+                 "rescale_grad": 0.25})",
+                         "sgd_update",
+                         {{"lr", 0.1}, {"wd", 0.01}, {"rescale_grad", 0.25}},
+                         0},
+                    Case{"sgd",
+                         R"({"operator": "sgd_mom_update", "learning_rate": 0.1,
+                 "params": {"momentum": 0.9, "clip_gradient": 0.5}})",
+                         "sgd_mom_update",
+                         {{"lr", 0.1}, {"momentum", 0.9}, {"clip_gradient", 0.5}},
+                         1},
+                    Case{"nag",
+                         R"({"operator": "nag_mom_update", "learning_rate": 0.1, "wd": 0.1,
+                 "wd_mult": {"w": 0.5}, "params": {"momentum": 0.9}})",
+                         "nag_mom_update",
+                         {{"lr", 0.1}, {"momentum", 0.9}, {"wd", 0.05}},
+                         1},
+                    Case{"adam",
+                         R"({"operator": "adam_update", "learning_rate": 0.1})",
+                         "adam_update",
+                         {{"lr", kAdamRate}},
+                         2},
+                    Case{"adamw",
+                         R"({"operator": "_adamw_update", "learning_rate": 0.1, "wd": 0.5,
+                 "rescale_grad": 0.25, "decoupled": true,
+                 "params": {"eta": 1, "epsilon": 1e-6}})",
+                         "_adamw_update",
+                         {{"lr", kAdamRate}, {"wd", 0.05}, {"eta", 1.0}, {"epsilon", 1e-6}},
+                         2},
+                    Case{
+                        "adamw",
+                        R"({"operator": "_adamw_update", "learning_rate": 0.1, "rescale_grad": 0.25,
+                 "params": {"eta": 1, "t": 0}})",
+                        "_adamw_update",
+                        {{"lr", 0.1}, {"eta", 1.0}},
+                        2},
+                    Case{"adamax",
+                         R"({"operator": "_adamax_update", "learning_rate": 0.1})",
+                         "_adamax_update",
+                         {{"lr", 0.1 / (1 - 0.9)}},
+                         2},
+                    Case{"ftml",
+                         R"({"operator": "ftml_update", "learning_rate": 0.1})",
+                         "ftml_update",
+                         {{"lr", 0.1}, {"t", int64_t{1}}},
+                         3},
+                    Case{"adadelta",
+                         R"({"operator": "_adadelta_update", "learning_rate": 0.1, "wd": 0.2})",
+                         "_adadelta_update",
+                         {{"wd", 0.2}},
+                         2},
+                    Case{"rmsprop",
+                         R"({"operator": "rmspropalex_update", "learning_rate": 0.1,
+                 "params": {"gamma1": 0.9}})",
+                         "rmspropalex_update",
+                         {{"lr", 0.1}, {"gamma1", 0.9}},
+                         3}),
     [](const auto& info) { return std::string(info.param.op) + std::to_string(info.index); });
 
+TEST(UpdateOperators, OthersAreRefused) {
+  for (const char* name : {"adan_update", "FullyConnected", "mp_sgd_update", "_multi_adam_update",
+                           "_rows_sgd_update", "lamb_update_phase1", "lamb_update_phase2"})
+    EXPECT_THROW(optimizer::form_of_update(name), Error) << name;
+  EXPECT_EQ(optimizer::form_of_update("sgd_update").states, 0);
+  EXPECT_TRUE(optimizer::form_of_update("_adamw_update").scale_is_input);
+}
+
 TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
-  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
+  set_update_operators({&python::run_update_of_server, &python::find_update_of_server});
   const TensorSpec spec{Shape{5, 2}, DType::kFloat32};
   Weight weight;
   weight.count = 10;
@@ -141,7 +160,9 @@ TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
   gradient.data = reinterpret_cast<const std::byte*>(rows);
   gradient.by_rows = true;
   gradient.rows = {1, 4};
-  Optimizer::make("adam", R"({"learning_rate": 0.1, "wd": 0.1})")->update("w", weight, gradient);
+  Optimizer::make("adam", R"({"operator": "adam_update", "learning_rate": 0.1, "wd": 0.1,
+                              "rows": true})")
+      ->update("w", weight, gradient);
   const auto* now = reinterpret_cast<const float*>(weight.value.data());
   for (int64_t i = 0; i < 10; ++i) {
     const bool given = i / 2 == 1 || i / 2 == 4;
@@ -150,7 +171,7 @@ TEST(RowUpdates, ChangeOnlyTheRowsGiven) {
 }
 
 TEST(MixedUpdates, KeepAnExactWeight) {
-  set_update_operators({&python::run_update_of_server, &optimizer::states_of_update});
+  set_update_operators({&python::run_update_of_server, &python::find_update_of_server});
   for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
     const TensorSpec spec{Shape{100}, half};
     Weight weight;
@@ -166,7 +187,8 @@ TEST(MixedUpdates, KeepAnExactWeight) {
     gradient.dtype = half;
     gradient.data = static_cast<const std::byte*>(grad.data());
     const auto optimizer =
-        Optimizer::make("sgd", R"({"learning_rate": 0.0001, "multi_precision": true})");
+        Optimizer::make("sgd", R"({"operator": "sgd_update", "learning_rate": 0.0001,
+                                   "multi_precision": true})");
     for (int i = 0; i < 1000; ++i) optimizer->update("w", weight, gradient);
     // In the half type alone, no such step would change a 1.
     const auto* exact = reinterpret_cast<const float*>(weight.master.data());

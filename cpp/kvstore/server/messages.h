@@ -118,7 +118,7 @@ struct Command {
 // Heads of the store's own commands; those of users begin at 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
-  kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"
+  kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"; text: JSON
   kUpdateOptimizer = -3,  // name: scope
   kProfiler = -4,  // names: "config" (text: JSON), "state" (run, stop, pause, resume), "dump"
 };

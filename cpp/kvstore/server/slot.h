@@ -24,7 +24,7 @@ using store::Weight;
 
 inline constexpr size_t kStalenessBins = 33;  // the last one: that or more
 
-// What the parts of a server share. Any thread.
+// Holds what the parts of a server share. Any thread may use it.
 class SlotContext {
  public:
   SlotContext(int workers, double seconds, int64_t bound)

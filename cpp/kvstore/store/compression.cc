@@ -88,11 +88,6 @@ Compression make_compression(const std::string& type, double threshold) {
   return how;
 }
 
-const char* compression_name(CompressionType type) {
-  constexpr std::array kNames = {"none", "2bit", "1bit"};
-  return kNames[static_cast<size_t>(type)];
-}
-
 int64_t values_per_word(CompressionType type) {
   constexpr std::array<int64_t, 3> kValues = {1, 16, 32};
   return kValues[static_cast<size_t>(type)];

@@ -21,7 +21,6 @@ struct Compression {
 // "2bit", "1bit" or "none"; throws a value error for other names, and for a threshold that is not
 // above 0 with 2bit or no finite number.
 Compression make_compression(const std::string& type, double threshold);
-const char* compression_name(CompressionType type);
 
 // Returns the values in a 32-bit word: 16, 32, or 1 if uncompressed. An array may be cut into parts
 // at multiples of it; the parts' words are then those of the whole.

@@ -1,5 +1,5 @@
-// The optimizers of servers: made from a name and JSON, computed by the kernels of the operators
-// (sgd_update and so on), so that a server and a worker get the same numbers.
+// The optimizers of servers: JSON names the update operator (sgd_update and so on) and gives its
+// parameters, so that servers know nothing of optimizers and get the same numbers as workers.
 #pragma once
 #include <map>
 #include <memory>
@@ -18,15 +18,22 @@ struct UpdateArray {
   int64_t count = 0;
   DType dtype = DType::kFloat32;
 };
-using UpdateParam = std::pair<const char*, double>;
+using UpdateParam = std::pair<std::string, double>;
+// The facts that a store needs from the schema of an update operator.
+struct UpdateOperator {
+  int states = 0;               // how many arrays it keeps for a weight, which start at 0
+  bool scale_is_input = false;  // the factor on the gradient is its last input (AdamW)
+  std::vector<std::string> params;
+  bool takes(std::string_view param) const;
+};
 // The update operators. This library lies below them, so whoever links both sets the functions
 // (the bindings, the tests).
 struct UpdateOperators {
   // Runs the operator's CPU kernel in this thread; the output may be the first input.
-  void (*run)(const char* op, std::span<const UpdateParam> params,
+  void (*run)(const std::string& op, std::span<const UpdateParam> params,
               std::span<const UpdateArray> inputs, const UpdateArray& output) = nullptr;
-  // Returns how many states the operator keeps for a weight.
-  int (*states)(const char* op) = nullptr;
+  // Throws a not-supported error unless `op` updates weights on servers.
+  UpdateOperator (*find)(const std::string& op) = nullptr;
 };
 void set_update_operators(const UpdateOperators& operators);
 
@@ -49,9 +56,18 @@ struct Gradient {
   std::vector<int64_t> rows;  // ascending, each once; data has these rows only
 };
 
+// Fields of the JSON:
+//   operator                      the update operator
+//   params                        its parameters, numbers by name
+//   learning_rate, lr_scheduler   the rate now, or a schedule by number of the update
+//   wd, rescale_grad, lr_mult, wd_mult, begin_num_update, multi_precision   as in Python
+//   decoupled                     the learning rate multiplies wd
+//   rows                          a gradient of some rows changes only these
+// The server adds lr, wd, rescale_grad and t (number of the update) where the operator takes them
+// and params has none.
 class Optimizer {
  public:
-  // Not-supported and value errors say what is wrong, with a suggestion.
+  // `name` is for messages. Not-supported and value errors say what is wrong, with a suggestion.
   static std::shared_ptr<const Optimizer> make(const std::string& name, const std::string& json);
   // Another one with some fields changed (learning_rate, rescale_grad, wd, ...).
   std::shared_ptr<const Optimizer> changed(const std::string& json) const;
@@ -64,15 +80,18 @@ class Optimizer {
   std::string json() const { return fields_.dump(); }  // fields that were given
 
  private:
-  struct Kernel;
   Optimizer(std::string name, Json fields);
   double number(const char* field, double fallback) const;
-  bool flag(const char* field, bool fallback) const;
-  Kernel kernel(const std::string& key, int64_t update) const;
+  bool flag(const char* field) const;
+  std::vector<UpdateParam> params(const std::string& key, int64_t update) const;
   void check_fields() const;
+  void read_params();
 
   std::string name_;
   Json fields_;  // an object
+  std::string op_;
+  UpdateOperator form_;
+  std::vector<UpdateParam> params_;  // those that were given
   std::shared_ptr<const Schedule> schedule_;
   std::map<std::string, double> rate_factors_, decay_factors_;
 };

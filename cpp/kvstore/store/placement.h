@@ -32,7 +32,7 @@ class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
   int place(const std::string& key, int64_t bytes);
-  // What a worker reports about a key that has been placed: "float32(2, 3)".
+  // Notes what a worker reports about a key that has been placed: "float32(2, 3)".
   void note(const std::string& key, int worker, const std::string& spec);
   // Returns which workers report different specs; empty if they agree.
   std::string conflict(const std::string& key) const;

@@ -33,15 +33,54 @@ int64_t checked_weights(const MultiRow& row, const AttrValue& value, bool given)
   }
 }
 
-Specs infer_groups(const MultiRow& row, int64_t weights, std::span<const TensorSpec> in) {
+bool is_empty_list(const AttrValue& value) {
+  if (const auto* ints = std::get_if<OptionalInts>(&value)) return ints->empty();
+  if (const auto* shape = std::get_if<Shape>(&value)) return shape->ndim() == 0;
+  const auto* numbers = std::get_if<std::vector<double>>(&value);
+  return numbers && numbers->empty();
+}
+
+std::string extra_doc(const MultiRow& row) {
+  if (row.preloaded) return "";
+  std::string fields;
+  for (const std::string& name : row.loaded) fields += (fields.empty() ? "" : ", ") + name;
+  return str(row.needs_scale ? " Then rescale_grad, or numbers and rescale_grad"
+                             : " Then nothing, or scale, or numbers and scale",
+             ": numbers has rows of ", fields,
+             " with a column for each weight, in place of these parameters; the other is one "
+             "number, a factor on all gradients. Nothing changes if the factor is 0 or not "
+             "finite.");
+}
+
+namespace {
+
+// Throws unless each number that may come in an array comes either so or as a parameter.
+void check_loaded(const MultiRow& row, bool loads, unsigned given) {
+  for (size_t k = 0; k < row.loaded.size(); ++k) {
+    const bool is_given = given >> k & 1, is_required = row.required_loaded >> k & 1;
+    const std::string* const renamed = row.new_name(row.loaded[k]);
+    const std::string& name = renamed ? *renamed : row.loaded[k];
+    MX_CHECK(!loads || !is_given, row.name, ": ", name,
+             " given as a parameter and in an array of numbers after the weights, one of both "
+             "expected");
+    if (!loads && !is_given && is_required) throw_missing_param(row.name, name);
+  }
+}
+
+}  // namespace
+
+Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
+                   std::span<const TensorSpec> in) {
   const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
-  const size_t expected_count = grouped + row.extra();
-  const char* const extra_text = row.preloaded     ? ", and lrs and wds"
-                                 : row.needs_scale ? ", and rescale_grad"
-                                                   : "";
-  MX_CHECK(in.size() == expected_count || (row.may_scale() && in.size() == expected_count + 1),
-           row.name, ": ", in.size(), " arrays given, ", expected_count, " expected (", group,
-           " for each of ", weights, " weights", extra_text, ")");
+  const size_t fewest = grouped + (row.preloaded ? 2 : row.needs_scale ? 1 : 0);
+  MX_CHECK(in.size() >= grouped && row.takes(in.size() - grouped), row.name, ": ", in.size(),
+           " arrays given, ", fewest, " expected (", group, " for each of ", weights, " weights",
+           row.preloaded     ? ", and lrs and wds"
+           : row.needs_scale ? ", and rescale_grad"
+                             : "",
+           ")");
+  const bool loads = MultiRow::loads(in.size() - grouped);
+  if (!row.preloaded) check_loaded(row, loads, given_loaded);
   Specs out;
   for (size_t i = 0; i < grouped; ++i) {
     const TensorSpec &weight = in[i / group * group], &spec = in[i];
@@ -56,9 +95,11 @@ Specs infer_groups(const MultiRow& row, int64_t weights, std::span<const TensorS
     if (i % group == 0) out.push_back(weight);
   }
   for (size_t i = grouped; i < in.size(); ++i) {
-    const int64_t numbers = row.preloaded ? weights : 1;
-    MX_CHECK_SHAPE(in[i].shape.size() == numbers, row.name, ": an array of shape ", in[i].shape,
-                   " given after the weights, ", numbers, " numbers expected");
+    const bool is_scale = !row.preloaded && i + 1 == in.size();
+    const auto fields = static_cast<int64_t>(row.preloaded ? 1 : row.loaded.size());
+    const int64_t expected_count = is_scale ? 1 : fields * weights;
+    MX_CHECK_SHAPE(in[i].shape.size() == expected_count, row.name, ": an array of shape ",
+                   in[i].shape, " given after the weights, ", expected_count, " numbers expected");
   }
   return out;
 }
@@ -99,11 +140,7 @@ void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update,
       str(update.name, " of many weights",
           mixed ? ", which have the type of their gradients and a float32 copy" : "", "; data is ");
   for (size_t i = 0; i < row.group.size(); ++i) row.doc += str(i ? ", " : "", row.group[i]);
-  row.doc += str(" for each", row.needs_scale ? ", then rescale_grad." : ".");
-  if (row.may_scale())
-    row.doc +=
-        " One more array of one number is a factor on all gradients: nothing changes if it is 0 "
-        "or not finite.";
+  row.doc += " for each.";
   if (kPreloaded) {  // the names of 1.x
     row.aliases = {row.name};
     row.name = row.name.substr(1);
@@ -128,9 +165,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
     row.doc += ", weight32";
     row.group.emplace_back("weight32");
   }
-  row.doc +=
-      " for each. One more array of one number is a factor on all gradients: nothing changes if it "
-      "is 0 or not finite.";
+  row.doc += " for each.";
   ops.add(make_multi<LambUpdateParams>(row));
 }
 

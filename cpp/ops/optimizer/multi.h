@@ -1,7 +1,10 @@
 // The forms of updates over many weights: a call lists the arrays of each weight in turn. Their
-// parameters are those of the update of one weight, each as one number or one per weight.
+// parameters are those of the update of one weight, each as one number or one per weight. The
+// numbers that change from step to step may come in arrays instead (LoadedFields), so that a call
+// in a graph stays the same.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -12,20 +15,49 @@ namespace mxlite::optimizer {
 constexpr int kMaxInplace = 64;  // weights of one call that are updated in their own memory
 constexpr int64_t kMaxWeights = 4096;
 
+// The parameters that a call may read from arrays with one number for each weight: learning rate,
+// weight decay and number of the update. set() gives them the values of number(0), number(1), ...
+template <class P>
+struct LoadedFields {
+  static constexpr bool kRate = requires(P p) { p.lr; };
+  static constexpr bool kDecay = requires(P p) { p.wd; };
+  static constexpr bool kCount = requires(P p) { p.t; };
+  static constexpr size_t kNumber = size_t{kRate} + size_t{kDecay} + size_t{kCount};
+
+  static std::vector<std::string> names() {
+    std::vector<std::string> names;
+    if (kRate) names.emplace_back("lr");
+    if (kDecay) names.emplace_back("wd");
+    if (kCount) names.emplace_back("t");
+    return names;
+  }
+  template <class F>
+  MX_HOST_DEVICE static void set(P& p, F&& number) {
+    int k = 0;
+    if constexpr (kRate) p.lr = number(k++);
+    if constexpr (kDecay) p.wd = number(k++);
+    if constexpr (kCount) p.t = static_cast<int64_t>(number(k++));
+  }
+};
+constexpr size_t kMaxLoaded = 3;
+
 // Parameters of a call; P are those of one weight.
 template <class P>
 struct Multi {
   std::vector<P> each;                                       // one per weight
+  unsigned given_loaded = 0;                                 // bit k: LoadedFields' k-th parameter
   static constexpr auto fields() { return std::tuple<>(); }  // make_multi replaces them
 };
 
 struct MultiRow {
   std::string name;
   std::string doc;
-  std::vector<std::string> group;  // arrays of one weight
-  bool mixed = false;              // all but weight and grad are float32
-  bool preloaded = false;          // arrays of learning rates and weight decays come last
-  bool needs_scale = false;        // one array, a factor on all gradients, comes last
+  std::vector<std::string> group;        // arrays of one weight
+  bool mixed = false;                    // all but weight and grad are float32
+  bool preloaded = false;                // 1.x's form that must have arrays of the loaded fields
+  bool needs_scale = false;              // one array, a factor on all gradients, comes last
+  std::vector<std::string> loaded = {};  // names of LoadedFields
+  unsigned required_loaded = 0;          // bit k: the k-th must be given, by parameter or array
   const char* count_name = "num_weights";
   // Parameters under another name than in P: these need a number per weight.
   std::vector<std::pair<std::string, std::string>> renamed = {
@@ -37,28 +69,60 @@ struct MultiRow {
       if (from == field) return &to;
     return nullptr;
   }
-  // Arrays after those of the weights: lrs and wds, or the scale of AdamW.
-  size_t extra() const { return preloaded ? 2 : needs_scale ? 1 : 0; }
-  // Whether there is an optional factor on the gradients after all other arrays.
-  bool may_scale() const { return !preloaded && !needs_scale; }
+  // Position of a parameter among those that arrays may hold; -1: it is none of them.
+  int loaded_index(std::string_view field) const {
+    const auto found = std::find(loaded.begin(), loaded.end(), field);
+    return found == loaded.end() ? -1 : static_cast<int>(found - loaded.begin());
+  }
+  // Returns whether so many arrays after those of the weights hold the loaded fields: "numbers", a
+  // row of one number for each weight per field, and the factor on all gradients. 1.x's form has
+  // arrays of learning rates and weight decays instead.
+  static bool loads(size_t extra) { return extra == 2; }
+  bool takes(size_t extra) const {
+    return loads(extra) || (!preloaded && (extra == 1 || (extra == 0 && !needs_scale)));
+  }
+};
+
+// The arrays of a call after those of its weights.
+template <class P>
+struct ExtraArrays {
+  std::array<TensorRef, LoadedFields<P>::kNumber> loaded;  // if `loads`: a number for each weight
+  bool loads = false;
+  const TensorRef* scale = nullptr;  // one number, a factor on all gradients
+
+  ExtraArrays(std::span<const TensorRef> in, size_t group, size_t weights) {
+    const auto extra = in.subspan(group * weights);
+    loads = MultiRow::loads(extra.size());
+    const bool preloaded = loads && static_cast<size_t>(extra[0].size()) < loaded.size() * weights;
+    if (!preloaded && !extra.empty()) scale = &extra.back();
+    for (size_t k = 0; loads && k < loaded.size(); ++k) {
+      loaded[k] = extra[preloaded ? k : 0];
+      if (preloaded) continue;
+      const size_t row = weights * dtype_size(loaded[k].dtype);
+      loaded[k].data = loaded[k].template as<std::byte>() + k * row;
+    }
+  }
 };
 
 // Checks the groups of `weights` weights and the arrays after them; the outputs are like the
-// weights.
-Specs infer_groups(const MultiRow& row, int64_t weights, std::span<const TensorSpec> in);
+// weights. `given_loaded`: see Multi.
+Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
+                   std::span<const TensorSpec> in);
 
 // Returns one number per weight for the parameter `name`. Throws a value error for another count
 // of numbers, where a single one may stand for all unless `listed`.
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed);
 int64_t checked_weights(const MultiRow& row, const AttrValue& value, bool given);
+bool is_empty_list(const AttrValue& value);
+// Returns the documentation of the arrays that follow those of the weights.
+std::string extra_doc(const MultiRow& row);
 
 template <class P, class F>
 void for_each_multi_field(const MultiRow& row, F&& fn) {
   for_each_field<P>([&](const auto& f) {
     const std::string_view name = f.name;
-    const bool left_out =
-        name == "lazy_update" || (row.preloaded && (name == "lr" || name == "wd"));
+    const bool left_out = name == "lazy_update" || (row.preloaded && row.loaded_index(name) >= 0);
     if (!left_out) fn(f, row.new_name(name));
   });
 }
@@ -69,16 +133,20 @@ std::vector<ParamInfo> multi_params(const MultiRow& row) {
   const P defaults{};
   for_each_multi_field<P>(row, [&](const auto& f, const std::string* renamed) {
     using T = std::remove_cvref_t<decltype(defaults.*(f.member))>;
-    const bool required = renamed != nullptr || f.required;
+    const bool loaded = row.loaded_index(f.name) >= 0;
+    const bool required = !loaded && (renamed != nullptr || f.required);
     ParamInfo info{renamed ? *renamed : f.name,
                    AttrTraits<T>::python_type(),
-                   required ? "" : attr_text(AttrTraits<T>::to(defaults.*(f.member))),
+                   required ? ""
+                   : loaded ? "()"
+                            : attr_text(AttrTraits<T>::to(defaults.*(f.member))),
                    f.doc,
                    required,
                    range_text(f.range)};
     if constexpr (!std::is_same_v<T, bool>)
       info.python_type += " | Sequence[" + info.python_type + "]";
     if (renamed) info.doc.insert(info.doc.size() - 1, ", one number for each weight");
+    if (loaded) info.doc += " Empty: not given.";
     infos.push_back(info);
   });
   infos.push_back({row.count_name, "int", "1", "How many weights.", false,
@@ -97,7 +165,9 @@ ParamsRef make_multi_params(const MultiRow& row, std::span<const AttrValue> valu
   for_each_multi_field<P>(row, [&](const auto& f, const std::string* renamed) {
     using T = std::remove_cvref_t<decltype(std::declval<P&>().*(f.member))>;
     const auto name = [&] { return renamed ? *renamed : std::string(f.name); };
-    if (given >> i & 1) {
+    const int loaded = row.loaded_index(f.name);
+    if ((given >> i & 1) && !(loaded >= 0 && is_empty_list(values[i]))) {
+      if (loaded >= 0) params->given_loaded |= 1U << loaded;
       try {
         if constexpr (std::is_same_v<T, bool>) {
           for (P& p : params->each) p.*(f.member) = attr_to_bool(values[i]);
@@ -115,7 +185,7 @@ ParamsRef make_multi_params(const MultiRow& row, std::span<const AttrValue> valu
       } catch (const AttrMismatch& m) {
         throw_attr_mismatch(row.name, name(), values[i], m);
       }
-    } else if (renamed || f.required) {
+    } else if (loaded < 0 && (renamed || f.required)) {
       throw_missing_param(row.name, name());
     }
     ++i;
@@ -128,7 +198,10 @@ std::vector<AttrValue> multi_values(const MultiRow& row, const Multi<P>& params)
   std::vector<AttrValue> values;
   for_each_multi_field<P>(row, [&](const auto& f, const std::string* renamed) {
     using T = std::remove_cvref_t<decltype(std::declval<P&>().*(f.member))>;
-    if constexpr (std::is_same_v<T, bool>) {
+    const int loaded = row.loaded_index(f.name);
+    if (loaded >= 0 && !(params.given_loaded >> loaded & 1)) {
+      values.emplace_back(std::vector<double>());
+    } else if constexpr (std::is_same_v<T, bool>) {
       values.emplace_back(params.each[0].*(f.member));
     } else {
       std::vector<double> numbers;
@@ -148,7 +221,13 @@ std::vector<AttrValue> multi_values(const MultiRow& row, const Multi<P>& params)
 // The schema of an update over many weights. States are changed; a new weight may use the memory
 // of the old one.
 template <class P>
-OpSchema make_multi(const MultiRow& row) {
+OpSchema make_multi(MultiRow row) {
+  row.loaded = LoadedFields<P>::names();
+  for_each_field<P>([&](const auto& f) {
+    const int loaded = row.loaded_index(f.name);
+    if (loaded >= 0 && (f.required || row.new_name(f.name))) row.required_loaded |= 1U << loaded;
+  });
+  row.doc += extra_doc(row);
   const int group = static_cast<int>(row.group.size());
   OpBuilder<Multi<P>> op(row.name);
   std::vector<int> mutated;
@@ -158,7 +237,7 @@ OpSchema make_multi(const MultiRow& row) {
   op.variadic("data").doc(row.doc).alias(row.aliases);
   op.output_count([](const Multi<P>& p, int) { return static_cast<int>(p.each.size()); });
   op.infer([row](const Multi<P>& p, std::span<const TensorSpec> in) {
-    return infer_groups(row, static_cast<int64_t>(p.each.size()), in);
+    return infer_groups(row, static_cast<int64_t>(p.each.size()), p.given_loaded, in);
   });
   OpSchema schema = op.build();
   schema.params = multi_params<P>(row);
@@ -181,12 +260,6 @@ OpSchema make_multi(const MultiRow& row) {
 inline std::string multi_name(std::string_view name, bool mixed) {
   const std::string_view bare = name.substr(name.starts_with("_") ? 1 : 0);
   return str("_multi_", mixed ? "mp_" : "", bare);
-}
-
-// The factor on the gradients of a call; absent: no array for it was given.
-inline const TensorRef* scale_of(Inputs in, size_t group, size_t weights, size_t extra_before = 0) {
-  const size_t at = group * weights + extra_before;
-  return in.size() > at ? &in[at] : nullptr;
 }
 
 }  // namespace mxlite::optimizer

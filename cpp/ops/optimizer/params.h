@@ -1,5 +1,6 @@
 // Parameters of weight updates. Field order is 1.x's positional order.
 #pragma once
+#include "cpp/base/host_device.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite::optimizer {
@@ -65,6 +66,7 @@ struct AdamParams {
   double rescale_grad = 1;
   double clip_gradient = -1;
   bool lazy_update = true;
+  int64_t t = 0;
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &AdamParams::lr, "Learning rate."),
@@ -76,7 +78,11 @@ struct AdamParams {
         field("clip_gradient", &AdamParams::clip_gradient,
               "Limit of the scaled gradient; below 0: none."),
         field("lazy_update", &AdamParams::lazy_update,
-              "For row-sparse gradients; has no effect on dense ones."));
+              "For row-sparse gradients; has no effect on dense ones."),
+        field("t", &AdamParams::t,
+              "Number of this update, from 1, which corrects lr for the zeros that the means start "
+              "with; 0: lr is corrected already.")
+            .at_least(0));
   }
 };
 
@@ -88,6 +94,7 @@ struct AdamWParams {
   double wd = 0;
   double eta = 0;
   double clip_gradient = -1;
+  int64_t t = 0;
   static constexpr auto fields() {
     return std::tuple(
         required_field("lr", &AdamWParams::lr, "Learning rate."),
@@ -97,7 +104,11 @@ struct AdamWParams {
         field("wd", &AdamWParams::wd, "Weight decay."),
         required_field("eta", &AdamWParams::eta, "Schedule multiplier."),
         field("clip_gradient", &AdamWParams::clip_gradient,
-              "Limit of the scaled gradient; below 0: none."));
+              "Limit of the scaled gradient; below 0: none."),
+        field("t", &AdamWParams::t,
+              "Number of this update, from 1, which corrects lr for the zeros that the means start "
+              "with; 0: lr is corrected already.")
+            .at_least(0));
   }
 };
 
@@ -260,15 +271,20 @@ struct AdamaxParams {
   double wd = 0;
   double rescale_grad = 1;
   double clip_gradient = -1;
+  int64_t t = 0;
   static constexpr auto fields() {
     return std::tuple(
-        required_field("lr", &AdamaxParams::lr, "Learning rate, already corrected."),
+        required_field("lr", &AdamaxParams::lr, "Learning rate."),
         field("beta1", &AdamaxParams::beta1, "Decay of the mean.").between(0, 1),
         field("beta2", &AdamaxParams::beta2, "Decay of the largest gradient.").between(0, 1),
         field("wd", &AdamaxParams::wd, "Weight decay."),
         field("rescale_grad", &AdamaxParams::rescale_grad, "Factor on the gradient."),
         field("clip_gradient", &AdamaxParams::clip_gradient,
-              "Limit of the scaled gradient; below 0: none."));
+              "Limit of the scaled gradient; below 0: none."),
+        field("t", &AdamaxParams::t,
+              "Number of this update, from 1, which corrects lr for the zeros that the means start "
+              "with; 0: lr is corrected already.")
+            .at_least(0));
   }
 };
 
@@ -401,10 +417,10 @@ struct LambUpdateParams {
         field("bias_correction", &LambUpdateParams::bias_correction, "Correct the first steps?"),
         required_field("t", &LambUpdateParams::t, "Number of this update, from 1.").at_least(1));
   }
-  LambParams first_part() const {
+  MX_HOST_DEVICE LambParams first_part() const {
     return {beta1, beta2, epsilon, t, bias_correction, wd, rescale_grad, clip_gradient};
   }
-  LambStepParams second_part() const { return {lr, lower_bound, upper_bound}; }
+  MX_HOST_DEVICE LambStepParams second_part() const { return {lr, lower_bound, upper_bound}; }
 };
 
 struct LarsParams {

@@ -51,8 +51,8 @@ concept HasScale = requires(P p) {
 // One row. The operator `name` takes weight, grad and the states. `mixed_name` takes the float32
 // weight after the states, and states in float32; null: only the form over many weights has one.
 // The forms over many weights are "multi_" + name as in 1.x, or "_multi_" + name, and the same
-// with "mp_" in front of the name. kPreloaded: there are also 1.x's forms over many weights that
-// read learning rates and weight decays from arrays.
+// with "mp_" in front of the name. kPreloaded: 1.x has names of its own for the forms over many
+// weights that read learning rates and weight decays from arrays.
 template <class P, template <class> class R, size_t kStates, bool kPreloaded = false>
 struct Update {
   const char* name;

@@ -7,12 +7,11 @@ import math
 from typing import Any, Callable
 
 from .. import lr_scheduler as schedulers
+from .. import ndarray as nd
 from .. import optimizer as opt
 from ..base import InputError, NotSupportedError
 
 __all__ = ["RemoteOptimizer", "refused_by_servers"]
-
-_COMMON = ("wd", "rescale_grad", "clip_gradient", "multi_precision")
 
 _SCHEDULERS = (
     schedulers.FactorScheduler,
@@ -20,21 +19,6 @@ _SCHEDULERS = (
     schedulers.PolyScheduler,
     schedulers.CosineScheduler,
 )
-
-# By class: its name on servers, and the options that it has besides the common ones; an option
-# with another name here has that after a colon.
-_KNOWN: dict[type[opt.Optimizer], tuple[str, tuple[str, ...]]] = {
-    opt.SGD: ("sgd", ("momentum", "lazy_update")),
-    opt.ccSGD: ("sgd", ("momentum", "lazy_update")),
-    opt.NAG: ("nag", ("momentum",)),
-    opt.Adam: ("adam", ("beta1", "beta2", "epsilon", "lazy_update")),
-    opt.AdamW: ("adamw", ("beta1", "beta2", "epsilon", "correct_bias")),
-    opt.AdaGrad: ("adagrad", ("eps:float_stable_eps",)),
-    opt.RMSProp: ("rmsprop", ("gamma1", "gamma2", "epsilon", "centered", "clip_weights")),
-    opt.Ftrl: ("ftrl", ("lamda1", "beta")),
-    opt.Signum: ("signum", ("momentum", "wd_lh")),
-    opt.Test: ("test", ()),
-}
 
 
 def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
@@ -48,10 +32,16 @@ def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
     -------
     str or None
     """
-    if kind in _KNOWN:
+    if _is_for_servers(kind):
         return None
-    names = ", ".join(sorted({name for name, _ in _KNOWN.values()} - {"test"}))
+    known = {name for name, one in opt.Optimizer.opt_registry.items() if _is_for_servers(one)}
+    names = ", ".join(sorted(known - {"test"}))
     return f"servers have no optimizer {kind.__name__!r}, they have {names}"
+
+
+def _is_for_servers(kind: type[opt.Optimizer]) -> bool:
+    """Return whether the class itself, not a base of it, says so."""
+    return bool(vars(kind).get("_on_servers"))
 
 
 class RemoteOptimizer:
@@ -85,8 +75,9 @@ class RemoteOptimizer:
                 f"set_optimizer: {refusal}; update on the workers instead: update_on_kvstore=False "
                 "in gluon.Trainer, MXNET_UPDATE_ON_KVSTORE=0 for Module"
             )
-        self.name, self._attributes = _KNOWN[type(optimizer)]
-        self._optimizer = optimizer
+        self.name = type(optimizer).__name__.lower()
+        self._optimizer: Any = optimizer
+        self._state = optimizer.create_state(0, nd.zeros(1))
         self._name_of = name_of
         self._scheduler = _schedule(optimizer.lr_scheduler)
         self._sent = self.text()
@@ -99,16 +90,19 @@ class RemoteOptimizer:
         str
         """
         optimizer = self._optimizer
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = self._optimizer._for_servers(self._state)
+        params = values["params"].items()
+        values["params"] = {
+            name: value if isinstance(value, bool) else _number(name, value)
+            for name, value in params
+        }
         if self._scheduler is None:
             values["learning_rate"] = _number("learning_rate", optimizer.learning_rate)
         else:
             values["lr_scheduler"] = self._scheduler
-        for option in (*_COMMON, *self._attributes):
-            name, _, attribute = option.partition(":")
-            value = getattr(optimizer, attribute or name)
-            if value is not None:
-                values[name] = value if isinstance(value, bool) else _number(name, value)
+        values["wd"] = _number("wd", optimizer.wd)
+        values["rescale_grad"] = _number("rescale_grad", optimizer.rescale_grad)
+        values["multi_precision"] = bool(optimizer.multi_precision)
         for kind in ("lr_mult", "wd_mult"):
             values[kind] = self._factors(kind)
         return json.dumps(values, sort_keys=True)

@@ -205,12 +205,12 @@ class ServerStore(KVStore):
     # -- updating --------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Let the servers update values by an optimizer, sent as its name and numbers.
+        """Let the servers update values by an optimizer, sent as operator and numbers.
 
         Parameters
         ----------
         optimizer : Optimizer
-            SGD, NAG, Adam, AdamW, AdaGrad, RMSProp, Ftrl or Signum.
+            SGD, NAG, Adam, AdamW, Adamax, AdaGrad, AdaDelta, RMSProp, Ftrl, FTML or Signum.
 
         Raises
         ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,23 +35,8 @@ class _TwoMoments(FusedOptimizer):
         """Return mean and variance, both zero."""
         return (nd.zeros_like(weight), nd.zeros_like(weight))
 
-    def _corrected(self, batch: Weights) -> list[float]:
-        """Return the rates with the bias of both means after so many updates corrected."""
-        factors = {
-            count: math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
-            for count in set(batch.counts)
-        }
-        return [lr * factors[count] for lr, count in zip(batch.lrs, batch.counts)]
-
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "epsilon": self.epsilon,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
 
 
 @register
@@ -71,6 +55,8 @@ class Adam(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.001,
@@ -86,9 +72,8 @@ class Adam(_TwoMoments):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "adam_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        rates = self._corrected(batch)
-        return {**super()._hyper(batch), "lr": rates, "lazy_update": self.lazy_update}
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "lazy_update": self.lazy_update}
 
 
 @register
@@ -106,6 +91,9 @@ class AdamW(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _decoupled = True
+    _on_servers = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.001,
@@ -121,11 +109,10 @@ class AdamW(_TwoMoments):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "_adamw_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        rates = self._corrected(batch) if self.correct_bias else batch.lrs
+    def _options(self) -> dict[str, Any]:
         # The operator multiplies the whole step by eta, and wd by nothing else.
-        decays = [lr * wd for lr, wd in zip(batch.lrs, batch.wds)]
-        return {**super()._hyper(batch), "lr": rates, "wd": decays, "eta": 1.0}
+        options = {**super()._options(), "eta": 1.0}
+        return options if self.correct_bias else {**options, "t": 0}
 
 
 @register
@@ -140,6 +127,8 @@ class Adamax(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.002,
@@ -151,10 +140,6 @@ class Adamax(_TwoMoments):
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "_adamax_update", state
-
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        rates = [lr / (1.0 - self.beta1**count) for lr, count in zip(batch.lrs, batch.counts)]
-        return {**super()._hyper(batch), "lr": rates}
 
 
 @register
@@ -205,7 +190,6 @@ class Nadam(_TwoMoments):
             "momentum": momenta,
             "next_momentum": [self._momentum(count + 1) for count in batch.counts],
             "schedule": schedules,
-            "t": batch.counts,
         }
 
 
@@ -221,6 +205,9 @@ class FTML(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _clip_name = "clip_grad"
+    _on_servers = True
+
     def __init__(
         self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any
     ) -> None:
@@ -233,11 +220,6 @@ class FTML(_TwoMoments):
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "ftml_update", state
-
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        options = {**super()._hyper(batch), "t": batch.counts}
-        options["clip_grad"] = options.pop("clip_gradient", -1.0)
-        return options
 
 
 @register
@@ -275,12 +257,8 @@ class LAMB(_TwoMoments):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "lamb_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        options = {
-            **super()._hyper(batch),
-            "t": batch.counts,
-            "bias_correction": self.bias_correction,
-        }
+    def _options(self) -> dict[str, Any]:
+        options = {**super()._options(), "bias_correction": self.bias_correction}
         if self.lower_bound:
             options["lower_bound"] = self.lower_bound
         if self.upper_bound:

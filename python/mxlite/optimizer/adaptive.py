@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
-from .fused import FusedOptimizer, Weights
+from .fused import FusedOptimizer
 from .optimizer import register
 
 __all__ = ["AdaDelta", "AdaGrad", "Ftrl", "RMSProp"]
@@ -24,6 +24,8 @@ class AdaGrad(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
@@ -35,13 +37,8 @@ class AdaGrad(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "_sparse_adagrad_update", (state,)
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "epsilon": self.float_stable_eps,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"epsilon": self.float_stable_eps}
 
 
 @register
@@ -57,6 +54,8 @@ class AdaDelta(FusedOptimizer):
         As in `Optimizer`; the learning rate is not used.
     """
 
+    _on_servers = True
+
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rho = rho
@@ -69,13 +68,8 @@ class AdaDelta(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "_adadelta_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "wd": batch.wds,
-            "rho": self.rho,
-            "epsilon": self.epsilon,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"rho": self.rho, "epsilon": self.epsilon}
 
 
 @register
@@ -97,6 +91,8 @@ class RMSProp(FusedOptimizer):
     **kwargs
         As in `Optimizer`.
     """
+
+    _on_servers = True
 
     def __init__(
         self,
@@ -123,15 +119,8 @@ class RMSProp(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "rmspropalex_update" if self.centered else "rmsprop_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        options = {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "gamma1": self.gamma1,
-            "gamma2": self.gamma2,
-            "epsilon": self.epsilon,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        options = {"gamma1": self.gamma1, "gamma2": self.gamma2, "epsilon": self.epsilon}
         if self.clip_weights:
             options["clip_weights"] = self.clip_weights
         return options
@@ -151,6 +140,8 @@ class Ftrl(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(
         self,
         lamda1: float = 0.01,
@@ -169,11 +160,5 @@ class Ftrl(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return "ftrl_update", state
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "lamda1": self.lamda1,
-            "beta": self.beta,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"lamda1": self.lamda1, "beta": self.beta}

@@ -44,7 +44,8 @@ class GroupAdaGrad(Optimizer):
         if grad.stype == "row_sparse":
             nd.contrib.group_adagrad_update(
                 weight, grad, state, out=weight, lr=lr, epsilon=self.float_stable_eps,
-                **self._op_options(),
+                rescale_grad=self.rescale_grad,
+                clip_gradient=self.clip_gradient or -1.0,
             )  # fmt: skip
             return
         grad = self._rescaled(grad)

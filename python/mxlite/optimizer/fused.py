@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
+from ..ndarray.sparse.updates import has_rows_form
 from .optimizer import Optimizer, is_half
 from .settling import Settling
 
@@ -157,6 +158,13 @@ class FusedOptimizer(Optimizer):
 
     # -- what a subclass says --------------------------------------------------------------------
 
+    # Parameter of the operators that `clip_gradient` is for.
+    _clip_name: ClassVar[str] = "clip_gradient"
+    # The learning rate multiplies the weight decay.
+    _decoupled: ClassVar[bool] = False
+    # Servers may do the updates. Of the class itself: a subclass may compute something else.
+    _on_servers: ClassVar[bool] = False
+
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         """Return the operator for a weight with this state, and the arrays of the state.
 
@@ -164,12 +172,53 @@ class FusedOptimizer(Optimizer):
         """
         raise NotImplementedError
 
+    def _options(self) -> dict[str, Any]:
+        """Return the operator's parameters that are equal for all weights and updates."""
+        return {}
+
+    def _all_options(self) -> dict[str, Any]:
+        """Return `_options` and those that all update operators take."""
+        options: dict[str, Any] = {"rescale_grad": self.rescale_grad}
+        if self.clip_gradient:
+            options[self._clip_name] = self.clip_gradient
+        return {**options, **self._options()}
+
     def _hyper(self, batch: Weights) -> dict[str, Any]:
         """Return the hyper-parameters of an update, each one value or a list with one per weight.
 
         Operators get those that they know.
         """
-        raise NotImplementedError
+        decays = batch.wds
+        if self._decoupled:
+            decays = [lr * wd for lr, wd in zip(batch.lrs, batch.wds)]
+        return {"lr": batch.lrs, "wd": decays, "t": batch.counts, **self._all_options()}
+
+    def _for_servers(self, state: Any) -> dict[str, Any]:
+        """Return what servers need to do the updates: the operator and its parameters.
+
+        Parameters
+        ----------
+        state : None, NDArray or tuple
+            The state of a weight, which is like those of all weights.
+
+        Returns
+        -------
+        dict
+            Fields of an optimizer of servers (cpp/kvstore/store/optimizer.h); the servers add
+            learning rate, weight decay, `rescale_grad` and the number of the update.
+        """
+        name, _ = self._operator(state)
+        form = _form(name, False, False)
+        assert form is not None, name
+        options = self._all_options()
+        lazy = bool(options.pop("lazy_update", True))
+        del options["rescale_grad"]
+        return {
+            "operator": name,
+            "params": {key: options[key] for key in sorted(options) if key in form.names},
+            "decoupled": self._decoupled,
+            "rows": lazy and has_rows_form(name),
+        }
 
     # -- updates ---------------------------------------------------------------------------------
 

@@ -470,13 +470,6 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             grad = nd.clip(grad, -self.clip_gradient, self.clip_gradient)
         return grad
 
-    def _op_options(self, clip_name: str = "clip_gradient") -> dict[str, Any]:
-        """Return the options that all update operators take."""
-        options: dict[str, Any] = {"rescale_grad": self.rescale_grad}
-        if self.clip_gradient:
-            options[clip_name] = self.clip_gradient
-        return options
-
 
 register = Optimizer.register
 create = Optimizer.create_optimizer
@@ -485,6 +478,12 @@ create = Optimizer.create_optimizer
 @register
 class Test(Optimizer):
     """Adds the rescaled gradient; for tests of stores and updaters."""
+
+    _on_servers = True
+
+    def _for_servers(self, state: Any) -> dict[str, Any]:
+        """Return the update as servers do it."""
+        return {"operator": "sgd_update", "params": {"lr": -1.0, "wd": 0.0}}
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
         """Return zeros of the weight's shape."""

@@ -41,13 +41,8 @@ class _MomentumOptimizer(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return ("sgd_update", ()) if state is None else ("sgd_mom_update", (state,))
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "momentum": self.momentum,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"momentum": self.momentum}
 
 
 @register
@@ -63,17 +58,21 @@ class SGD(_MomentumOptimizer):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {**super()._hyper(batch), "lazy_update": self.lazy_update}
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "lazy_update": self.lazy_update}
 
 
 @register
 class ccSGD(SGD):  # noqa: N801 - MXNet's name
     """`SGD` under its old name."""
+
+    _on_servers = True
 
 
 @register
@@ -86,6 +85,8 @@ class NAG(_MomentumOptimizer):
     **kwargs
         As in `Optimizer`.
     """
+
+    _on_servers = True
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return ("sgd_update", ()) if state is None else ("nag_mom_update", (state,))
@@ -152,7 +153,7 @@ class LARS(_MomentumOptimizer):
             corrected = self.momentum_correction and before
             momenta.append(self.momentum * (base / before) if corrected else self.momentum)
             self.last_lr[index] = base
-        return {"lr": lrs, "wd": batch.wds, "momentum": momenta, **self._op_options()}
+        return {**super()._hyper(batch), "lr": lrs, "momentum": momenta}
 
 
 @register
@@ -248,6 +249,8 @@ class Signum(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _on_servers = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.01,
@@ -266,14 +269,8 @@ class Signum(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return ("signsgd_update", ()) if state is None else ("signum_update", (state,))
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "momentum": self.momentum,
-            "wd_lh": self.wd_lh,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"momentum": self.momentum, "wd_lh": self.wd_lh}
 
 
 @register
@@ -319,14 +316,8 @@ class DCASGD(FusedOptimizer):
         mom, previous = state
         return ("_dcasgd_update", (previous,)) if mom is None else ("_dcasgd_mom_update", state)
 
-    def _hyper(self, batch: Weights) -> dict[str, Any]:
-        return {
-            "lr": batch.lrs,
-            "wd": batch.wds,
-            "momentum": self.momentum,
-            "lamda": self.lamda,
-            **self._op_options(),
-        }
+    def _options(self) -> dict[str, Any]:
+        return {"momentum": self.momentum, "lamda": self.lamda}
 
 
 def _norm(array: NDArray) -> float:

@@ -170,7 +170,7 @@ import mxlite as mx
 store = mx.kv.create("dist_sync")
 store.init("w", mx.nd.zeros((2,)))
 for wrong, words in (
-    (mx.optimizer.create("adamax"), "update_on_kvstore=False"),
+    (mx.optimizer.create("nadam"), "update_on_kvstore=False"),
     ("sgd", "a str given"),
 ):
     try:

@@ -17,6 +17,9 @@ import json, math, os, sys, time
 import numpy as np
 import mxlite as mx
 from mxlite import _core, nd
+from mxlite.kvstore.remote_optimizer import RemoteOptimizer
+def adding(**fields):
+    return json.dumps(dict(operator="sgd_update", params=dict(lr=-1), **fields))
 kv = _core.ServerClient()
 rank, size = kv.rank, kv.num_workers
 def pull(key, shape, dtype="float32"):
@@ -95,6 +98,10 @@ cases = [
     ("nag", dict(learning_rate=0.1, momentum=0.9, wd=0.01)),
     ("adam", dict(learning_rate=0.1, wd=0.01)),
     ("adamw", dict(learning_rate=0.1, wd=0.01, epsilon=1e-3)),
+    ("adamw", dict(learning_rate=0.1, wd=0.01, epsilon=1e-3, correct_bias=False)),
+    ("adamax", dict(learning_rate=0.1, wd=0.01)),
+    ("ftml", dict(learning_rate=0.1, clip_gradient=0.5)),
+    ("adadelta", dict(wd=0.01)),
     ("adagrad", dict(learning_rate=0.1, wd=0.01)),
     ("rmsprop", dict(learning_rate=0.1, wd=0.01)),
     ("rmsprop", dict(learning_rate=0.1, centered=True)),
@@ -106,8 +113,8 @@ for number, (name, options) in enumerate(cases):
     key = str(number)
     start = nd.array(rng.randn(30, 50))
     kv.init(key, start)
-    kv.set_optimizer(name, json.dumps(options))
     local = mx.optimizer.create(name, **options)
+    kv.set_optimizer(name, RemoteOptimizer(local).text())
     weight, state = start.copy(), None
     state = local.create_state(0, weight)
     for step in range(5):
@@ -127,14 +134,15 @@ def test_half_precision_schedules_and_changes_of_numbers() -> None:
     run(
         """
 kv.init("h", nd.ones((100,), dtype="float16"))
-kv.set_optimizer("sgd", json.dumps(dict(multi_precision=True, lr_scheduler=dict(
-    name="FactorScheduler", base_lr=0.001, step=10, factor=0.5))))
+schedule = dict(name="FactorScheduler", base_lr=0.001, step=10, factor=0.5)
+kv.set_optimizer("sgd", json.dumps(dict(
+    operator="sgd_update", multi_precision=True, lr_scheduler=schedule)))
 for step in range(30):
     kv.push("h", nd.ones((100,), dtype="float16"))
 got = pull("h", (100,), "float16")
 assert (got == np.float16(1 - size * 0.001 * 10 * (1 + 0.5 + 0.25))).all(), got
 kv.init("f", nd.zeros((4,)))
-kv.set_optimizer("test", json.dumps(dict(rescale_grad=2)))
+kv.set_optimizer("test", adding(rescale_grad=2))
 kv.push("f", nd.ones((4,)))
 assert (pull("f", (4,)) == 2 * size).all()
 kv.barrier()
@@ -151,7 +159,7 @@ def test_rows_travel_alone() -> None:
     run(
         """
 kv.init("table", nd.zeros((3000, 4)))
-kv.set_optimizer("test", "{}")
+kv.set_optimizer("test", adding())
 ids = nd.array([2999, 0, 1500], dtype="int64")
 kv.push_rows("table", ids, nd.ones((3, 4)) * (rank + 1))
 total = size * (size + 1) / 2
@@ -206,7 +214,7 @@ def test_async_updates_at_once_and_reports_staleness() -> None:
         """
 kv.set_sync(False)
 kv.init("w", nd.zeros((10,)))
-kv.set_optimizer("sgd", json.dumps(dict(learning_rate=1)))
+kv.set_optimizer("sgd", json.dumps(dict(operator="sgd_update", learning_rate=1)))
 for step in range(50):
     kv.push("w", nd.ones((10,)))
     seen = pull("w", (10,))
@@ -228,7 +236,7 @@ def test_async_workers_stay_within_the_bound() -> None:
         """
 kv.set_sync(False)
 kv.init("w", nd.zeros((10,)))
-kv.set_optimizer("sgd", json.dumps(dict(learning_rate=1)))
+kv.set_optimizer("sgd", json.dumps(dict(operator="sgd_update", learning_rate=1)))
 begin = time.monotonic()
 for step in range(10):
     if rank == 1:
@@ -249,7 +257,7 @@ def test_optimizer_states_are_saved_and_loaded() -> None:
     run(
         """
 kv.init("w", nd.zeros((40, 100)))
-kv.set_optimizer("adam", json.dumps(dict(learning_rate=0.1)))
+kv.set_optimizer("adam", json.dumps(dict(operator="adam_update", learning_rate=0.1)))
 path = os.environ["STATES"]
 def steps(*values):
     for value in values:
@@ -289,8 +297,11 @@ refused(ValueError, "init '999' first", kv.pull, "999", nd.zeros((2, 3)))
 refused(ValueError, "shape (3, 2) given, (2, 3) expected", kv.push, "weight", nd.zeros((3, 2)))
 refused(TypeError, "float64 given, float32", kv.push, "weight", nd.zeros((2, 3), dtype="float64"))
 refused(ValueError, "has a value already", kv.init, "weight", nd.zeros((2, 3)))
-refused(NotImplementedError, "did you mean 'adam'", kv.set_optimizer, "adan", "{}")
-refused(ValueError, "did you mean 'momentum'", kv.set_optimizer, "sgd", '{"momentun": 1}')
+refused(NotImplementedError, "'adan_update' is no operator that updates", kv.set_optimizer, "adan",
+        '{"operator": "adan_update"}')
+refused(ValueError, "did you mean 'momentum'", kv.set_optimizer, "sgd",
+        '{"operator": "sgd_mom_update", "params": {"momentun": 1}}')
+refused(ValueError, "did you mean 'params'", kv.set_optimizer, "sgd", '{"param": 1}')
 refused(ValueError, "no JSON", kv.set_optimizer, "sgd", "cos\\nsystem")
 refused(ValueError, "name and JSON", kv.command, 0, "pickle")
 kv.push("weight", nd.ones((2, 3)))

@@ -21,30 +21,31 @@ Operands operands_of(Inputs in, Outputs out, size_t w) {
           out[w]};
 }
 
-// data is weight, grad, states, weight32 (if mixed) for each weight; then, if preloaded, learning
-// rates and weight decays, else a scale if there is one more array.
-template <template <class> class Rule, class P, size_t kStates, bool mixed, bool preloaded>
+// Returns the parameters of one weight, with the numbers that the call reads from arrays.
+template <class P>
+P params_of(const Multi<P>& p, const ExtraArrays<P>& extra, size_t w) {
+  P one = p.each[w];
+  if (extra.loads) LoadedFields<P>::set(one, [&](int k) { return number_at(extra.loaded[k], w); });
+  return one;
+}
+
+// data is weight, grad, states, weight32 (if mixed) for each weight, then ExtraArrays.
+template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void multi(KernelContext&, const Multi<P>& p, Inputs in, Outputs out) {
-  constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
-  const TensorRef* const scale = preloaded ? nullptr : scale_of(in, kGroup, out.size());
-  const double factor = scale ? number_at(*scale, 0) : 1;
+  const ExtraArrays<P> extra(in, 2 + kStates + (mixed ? 1 : 0), out.size());
+  const double factor = extra.scale ? number_at(*extra.scale, 0) : 1;
   const auto run = [&](auto c) {
     using C = decltype(c);
     std::vector<BlockUpdate<C, Rule<C>>> updates;
     updates.reserve(out.size());
     for (size_t w = 0; w < out.size(); ++w) {
       const Operands o = operands_of<kStates, mixed>(in, out, w);
-      if (scale && skips(factor)) {
+      if (extra.scale && skips(factor)) {
         keep_weight(o);
         continue;
       }
-      P one = p.each[w];
-      if constexpr (preloaded) {
-        one.lr = number_at(in[in.size() - 2], w);
-        one.wd = number_at(in[in.size() - 1], w);
-      }
-      Rule<C> rule(one);
-      if (scale) scale_gradient<C>(rule, factor);
+      Rule<C> rule(params_of(p, extra, w));
+      if (extra.scale) scale_gradient<C>(rule, factor);
       updates.emplace_back(o, rule);
     }
     run_blocks_of_all(updates);
@@ -102,16 +103,16 @@ void lamb(KernelContext& ctx, const LambUpdateParams& p, const Operands& o, doub
 
 template <bool mixed>
 void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
-  const TensorRef* const scale = scale_of(in, mixed ? 5 : 4, out.size());
-  const double factor = scale ? number_at(*scale, 0) : 1;
+  const ExtraArrays<LambUpdateParams> extra(in, mixed ? 5 : 4, out.size());
+  const double factor = extra.scale ? number_at(*extra.scale, 0) : 1;
   for (size_t w = 0; w < out.size(); ++w) {
     const Operands o = operands_of<2, mixed>(in, out, w);
-    if (scale && skips(factor))
+    if (extra.scale && skips(factor))
       keep_weight(o);
     else if (o.weight.dtype == DType::kFloat64)
-      lamb<double>(ctx, p.each[w], o, factor);
+      lamb<double>(ctx, params_of(p, extra, w), o, factor);
     else
-      lamb<float>(ctx, p.each[w], o, factor);
+      lamb<float>(ctx, params_of(p, extra, w), o, factor);
   }
 }
 
@@ -182,11 +183,10 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCPU = DeviceType::kCPU;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
-    ops.kernel<&multi<R, P, kStates, false, false>>(multi_name(u.name, false), kCPU);
-    ops.kernel<&multi<R, P, kStates, true, false>>(multi_name(u.name, true), kCPU);
-    if constexpr (kPreloaded) {
-      ops.kernel<&multi<R, P, kStates, false, true>>("preloaded" + multi_name(u.name, false), kCPU);
-      ops.kernel<&multi<R, P, kStates, true, true>>("preloaded" + multi_name(u.name, true), kCPU);
+    for (const char* form : {"", "preloaded"}) {
+      if (*form && !kPreloaded) continue;
+      ops.kernel<&multi<R, P, kStates, false>>(form + multi_name(u.name, false), kCPU);
+      ops.kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true), kCPU);
     }
   });
   ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCPU);

@@ -18,11 +18,18 @@ MX_HOST_DEVICE C sign_of(C x) {
   return static_cast<C>(x > C(0)) - static_cast<C>(x < C(0));
 }
 
+// Returns the learning rate of update number t, corrected because both means start at 0; t is 0 if
+// the rate is corrected already.
+MX_HOST_DEVICE inline double corrected_rate(double lr, double beta1, double beta2, int64_t t) {
+  const auto n = static_cast<double>(t);
+  return t == 0 ? lr : lr * (std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n)));
+}
+
 template <class C>
 struct Sgd {
   C lr, wd, rescale, bound;
   template <class P>
-  explicit Sgd(const P& p)
+  MX_HOST_DEVICE explicit Sgd(const P& p)
       : lr(static_cast<C>(p.lr)),
         wd(static_cast<C>(p.wd)),
         rescale(static_cast<C>(p.rescale_grad)),
@@ -39,7 +46,8 @@ template <class C>
 struct SgdMom {
   Sgd<C> base;
   C momentum;
-  explicit SgdMom(const SgdMomParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
+  MX_HOST_DEVICE explicit SgdMom(const SgdMomParams& p)
+      : base(p), momentum(static_cast<C>(p.momentum)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
@@ -54,7 +62,7 @@ template <class C>
 struct Nag {
   Sgd<C> base;
   C momentum;
-  explicit Nag(const NagParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
+  MX_HOST_DEVICE explicit Nag(const NagParams& p) : base(p), momentum(static_cast<C>(p.momentum)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
     MX_FOR_BLOCK(b) {
@@ -70,11 +78,13 @@ template <class C>
 struct Adam {
   Sgd<C> base;
   C beta1, beta2, epsilon;
-  explicit Adam(const AdamParams& p)
+  MX_HOST_DEVICE explicit Adam(const AdamParams& p)
       : base(p),
         beta1(static_cast<C>(p.beta1)),
         beta2(static_cast<C>(p.beta2)),
-        epsilon(static_cast<C>(p.epsilon)) {}
+        epsilon(static_cast<C>(p.epsilon)) {
+    base.lr = static_cast<C>(corrected_rate(p.lr, p.beta1, p.beta2, p.t));
+  }
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *var = b.state[1];
     MX_FOR_BLOCK(b) {
@@ -89,8 +99,8 @@ struct Adam {
 template <class C>
 struct AdamW {
   C lr, wd, eta, rescale, bound, beta1, beta2, epsilon;
-  explicit AdamW(const AdamWParams& p)
-      : lr(static_cast<C>(p.lr)),
+  MX_HOST_DEVICE explicit AdamW(const AdamWParams& p)
+      : lr(static_cast<C>(corrected_rate(p.lr, p.beta1, p.beta2, p.t))),
         wd(static_cast<C>(p.wd)),
         eta(static_cast<C>(p.eta)),
         rescale(C(1)),
@@ -114,7 +124,8 @@ template <class C>
 struct Adagrad {
   Sgd<C> base;
   C epsilon;
-  explicit Adagrad(const AdagradParams& p) : base(p), epsilon(static_cast<C>(p.epsilon)) {}
+  MX_HOST_DEVICE explicit Adagrad(const AdagradParams& p)
+      : base(p), epsilon(static_cast<C>(p.epsilon)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* history = b.state[0];
     MX_FOR_BLOCK(b) {
@@ -130,7 +141,7 @@ template <class C>
 struct Rmsprop {
   Sgd<C> base;
   C gamma1, epsilon, weight_bound;
-  explicit Rmsprop(const RmspropParams& p)
+  MX_HOST_DEVICE explicit Rmsprop(const RmspropParams& p)
       : base(p),
         gamma1(static_cast<C>(p.gamma1)),
         epsilon(static_cast<C>(p.epsilon)),
@@ -150,7 +161,7 @@ template <class C>
 struct RmspropAlex {
   Sgd<C> base;
   C gamma1, gamma2, epsilon, weight_bound;
-  explicit RmspropAlex(const RmspropAlexParams& p)
+  MX_HOST_DEVICE explicit RmspropAlex(const RmspropAlexParams& p)
       : base(p),
         gamma1(static_cast<C>(p.gamma1)),
         gamma2(static_cast<C>(p.gamma2)),
@@ -172,7 +183,7 @@ template <class C>
 struct Ftrl {
   Sgd<C> base;
   C lamda1, beta;
-  explicit Ftrl(const FtrlParams& p)
+  MX_HOST_DEVICE explicit Ftrl(const FtrlParams& p)
       : base(p), lamda1(static_cast<C>(p.lamda1)), beta(static_cast<C>(p.beta)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *z = b.state[0], *n = b.state[1];
@@ -190,7 +201,7 @@ struct Ftrl {
 template <class C>
 struct Ftml {
   C lr, wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
-  explicit Ftml(const FtmlParams& p)
+  MX_HOST_DEVICE explicit Ftml(const FtmlParams& p)
       : lr(static_cast<C>(p.lr)),
         wd(static_cast<C>(p.wd)),
         rescale(static_cast<C>(p.rescale_grad)),
@@ -216,7 +227,7 @@ struct Ftml {
 template <class C>
 struct SignSgd {
   Sgd<C> base;
-  explicit SignSgd(const SignParams& p) : base(p) {}
+  MX_HOST_DEVICE explicit SignSgd(const SignParams& p) : base(p) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     MX_FOR_BLOCK(b)
     b.new_weight[i] =
@@ -228,7 +239,7 @@ template <class C>
 struct Signum {
   Sgd<C> base;
   C momentum, wd_lh;
-  explicit Signum(const SignumParams& p)
+  MX_HOST_DEVICE explicit Signum(const SignumParams& p)
       : base(p), momentum(static_cast<C>(p.momentum)), wd_lh(static_cast<C>(p.wd_lh)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C* mom = b.state[0];
@@ -244,8 +255,10 @@ template <class C>
 struct Adamax {
   Sgd<C> base;
   C beta1, beta2;
-  explicit Adamax(const AdamaxParams& p)
-      : base(p), beta1(static_cast<C>(p.beta1)), beta2(static_cast<C>(p.beta2)) {}
+  MX_HOST_DEVICE explicit Adamax(const AdamaxParams& p)
+      : base(p), beta1(static_cast<C>(p.beta1)), beta2(static_cast<C>(p.beta2)) {
+    if (p.t > 0) base.lr = static_cast<C>(p.lr / (1 - std::pow(p.beta1, static_cast<double>(p.t))));
+  }
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mean = b.state[0], *largest = b.state[1];
     MX_FOR_BLOCK(b) {
@@ -262,7 +275,7 @@ template <class C>
 struct Nadam {
   Sgd<C> base;
   C beta1, beta2, epsilon, grad_part, mean_part, correction;
-  explicit Nadam(const NadamParams& p)
+  MX_HOST_DEVICE explicit Nadam(const NadamParams& p)
       : base(p),
         beta1(static_cast<C>(p.beta1)),
         beta2(static_cast<C>(p.beta2)),
@@ -285,7 +298,7 @@ struct Nadam {
 template <class C>
 struct Adadelta {
   C wd, rescale, bound, rho, epsilon;
-  explicit Adadelta(const AdadeltaParams& p)
+  MX_HOST_DEVICE explicit Adadelta(const AdadeltaParams& p)
       : wd(static_cast<C>(p.wd)),
         rescale(static_cast<C>(p.rescale_grad)),
         bound(bound_of<C>(p.clip_gradient)),
@@ -308,7 +321,7 @@ template <class C>
 struct Dcasgd {
   Sgd<C> base;
   C lamda;
-  explicit Dcasgd(const DcasgdParams& p) : base(p), lamda(static_cast<C>(p.lamda)) {}
+  MX_HOST_DEVICE explicit Dcasgd(const DcasgdParams& p) : base(p), lamda(static_cast<C>(p.lamda)) {}
   MX_HOST_DEVICE C step(C weight, C grad, C previous) const {
     const C g = limited(base.rescale * grad, base.bound);
     return -base.lr * (g + base.wd * weight + lamda * g * g * (weight - previous));
@@ -326,7 +339,8 @@ struct Dcasgd {
 template <class C>
 struct DcasgdMom : Dcasgd<C> {
   C momentum;
-  explicit DcasgdMom(const DcasgdParams& p) : Dcasgd<C>(p), momentum(static_cast<C>(p.momentum)) {}
+  MX_HOST_DEVICE explicit DcasgdMom(const DcasgdParams& p)
+      : Dcasgd<C>(p), momentum(static_cast<C>(p.momentum)) {}
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {
     C *mom = b.state[0], *previous = b.state[1];
     MX_FOR_BLOCK(b) {
@@ -342,7 +356,7 @@ struct DcasgdMom : Dcasgd<C> {
 template <class C>
 struct Lamb {
   C wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
-  explicit Lamb(const LambParams& p)
+  MX_HOST_DEVICE explicit Lamb(const LambParams& p)
       : wd(static_cast<C>(p.wd)),
         rescale(static_cast<C>(p.rescale_grad)),
         bound(bound_of<C>(p.clip_gradient)),
@@ -351,7 +365,7 @@ struct Lamb {
         epsilon(static_cast<C>(p.epsilon)),
         correction1(p.bias_correction ? correction(p.beta1, p.t) : C(1)),
         correction2(p.bias_correction ? correction(p.beta2, p.t) : C(1)) {}
-  static C correction(double beta, int64_t t) {
+  MX_HOST_DEVICE static C correction(double beta, int64_t t) {
     return static_cast<C>(1 - std::pow(beta, static_cast<double>(t)));
   }
   MX_HOST_DEVICE void operator()(const Block<C>& b) const {

@@ -9,26 +9,38 @@ namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
 
-// data is weight, grad, states, weight32 (if mixed) for each weight; then, if preloaded, learning
-// rates and weight decays, else a scale if there is one more array.
-template <template <class> class R, class P, size_t kStates, bool mixed, bool preloaded>
+template <class P>
+DeviceNumbers device_numbers(const ExtraArrays<P>& extra) {
+  DeviceNumbers numbers;
+  for (size_t k = 0; k < extra.loaded.size(); ++k)
+    numbers.loaded[k] = device_array(extra.loaded[k]);
+  if (extra.scale) numbers.scale = device_array(*extra.scale);
+  return numbers;
+}
+
+// data is weight, grad, states, weight32 (if mixed) for each weight, then ExtraArrays.
+template <template <class> class R, class P, size_t kStates, bool mixed>
 void multi(KernelContext& ctx, const Multi<P>& p, Inputs in, Outputs out) {
   constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
-  DeviceNumbers numbers;
-  if constexpr (preloaded) {
-    numbers.lrs = device_array(in[in.size() - 2]);
-    numbers.wds = device_array(in[in.size() - 1]);
-  } else if (const TensorRef* scale = scale_of(in, kGroup, out.size())) {
-    numbers.scale = device_array(*scale);
-  }
-  Updater<KnownRule<R>> updater(ctx, in[0].dtype, numbers);
-  for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * kGroup, kGroup);
-    updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kStates),
-                              mixed ? &arrays[kGroup - 1] : nullptr, out[w]),
-                KnownRule<R>{R<float>(p.each[w]), R<double>(p.each[w])}, static_cast<int>(w));
-  }
-  updater.flush();
+  const ExtraArrays<P> extra(in, kGroup, out.size());
+  const auto run = [&]<class Rule>(auto make_rule, std::type_identity<Rule>) {
+    Updater<Rule> updater(ctx, in[0].dtype, device_numbers(extra));
+    for (size_t w = 0; w < out.size(); ++w) {
+      const Inputs arrays = in.subspan(w * kGroup, kGroup);
+      updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kStates),
+                                mixed ? &arrays[kGroup - 1] : nullptr, out[w]),
+                  make_rule(p.each[w]), static_cast<int>(w));
+    }
+    updater.flush();
+  };
+  if (!extra.loads)
+    run(
+        [](const P& one) {
+          return KnownRule<R>{R<float>(one), R<double>(one)};
+        },
+        std::type_identity<KnownRule<R>>());
+  else
+    run([](const P& one) { return LoadedRule<R, P>{one}; }, std::type_identity<LoadedRule<R, P>>());
 }
 
 // Sums of squares of many arrays: fixed parts, joined in order, so that runs agree.
@@ -134,25 +146,34 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
 }
 
 // LAMB needs the norm of each step before it is taken: step, norms and their parts are scratch.
+struct LoadedLambRule {
+  LambUpdateParams p;
+  template <class C>
+  __device__ __forceinline__ Lamb<C> make(const DeviceNumbers& numbers, int64_t weight) const {
+    return Lamb<C>(with_loaded(p, numbers, weight).first_part());
+  }
+};
 struct LambRateRule {
-  LambStepParams p;
+  LambUpdateParams p;
+  bool loads;
   const double* norms;  // norms of weight and step
   template <class C>
-  __device__ __forceinline__ LambStep<C> make() const {
+  __device__ __forceinline__ LambStep<C> make(const DeviceNumbers& numbers, int64_t weight) const {
+    const LambStepParams second = (loads ? with_loaded(p, numbers, weight) : p).second_part();
     double r1 = norms[0];
     const double r2 = norms[1];
-    if (p.lower_bound > 0 && r1 < p.lower_bound) r1 = p.lower_bound;
-    if (p.upper_bound > 0 && r1 > p.upper_bound) r1 = p.upper_bound;
-    return {static_cast<C>(r1 == 0 || r2 == 0 ? p.lr : p.lr * r1 / r2)};
+    if (second.lower_bound > 0 && r1 < second.lower_bound) r1 = second.lower_bound;
+    if (second.upper_bound > 0 && r1 > second.upper_bound) r1 = second.upper_bound;
+    return {static_cast<C>(r1 == 0 || r2 == 0 ? second.lr : second.lr * r1 / r2)};
   }
 };
 
 template <bool mixed>
 void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
   constexpr size_t kGroup = mixed ? 5 : 4;
-  DeviceNumbers numbers;
-  if (const TensorRef* scale = scale_of(in, kGroup, out.size()))
-    numbers.scale = device_array(*scale);
+  const ExtraArrays<LambUpdateParams> extra(in, kGroup, out.size());
+  const DeviceNumbers numbers = device_numbers(extra);
+  const bool loads = extra.loads;
   int64_t longest = 0;
   for (const TensorRef& t : out) longest = std::max(longest, t.size());
   ScratchPlan plan;
@@ -166,10 +187,16 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
     TensorRef step = exact;
     step.dtype = exact.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     step.data = part<void>(block, step_at);
-    const LambParams first = p.each[w].first_part();
     const DType dtype = arrays[0].dtype;
-    run_update(ctx, update_arrays(exact, arrays[1], arrays.subspan(2, 2), nullptr, step), dtype,
-               KnownRule<Lamb>{Lamb<float>(first), Lamb<double>(first)}, numbers);
+    const int weight = static_cast<int>(w);
+    const UpdateArrays first = update_arrays(exact, arrays[1], arrays.subspan(2, 2), nullptr, step);
+    if (loads) {
+      run_update(ctx, first, dtype, LoadedLambRule{p.each[w]}, numbers, weight);
+    } else {
+      const LambParams params = p.each[w].first_part();
+      run_update(ctx, first, dtype, KnownRule<Lamb>{Lamb<float>(params), Lamb<double>(params)},
+                 numbers);
+    }
     ArrayList list;
     list.arrays[0] = device_array(exact);
     list.arrays[1] = device_array(step);
@@ -178,7 +205,7 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
     double* const norms = part<double>(block, norms_at);
     sums_of_squares(ctx, list, true, part<double>(block, parts_at), norms);
     run_update(ctx, update_arrays(arrays[0], step, {}, mixed ? &arrays[4] : nullptr, out[w]), dtype,
-               LambRateRule{p.each[w].second_part(), norms}, numbers);
+               LambRateRule{p.each[w], loads, norms}, numbers, weight);
   }
 }
 
@@ -190,12 +217,10 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   constexpr DeviceType kCUDA = DeviceType::kCUDA;
   for_each_update([&]<class P, template <class> class R, size_t kStates, bool kPreloaded>(
                       const Update<P, R, kStates, kPreloaded>& u) {
-    ops.kernel<&multi<R, P, kStates, false, false>>(multi_name(u.name, false), kCUDA);
-    ops.kernel<&multi<R, P, kStates, true, false>>(multi_name(u.name, true), kCUDA);
-    if constexpr (kPreloaded) {
-      ops.kernel<&multi<R, P, kStates, false, true>>("preloaded" + multi_name(u.name, false),
-                                                     kCUDA);
-      ops.kernel<&multi<R, P, kStates, true, true>>("preloaded" + multi_name(u.name, true), kCUDA);
+    for (const char* form : {"", "preloaded"}) {
+      if (*form && !kPreloaded) continue;
+      ops.kernel<&multi<R, P, kStates, false>>(form + multi_name(u.name, false), kCUDA);
+      ops.kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true), kCUDA);
     }
   });
   ops.kernel<&multi_lamb<false>>("_multi_lamb_update", kCUDA);

@@ -6,6 +6,7 @@
 #include "cpp/ops/cpu/optimizer/rules.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/optimizer/multi.h"
 
 namespace mxlite::cuda {
 
@@ -55,22 +56,18 @@ __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule
 
 // Numbers that a launch reads on the device. No data: the rule has them already.
 struct DeviceNumbers {
-  DeviceArray lrs, wds;  // one per weight of the call
-  DeviceArray scale;     // one factor on all gradients; weights stay where it is 0 or not finite
+  DeviceArray
+      loaded[optimizer::kMaxLoaded];  // LoadedFields: one number for each weight of the call
+  DeviceArray scale;  // one factor on all gradients; weights stay where it is 0 or not finite
 };
 
-template <class C, class Rule>
-__device__ __forceinline__ void set_rates(Rule& rule, const DeviceNumbers& numbers,
-                                          int64_t weight) {
-  const C lr = static_cast<C>(load_any<double>(numbers.lrs.data, numbers.lrs.dtype, weight));
-  const C wd = static_cast<C>(load_any<double>(numbers.wds.data, numbers.wds.dtype, weight));
-  if constexpr (requires { rule.base; }) {
-    rule.base.lr = lr;
-    rule.base.wd = wd;
-  } else if constexpr (requires { rule.lr + rule.wd; }) {
-    rule.lr = lr;
-    rule.wd = wd;
-  }
+// Sets the parameters of a weight that the call reads from arrays.
+template <class P>
+__device__ __forceinline__ P with_loaded(P p, const DeviceNumbers& numbers, int64_t weight) {
+  optimizer::LoadedFields<P>::set(p, [&](int k) {
+    return load_any<double>(numbers.loaded[k].data, numbers.loaded[k].dtype, weight);
+  });
+  return p;
 }
 
 // The number of weights that fit into a kernel's arguments; row y of the grid handles weight y.
@@ -92,8 +89,7 @@ template <class C, class Rule>
 __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   const UpdateArrays& a = batch.arrays[blockIdx.y];
   const DeviceNumbers& numbers = batch.numbers;
-  auto rule = batch.rule(blockIdx.y).template make<C>();
-  if (numbers.lrs.data) set_rates<C>(rule, numbers, batch.weight[blockIdx.y]);
+  auto rule = batch.rule(blockIdx.y).template make<C>(numbers, batch.weight[blockIdx.y]);
   if (numbers.scale.data) {
     const double scale = load_any<double>(numbers.scale.data, numbers.scale.dtype, 0);
     if (optimizer::skips(scale)) {  // the weight as it is, not the one in float32
@@ -112,11 +108,21 @@ struct KnownRule {
   R<float> single;
   R<double> exact;
   template <class C>
-  __device__ __forceinline__ const R<C>& make() const {
+  __device__ __forceinline__ const R<C>& make(const DeviceNumbers&, int64_t) const {
     if constexpr (std::is_same_v<C, float>)
       return single;
     else
       return exact;
+  }
+};
+
+// A rule some of whose parameters are read on the device.
+template <template <class> class R, class P>
+struct LoadedRule {
+  P p;
+  template <class C>
+  __device__ __forceinline__ R<C> make(const DeviceNumbers& numbers, int64_t weight) const {
+    return R<C>(with_loaded(p, numbers, weight));
   }
 };
 
@@ -160,9 +166,9 @@ class Updater {
 
 template <class Rule>
 void run_update(KernelContext& ctx, const UpdateArrays& arrays, DType dtype, const Rule& rule,
-                const DeviceNumbers& numbers = {}) {
+                const DeviceNumbers& numbers = {}, int weight = 0) {
   Updater<Rule> updater(ctx, dtype, numbers);
-  updater.add(arrays, rule);
+  updater.add(arrays, rule, weight);
   updater.flush();
 }
 

@@ -31,7 +31,7 @@ struct LambStepRule {
   LambStepParams p;
   DeviceArray r1, r2;
   template <class C>
-  __device__ __forceinline__ LambStep<C> make() const {
+  __device__ __forceinline__ LambStep<C> make(const DeviceNumbers&, int64_t) const {
     double weight = load_any<double>(r1.data, r1.dtype, 0);
     const double step = load_any<double>(r2.data, r2.dtype, 0);
     if (p.lower_bound >= 0 && weight < p.lower_bound) weight = p.lower_bound;

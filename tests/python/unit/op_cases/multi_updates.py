@@ -201,7 +201,7 @@ CASES += [
         wds=(0, 0),
         num_weights=2,
     ),
-    fails("_multi_adam_update", rand(2), error=TypeError, match="lrs", num_weights=1),
+    fails("_multi_adam_update", *4 * [rand(2)], error=TypeError, match="lrs", num_weights=1),
     fails(
         "_multi_adam_update",
         rand(2),
